@@ -150,9 +150,11 @@ impl Recall {
         }
         let Some(database) = self.database().await else { return Ok(found) };
         let wanted = others.iter().map(|position| anchors[*position]).collect();
-        let admit = move |bytes| charge(usize::try_from(bytes).unwrap_or(usize::MAX));
         let recall = database.recall(tenant.scope(), self.0.settings.bounds);
-        let read = match recall.find(wanted, admit).await {
+        let read = recall
+            .find(wanted, move |bytes| charge(usize::try_from(bytes).unwrap_or(usize::MAX)))
+            .await;
+        let read = match read {
             Ok(read) => read?,
             Err(error) => {
                 report(&error, "they cannot be read");

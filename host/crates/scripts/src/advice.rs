@@ -64,13 +64,16 @@ fn object_parameter(tool: &Tool) -> Option<String> {
 /// Returns whether a message of the gateway or of a server says that a parameter is missing.
 fn is_missing(parameter: &str, text: &str) -> bool {
     let says_so = ["missing", "Missing", "required"].iter().any(|word| text.contains(word));
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut places = text.match_indices(parameter);
     says_so
         && places.any(|(at, _)| {
             let after = &text[at + parameter.len()..];
             !text[..at].ends_with(is_word) && !after.starts_with(is_word)
         })
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 #[cfg(test)]

@@ -101,16 +101,16 @@ mod tests {
     use airlock_core::{run::Position, tool::RunCall};
 
     fn message(arguments: &[String]) -> Option<String> {
-        let call = |(at, arguments): (u32, &String)| RunCall {
+        let calls = (1..).zip(arguments).map(|(at, arguments)| RunCall {
             position: Position { block: 1, branch: at },
             tool: "rec-write".to_owned(),
             arguments: arguments.clone(),
-        };
+        });
         let suspension = Suspension {
             run: "run_1".to_owned(),
             token: "run_1.1".to_owned(),
             completed: Vec::new(),
-            pending: (1..).zip(arguments).map(call).collect(),
+            pending: calls.collect(),
             in_doubt: Vec::new(),
         };
         let asked = question(&suspension)?;
@@ -140,18 +140,23 @@ mod tests {
         let head = "The script wants to make these calls. Approve them?\n\n- rec-write\n  a: ";
         let member = format!("{}\n  b: ", "7".repeat(2_000));
         // Eight members of the longest length, and one that ends at the limit.
-        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
         let rest = MAX_QUESTION - head.len() - 8 * member.len();
-        let call = |rest: usize| {
-            let member = |(at, name): (usize, &&str)| {
-                format!(r#""{name}":{}"#, "7".repeat(if at < 8 { 2_000 } else { rest }))
-            };
-            let members: Vec<_> = names.iter().enumerate().map(member).collect();
-            format!("{{{}}}", members.join(","))
-        };
-        assert_eq!(message(&[call(rest)]).expect("it fits").len(), MAX_QUESTION);
-        assert_eq!(message(&[call(rest + 1)]), None);
-        assert_eq!(message(&[call(rest), "{}".to_owned()]), None);
+        assert_eq!(message(&[nine_members(rest)]).expect("it fits").len(), MAX_QUESTION);
+        assert_eq!(message(&[nine_members(rest + 1)]), None);
+        assert_eq!(message(&[nine_members(rest), "{}".to_owned()]), None);
+    }
+
+    /// Returns arguments with eight members of 2,000 digits, and one of `rest`.
+    fn nine_members(rest: usize) -> String {
+        let members: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
+            .iter()
+            .enumerate()
+            .map(|(at, name)| {
+                let digits = if at < 8 { 2_000 } else { rest };
+                format!(r#""{name}":{}"#, "7".repeat(digits))
+            })
+            .collect();
+        format!("{{{}}}", members.join(","))
     }
 
     #[test]
@@ -163,11 +168,10 @@ mod tests {
 
     #[test]
     fn only_an_acceptance_approves() {
-        let approves = |answer| approves("run_1", answer);
-        assert!(matches!(approves(Some(r#"{"action":"accept"}"#)), Ok(true)));
-        assert!(matches!(approves(Some(r#"{"action":"decline"}"#)), Ok(false)));
+        assert!(matches!(approves("run_1", Some(r#"{"action":"accept"}"#)), Ok(true)));
+        assert!(matches!(approves("run_1", Some(r#"{"action":"decline"}"#)), Ok(false)));
         for undecided in [None, Some(r#"{"action":"cancel"}"#), Some("accept")] {
-            let error = approves(undecided).expect_err("nothing is decided").to_string();
+            let error = approves("run_1", undecided).expect_err("nothing is decided").to_string();
             assert!(error.ends_with("the run run_1 is still suspended"), "{error}");
         }
     }

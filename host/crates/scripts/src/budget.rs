@@ -91,7 +91,8 @@ mod tests {
             assert!(batch.settle(&budget, 1));
         }
         assert!(!batch.next().pay(1), "all units are spent");
-        let (nothing, left) = (batch.next(), batch.bytes);
+        let nothing = batch.next();
+        let left = batch.bytes;
         assert!(!batch.settle(&nothing, left + 1), "more bytes than are left");
         assert!(batch.settle(&nothing, left), "what was refused is not taken");
         assert!(!batch.settle(&nothing, 1), "all bytes are spent");

@@ -41,9 +41,13 @@ impl StubCache {
             self.render(self.missing(tools)).await;
         }
         let kept = self.lock();
-        let found = |tool: &Arc<Tool>| kept.get(&address(tool)).map(|kept| kept.stub.clone());
-        let left_out = |tool: &Arc<Tool>| Arc::new(Stub::left_out(tool));
-        tools.iter().map(|tool| found(tool).unwrap_or_else(|| left_out(tool))).collect()
+        tools
+            .iter()
+            .map(|tool| match kept.get(&address(tool)) {
+                Some(kept) => kept.stub.clone(),
+                None => Arc::new(Stub::left_out(tool)),
+            })
+            .collect()
     }
 
     /// Removes the stubs of tools that no longer exist.
@@ -129,8 +133,10 @@ mod tests {
     #[tokio::test]
     async fn a_tool_published_again_under_its_name_is_rendered_again() {
         let cache = StubCache::new();
-        let (old, new) = (tool("a"), tool("a"));
-        let (first, second) = (cache.stubs(&[old]).await, cache.stubs(&[new]).await);
+        let old = tool("a");
+        let new = tool("a");
+        let first = cache.stubs(&[old]).await;
+        let second = cache.stubs(&[new]).await;
         assert!(!Arc::ptr_eq(&first[0], &second[0]));
     }
 

@@ -74,7 +74,7 @@ impl Classes {
     /// Defines the class of a reserved name. `total` is the number of its fields, shown or not.
     pub(super) fn define(&mut self, name: &ClassName, fields: Fields, total: usize) {
         let line = fields.class(name, total);
-        if let Some((_, text)) = self.list.iter_mut().find(|(it, _)| it == name) {
+        if let Some((_, text)) = self.list.iter_mut().find(|(known, _)| known == name) {
             *text = line;
         }
     }
@@ -85,7 +85,9 @@ impl Classes {
         let mut named: BTreeSet<String> = names_in(text).collect();
         let mut open: Vec<String> = named.iter().cloned().collect();
         while let Some(name) = open.pop() {
-            let Some((_, text)) = self.list.iter().find(|(it, _)| it.0 == name) else { continue };
+            let Some((_, text)) = self.list.iter().find(|(known, _)| known.0 == name) else {
+                continue;
+            };
             open.extend(names_in(text).filter(|name| named.insert(name.clone())));
         }
         let used = self.list.into_iter().filter(|(name, _)| named.contains(&name.0));
@@ -156,12 +158,12 @@ impl Fields {
     /// Renders `class X(TypedDict): a: int; b: str`, or the functional syntax if a name is not valid
     /// as an attribute.
     fn class(self, name: &ClassName, total: usize) -> String {
-        let is_plain = |name: &str| language::is_identifier(name) && !name.starts_with("__");
         let rest = match total - self.list.len() {
             0 => String::new(),
             rest => format!("  # and {rest} more"),
         };
-        if self.list.iter().all(|(name, _)| is_plain(name)) {
+        let mut names = self.list.iter().map(|(name, _)| name);
+        if names.all(|name| language::is_identifier(name) && !name.starts_with("__")) {
             let fields = self.list.iter().map(|(name, kind)| format!("{name}: {kind}"));
             let fields = fields.collect::<Vec<_>>().join("; ");
             let fields = if fields.is_empty() { "pass" } else { &fields };
@@ -179,7 +181,7 @@ mod tests {
 
     fn reserve(side: Side, hints: &[&str]) -> Vec<String> {
         let mut classes = Classes::new(side);
-        hints.iter().filter_map(|hint| classes.reserve(hint)).map(|it| it.0).collect()
+        hints.iter().filter_map(|hint| classes.reserve(hint)).map(|name| name.0).collect()
     }
 
     #[test]
@@ -197,35 +199,43 @@ mod tests {
 
     #[test]
     fn a_class_has_a_bounded_length_and_names_the_number_of_omitted_fields() {
-        let name = ClassName("X".to_owned());
-        let class = |names: &[String]| {
-            let mut fields = Fields::default();
-            let shown =
-                names.iter().take_while(|it| fields.has_room(it) && fields.add(it, "int", true));
-            let _ = shown.count();
-            fields.class(&name, names.len())
-        };
-        let names = |n: usize| (0..n).map(|n| format!("f{n}")).collect::<Vec<_>>();
-        assert!(!class(&names(MAX_SHOWN)).contains('#'));
-        assert!(class(&names(MAX_SHOWN + 1)).ends_with("; f31: int  # and 1 more"));
+        assert!(!class_of_ints(&field_names(MAX_SHOWN)).contains('#'));
+        let beyond = class_of_ints(&field_names(MAX_SHOWN + 1));
+        assert!(beyond.ends_with("; f31: int  # and 1 more"));
         let long = "x".repeat(MAX_CLASS - 7);
-        assert!(class(std::slice::from_ref(&long)).ends_with("x: int"));
-        assert_eq!(class(&[format!("{long}x")]), "class \0X(TypedDict): pass  # and 1 more");
+        assert!(class_of_ints(std::slice::from_ref(&long)).ends_with("x: int"));
+        assert_eq!(
+            class_of_ints(&[format!("{long}x")]),
+            "class \0X(TypedDict): pass  # and 1 more"
+        );
+    }
+
+    fn class_of_ints(names: &[String]) -> String {
+        let mut fields = Fields::default();
+        let shown =
+            names.iter().take_while(|name| fields.has_room(name) && fields.add(name, "int", true));
+        let _ = shown.count();
+        fields.class(&ClassName("X".to_owned()), names.len())
+    }
+
+    fn field_names(count: usize) -> Vec<String> {
+        (0..count).map(|n| format!("f{n}")).collect()
     }
 
     #[test]
     fn names_that_are_no_attributes_use_the_functional_syntax() {
-        let class = |name: &str| {
-            let mut fields = Fields::default();
-            assert!(fields.add(name, "str", false));
-            fields.class(&ClassName("X".to_owned()), 1)
-        };
-        assert_eq!(class("a"), "class \0X(TypedDict): a: NotRequired[str]");
+        assert_eq!(class_with("a"), "class \0X(TypedDict): a: NotRequired[str]");
         for name in ["for", "reply-to", "__typename"] {
             assert_eq!(
-                class(name),
+                class_with(name),
                 format!("\0X = TypedDict(\"\0X\", {{\"{name}\": NotRequired[str]}})")
             );
         }
+    }
+
+    fn class_with(name: &str) -> String {
+        let mut fields = Fields::default();
+        assert!(fields.add(name, "str", false));
+        fields.class(&ClassName("X".to_owned()), 1)
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn of(schema: &Value, is_cut: bool) -> Vec<String> {
         out.push(format!("one of {}", values(options, usize::MAX)));
     }
     for (keyword, words) in NUMBERS {
-        if let Some(number) = schema.get(keyword).filter(|it| it.is_number()) {
+        if let Some(number) = schema.get(keyword).filter(|number| number.is_number()) {
             out.push(format!("{words} {number}"));
         }
     }
@@ -55,25 +55,31 @@ pub(super) fn of(schema: &Value, is_cut: bool) -> Vec<String> {
 }
 
 fn format(schema: &Map<String, Value>) -> Vec<String> {
-    let of = |keyword: &str| {
-        let text = schema.get(keyword)?.as_str()?;
-        Some(text::line(text, MAX_VALUE)).filter(|it| !it.is_empty())
-    };
-    let named = |keyword: &str, words: &str| of(keyword).map(|it| format!("{words} {it}"));
     [
-        named("format", "format"),
-        of("pattern").map(|it| format!("pattern {}", text::quoted(&it))),
-        named("contentEncoding", "encoding"),
-        named("contentMediaType", "media type"),
+        named(schema, "format", "format"),
+        string(schema, "pattern").map(|pattern| format!("pattern {}", text::quoted(&pattern))),
+        named(schema, "contentEncoding", "encoding"),
+        named(schema, "contentMediaType", "media type"),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
+/// Renders a keyword that is a string as `words value`.
+fn named(schema: &Map<String, Value>, keyword: &str, words: &str) -> Option<String> {
+    string(schema, keyword).map(|value| format!("{words} {value}"))
+}
+
+/// Returns a keyword that is a string, as one line; `None` if it is empty.
+fn string(schema: &Map<String, Value>, keyword: &str) -> Option<String> {
+    let text = schema.get(keyword)?.as_str()?;
+    Some(text::line(text, MAX_VALUE)).filter(|line| !line.is_empty())
+}
+
 /// Returns the format and the limits of the items of a list of plain values.
 fn items(schema: &Map<String, Value>) -> Option<String> {
-    let items = schema.get("items").filter(|it| it.get("properties").is_none())?;
+    let items = schema.get("items").filter(|items| items.get("properties").is_none())?;
     let constraints = of_items(items);
     (!constraints.is_empty()).then(|| format!("each: {}", constraints.join(", ")))
 }
@@ -89,7 +95,8 @@ fn of_items(items: &Value) -> Vec<String> {
 /// Renders values, as many as fit. Lists and objects are left out.
 fn values(values: &[Value], limit: usize) -> String {
     let mut out = String::new();
-    for value in values.iter().filter_map(scalar).filter(|it| it.len() <= MAX_VALUE).take(limit) {
+    let short = values.iter().filter_map(scalar).filter(|value| value.len() <= MAX_VALUE);
+    for value in short.take(limit) {
         if out.len() + value.len() > MAX_VALUES {
             out.push_str(", ...");
             break;

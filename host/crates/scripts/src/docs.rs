@@ -201,16 +201,17 @@ impl<'a> Listing<'a> {
         let schema = self.types.resolve(field.schema);
         let name = text::line(field.name, 128);
         let description = schema.get("description").or_else(|| field.schema.get("description"));
-        let description =
-            match description.and_then(Value::as_str).map(|it| text::line(it, MAX_FIELD)) {
-                Some(description) if !description.is_empty() => description,
-                _ => format!("{name} {}", self.what),
-            };
+        let description = description.and_then(Value::as_str);
+        let description = match description.map(|text| text::line(text, MAX_FIELD)) {
+            Some(description) if !description.is_empty() => description,
+            _ => format!("{name} {}", self.what),
+        };
         let kind = self.types.outline(schema);
         let presence = if field.is_required { "required" } else { "optional" };
         let mut notes = vec![presence.to_owned()];
         let default = schema.get("default").or_else(|| field.schema.get("default"));
-        let default = default.and_then(scalar).filter(|it| it.len() <= 80 && it != "None");
+        let default =
+            default.and_then(scalar).filter(|default| default.len() <= 80 && default != "None");
         notes.extend(default.map(|default| format!("default {default}")));
         let others = ["] | str", "] | int", "] | float", "] | bool", "] | list", "] | dict"];
         let is_cut =

@@ -27,7 +27,8 @@ impl CodeMode {
         scope: &Scope,
         code: &str,
     ) -> Result<ToolOutput, CallError> {
-        let (chain, namespaces) = (call.chain(), &scope.namespaces[..]);
+        let chain = call.chain();
+        let namespaces = &scope.namespaces[..];
         let language = self.selected(chain);
         if code.is_empty() {
             let language = self.runner(language).0;
@@ -57,29 +58,28 @@ impl CodeMode {
         code: &str,
         answers: &Answers,
     ) -> Result<ToolOutput, CallError> {
-        let not_waiting = || CallError::NotWaiting { tool: call.tool().name.clone() };
-        let runs = self.runs.as_ref().ok_or_else(not_waiting)?;
+        let runs = self.runs.as_ref().ok_or_else(|| not_waiting(call))?;
         let chain = call.chain();
         let own = runs.own(chain.tenant());
-        let token = RunToken::parse(&answers.token).ok_or_else(not_waiting)?;
+        let token = RunToken::parse(&answers.token).ok_or_else(|| not_waiting(call))?;
         let id = token.run();
         let head = own.head(id).await.map_err(|error| match error {
-            RunError::Unknown => not_waiting(),
+            RunError::Unknown => not_waiting(call),
             error => not_resumed(id, &error),
         })?;
         if head.script != code {
-            return Err(not_waiting());
+            return Err(not_waiting(call));
         }
         if let RunToken::Shown { epoch, .. } = token {
             // Nothing but the calls that were shown is decided about.
             let is_as_shown = head.lease.epoch == epoch && head.lease.phase == Phase::Suspended;
             if !is_as_shown {
-                return Err(not_waiting());
+                return Err(not_waiting(call));
             }
             let approves = match (answers.given.get(QUESTION), can_be_asked(chain)) {
                 (Some(answer), true) => approves(id, answer.as_deref())?,
                 (None, false) if is_approver(chain) => true,
-                _ => return Err(not_waiting()),
+                _ => return Err(not_waiting(call)),
             };
             tracing::debug!(run = id, tenant = %chain.tenant(), approves, "calls of a script were decided");
             let decided = own.decide_pending(id, epoch, approves).await;
@@ -173,10 +173,12 @@ impl CodeMode {
     /// no tool.
     pub async fn replay(&self, call: &Admitted, stored: &StoredRun) -> Outcome {
         let language = stored_language(stored);
-        let read = language.and_then(|it| Ok((it, Arc::new(names::read(&stored.bindings)?))));
+        let read =
+            language.and_then(|language| Ok((language, Arc::new(names::read(&stored.bindings)?))));
         let result = match read {
             Ok((language, bindings)) => {
-                let (journal, source) = (Journal::replay(stored), stored.script.clone());
+                let journal = Journal::replay(stored);
+                let source = stored.script.clone();
                 self.run(call, &[], &journal, language, source, bindings).await
             }
             Err(unreadable) => Err(unreadable),
@@ -194,7 +196,8 @@ fn reported(
     ran: ScriptResult,
 ) -> Result<ToolOutput, CallError> {
     let report = || {
-        let (succeeded, failed) = (journal.completed(), journal.failed());
+        let succeeded = journal.completed();
+        let failed = journal.failed();
         Report::new(call.chain(), namespaces, language, succeeded, failed)
     };
     match ran {
@@ -212,6 +215,11 @@ fn reported(
         }
         Err(ScriptError::Stopped(error)) => Err(error),
     }
+}
+
+/// Returns the error of a call that decides about a run that does not wait.
+fn not_waiting(call: &Admitted) -> CallError {
+    CallError::NotWaiting { tool: call.tool().name.clone() }
 }
 
 /// Returns the error of a run that cannot be resumed.

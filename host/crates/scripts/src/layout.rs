@@ -52,12 +52,16 @@ impl Layout {
 
     /// Returns the layouts that clients have: the default one if no client has its own.
     pub(super) fn kind(&self) -> Kind {
-        let has = |level| self.clients.values().any(|it| *it == level);
-        match (has(BindingLevel::Server), has(BindingLevel::Tool)) {
+        match (self.has(BindingLevel::Server), self.has(BindingLevel::Tool)) {
             (true, true) => Kind::Mixed,
             (false, true) => Kind::Tool,
             (false, false) if self.default == BindingLevel::Tool => Kind::Tool,
             _ => Kind::Server,
         }
+    }
+
+    /// Returns whether a client has this layout of its own.
+    fn has(&self, level: BindingLevel) -> bool {
+        self.clients.values().any(|own| *own == level)
     }
 }

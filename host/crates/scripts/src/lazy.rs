@@ -58,13 +58,6 @@ impl LazyExecutor {
             info!("a script waits for its executor, which is being loaded");
             lazy.load().await
         });
-        let failed = |cause: Box<dyn std::error::Error + Send + Sync>| {
-            error!(error = &*cause, "the executor of a script cannot be loaded");
-            ScriptError::Stopped(CallError::Unavailable {
-                tool: ToolName::own(meta::EXECUTE),
-                cause,
-            })
-        };
         let until = deadline.checked_sub(RESERVE).unwrap_or(deadline);
         let Ok(loaded) = timeout_at(until.into(), load).await else {
             let message = "the executor of this language is being compiled, which takes up to a minute once: \
@@ -75,7 +68,9 @@ impl LazyExecutor {
             };
             return Err(ScriptError::Stopped(CallError::Tool(error)));
         };
-        loaded.map_err(|lost| failed(lost.into()))?.map_err(|error| failed(error.into()))?;
+        loaded
+            .map_err(|lost| not_loaded(lost.into()))?
+            .map_err(|error| not_loaded(error.into()))?;
         Ok(self.0.loaded.get().expect("it was loaded above and is never dropped"))
     }
 }
@@ -91,4 +86,10 @@ impl Runner for LazyExecutor {
             async move { self.loaded(chain.deadline()).await?.run(script, chain, calls).await },
         )
     }
+}
+
+/// Logs why the executor is missing, and returns the error of its script.
+fn not_loaded(cause: Box<dyn std::error::Error + Send + Sync>) -> ScriptError {
+    error!(error = &*cause, "the executor of a script cannot be loaded");
+    ScriptError::Stopped(CallError::Unavailable { tool: ToolName::own(meta::EXECUTE), cause })
 }

@@ -120,8 +120,10 @@ impl CodeMode {
         layout: impl Into<Layout>,
         runs: Option<Runs>,
     ) -> Arc<Self> {
-        let other = |(language, executor)| (language, Arc::new(executor) as Arc<dyn Runner>);
-        let others = others.into_iter().map(other).collect();
+        let others = others
+            .into_iter()
+            .map(|(language, executor)| (language, Arc::new(executor) as Arc<dyn Runner>))
+            .collect();
         Self::with_runners((language, Arc::new(executor)), others, layout, runs)
     }
 
@@ -146,14 +148,18 @@ impl CodeMode {
     /// than `search_above` tools for scripts has the search. The descriptions are those for the layout
     /// of the files and the language of scripts that a request selects.
     pub fn install(self: &Arc<Self>, catalog: &Catalog, search_above: usize) {
-        let own = |tools| OwnTools { tools, provider: self.clone() };
-        let meta = |language| own(meta::tools(&self.layout, self.described(language)));
         for language in self.others.keys() {
-            catalog.set_meta_tools_in(*language, meta(*language));
+            catalog.set_meta_tools_in(*language, self.meta_tools(*language));
         }
-        catalog.set_meta_tools(meta(self.runner.0));
-        catalog.set_search(own(vec![meta::search()]), search_above);
+        catalog.set_meta_tools(self.meta_tools(self.runner.0));
+        let search = OwnTools { tools: vec![meta::search()], provider: self.clone() };
+        catalog.set_search(search, search_above);
         catalog.set_observer(self.observations.clone());
+    }
+
+    fn meta_tools(self: &Arc<Self>, language: ScriptLanguage) -> OwnTools {
+        let tools = meta::tools(&self.layout, self.described(language));
+        OwnTools { tools, provider: self.clone() }
     }
 
     /// Returns the language of a request's scripts.
@@ -225,16 +231,19 @@ impl CodeMode {
             ))),
             meta::LIST => Ok(ToolOutput::text(stubs::list(namespaces, &self.layout))),
             meta::READ => {
-                let (name, range) = (arguments.text("fileName")?, arguments.range()?);
+                let name = arguments.text("fileName")?;
+                let range = arguments.range()?;
                 Ok(ToolOutput::text(self.read(view, namespaces, name, range).await))
             }
             meta::DOCS => {
-                let (server, tool) = (arguments.text("server")?, arguments.text("tool")?);
+                let server = arguments.text("server")?;
+                let tool = arguments.text("tool")?;
                 let language = self.runner(self.selected(call.chain())).0;
                 Ok(ToolOutput::text(self.docs(view, language, namespaces, server, tool).await))
             }
             meta::SEARCH => {
-                let (query, server) = (arguments.query()?, arguments.optional("server")?);
+                let query = arguments.query()?;
+                let server = arguments.optional("server")?;
                 let limit = arguments.limit()?;
                 Ok(ToolOutput::text(self.search(view, &scope, query, server, limit).await))
             }

@@ -86,13 +86,13 @@ impl<'a> Types<'a> {
         let schema = self.resolve(schema);
         let given = [
             schema.get("const"),
-            schema.get("examples").and_then(|it| it.get(0)),
+            schema.get("examples").and_then(|examples| examples.get(0)),
             schema.get("example"),
-            schema.get("default").filter(|it| !it.is_null()),
+            schema.get("default").filter(|default| !default.is_null()),
             schema.get("enum").and_then(|options| options.get(0)),
         ];
         let given = given.into_iter().flatten().filter_map(scalar);
-        if let Some(value) = given.into_iter().find(|it| it.len() <= MAX_PLACEHOLDER) {
+        if let Some(value) = given.into_iter().find(|value| value.len() <= MAX_PLACEHOLDER) {
             return value;
         }
         if depth < MAX_EXAMPLE_DEPTH && schema.get("properties").is_some() {
@@ -101,8 +101,9 @@ impl<'a> Types<'a> {
             let required: Vec<_> = required
                 .filter(|field| field.name.len() <= MAX_PLACEHOLDER)
                 .take(MAX_EXAMPLE_FIELDS)
-                .map(|it| {
-                    format!("{}: {}", text::quoted(it.name), self.example(it.schema, depth + 1))
+                .map(|field| {
+                    let value = self.example(field.schema, depth + 1);
+                    format!("{}: {value}", text::quoted(field.name))
                 })
                 .collect();
             return format!("{{{}}}", required.join(", "));
@@ -133,20 +134,23 @@ mod tests {
 
     #[test]
     fn options_that_do_not_fit_a_literal_become_their_types() {
-        let of = |options: &Value| alternatives(options.as_array().expect("a list")).join(" | ");
         assert_eq!(
-            of(&json!([1, 2.5, true, null, "a\"b"])),
+            literal(&json!([1, 2.5, true, null, "a\"b"])),
             r#"Literal[1, True, "a\"b"] | float | None"#
         );
-        assert_eq!(of(&json!([{"a": 1}, [1], -3])), "Literal[-3] | dict | list");
+        assert_eq!(literal(&json!([{"a": 1}, [1], -3])), "Literal[-3] | dict | list");
         // `"aaa…"` and its separator.
         let fits = "a".repeat(MAX_TEXT - 4);
-        assert_eq!(of(&json!([fits])), format!("Literal[\"{fits}\"]"));
-        assert_eq!(of(&json!([format!("{fits}a"), 1])), "str | int");
+        assert_eq!(literal(&json!([fits])), format!("Literal[\"{fits}\"]"));
+        assert_eq!(literal(&json!([format!("{fits}a"), 1])), "str | int");
         let many: Vec<_> = (0..100_000).collect();
-        let text = of(&json!(many));
+        let text = literal(&json!(many));
         assert!(text.starts_with("Literal[0, 1, ") && text.ends_with("] | int"), "{text}");
         assert!(text.len() < MAX_TEXT + 20);
+    }
+
+    fn literal(options: &Value) -> String {
+        alternatives(options.as_array().expect("a list")).join(" | ")
     }
 
     #[test]
@@ -170,19 +174,25 @@ mod tests {
 
     #[test]
     fn an_example_has_the_required_fields_of_objects_two_levels_deep() {
-        let of = |schema: &Value| Types::new(schema, &Budget::whole()).placeholder(schema);
         let deep = json!({"type": "object", "required": ["a"], "properties": {"b": {}, "a":
             {"type": "object", "required": ["c"], "properties": {"c":
                 {"type": "object", "required": ["d"], "properties": {"d": {"type": "integer"}}}}}}});
-        assert_eq!(of(&deep), r#"{"a": {"c": {}}}"#);
-        assert_eq!(of(&json!({"type": "string", "examples": ["octocat"]})), r#""octocat""#);
-        assert_eq!(of(&json!({"type": "array"})), "[]");
+        assert_eq!(placeholder(&deep), r#"{"a": {"c": {}}}"#);
+        assert_eq!(
+            placeholder(&json!({"type": "string", "examples": ["octocat"]})),
+            r#""octocat""#
+        );
+        assert_eq!(placeholder(&json!({"type": "array"})), "[]");
         let wide: Vec<_> = (0..20).map(|n| format!("{n}{}", "x".repeat(70))).collect();
         let properties: serde_json::Map<_, _> =
-            wide.iter().map(|it| (it.clone(), json!({}))).collect();
+            wide.iter().map(|name| (name.clone(), json!({}))).collect();
         assert_eq!(
-            of(&json!({"type": "object", "required": wide, "properties": properties})),
+            placeholder(&json!({"type": "object", "required": wide, "properties": properties})),
             "{}"
         );
+    }
+
+    fn placeholder(schema: &Value) -> String {
+        Types::new(schema, &Budget::whole()).placeholder(schema)
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn no_file(namespaces: &[Namespace], layout: &Layout, asked: &str) ->
 
 /// Text for a name that matches several servers if case is ignored.
 pub(super) fn ambiguous(asked: &str, several: &[&Namespace]) -> String {
-    let names = several.iter().map(|it| format!("  {}", it.client));
+    let names = several.iter().map(|namespace| format!("  {}", namespace.client));
     format!(
         "More than one server matches '{}'; spell it exactly:\n{}",
         text::line(asked, MAX_ECHO),

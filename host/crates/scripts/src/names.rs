@@ -82,7 +82,9 @@ type StoredBinding = (String, String, Option<String>, String);
 
 /// Returns bindings as the journal of a run stores them.
 pub(super) fn stored(bindings: &Bindings) -> String {
-    let rows = bindings.iter().map(|it| (&it.namespace, &it.name, &it.alias, it.tool.as_str()));
+    let rows = bindings
+        .iter()
+        .map(|binding| (&binding.namespace, &binding.name, &binding.alias, binding.tool.as_str()));
     json!(rows.collect::<Vec<_>>()).to_string()
 }
 
@@ -95,26 +97,30 @@ pub(super) fn read(stored: &str) -> Result<Bindings, CallError> {
             ..ToolError::new(ErrorKind::Unsupported, message.to_owned())
         })
     })?;
-    let binding = |(namespace, name, alias, tool): StoredBinding| Binding {
+    let bindings = rows.into_iter().map(|(namespace, name, alias, tool)| Binding {
         namespace,
         name,
         alias,
         tool: ToolName::alias(&tool),
-    };
-    Ok(rows.into_iter().map(binding).collect())
+    });
+    Ok(bindings.collect())
 }
 
 /// Finds a namespace by its client's name or its own identifier: exactly, or else
 /// case-insensitively.
 pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
-    let exact = namespaces.iter().find(|it| it.client.as_str() == name);
-    if let Some(namespace) = exact.or_else(|| namespaces.iter().find(|it| it.identifier == name)) {
+    let exact = namespaces
+        .iter()
+        .find(|namespace| namespace.client.as_str() == name)
+        .or_else(|| namespaces.iter().find(|namespace| namespace.identifier == name));
+    if let Some(namespace) = exact {
         return Found::One(namespace);
     }
-    let similar = |it: &&Namespace| {
-        it.client.as_str().eq_ignore_ascii_case(name) || it.identifier.eq_ignore_ascii_case(name)
-    };
-    match namespaces.iter().filter(similar).collect::<Vec<_>>()[..] {
+    let similar = namespaces.iter().filter(|namespace| {
+        namespace.client.as_str().eq_ignore_ascii_case(name)
+            || namespace.identifier.eq_ignore_ascii_case(name)
+    });
+    match similar.collect::<Vec<_>>()[..] {
         [] => Found::Nothing,
         [only] => Found::One(only),
         ref several => Found::Many(several.to_vec()),
@@ -130,18 +136,23 @@ impl Namespace {
     /// Finds a function by identifier, alias, or any of the tool's names: exactly, or else
     /// case-insensitively.
     pub(super) fn find(&self, name: &str) -> Option<&Function> {
-        let by = |same: fn(&str, &str) -> bool| {
-            let named = |of: fn(&Function) -> Option<&str>| {
-                self.functions
-                    .iter()
-                    .find(move |function| of(function).is_some_and(|it| same(it, name)))
-            };
-            named(|it| Some(&it.identifier))
-                .or_else(|| named(|it| it.alias.as_deref()))
-                .or_else(|| named(|it| Some(&it.tool.original)))
-                .or_else(|| named(|it| Some(it.tool.name.as_str())))
-        };
-        by(|a, b| a == b).or_else(|| by(str::eq_ignore_ascii_case))
+        self.find_by(|known| known == name)
+            .or_else(|| self.find_by(|known| known.eq_ignore_ascii_case(name)))
+    }
+
+    /// Finds the function one of whose names meets a condition: its identifier, or else its alias,
+    /// or else a name of its tool.
+    fn find_by(&self, is_meant: impl Fn(&str) -> bool) -> Option<&Function> {
+        let functions = &self.functions;
+        functions
+            .iter()
+            .find(|function| is_meant(&function.identifier))
+            .or_else(|| {
+                let mut functions = functions.iter();
+                functions.find(|function| function.alias.as_deref().is_some_and(&is_meant))
+            })
+            .or_else(|| functions.iter().find(|function| is_meant(&function.tool.original)))
+            .or_else(|| functions.iter().find(|function| is_meant(function.tool.name.as_str())))
     }
 }
 
@@ -154,19 +165,30 @@ fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
     for tool in &tools {
         *spellings.entry(spelling(&tool.original)).or_default() += 1;
     }
-    let alias = |tool: &Tool| {
-        let spelling = spelling(&tool.original);
-        // A spelling that two tools could claim is an alias of neither, so that a script never
-        // calls the wrong one.
-        let is_free = spellings.get(&spelling) == Some(&1) && !taken.contains(&spelling);
-        (is_free && language::is_identifier(&spelling)).then_some(spelling)
-    };
     let named = tools.into_iter().zip(identifiers);
     let mut functions: Vec<_> = named
-        .map(|(tool, identifier)| Function { identifier, alias: alias(&tool), tool })
+        .map(|(tool, identifier)| Function {
+            identifier,
+            alias: alias(&tool, &spellings, &taken),
+            tool,
+        })
         .collect();
     functions.sort_by(|a, b| a.identifier.cmp(&b.identifier));
     functions
+}
+
+/// Returns the original spelling of a tool's name as an alias. `spellings` has the number of tools of
+/// each spelling, `taken` the identifiers.
+fn alias(
+    tool: &Tool,
+    spellings: &BTreeMap<String, usize>,
+    taken: &BTreeSet<String>,
+) -> Option<String> {
+    let spelling = spelling(&tool.original);
+    // A spelling that two tools could claim is an alias of neither, so that a script never calls the
+    // wrong one.
+    let is_free = spellings.get(&spelling) == Some(&1) && !taken.contains(&spelling);
+    (is_free && language::is_identifier(&spelling)).then_some(spelling)
 }
 
 /// Returns the preferred global name of a client.
@@ -219,30 +241,45 @@ fn spelling(original: &str) -> String {
 /// preferred identifier. The rest get a suffix, a digest of their original name. A number would not
 /// do: in a narrower view, the same identifier could mean another tool.
 fn distinct(wanted: &[(&str, String)]) -> Vec<String> {
-    let mut taken: BTreeSet<String> =
-        wanted.iter().filter(|(own, it)| own == it).map(|(_, it)| it.clone()).collect();
+    let mut taken: BTreeSet<String> = wanted
+        .iter()
+        .filter(|(own, preferred)| own == preferred)
+        .map(|(_, kept)| kept.clone())
+        .collect();
     // Next number per base, so that many names of one digest do not each count from the start.
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
-    let settle = |(own, identifier): &(&str, String)| {
-        if own == identifier || taken.insert(identifier.clone()) {
-            return identifier.clone();
+    let mut identifiers = Vec::with_capacity(wanted.len());
+    for (own, preferred) in wanted {
+        identifiers.push(if own == preferred || taken.insert(preferred.clone()) {
+            preferred.clone()
+        } else {
+            suffixed(own, preferred, &mut taken, &mut numbers)
+        });
+    }
+    identifiers
+}
+
+/// Returns an identifier that is not taken, and takes it.
+fn suffixed(
+    own: &str,
+    preferred: &str,
+    taken: &mut BTreeSet<String>,
+    numbers: &mut BTreeMap<String, u32>,
+) -> String {
+    let digest = Sha256::digest(own.as_bytes());
+    let base = format!("{preferred}_{}", text::hex(&digest[..3]));
+    if taken.insert(base.clone()) {
+        return base;
+    }
+    // Needed because a server that knows this rule can name a tool like the digest of another.
+    let number = numbers.entry(base.clone()).or_insert(1);
+    loop {
+        *number += 1;
+        let numbered = format!("{base}_{number}");
+        if taken.insert(numbered.clone()) {
+            return numbered;
         }
-        let digest = Sha256::digest(own.as_bytes());
-        let base = format!("{identifier}_{}", text::hex(&digest[..3]));
-        if taken.insert(base.clone()) {
-            return base;
-        }
-        // Needed because a server that knows this rule can name a tool like the digest of another.
-        let number = numbers.entry(base.clone()).or_insert(1);
-        loop {
-            *number += 1;
-            let numbered = format!("{base}_{number}");
-            if taken.insert(numbered.clone()) {
-                return numbered;
-            }
-        }
-    };
-    wanted.iter().map(settle).collect()
+    }
 }
 
 #[cfg(test)]
@@ -263,25 +300,24 @@ mod tests {
     }
 
     fn named(clients: &[(&str, &[&str])]) -> Vec<Namespace> {
-        let tools = |name: &str, tools: &[&str]| {
-            let mut tools: Vec<_> = tools.iter().map(|it| tool(&client(name), it)).collect();
-            tools.sort_by(|a, b| a.name.cmp(&b.name));
-            tools
-        };
         namespaces(clients.iter().map(|(name, list)| (client(name), tools(name, list))).collect())
+    }
+
+    fn tools(client_name: &str, names: &[&str]) -> Vec<Arc<Tool>> {
+        let client = client(client_name);
+        let mut tools: Vec<_> = names.iter().map(|name| tool(&client, name)).collect();
+        tools.sort_by(|a, b| a.name.cmp(&b.name));
+        tools
     }
 
     fn shown(names: &[&str]) -> String {
         let functions = functions(names.iter().map(|name| tool(&client("x"), name)).collect());
-        let line = |it: &Function| {
-            format!(
-                "{} -> {} {}\n",
-                it.tool.original,
-                it.identifier,
-                it.alias.as_deref().unwrap_or("-")
-            )
-        };
         functions.iter().map(line).collect()
+    }
+
+    fn line(function: &Function) -> String {
+        let alias = function.alias.as_deref().unwrap_or("-");
+        format!("{} -> {} {alias}\n", function.tool.original, function.identifier)
     }
 
     #[test]
@@ -323,7 +359,7 @@ mod tests {
             ("fs", &["a"]),
         ])
         .into_iter()
-        .map(|it| it.identifier)
+        .map(|namespace| namespace.identifier)
         .collect();
         insta::assert_debug_snapshot!(names, @r#"
         [
@@ -351,20 +387,35 @@ mod tests {
     fn a_name_is_found_exactly_or_else_case_insensitively() {
         let namespaces =
             named(&[("fs", &["getUser", "get_user", "x/y"]), ("FS", &["a"]), ("load", &["a"])]);
-        let find = |name| match find(&namespaces, name) {
+        assert_eq!(
+            ["fs", "FS", "Fs", "load_", "LOAD", "x"].map(|name| found(&namespaces, name)),
+            ["fs", "FS", "2 of them", "load", "load", "nothing"]
+        );
+        let fs = namespaces.iter().find(|namespace| namespace.client.as_str() == "fs");
+        let fs = fs.expect("it is there");
+        for (name, expected) in [
+            ("getuser", Some("getUser")),
+            ("getUser", Some("getUser")),
+            ("GETUSER", Some("getUser")),
+            ("xy", Some("x/y")),
+            ("x_y", Some("x/y")),
+            ("x/y", Some("x/y")),
+            ("X/Y", Some("x/y")),
+            ("fs-get_user", Some("get_user")),
+            ("x", None),
+            ("", None),
+        ] {
+            let found = fs.find(name).map(|function| function.tool.original.as_str());
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    fn found(namespaces: &[Namespace], name: &str) -> String {
+        match find(namespaces, name) {
             Found::One(one) => one.client.as_str().to_owned(),
             Found::Many(many) => format!("{} of them", many.len()),
             Found::Nothing => "nothing".to_owned(),
-        };
-        assert_eq!(
-            ["fs", "FS", "Fs", "load_", "LOAD", "x"].map(find),
-            ["fs", "FS", "2 of them", "load", "load", "nothing"]
-        );
-        let fs = namespaces.iter().find(|it| it.client.as_str() == "fs").expect("it is there");
-        let found = |name| fs.find(name).map(|it| it.tool.original.as_str());
-        assert_eq!(["getuser", "getUser", "GETUSER"].map(found), [Some("getUser"); 3]);
-        assert_eq!(["xy", "x_y", "x/y", "X/Y"].map(found), [Some("x/y"); 4]);
-        assert_eq!(["fs-get_user", "x", ""].map(found), [Some("get_user"), None, None]);
+        }
     }
 
     proptest! {
@@ -373,11 +424,12 @@ mod tests {
             let tools: Vec<_> = names.iter().map(|name| tool(&client("x"), name)).collect();
             let count = tools.len();
             let functions = functions(tools);
-            let tools: BTreeSet<_> = functions.iter().map(|it| &it.tool.name).collect();
+            let tools: BTreeSet<_> = functions.iter().map(|function| &function.tool.name).collect();
             prop_assert_eq!(tools.len(), count, "no tool is lost");
-            let identifiers = functions.iter().map(|it| &it.identifier);
-            let spellings: Vec<_> = identifiers.chain(functions.iter().filter_map(|it| it.alias.as_ref())).collect();
-            prop_assert!(spellings.iter().all(|it| language::is_identifier(it)), "{spellings:?}");
+            let identifiers = functions.iter().map(|function| &function.identifier);
+            let aliases = functions.iter().filter_map(|function| function.alias.as_ref());
+            let spellings: Vec<_> = identifiers.chain(aliases).collect();
+            prop_assert!(spellings.iter().all(|spelling| language::is_identifier(spelling)), "{spellings:?}");
             prop_assert_eq!(spellings.iter().collect::<BTreeSet<_>>().len(), spellings.len(), "{:?}", spellings);
             let namespace = Namespace { identifier: "x".into(), client: client("x"), functions };
             for function in &namespace.functions {
@@ -390,8 +442,9 @@ mod tests {
         #[test]
         fn each_namespace_is_valid_and_has_one_client(names in prop::collection::btree_set("for_?|load_{0,20}|print_?|[a-b_]{1,3}", 1..20)) {
             let named = namespaces(names.iter().map(|name| (client(name), Vec::new())).collect());
-            prop_assert!(named.iter().all(|it| language::is_identifier(&it.identifier) && !language::is_taken(&it.identifier)));
-            prop_assert_eq!(named.iter().map(|it| &it.identifier).collect::<BTreeSet<_>>().len(), names.len());
+            let identifiers: BTreeSet<_> = named.iter().map(|namespace| &namespace.identifier).collect();
+            prop_assert!(identifiers.iter().all(|name| language::is_identifier(name) && !language::is_taken(name)));
+            prop_assert_eq!(identifiers.len(), names.len());
         }
     }
 }

@@ -206,10 +206,10 @@ impl Observer for Observations {
         if misfits.is_empty() {
             return Vec::new();
         }
-        let count = |tool: &Arc<Tool>| {
+        let counted = tools.iter().filter_map(|tool| {
             Some((tool.shown_original().into_owned(), *misfits.get(&tool.full_name)?))
-        };
-        tools.iter().filter_map(count).collect()
+        });
+        counted.collect()
     }
 }
 
@@ -361,11 +361,15 @@ mod tests {
 
     #[test]
     fn a_text_is_read_up_to_its_limit() {
-        let list = |n: usize| ToolOutput::text(format!("[{}]", " ".repeat(n - 2)));
         assert_eq!(after(&Observations::new(), &list(MAX_TEXT), 1), "list[Any]  in 1 result");
         assert_eq!(after(&Observations::new(), &list(MAX_TEXT + 1), 1), "nothing");
         let deep = ToolOutput::text("[".repeat(10_000));
         assert_eq!(after(&Observations::new(), &deep, 1), "str  in 1 result");
+    }
+
+    /// Returns the text of an empty list, with so many bytes.
+    fn list(bytes: usize) -> ToolOutput {
+        ToolOutput::text(format!("[{}]", " ".repeat(bytes - 2)))
     }
 
     #[test]
@@ -373,7 +377,6 @@ mod tests {
         let observations = Observations::new();
         let id = structured(json!({"id": 7}));
         let more = structured(json!({"id": 7, "late": true}));
-        let seen = |text: &str| text.rsplit_once(" in ").expect("a number").1.to_owned();
         assert_eq!(seen(&after(&observations, &id, 1)), "1 result");
         let between = after(&observations, &more, 1);
         assert!(!between.contains("late"), "{between}");
@@ -390,35 +393,42 @@ mod tests {
         assert_eq!(seen(&after(&observations, &id, 32 * 4)), "100+ results");
     }
 
+    /// Returns the number of results that a text names.
+    fn seen(text: &str) -> String {
+        text.rsplit_once(" in ").expect("a number").1.to_owned()
+    }
+
     #[test]
     fn a_result_that_stops_fitting_those_before_it_is_counted_for_its_tool() {
         let observations = Observations::new();
         let tools = [tool("t"), tool("other")];
-        let observe = |value: Value| {
-            observations.observe(&key(1), &tools[0], &structured(value));
-            observations.read_waiting();
-        };
-        observe(json!({"id": 7}));
-        observe(json!({"id": "seven"}));
+        observe(&observations, &tools[0], json!({"id": 7}));
+        observe(&observations, &tools[0], json!({"id": "seven"}));
         assert!(observations.misfits(&tools).is_empty(), "its type is not settled");
         for _ in 2..SETTLED {
-            observe(json!({"id": 7, "late": true}));
+            observe(&observations, &tools[0], json!({"id": 7, "late": true}));
         }
-        observe(json!({"id": "x", "another": 1}));
+        observe(&observations, &tools[0], json!({"id": "x", "another": 1}));
         assert!(observations.misfits(&tools).is_empty(), "{:?}", observations.misfits(&tools));
-        observe(json!({"items": []}));
+        observe(&observations, &tools[0], json!({"items": []}));
         assert_eq!(observations.misfits(&tools), [("t".to_owned(), 1)]);
-        observe(json!({"items": []}));
+        observe(&observations, &tools[0], json!({"items": []}));
         assert_eq!(observations.misfits(&tools), [("t".to_owned(), 1)], "it is known now");
-        observe(json!("text"));
+        observe(&observations, &tools[0], json!("text"));
         assert_eq!(observations.misfits(&tools), [("t".to_owned(), 2)]);
         observations.retain(&BTreeSet::new());
         assert!(observations.misfits(&tools).is_empty());
     }
 
+    fn observe(observations: &Observations, tool: &Arc<Tool>, value: Value) {
+        observations.observe(&key(1), tool, &structured(value));
+        observations.read_waiting();
+    }
+
     #[test]
     fn a_shape_of_one_tenant_is_not_shown_to_another() {
-        let (observations, tool) = (Observations::new(), tool("t"));
+        let observations = Observations::new();
+        let tool = tool("t");
         observations.observe(&key(1), &tool, &structured(json!({"secret": 1})));
         observations.read_waiting();
         assert!(observations.shown(&key(1), &tool).is_some());
@@ -428,7 +438,8 @@ mod tests {
 
     #[test]
     fn a_tool_that_declares_its_result_has_no_observed_one() {
-        let (observations, plain) = (Observations::new(), tool("t"));
+        let observations = Observations::new();
+        let plain = tool("t");
         observations.observe(&key(1), &plain, &structured(json!(1)));
         observations.read_waiting();
         let mut declared = (*plain).clone();
@@ -438,7 +449,8 @@ mod tests {
 
     #[test]
     fn samples_beyond_the_queue_are_dropped() {
-        let (observations, tool) = (Observations::new(), tool("t"));
+        let observations = Observations::new();
+        let tool = tool("t");
         for n in 0..=MAX_WAITING {
             let tenant = Tenant::of_key([u8::try_from(n).expect("few"); 32], "key");
             observations.observe(&tenant, &tool, &structured(json!(n)));
@@ -479,14 +491,15 @@ mod tests {
             }
         }
         assert!(tenants.bytes <= TOTAL_BYTES, "{}", tenants.bytes);
-        assert_eq!(tenants.bytes, tenants.list.values().map(|it| it.bytes).sum::<usize>());
+        assert_eq!(tenants.bytes, tenants.list.values().map(|tenant| tenant.bytes).sum::<usize>());
         assert!(!tenants.list.contains_key(&key(1)) && tenants.list.contains_key(&key(39)));
     }
 
     #[test]
     fn tools_that_no_longer_exist_are_forgotten() {
         let observations = Observations::new();
-        let (kept, gone) = (tool("kept"), tool("gone"));
+        let kept = tool("kept");
+        let gone = tool("gone");
         for tool in [&kept, &gone] {
             observations.observe(&key(1), tool, &structured(json!(1)));
         }

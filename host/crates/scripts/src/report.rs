@@ -204,9 +204,9 @@ fn calls(tools: &[String], namespaces: &[Namespace]) -> String {
     if times.is_empty() {
         return String::new();
     }
-    let functions = namespaces
-        .iter()
-        .flat_map(|namespace| namespace.functions.iter().map(move |it| (namespace, it)));
+    let functions = namespaces.iter().flat_map(|namespace| {
+        namespace.functions.iter().map(move |function| (namespace, function))
+    });
     let called = functions.filter_map(|(namespace, function)| {
         let times = *times.get(function.tool.name.as_str())?;
         Some((format!("{}.{}", namespace.identifier, function.identifier), times))

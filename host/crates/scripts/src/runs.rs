@@ -82,7 +82,8 @@ struct Inner {
 impl Runs {
     /// Creates the runs that are kept in this database.
     pub fn new(settings: Settings, store: store::Settings) -> Self {
-        let (database, live) = (OnceCell::new(), Mutex::default());
+        let database = OnceCell::new();
+        let live = Mutex::default();
         Self(Arc::new(Inner { settings, store, database, live }))
     }
 
@@ -99,14 +100,14 @@ impl Runs {
     }
 
     /// Returns the database, for the operator. Fails as [`Self::of`].
-    pub async fn database(&self) -> Result<&Database, Unavailable> {
-        let open = || async {
+    pub(crate) async fn database(&self) -> Result<&Database, Unavailable> {
+        let database = self.0.database.get_or_try_init(|| async {
             Database::open(self.0.store.clone()).await.map_err(|cause| {
                 error!(error = %with_causes(&cause), "the database of runs cannot be opened");
                 Unavailable::Lost
             })
-        };
-        self.0.database.get_or_try_init(open).await
+        });
+        database.await
     }
 
     /// Registers a run whose script runs in this process. The token is cancelled if its owner

@@ -70,15 +70,15 @@ impl Scope {
     /// Returns its bindings as runs store them. Their text is made when the first run is stored, on a
     /// thread of the store.
     pub(super) fn stored(&self) -> ScriptTools {
-        let make = || {
+        let stored = self.stored.get_or_init(|| {
             let bindings = self.bindings();
             ScriptTools::new(move || {
                 let text = names::stored(&bindings);
                 let digest = Sha256::digest(text.as_bytes()).into();
                 (text, digest)
             })
-        };
-        self.stored.get_or_init(make).clone()
+        });
+        stored.clone()
     }
 
     /// Returns the number of tools.
@@ -88,14 +88,14 @@ impl Scope {
 
     /// Returns the index of its tools.
     pub(super) async fn index(&self, stubs: &StubCache) -> &Index {
-        let make = || async {
+        let index = self.index.get_or_init(|| async {
             let mut all = Vec::new();
             for namespace in &self.namespaces {
                 all.push(stubs.stubs(&namespace.tools()).await);
             }
             Index::new(all)
-        };
-        self.index.get_or_init(make).await
+        });
+        index.await
     }
 }
 
@@ -198,11 +198,11 @@ mod tests {
 
     fn filtered(tools: usize, filter: &Filter) -> View {
         let client = ClientName::parse("c").expect("a good name");
-        let tool = |n| {
+        let tools = (0..tools).map(|n| {
             let tool = serde_json::from_value(json!({"name": format!("t{n}"), "inputSchema": {}}));
             Arc::new(Tool::adopt(&client, tool.expect("a definition")).expect("a good tool"))
-        };
-        let tools: Vec<_> = (0..tools).map(tool).collect();
+        });
+        let tools: Vec<_> = tools.collect();
         let policy = Policy { execute: Whitelist::All, code_mode: true, ..Policy::default() };
         let source = Source {
             client: &client,
@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn a_scope_is_made_once_for_a_view_and_dropped_with_it() {
-        let (scopes, view) = (Scopes::default(), view(3));
+        let scopes = Scopes::default();
+        let view = view(3);
         let scope = scopes.of(&view);
         assert_eq!(scope.len(), 3);
         assert!(Arc::ptr_eq(&scope.bindings(), &scope.bindings()), "no run makes them again");
@@ -259,7 +260,8 @@ mod tests {
 
     #[test]
     fn views_that_headers_select_do_not_drop_those_of_others() {
-        let (scopes, shared) = (Scopes::default(), view(1));
+        let scopes = Scopes::default();
+        let shared = view(1);
         let made = scopes.of(&shared);
         let selected = Filter::parse(Some("c"), None);
         let views: Vec<_> = (0..=SHARED.scopes).map(|_| filtered(1, &selected)).collect();

@@ -61,8 +61,8 @@ impl Index {
     /// order.
     pub(super) fn new(stubs: Vec<Vec<Arc<Stub>>>) -> Self {
         let entries = stubs.into_iter().enumerate().flat_map(|(namespace, stubs)| {
-            let entry = move |(function, stub)| Entry { namespace, function, stub };
-            stubs.into_iter().enumerate().map(entry)
+            let stubs = stubs.into_iter().enumerate();
+            stubs.map(move |(function, stub)| Entry { namespace, function, stub })
         });
         Self { entries: entries.collect() }
     }
@@ -76,11 +76,12 @@ impl Index {
         only: Option<&Namespace>,
         limit: usize,
     ) -> Hits<'a> {
-        let within = |entry: &&Entry| {
+        let entries = self.entries.iter().filter(|entry| {
             only.is_none_or(|only| std::ptr::eq(only, &raw const namespaces[entry.namespace]))
-        };
-        let entries: Vec<_> = self.entries.iter().filter(within).collect();
-        let scores = scores(&entries.iter().map(|it| &it.stub.terms).collect::<Vec<_>>(), query);
+        });
+        let entries: Vec<_> = entries.collect();
+        let terms: Vec<_> = entries.iter().map(|entry| &entry.stub.terms).collect();
+        let scores = scores(&terms, query);
         let mut found: Vec<_> =
             entries.into_iter().zip(scores).filter(|(_, score)| *score > 0.0).collect();
         // The sort is stable, and the entries are sorted by server and name.
@@ -130,17 +131,19 @@ fn averages(tools: &[&Terms]) -> [f64; PLACES] {
 
 /// Returns the weighted frequency of a term in all fields of one tool.
 fn frequency(count: [u8; PLACES], lengths: [u8; PLACES], averages: [f64; PLACES]) -> f64 {
-    let of = |place: Place| {
+    let places = [Place::Name, Place::Server, Place::Description].into_iter();
+    let weighted = places.map(|place| {
         let at = place as usize;
         let relative = f64::from(lengths[at]) / averages[at].max(1.0);
         WEIGHTS[at] * f64::from(count[at]) / (1.0 - B + B * relative)
-    };
-    of(Place::Name) + of(Place::Server) + of(Place::Description)
+    });
+    weighted.sum()
 }
 
 /// Returns the weight of a term that `with_word` of `all` tools have.
 fn rarity(all: usize, with_word: usize) -> f64 {
-    let (all, with_word) = (number(all), number(with_word));
+    let all = number(all);
+    let with_word = number(with_word);
     ((all - with_word + 0.5) / (with_word + 0.5)).ln_1p()
 }
 
@@ -205,7 +208,8 @@ mod tests {
     fn ranked(tools: &[[&str; PLACES]], query: &str) -> Vec<String> {
         let terms: Vec<_> = tools.iter().map(|texts| Terms::new(*texts)).collect();
         let scores = scores(&terms.iter().collect::<Vec<_>>(), query);
-        let mut order: Vec<_> = scores.iter().enumerate().filter(|(_, it)| **it > 0.0).collect();
+        let mut order: Vec<_> =
+            scores.iter().enumerate().filter(|(_, score)| **score > 0.0).collect();
         order.sort_by(|(_, one), (_, other)| other.total_cmp(one));
         order.into_iter().map(|(at, _)| tools[at][..2].join("/")).collect()
     }
@@ -236,15 +240,16 @@ mod tests {
 
     #[test]
     fn a_query_has_a_largest_number_of_words() {
-        let word = |n: usize| format!("w{n}x");
         let last = word(MAX_WORDS - 1);
         let tools = [[last.as_str(), "a", ""], ["other", "b", ""]];
-        let query = |n: usize| (0..n).map(word).collect::<Vec<_>>().join(" ");
-        assert_eq!(ranked(&tools, &query(MAX_WORDS)).len(), 1);
-        let beyond = format!(
-            "{} {last}",
-            (0..MAX_WORDS).map(|n| word(n + 100)).collect::<Vec<_>>().join(" ")
-        );
+        let words: Vec<_> = (0..MAX_WORDS).map(word).collect();
+        assert_eq!(ranked(&tools, &words.join(" ")).len(), 1);
+        let others: Vec<_> = (0..MAX_WORDS).map(|n| word(n + 100)).collect();
+        let beyond = format!("{} {last}", others.join(" "));
         assert!(ranked(&tools, &beyond).is_empty());
+    }
+
+    fn word(n: usize) -> String {
+        format!("w{n}x")
     }
 }

@@ -111,20 +111,21 @@ impl Shape {
         if *self == Self::default() {
             return true;
         }
-        let is_kind = |kind: &&str| {
+        let mut kinds = other.kinds.iter();
+        let accepts_kinds = kinds.all(|kind| {
             self.kinds.contains(kind) || *kind == "integer" && self.kinds.contains("number")
-        };
-        let accepts_items = || match (&self.items, &other.items) {
+        });
+        let accepts_items = match (&self.items, &other.items) {
             (_, None) => true,
             (None, Some(_)) => false,
             (Some(items), Some(others)) => items.accepts(others),
         };
-        let accepts_object = || match (&self.object, &other.object) {
+        let accepts_object = match (&self.object, &other.object) {
             (_, None) => true,
             (None, Some(_)) => false,
             (Some(object), Some(others)) => object.accepts(others),
         };
-        other.kinds.iter().all(is_kind) && accepts_items() && accepts_object()
+        accepts_kinds && accepts_items && accepts_object
     }
 
     /// Returns the number of shapes in it, itself included.
@@ -161,10 +162,10 @@ impl Object {
     fn read(members: &Map<String, Value>, left: &mut usize, depth: usize) -> Self {
         let are_names = members.len() <= MAX_KEYS && members.keys().all(|key| is_name(key));
         let keys = if are_names {
-            let field = |(key, value): (&String, &Value)| {
-                (key.clone(), (1, Shape::read(value, left, depth - 1)))
-            };
-            Keys::Known(members.iter().map(field).collect())
+            let fields = members
+                .iter()
+                .map(|(key, value)| (key.clone(), (1, Shape::read(value, left, depth - 1))));
+            Keys::Known(fields.collect())
         } else {
             let mut shape = Shape::default();
             for value in members.values().take(MAX_ITEMS) {
@@ -272,15 +273,19 @@ fn is_name(key: &str) -> bool {
 /// Returns whether all values are objects with the same two or more keys: the rows of a table under
 /// their identifiers.
 fn are_alike(fields: &BTreeMap<String, (u32, Shape)>) -> bool {
-    let keys = |shape: &Shape| match shape.object.as_ref().map(|object| &object.keys) {
-        Some(Keys::Known(fields)) => Some(fields.keys().cloned().collect::<Vec<_>>()),
-        _ => None,
-    };
     let mut shapes = fields.values().map(|(_, shape)| shape);
-    let Some(first) = shapes.next().and_then(keys).filter(|keys| keys.len() >= 2) else {
+    let Some(first) = shapes.next().and_then(known_keys).filter(|keys| keys.len() >= 2) else {
         return false;
     };
-    fields.len() >= MIN_MAP && shapes.all(|shape| keys(shape).as_ref() == Some(&first))
+    fields.len() >= MIN_MAP && shapes.all(|shape| known_keys(shape).as_ref() == Some(&first))
+}
+
+/// Returns the keys of a shape, if it is of objects with known keys.
+fn known_keys(shape: &Shape) -> Option<Vec<String>> {
+    match shape.object.as_ref().map(|object| &object.keys) {
+        Some(Keys::Known(fields)) => Some(fields.keys().cloned().collect()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -345,13 +350,6 @@ mod tests {
 
     #[test]
     fn keys_that_look_like_data_are_not_kept() {
-        let many = |n: usize| {
-            let key = |n: usize| {
-                let letter = |n: usize| char::from(b'a' + u8::try_from(n % 26).expect("a letter"));
-                (format!("{}{}", letter(n), letter(n / 26)), json!(1))
-            };
-            Value::Object((0..n).map(key).collect())
-        };
         assert!(schema(&[many(MAX_KEYS)]).contains("properties"));
         for value in [
             many(MAX_KEYS + 1),
@@ -376,11 +374,24 @@ mod tests {
         );
     }
 
+    /// Returns an object with so many keys of two letters.
+    fn many(keys: usize) -> Value {
+        let keys = (0..keys).map(|n| format!("{}{}", letter(n), letter(n / 26)));
+        Value::Object(keys.map(|key| (key, json!(1))).collect())
+    }
+
+    fn letter(n: usize) -> char {
+        char::from(b'a' + u8::try_from(n % 26).expect("a letter"))
+    }
+
     #[test]
     fn objects_of_one_shape_under_each_key_are_a_map() {
-        let row = |n: u32| json!({"id": n, "name": "x"});
         assert!(schema(&[json!({"head": row(1), "base": row(2)})]).contains("head"));
         insta::assert_snapshot!(schema(&[json!({"ann": row(1), "bob": row(2), "eve": row(3)})]), @r#"{"type":"object","additionalProperties":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string"}},"required":["id","name"]}}"#);
+    }
+
+    fn row(n: u32) -> Value {
+        json!({"id": n, "name": "x"})
     }
 
     #[test]
@@ -408,15 +419,15 @@ mod tests {
     fn values() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(json!(null)),
-            any::<bool>().prop_map(|it| json!(it)),
-            any::<i32>().prop_map(|it| json!(it)),
-            "[a-z]{3}".prop_map(|it| json!(format!("secret {it}"))),
+            any::<bool>().prop_map(|flag| json!(flag)),
+            any::<i32>().prop_map(|number| json!(number)),
+            "[a-z]{3}".prop_map(|word| json!(format!("secret {word}"))),
         ];
         leaf.prop_recursive(5, 300, 50, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..30).prop_map(|it| json!(it)),
+                prop::collection::vec(inner.clone(), 0..30).prop_map(|items| json!(items)),
                 prop::collection::btree_map("[a-e]{1,2}|\\PC{0,50}", inner, 0..50)
-                    .prop_map(|it| json!(it)),
+                    .prop_map(|members| json!(members)),
             ]
         })
     }

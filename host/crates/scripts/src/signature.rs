@@ -22,7 +22,8 @@ pub(super) const UNKNOWN_ARGUMENTS: &str = "{...}";
 
 /// Renders `def name(parameters) -> type`.
 pub(super) fn signature(function: &Function, shown: &Shown) -> String {
-    let (name, parameters) = (&function.identifier, &shown.stub.parameters);
+    let name = &function.identifier;
+    let parameters = &shown.stub.parameters;
     super::stub::named(&format!("def {name}({parameters}) -> {}", shown.returns()), function)
 }
 
@@ -59,8 +60,8 @@ pub(super) fn parameters<'a>(
             format!("{}: {kind}{default}", field.name)
         });
         let separator = if out.is_empty() { "" } else { ", " };
-        let fits = |it: &String| out.len() + separator.len() + it.len() <= MAX_PARAMETERS;
-        let Some(parameter) = parameter.filter(fits) else {
+        let left = MAX_PARAMETERS.saturating_sub(out.len() + separator.len());
+        let Some(parameter) = parameter.filter(|parameter| parameter.len() <= left) else {
             out.extend([separator, &format!("**{}: Any", rest_of(fields))]);
             break;
         };

@@ -40,7 +40,7 @@ pub(super) fn list(namespaces: &[Namespace], layout: &Layout) -> String {
         "# Read a file before you call what is in it: it has the exact names and parameters"
             .to_owned(),
     ];
-    if namespaces.iter().any(|it| layout.of(&it.client) == BindingLevel::Tool) {
+    if namespaces.iter().any(|namespace| layout.of(&namespace.client) == BindingLevel::Tool) {
         lines.push(
             "# One file a tool; its name is the tool's name in code. To read a server's tools at once: servers/<server>.pyi"
                 .to_owned(),
@@ -80,28 +80,28 @@ pub(super) fn find<'a>(
     layout: &Layout,
     file_name: &str,
 ) -> Result<File<'a>, String> {
-    let nothing = || missing::no_file(namespaces, layout, file_name);
     let path = file_name.trim();
     let path = path.strip_suffix(".pyi").unwrap_or(path);
     let path = path.strip_prefix("servers/").unwrap_or(path);
     let mut parts = path.split('/');
     let (Some(server), tool, None) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(nothing());
+        return Err(missing::no_file(namespaces, layout, file_name));
     };
     if path.contains("..") {
-        return Err(nothing());
+        return Err(missing::no_file(namespaces, layout, file_name));
     }
     let namespace = match names::find(namespaces, server) {
         Found::One(namespace) => namespace,
         Found::Many(several) => return Err(missing::ambiguous(server, &several)),
-        Found::Nothing => return Err(nothing()),
+        Found::Nothing => return Err(missing::no_file(namespaces, layout, file_name)),
     };
     let functions = match tool {
         None => namespace.functions.iter().collect(),
         Some(tool) => {
-            let missing =
-                || missing::no_tool(namespace, tool, "Available tools in this server are:");
-            vec![namespace.find(tool).ok_or_else(missing)?]
+            let function = namespace.find(tool).ok_or_else(|| {
+                missing::no_tool(namespace, tool, "Available tools in this server are:")
+            })?;
+            vec![function]
         }
     };
     Ok(File { namespace, functions })

@@ -133,7 +133,7 @@ fn stem(word: &str) -> &str {
         .or_else(|| word.strip_suffix("ing"))
         .or_else(|| word.strip_suffix("ed"))
         .or_else(|| word.strip_suffix("es"))
-        .or_else(|| word.strip_suffix('s').filter(|it| !it.ends_with('s')))
+        .or_else(|| word.strip_suffix('s').filter(|stem| !stem.ends_with('s')))
         .filter(|stem| stem.len() >= 3)
         .unwrap_or(word);
     // `query` and `queries`, `file` and `files`.

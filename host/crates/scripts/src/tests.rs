@@ -79,7 +79,8 @@ impl Runner for Fake {
                     "github-send" => r#"{"from":"o"}"#,
                     _ => "{}",
                 };
-                let (tool, arguments) = ((*name).to_owned(), arguments.to_owned());
+                let tool = (*name).to_owned();
+                let arguments = arguments.to_owned();
                 let call = ScriptCall { tool, arguments };
                 let made = calls.make(vec![call], false).await.map_err(ScriptError::Stopped)?;
                 made.into_iter().collect::<Result<Vec<_>, _>>().map_err(ScriptError::Stopped)?;
@@ -207,13 +208,8 @@ fn failure(kind: FailureKind) -> ScriptError {
 
 #[test]
 fn descriptions_of_meta_tools_match_the_file_layout() {
-    let described = |level| {
-        meta::tools(&Layout::from(level), language::of(ScriptLanguage::Starlark))
-            .iter()
-            .map(|tool| tool.description.clone())
-            .collect::<Vec<_>>()
-    };
-    let (by_server, by_tool) = (described(BindingLevel::Server), described(BindingLevel::Tool));
+    let by_server = described(BindingLevel::Server);
+    let by_tool = described(BindingLevel::Tool);
     assert!(
         by_server[0].contains("servers/<server>.pyi")
             && by_tool[0].contains("servers/<server>/<tool>.pyi")
@@ -225,6 +221,13 @@ fn descriptions_of_meta_tools_match_the_file_layout() {
 
     Explains one tool in full: its whole description, every parameter with its limits, what it returns, whether it needs an approval, and an example. Use it when the signature from readToolFile is not enough.
     "#);
+}
+
+fn described(level: BindingLevel) -> Vec<String> {
+    meta::tools(&Layout::from(level), language::of(ScriptLanguage::Starlark))
+        .iter()
+        .map(|tool| tool.description.clone())
+        .collect()
 }
 
 mod explaining;

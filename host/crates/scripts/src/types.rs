@@ -59,14 +59,13 @@ impl<'a> Types<'a> {
     pub(super) fn fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
         let mut parts = Vec::new();
         self.parts(schema, &mut parts, 0);
-        let listed = |part: &&'a Map<String, Value>, key| part.get(key).and_then(Value::as_array);
         let units = parts.iter().map(|part| {
-            properties(part).map_or(0, Map::len) + listed(part, "required").map_or(0, Vec::len)
+            properties(part).map_or(0, Map::len) + required_names(part).map_or(0, Vec::len)
         });
         if !self.budget.pay(units.sum()) {
             return None;
         }
-        let required = parts.iter().filter_map(|part| listed(part, "required")).flatten();
+        let required = parts.iter().filter_map(|part| required_names(part)).flatten();
         let required: HashSet<&str> = required.filter_map(Value::as_str).collect();
         let mut seen = HashSet::new();
         let mut fields: Vec<_> = parts
@@ -114,18 +113,14 @@ impl<'a> Types<'a> {
     fn resolve_named(self, mut schema: &'a Value) -> (&'a Value, Option<&'a str>) {
         let mut name = None;
         for _ in 0..MAX_REFERENCES {
-            let reference =
-                schema.get("$ref").and_then(Value::as_str).filter(|it| it.len() <= MAX_REFERENCE);
-            match reference
-                .and_then(|it| it.strip_prefix('#'))
-                .and_then(|pointer| Some((pointer, self.root.pointer(pointer)?)))
-            {
-                Some((pointer, target)) => {
-                    name = pointer.rsplit('/').next().filter(|it| !it.is_empty()).or(name);
-                    schema = target;
-                }
-                None => break,
-            }
+            let reference = schema.get("$ref").and_then(Value::as_str);
+            let reference = reference.filter(|reference| reference.len() <= MAX_REFERENCE);
+            let Some(pointer) = reference.and_then(|reference| reference.strip_prefix('#')) else {
+                break;
+            };
+            let Some(target) = self.root.pointer(pointer) else { break };
+            name = pointer.rsplit('/').next().filter(|segment| !segment.is_empty()).or(name);
+            schema = target;
         }
         (schema, name)
     }
@@ -261,7 +256,10 @@ impl<'a, 'c> Writer<'a, 'c> {
         match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
             Some([only]) => self.text(only, hint),
             Some(parts)
-                if parts.iter().take(MAX_PARTS).any(|it| has_fields(self.types.resolve(it))) =>
+                if parts
+                    .iter()
+                    .take(MAX_PARTS)
+                    .any(|part| has_fields(self.types.resolve(part))) =>
             {
                 self.object(value, schema, hint)
             }
@@ -315,7 +313,6 @@ impl<'a, 'c> Writer<'a, 'c> {
 
     /// Renders the name of a class, `dict[str, T]`, or `dict`.
     fn object(&mut self, value: &'a Value, schema: &'a Map<String, Value>, hint: &str) -> String {
-        let dict = || "dict".to_owned();
         if let Some(name) = self.named.get(&address(value)) {
             return name.to_string();
         }
@@ -380,7 +377,8 @@ pub(super) fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
 /// Returns the alternative of a union that is not `null`, if there is only one.
 fn only_alternative(schema: &Value) -> Option<&Value> {
     let alternatives = alternatives(schema)?.iter().take(MAX_ALTERNATIVES);
-    let mut rest = alternatives.filter(|it| it.get("type").and_then(Value::as_str) != Some("null"));
+    let mut rest =
+        alternatives.filter(|schema| schema.get("type").and_then(Value::as_str) != Some("null"));
     let only = rest.next()?;
     rest.next().is_none().then_some(only)
 }
@@ -393,13 +391,19 @@ fn union(alternatives: Vec<String>) -> String {
             distinct.push(alternative);
         }
     }
-    distinct.sort_by_key(|it| it == "None");
+    distinct.sort_by_key(|alternative| alternative == "None");
     let text = distinct.join(" | ");
-    if distinct.is_empty() || distinct.iter().any(|it| it == "Any") || text.len() > 2 * MAX_TEXT {
-        anything()
-    } else {
-        text
-    }
+    let is_any = distinct.iter().any(|alternative| alternative == "Any");
+    if distinct.is_empty() || is_any || text.len() > 2 * MAX_TEXT { anything() } else { text }
+}
+
+/// Returns the names in `required` of one part of a schema.
+fn required_names(part: &Map<String, Value>) -> Option<&Vec<Value>> {
+    part.get("required").and_then(Value::as_array)
+}
+
+fn dict() -> String {
+    "dict".to_owned()
 }
 
 fn anything() -> String {

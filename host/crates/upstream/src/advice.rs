@@ -13,16 +13,16 @@ const OTHER_TRANSPORT: [&str; 5] =
 
 /// Returns advice about an error with its causes; `None` if there is none.
 pub(super) fn of_error(settings: &Settings, error: &str) -> Option<&'static str> {
-    let has = |texts: &[&str]| texts.iter().any(|text| error.contains(text));
     match &settings.transport {
-        Transport::Sse(_) if has(&OTHER_TRANSPORT) => {
+        Transport::Sse(_) if has_any(error, &OTHER_TRANSPORT) => {
             Some("if the server speaks streamable HTTP, set `connection_type` to \"http\"")
         }
-        Transport::Http(_) if has(&OTHER_TRANSPORT[1..3]) => Some(
+        Transport::Http(_) if has_any(error, &OTHER_TRANSPORT[1..3]) => Some(
             "if the server speaks HTTP+SSE, the transport of 2024-11-05, set `connection_type` to \"sse\"",
         ),
         Transport::Stdio(process)
-            if process.confinement.is_some() && has(&["cannot be started: Permission denied"]) =>
+            if process.confinement.is_some()
+                && error.contains("cannot be started: Permission denied") =>
         {
             Some(
                 "`confine` may deny the program or its interpreter; add their directories to `confine.read`",
@@ -30,6 +30,10 @@ pub(super) fn of_error(settings: &Settings, error: &str) -> Option<&'static str>
         }
         _ => None,
     }
+}
+
+fn has_any(error: &str, texts: &[&str]) -> bool {
+    texts.iter().any(|text| error.contains(text))
 }
 
 /// Returns advice about the exit of a process that has limits; `None` if there is none.
@@ -59,9 +63,6 @@ mod tests {
 
     #[test]
     fn a_server_of_the_other_http_transport_is_recognized_by_its_status() {
-        let sse = |error: &str| advised(Transport::Sse(Box::default()), error);
-        let http = |error: &str| advised(Transport::Http(Box::default()), error);
-        let refused = |status: &str| format!("the handshake failed: HTTP {status}");
         for status in ["400 Bad Request: No valid session ID provided", "404 Not Found", "405 x"] {
             assert!(sse(&refused(status)).contains("\"http\""), "{status}");
         }
@@ -75,13 +76,27 @@ mod tests {
         assert_eq!(http(&refused("400 Bad Request: x")), "");
     }
 
+    fn sse(error: &str) -> &'static str {
+        advised(Transport::Sse(Box::default()), error)
+    }
+
+    fn http(error: &str) -> &'static str {
+        advised(Transport::Http(Box::default()), error)
+    }
+
+    fn refused(status: &str) -> String {
+        format!("the handshake failed: HTTP {status}")
+    }
+
     #[test]
     fn a_confined_program_without_permission_names_the_confinement() {
         let error = "command \"x\" cannot be started: Permission denied (os error 13)";
-        let process =
-            |confinement| Transport::Stdio(Box::new(Process { confinement, ..Process::default() }));
         let confinement = Confinement { read: Vec::new(), write: Vec::new(), required: true };
-        assert!(advised(process(Some(confinement)), error).contains("`confine.read`"));
-        assert_eq!(advised(process(None), error), "");
+        assert!(advised(stdio(Some(confinement)), error).contains("`confine.read`"));
+        assert_eq!(advised(stdio(None), error), "");
+    }
+
+    fn stdio(confinement: Option<Confinement>) -> Transport {
+        Transport::Stdio(Box::new(Process { confinement, ..Process::default() }))
     }
 }

@@ -59,10 +59,12 @@ impl Connection {
         attempt: Attempt,
     ) -> Result<Self, ConnectionFailure> {
         let (inbox, unsolicited) = Inbox::new(credentials.redactor().clone());
-        let deadline = Instant::now() + settings.timeouts.startup;
-        let late = |_| ConnectionError::StartupTimeout(settings.timeouts.startup);
+        let startup = settings.timeouts.startup;
+        let deadline = Instant::now() + startup;
         let opening = Box::pin(open(settings, credentials, &inbox, attempt.has_headers));
-        let (transport, process) = timeout_at(deadline, opening).await.map_err(late)??;
+        let opened = timeout_at(deadline, opening).await;
+        let (transport, process) =
+            opened.map_err(|_| ConnectionError::StartupTimeout(startup))??;
         if let Some(process) = &process {
             logs.follow(process.stderr());
         }
@@ -80,7 +82,7 @@ impl Connection {
                 // The receiver knows why the connection ended, and may tell it a moment later.
                 Ok(Err(ConnectionError::Closed)) => connection.end().await,
                 Ok(Err(error)) => error,
-                Err(elapsed) => late(elapsed),
+                Err(_) => ConnectionError::StartupTimeout(startup),
             },
         };
         Err(connection.close(error).await)
@@ -138,7 +140,8 @@ async fn open(
     inbox: &Arc<Inbox>,
     has_headers: bool,
 ) -> Result<(Arc<dyn transport::Transport>, Option<Box<dyn Owner>>), ConnectionError> {
-    let (scrubber, authorizer) = (credentials.scrubber(), credentials.authorizer().cloned());
+    let scrubber = credentials.scrubber();
+    let authorizer = credentials.authorizer().cloned();
     let Channel { read, write, owner } = match &settings.transport {
         Transport::Stdio(process) => process::open(process, scrubber).await?,
         Transport::Docker(docker) => docker::open(docker, &settings.name, scrubber).await?,
@@ -171,7 +174,8 @@ mod tests {
         let http = HttpSettings::new(server.url("127.0.0.1", "/mcp"));
         let name = ClientName::parse("up").expect("a name");
         let settings = Settings::new(name, transport(Box::new(http)));
-        let (credentials, logs) = (Arc::<Credentials>::default(), Logs::default());
+        let credentials = Arc::<Credentials>::default();
+        let logs = Logs::default();
         let attempt = Attempt { handshake: Handshake::ModernFirst, has_headers: false };
         let opened = Connection::open(&settings, &credentials, &logs, attempt).await;
         opened.err().expect("it is refused").reason(&settings, &credentials.scrubber())

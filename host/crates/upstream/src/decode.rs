@@ -152,17 +152,23 @@ mod tests {
 
     #[test]
     fn a_response_has_a_result_or_an_error_of_any_shape() {
-        let read = |text: &str| response(text.as_bytes());
         assert_eq!(read(r#"{"id":1,"result":null}"#), Ok(Ok(Value::Null)));
         assert_eq!(read(r#"{"result":{"a":1},"error":null}"#), Ok(Ok(json!({"a": 1}))));
         assert!(read(r#"{"id":1}"#).is_err() && read(r#"{"result":1e999}"#).is_err());
-        let error = |text: &str| read(text).expect("a response").expect_err("an error");
         let full = error(r#"{"error":{"code":-32601,"message":"m","data":{"k":1}}}"#);
         let expected = RpcError { code: -32_601, message: "m".into(), data: Some(json!({"k": 1})) };
         assert_eq!(full, expected);
         assert_eq!(error(r#"{"error":"odd"}"#).message, "odd");
         assert_eq!(error(r#"{"error":{"code":"7","message":{"a":1}}}"#).code, 7);
         assert_eq!(error(r#"{"error":[1]}"#).message, "[1]");
+    }
+
+    fn read(text: &str) -> Result<Result<Value, RpcError>, &'static str> {
+        response(text.as_bytes())
+    }
+
+    fn error(text: &str) -> RpcError {
+        read(text).expect("a response").expect_err("an error")
     }
 
     #[test]
@@ -180,7 +186,6 @@ mod tests {
 
     #[test]
     fn an_error_of_json_rpc_in_a_body_has_its_version_or_a_code() {
-        let code = |text: &str| refusal(text.as_bytes()).map(|error| error.code);
         assert_eq!(code(r#"{"error":{"code":-32000,"message":"m"}}"#), Some(-32_000));
         assert_eq!(code(r#"{"jsonrpc":"2.0","error":{"message":"m"}}"#), Some(0));
         for other in [r#"{"error":{"message":"m"}}"#, r#"{"error":"m"}"#, r#"{"jsonrpc":"2.0"}"#] {
@@ -189,27 +194,34 @@ mod tests {
         assert_eq!(code(r#"{"error":{"code":"not_found","message":"m"}}"#), None);
     }
 
+    fn code(text: &str) -> Option<i64> {
+        refusal(text.as_bytes()).map(|error| error.code)
+    }
+
     #[test]
     fn a_response_is_bounded_in_bytes_depth_and_memory() {
         let scrubber = Scrubber::default();
-        let text = |bytes: usize| format!(r#"{{"result":"{}"}}"#, "x".repeat(bytes - 13));
-        let fits = text(MAX_MESSAGE_BYTES);
+        let fits = result_of(MAX_MESSAGE_BYTES);
         assert_eq!(screened(fits.as_bytes(), &scrubber), Reception::Text(fits.into_bytes()));
-        let beyond = text(MAX_MESSAGE_BYTES + 1);
+        let beyond = result_of(MAX_MESSAGE_BYTES + 1);
         assert_eq!(screened(beyond.as_bytes(), &scrubber), Reception::TooLarge);
         let deep = format!(r#"{{"result":{}{}}}"#, "[".repeat(200), "]".repeat(200));
         assert!(matches!(screened(deep.as_bytes(), &scrubber), Reception::Unreadable(_)));
-        let paged = |text: &str| screened_pages(text.as_bytes(), &scrubber);
         let page = deep.replace(r#"{"result":"#, r#"{"result":{"tools":"#) + "}";
-        assert!(matches!(paged(&page), Reception::Text(_)));
+        assert!(matches!(screened_pages(page.as_bytes(), &scrubber), Reception::Text(_)));
         let dense = format!(r#"{{"result":[{}1]}}"#, r#"{"":0},"#.repeat(200_000));
         assert_eq!(screened(dense.as_bytes(), &scrubber), Reception::TooLarge);
         // What has no items is bounded as a whole.
-        assert_eq!(paged(&dense), Reception::TooLarge);
+        assert_eq!(screened_pages(dense.as_bytes(), &scrubber), Reception::TooLarge);
         let error = dense.replace("result", "error");
-        assert_eq!(paged(&error), Reception::TooLarge);
+        assert_eq!(screened_pages(error.as_bytes(), &scrubber), Reception::TooLarge);
         let error = error.replace(r#"{"error""#, r#"{"result":null,"error""#);
-        assert_eq!(paged(&error), Reception::TooLarge);
+        assert_eq!(screened_pages(error.as_bytes(), &scrubber), Reception::TooLarge);
         assert!(matches!(screened(b"{", &scrubber), Reception::Unreadable(_)));
+    }
+
+    /// Returns a response of so many bytes.
+    fn result_of(bytes: usize) -> String {
+        format!(r#"{{"result":"{}"}}"#, "x".repeat(bytes - 13))
     }
 }

@@ -150,7 +150,6 @@ mod tests {
 
     #[test]
     fn method_and_id_determine_the_kind() {
-        let kind = |text: &'static str| Kind::of(text.as_bytes());
         assert_eq!(
             kind(r#"{"jsonrpc":"2.0","id":1,"result":{"method":"x"}}"#),
             Some(Kind::Answer(number(1)))
@@ -183,11 +182,18 @@ mod tests {
         assert_eq!(kind(r#"{"method":7}"#), None);
     }
 
+    fn kind(text: &str) -> Option<Kind<'_>> {
+        Kind::of(text.as_bytes())
+    }
+
     #[test]
     fn an_identifier_is_bounded_to_the_byte() {
-        let message = |bytes: usize| format!(r#"{{"id":"{}"}}"#, "x".repeat(bytes));
         assert!(Kind::of(message(MAX_ID_BYTES).as_bytes()).is_some());
         assert!(Kind::of(message(MAX_ID_BYTES + 1).as_bytes()).is_none());
+    }
+
+    fn message(id_bytes: usize) -> String {
+        format!(r#"{{"id":"{}"}}"#, "x".repeat(id_bytes))
     }
 
     #[test]

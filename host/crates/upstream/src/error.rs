@@ -204,26 +204,31 @@ impl ConnectionFailure {
 /// Returns the lines from the error of the last Python traceback on; all lines if there is none. The
 /// frames of a traceback say nothing to an operator, and `airlock upstream logs` has them.
 fn after_traceback(lines: &[String]) -> &[String] {
-    let is_frame = |line: &String| {
-        line.trim_start().strip_prefix("File \"").is_some_and(|rest| rest.contains("\", line "))
-    };
-    let Some(frame) = lines.iter().rposition(is_frame) else { return lines };
+    let Some(frame) = lines.iter().rposition(|line| is_frame(line)) else { return lines };
     // After a frame come its source and marks below it, or neither.
-    let is_error = |line: &String| {
-        let name = line.split([':', ' ']).next().unwrap_or_default();
-        let is_name = |part: &str| {
-            part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        };
-        let rest = &line[name.len()..];
-        name.split('.').all(is_name)
-            && name.rsplit('.').next().is_some_and(|last| last.starts_with(char::is_uppercase))
-            && (rest.is_empty() || rest.starts_with(": "))
-    };
-    match lines[frame + 1..].iter().position(is_error) {
+    match lines[frame + 1..].iter().position(|line| is_python_error(line)) {
         Some(error) => &lines[frame + 1 + error..],
         None => lines,
     }
+}
+
+/// Returns whether a line of a traceback names a frame.
+fn is_frame(line: &str) -> bool {
+    line.trim_start().strip_prefix("File \"").is_some_and(|rest| rest.contains("\", line "))
+}
+
+/// Returns whether a line begins with the name of a Python exception.
+fn is_python_error(line: &str) -> bool {
+    let name = line.split([':', ' ']).next().unwrap_or_default();
+    let rest = &line[name.len()..];
+    name.split('.').all(is_python_name)
+        && name.rsplit('.').next().is_some_and(|last| last.starts_with(char::is_uppercase))
+        && (rest.is_empty() || rest.starts_with(": "))
+}
+
+fn is_python_name(part: &str) -> bool {
+    part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 #[cfg(test)]
@@ -261,7 +266,6 @@ mod tests {
 
     #[test]
     fn of_a_traceback_the_reason_has_the_error_alone() {
-        let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
         let error = "ModuleNotFoundError: No module named 'mcp.nonesuch'";
         let traceback = [
             "starting",
@@ -286,6 +290,10 @@ mod tests {
         }
     }
 
+    fn lines(lines: &[&str]) -> Vec<String> {
+        lines.iter().map(|&line| line.to_owned()).collect()
+    }
+
     #[test]
     fn a_reason_is_cut() {
         let failure =
@@ -296,35 +304,37 @@ mod tests {
 
     #[test]
     fn a_reason_has_the_text_on_stdout_that_is_no_message() {
-        let reason = |lines| {
-            let noise = Some(Noise { lines, first: "Listening".to_owned() });
-            let error = ConnectionError::StartupTimeout(Duration::from_secs(8));
-            let failure = ConnectionFailure { error, exit: None, noise, is_silent: false };
-            failure.reason(&settings(Process::default()), &scrubber())
-        };
-        insta::assert_snapshot!(reason(1), @r#"it was not ready within its startup timeout of 8s; it wrote 1 line to stdout that is no MCP message: "Listening""#);
-        insta::assert_snapshot!(reason(2), @r#"it was not ready within its startup timeout of 8s; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening""#);
+        insta::assert_snapshot!(reason_with_noise(1), @r#"it was not ready within its startup timeout of 8s; it wrote 1 line to stdout that is no MCP message: "Listening""#);
+        insta::assert_snapshot!(reason_with_noise(2), @r#"it was not ready within its startup timeout of 8s; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening""#);
+    }
+
+    fn reason_with_noise(lines: u64) -> String {
+        let noise = Some(Noise { lines, first: "Listening".to_owned() });
+        let error = ConnectionError::StartupTimeout(Duration::from_secs(8));
+        let failure = ConnectionFailure { error, exit: None, noise, is_silent: false };
+        failure.reason(&settings(Process::default()), &scrubber())
     }
 
     #[test]
     fn a_crash_with_a_limit_on_memory_names_the_limit() {
-        let reason = |memory_bytes, status| {
-            let limits = ProcessLimits { memory_bytes, ..ProcessLimits::default() };
-            let exit = ProcessExit {
-                status: Some(ExitStatus::from_raw(status)),
-                before_signal: true,
-                stderr: Vec::new(),
-            };
-            let failure = ConnectionFailure {
-                error: ConnectionError::Closed,
-                exit: Some(exit),
-                noise: None,
-                is_silent: false,
-            };
-            failure.reason(&settings(Process { limits, ..Process::default() }), &scrubber())
+        insta::assert_snapshot!(reason_of_exit(Some(64 << 20), 11), @"the connection ended; it ended with signal: 11 (SIGSEGV); its `limits.memory` of 64 MiB may be too small: it bounds the address space, of which many programs reserve more than they use");
+        assert!(!reason_of_exit(None, 11).contains("limits"));
+        assert!(!reason_of_exit(Some(64 << 20), 0).contains("limits"), "it ended by itself");
+    }
+
+    fn reason_of_exit(memory_bytes: Option<u64>, status: i32) -> String {
+        let limits = ProcessLimits { memory_bytes, ..ProcessLimits::default() };
+        let exit = ProcessExit {
+            status: Some(ExitStatus::from_raw(status)),
+            before_signal: true,
+            stderr: Vec::new(),
         };
-        insta::assert_snapshot!(reason(Some(64 << 20), 11), @"the connection ended; it ended with signal: 11 (SIGSEGV); its `limits.memory` of 64 MiB may be too small: it bounds the address space, of which many programs reserve more than they use");
-        assert!(!reason(None, 11).contains("limits"));
-        assert!(!reason(Some(64 << 20), 0).contains("limits"), "it ended by itself");
+        let failure = ConnectionFailure {
+            error: ConnectionError::Closed,
+            exit: Some(exit),
+            noise: None,
+            is_silent: false,
+        };
+        failure.reason(&settings(Process { limits, ..Process::default() }), &scrubber())
     }
 }

@@ -258,12 +258,11 @@ enum Probed {
 async fn discover(link: &Link, identity: &Identity) -> Result<Probed, ConnectionError> {
     let meta = identity.meta(Version::LATEST);
     let full = with_capabilities(&meta, QuestionKinds::NONE, false);
-    let probe = || Request::new("server/discover").uncancellable().with_raw_meta(&full);
-    let mut asked = link.ask(probe()).await;
+    let mut asked = link.ask(probe(&full)).await;
     // A server may refuse the first request with the revisions that it speaks (2026-07-28, section
     // "Protocol Version Negotiation").
     if asked.as_ref().is_err_and(lists_latest) {
-        asked = link.ask(probe()).await;
+        asked = link.ask(probe(&full)).await;
     }
     let result = match asked {
         Ok(result) => result,
@@ -282,6 +281,10 @@ async fn discover(link: &Link, identity: &Identity) -> Result<Probed, Connection
     let info = result.pointer("/_meta/io.modelcontextprotocol~1serverInfo");
     let info = info.or_else(|| result.get("serverInfo")).cloned().unwrap_or_default();
     Ok(Probed::Agreed(agreed(link, Version::LATEST, &result, &info, meta)))
+}
+
+fn probe(meta: &str) -> Request {
+    Request::new("server/discover").uncancellable().with_raw_meta(meta)
 }
 
 /// Returns whether a server refuses a revision and lists the newest one as spoken.
@@ -310,11 +313,10 @@ async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, Connecti
 }
 
 fn agreed(link: &Link, version: Version, result: &Value, info: &Value, meta: String) -> Agreed {
-    let quoted = |value: Option<&Value>, limit_bytes: usize| {
-        link.inbox().scrubber().line(value.and_then(Value::as_str).unwrap_or_default(), limit_bytes)
-    };
-    let software =
-        [quoted(info.get("name"), MAX_QUOTE_BYTES), quoted(info.get("version"), MAX_VERSION_BYTES)];
+    let software = [
+        quoted(link, info.get("name"), MAX_QUOTE_BYTES),
+        quoted(link, info.get("version"), MAX_VERSION_BYTES),
+    ];
     let instructions = result.get("instructions").and_then(Value::as_str);
     Agreed {
         version,
@@ -324,6 +326,12 @@ fn agreed(link: &Link, version: Version, result: &Value, info: &Value, meta: Str
             .map(|text| link.inbox().scrubber().cut(text, MAX_INSTRUCTIONS_BYTES)),
         meta,
     }
+}
+
+/// Returns a text of the server on one line, without secrets; empty if it is no text.
+fn quoted(link: &Link, value: Option<&Value>, limit_bytes: usize) -> String {
+    let text = value.and_then(Value::as_str).unwrap_or_default();
+    link.inbox().scrubber().line(text, limit_bytes)
 }
 
 fn failed(error: AskError) -> ConnectionError {

@@ -109,7 +109,8 @@ impl Link {
         inbox: Arc<Inbox>,
     ) -> (Arc<Self>, AbandonedRequests, Receiver) {
         let (abandoned, queue) = mpsc::channel(MAX_ABANDONED);
-        let (receiving, pending) = (transport.clone(), inbox.clone());
+        let receiving = transport.clone();
+        let pending = inbox.clone();
         let receiver = tokio::spawn(async move {
             let ended = receiving.receive().await;
             pending.disconnect();
@@ -167,12 +168,12 @@ impl Link {
         request: Request,
         mut report: impl FnMut(Progress),
     ) -> Result<Value, AskError> {
-        let progress_alone = |reported| {
+        let asking = self.ask_with_reports(request, |reported| {
             if let Report::Progress(progress) = reported {
                 report(progress);
             }
-        };
-        self.ask_with_reports(request, progress_alone).await
+        });
+        asking.await
     }
 
     /// Does the same as [`Self::ask_with_progress`], and hands on log messages too.

@@ -152,7 +152,9 @@ impl ToolList {
             || self.bytes > MAX_LIST_BYTES
             || self.tools.len() >= MAX_TOOLS_PER_CLIENT;
         if is_full {
-            let (tools, bytes, memory) = (MAX_TOOLS_PER_CLIENT, MAX_LIST_BYTES, MAX_TREE_BYTES);
+            let tools = MAX_TOOLS_PER_CLIENT;
+            let bytes = MAX_LIST_BYTES;
+            let memory = MAX_TREE_BYTES;
             self.cut(&format!(
                 "all beyond {tools} tools, {bytes} bytes or {memory} bytes of memory"
             ));

@@ -35,13 +35,13 @@ impl Logs {
         let sources: Vec<_> = self.lock().iter().cloned().collect();
         let mut lines: Vec<String> = sources.iter().flat_map(|source| source.lines()).collect();
         let mut room = SHOWN_STDERR_BYTES;
-        let fits = |line: &&String| {
+        let fitting = lines.iter().rev().take_while(|line| {
             let length = line.len() + 1;
             let is_fitting = length <= room;
             room = room.saturating_sub(length);
             is_fitting
-        };
-        let shown = lines.iter().rev().take_while(fits).count();
+        });
+        let shown = fitting.count();
         lines.split_off(lines.len() - shown)
     }
 

@@ -164,9 +164,11 @@ impl Metrics {
         let now = whole_millis(self.created.elapsed()).max(1);
         let last = self.reported.load(Ordering::Relaxed);
         let is_due = last == 0 || now.saturating_sub(last) >= whole_millis(SLOW_GRANT_PAUSE);
-        let exchange =
-            |last| self.reported.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
-        is_due && exchange(last).is_ok()
+        is_due
+            && self
+                .reported
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 }
 
@@ -294,29 +296,34 @@ mod tests {
     #[test]
     fn a_call_is_queued_or_in_flight_and_neither_at_its_end() {
         let metrics = Metrics::new();
-        let gauges = || {
-            let sample = sample(&metrics);
-            (sample.queued, sample.in_flight, sample.waits.count)
-        };
-        let (waiting, other) = (metrics.wait(), metrics.wait());
-        assert_eq!(gauges(), (2, 0, 0));
+        let waiting = metrics.wait();
+        let other = metrics.wait();
+        assert_eq!(gauges(&metrics), (2, 0, 0));
         let running = waiting.granted();
         assert!(running.slow.is_none());
-        assert_eq!(gauges(), (1, 1, 1));
+        assert_eq!(gauges(&metrics), (1, 1, 1));
         drop((running, other));
-        assert_eq!(gauges(), (0, 0, 1));
+        assert_eq!(gauges(&metrics), (0, 0, 1));
+    }
+
+    /// Returns the numbers of calls that wait, that run, and that have waited.
+    fn gauges(metrics: &Metrics) -> (u64, u64, u64) {
+        let sample = sample(metrics);
+        (sample.queued, sample.in_flight, sample.waits.count)
     }
 
     #[test]
     fn a_slow_grant_is_reported_once_in_a_while() {
         let metrics = Metrics::new();
-        let grant = |late: Duration| {
-            let mut waiting = metrics.wait();
-            waiting.began = waiting.began.checked_sub(late).expect("the clock runs for longer");
-            waiting.granted().slow.is_some()
-        };
-        assert!(!grant(Duration::ZERO));
-        assert!(grant(SLOW_GRANT));
-        assert!(!grant(SLOW_GRANT), "it was reported just now");
+        assert!(!is_reported(&metrics, Duration::ZERO));
+        assert!(is_reported(&metrics, SLOW_GRANT));
+        assert!(!is_reported(&metrics, SLOW_GRANT), "it was reported just now");
+    }
+
+    /// Returns whether a grant that is so late is reported as slow.
+    fn is_reported(metrics: &Metrics, late: Duration) -> bool {
+        let mut waiting = metrics.wait();
+        waiting.began = waiting.began.checked_sub(late).expect("the clock runs for longer");
+        waiting.granted().slow.is_some()
     }
 }

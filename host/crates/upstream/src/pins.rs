@@ -73,12 +73,13 @@ impl Pins {
         servers: impl IntoIterator<Item = &'s Settings>,
     ) -> Self {
         let keep = Arc::new(Keep::new(lock, store));
-        let client = |settings: &Settings| {
-            let (client, pinning) = (settings.name.clone(), settings.pin);
+        let clients = servers.into_iter().map(|settings| {
+            let client = settings.name.clone();
+            let pinning = settings.pin;
             let pins = ClientPins { client, pinning, keep: keep.clone(), state: Mutex::default() };
             (settings.name.clone(), Arc::new(pins))
-        };
-        Self(Arc::new(servers.into_iter().map(client).collect()))
+        });
+        Self(Arc::new(clients.collect()))
     }
 
     /// Returns the pins of one server; `None` if no server has this name.
@@ -141,7 +142,8 @@ impl ClientPins {
             Ok(pinned) => (Some(Arc::new(pinned)), None),
             Err(error) => (self.state().pinned.clone(), Some(with_causes(&error))),
         };
-        let (pinning, compared) = (self.pinning, pinned.clone().unwrap_or_default());
+        let pinning = self.pinning;
+        let compared = pinned.clone().unwrap_or_default();
         let decided = on_blocking_thread(move || decide(pinning, &compared, tools)).await;
         let Some(Decision { tools, unaccepted, changes }) = decided else {
             return Screened::default();
@@ -198,7 +200,8 @@ impl ClientPins {
         }
         let mut ticks = interval(WATCH_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut before, mut tried) = (None, Instant::now());
+        let mut before = None;
+        let mut tried = Instant::now();
         loop {
             ticks.tick().await;
             let now = self.keep.lock_version().await;
@@ -245,10 +248,11 @@ impl ClientPins {
             warn!(%client, reason, "accepted definitions cannot be read; no other is used");
         }
         let known: BTreeSet<_> = known.iter().map(|known| (known.kind, &*known.tool)).collect();
-        let is_new = |change: &&Change| !known.contains(&(change.kind, &*change.tool));
-        let new: Vec<_> = changes.iter().filter(is_new).collect();
+        let new = changes.iter().filter(|change| !known.contains(&(change.kind, &*change.tool)));
+        let new: Vec<_> = new.collect();
         for change in new.iter().take(MAX_LOGGED) {
-            let (tool, kind) = (ToolName::new(client, &change.tool), change.kind.name());
+            let tool = ToolName::new(client, &change.tool);
+            let kind = change.kind.name();
             match change.kind {
                 Kind::Removed => info!(%client, %tool, "accepted tool removed by its server"),
                 Kind::New | Kind::Renamed if change.is_offered => warn!(

@@ -89,7 +89,6 @@ impl Owner for Running {
 /// distinguished from one that fails to start.
 fn find(settings: &Process) -> Result<PathBuf, ConnectionError> {
     let command = &settings.command;
-    let not_found = |place| ConnectionError::CommandNotFound { command: command.to_owned(), place };
     if command.is_empty() {
         return Err(ConnectionError::InvalidSettings("the command is empty".into()));
     }
@@ -100,14 +99,18 @@ fn find(settings: &Process) -> Result<PathBuf, ConnectionError> {
             path if path.is_file() => {
                 Err(ConnectionError::NotExecutable { command: command.to_owned() })
             }
-            _ => Err(not_found("the file system")),
+            _ => Err(not_found(command, "the file system")),
         };
     }
     let (path, place) = match settings.env.get("PATH") {
         Some(path) => (OsString::from(path.expose()), "its PATH"),
         None => (env::var_os("PATH").unwrap_or_default(), "the gateway's PATH"),
     };
-    find_in(&path, command).ok_or_else(|| not_found(place))
+    find_in(&path, command).ok_or_else(|| not_found(command, place))
+}
+
+fn not_found(command: &str, place: &'static str) -> ConnectionError {
+    ConnectionError::CommandNotFound { command: command.to_owned(), place }
 }
 
 fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
@@ -132,14 +135,6 @@ mod tests {
 
     #[test]
     fn a_command_is_looked_up_in_the_configured_path() {
-        let with = |command: &str, path: Option<&str>| {
-            let env = path.map(|path| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]));
-            find(&Process {
-                command: command.into(),
-                env: env.unwrap_or_default(),
-                ..Process::default()
-            })
-        };
         assert_eq!(with("sh", Some("/nowhere:/bin")).expect("a shell"), Path::new("/bin/sh"));
         assert_eq!(with("/bin/sh", Some("/nowhere")).expect("a shell"), Path::new("/bin/sh"));
         assert!(with("sh", None).is_ok_and(|path| path.is_absolute()));
@@ -151,5 +146,15 @@ mod tests {
         insta::assert_snapshot!(missing, @r#"command "/bin" is not found in the file system"#);
         let plain = with("/etc/passwd", None).expect_err("no program");
         insta::assert_snapshot!(plain, @r#"command "/etc/passwd" exists but is not executable; run `chmod +x` on it, or name an interpreter as the command"#);
+    }
+
+    /// Finds a command of settings with this path.
+    fn with(command: &str, path: Option<&str>) -> Result<PathBuf, ConnectionError> {
+        let env = path.map(|path| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]));
+        find(&Process {
+            command: command.into(),
+            env: env.unwrap_or_default(),
+            ..Process::default()
+        })
     }
 }

@@ -50,8 +50,10 @@ pub(super) struct Relaying {
 
 /// Sends an admitted request. Returns the result as the text of a JSON object.
 pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, RelayError> {
-    let (deadline, limit) = (relay.deadline(), relay.limit());
-    let (tenant, permitted) = (relay.tenant().clone(), server.permitted(relay.questions()));
+    let deadline = relay.deadline();
+    let limit = relay.limit();
+    let tenant = relay.tenant().clone();
+    let permitted = server.permitted(relay.questions());
     let bound = Bound::new(&tenant, &[&to_request(relay.request()).to_text(0, None)]);
     let (parameters, rounds) = match relay.take_answers() {
         None => (Vec::new(), 0),
@@ -60,15 +62,18 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
         }
     };
     let party = Party { tenant: tenant.clone(), session: relay.session() };
-    let asking = move |link: Arc<Link>, permits| async move {
-        let mut request =
-            to_request(relay.request()).with_caller(party).holding(permits).asking(permitted, None);
-        for (name, json) in parameters {
-            request = request.with(name, json);
-        }
-        ask(&link, request, expected(relay.request())).await
-    };
-    match server.with_link(&tenant, deadline, asking).await {
+    let answered =
+        server.with_link(&tenant, deadline, move |link: Arc<Link>, permits| async move {
+            let mut request = to_request(relay.request())
+                .with_caller(party)
+                .holding(permits)
+                .asking(permitted, None);
+            for (name, json) in parameters {
+                request = request.with(name, json);
+            }
+            ask(&link, request, expected(relay.request())).await
+        });
+    match answered.await {
         Ok(Ok(Answered::Result(result))) => Ok(result),
         Ok(Ok(Answered::Asks(asked))) => {
             let parked = server.park_again(asked, bound, permitted, rounds);
@@ -153,7 +158,6 @@ pub(super) fn read_log(client: Option<&ClientName>, text: &[u8]) -> Option<Log> 
 }
 
 fn to_request(request: &RelayRequest) -> Request {
-    let string = |text: &str| Value::from(text).to_string();
     match request {
         RelayRequest::Read { uri } => Request::new("resources/read").about("uri", uri),
         RelayRequest::Subscribe { uri } => {
@@ -184,6 +188,10 @@ fn to_request(request: &RelayRequest) -> Request {
             }
         }
     }
+}
+
+fn string(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
 async fn ask(
@@ -229,7 +237,6 @@ fn refused(error: &decode::RpcError) -> RelayError {
 
 /// Reads the result out of a response, as text: its members stay as the server wrote them.
 fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Answered, RelayError> {
-    let invalid = |reason| RelayError::Invalid { reason };
     let text = std::str::from_utf8(text).map_err(|_| invalid("it is not UTF-8"))?;
     let is_error = raw::member(text, "error").is_some_and(|error| error != "null");
     let result = raw::member(text, "result").filter(|_| !is_error);
@@ -257,6 +264,10 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Answered, RelayEr
         Some(value) if value.starts_with(begins) => Ok(Answered::Result(result.to_owned())),
         _ => Err(invalid("a member of its result is missing")),
     }
+}
+
+fn invalid(reason: &'static str) -> RelayError {
+    RelayError::Invalid { reason }
 }
 
 #[cfg(test)]
@@ -307,29 +318,33 @@ mod tests {
 
     #[test]
     fn a_log_message_names_its_client_and_one_without_a_level_is_none() {
-        let client = ClientName::parse("up").expect("a good name");
-        let read =
-            |params: &str| read_log(Some(&client), format!(r#"{{"params":{params}}}"#).as_bytes());
-        let log = read(r#"{"level":"warning","logger":"a\nb","data":{"k":[1]}}"#);
+        let log = logged(r#"{"level":"warning","logger":"a\nb","data":{"k":[1]}}"#);
         let expected = Log {
             level: LogLevel::Warning,
             logger: "up/a b".into(),
             data: serde_json::json!({"k": [1]}),
         };
         assert_eq!(log, Some(expected));
-        let plain = read(r#"{"level":"info","data":"x"}"#).expect("a message");
+        let plain = logged(r#"{"level":"info","data":"x"}"#).expect("a message");
         assert_eq!(plain.logger, "up");
-        assert!(read(r#"{"level":"loud","data":1}"#).is_none() && read("7").is_none());
+        assert!(logged(r#"{"level":"loud","data":1}"#).is_none() && logged("7").is_none());
+    }
+
+    fn logged(params: &str) -> Option<Log> {
+        let client = ClientName::parse("up").expect("a good name");
+        read_log(Some(&client), format!(r#"{{"params":{params}}}"#).as_bytes())
     }
 
     #[test]
     fn a_result_is_bounded_to_the_byte() {
-        let of = |bytes: usize| {
-            let frame = r#"{"contents":[],"x":""}"#.len();
-            format!(r#"{{"result":{{"contents":[],"x":"{}"}}}}"#, "x".repeat(bytes - frame))
-        };
-        assert!(read(of(MAX_RESULT_BYTES).as_bytes(), READ).is_ok());
-        let beyond = read(of(MAX_RESULT_BYTES + 1).as_bytes(), READ);
+        assert!(read(response(MAX_RESULT_BYTES).as_bytes(), READ).is_ok());
+        let beyond = read(response(MAX_RESULT_BYTES + 1).as_bytes(), READ);
         assert!(matches!(beyond, Err(RelayError::TooLarge { .. })));
+    }
+
+    /// Returns a response with a result of so many bytes.
+    fn response(bytes: usize) -> String {
+        let frame = r#"{"contents":[],"x":""}"#.len();
+        format!(r#"{{"result":{{"contents":[],"x":"{}"}}}}"#, "x".repeat(bytes - frame))
     }
 }

@@ -166,22 +166,28 @@ mod tests {
 
     #[test]
     fn a_result_is_bounded_to_the_byte() {
-        let of = |length: usize| json!({"content": [{"type": "text", "text": "x".repeat(length)}]});
-        assert!(read(&tool(), of(MAX_RESULT_BYTES)).is_ok());
+        assert!(read(&tool(), text_of(MAX_RESULT_BYTES)).is_ok());
         assert!(matches!(
-            read(&tool(), of(MAX_RESULT_BYTES + 1)),
+            read(&tool(), text_of(MAX_RESULT_BYTES + 1)),
             Err(CallError::ResultTooLarge { .. })
         ));
         let failed = json!({"isError": true, "structuredContent": "x".repeat(MAX_RESULT_BYTES)});
         assert!(matches!(read(&tool(), failed), Err(CallError::ResultTooLarge { .. })));
     }
 
+    fn text_of(length: usize) -> Value {
+        json!({"content": [{"type": "text", "text": "x".repeat(length)}]})
+    }
+
     #[test]
     fn a_result_of_very_many_small_blocks_is_too_large() {
-        let of = |count: usize| json!({"content": vec![json!(1); count]});
         let most = MAX_RESULT_BYTES / Content::FRAME;
-        assert_eq!(output(of(most / 2)).content.len(), most / 2);
-        assert!(matches!(read(&tool(), of(most + 1)), Err(CallError::ResultTooLarge { .. })));
+        assert_eq!(output(blocks(most / 2)).content.len(), most / 2);
+        assert!(matches!(read(&tool(), blocks(most + 1)), Err(CallError::ResultTooLarge { .. })));
+    }
+
+    fn blocks(count: usize) -> Value {
+        json!({"content": vec![json!(1); count]})
     }
 
     #[test]
@@ -199,14 +205,6 @@ mod tests {
 
     #[test]
     fn a_json_rpc_error_becomes_invalid_input_or_internal() {
-        let refused = |code: i64, message: &str| match refusal(RpcError {
-            code,
-            message: message.to_owned(),
-            data: None,
-        }) {
-            CallError::Tool(error) => (error.kind, error.message),
-            other => panic!("expected the tool's own error, found {other:?}"),
-        };
         assert_eq!(
             refused(RpcError::INVALID_PARAMS, "no\u{0} tool"),
             (ErrorKind::InvalidInput, "no\u{fffd} tool".into())
@@ -214,5 +212,12 @@ mod tests {
         let (kind, message) = refused(-32_603, &"x".repeat(MAX_FAILURE_BYTES * 2));
         assert_eq!((kind, message.len()), (ErrorKind::Internal, MAX_FAILURE_BYTES));
         assert!(!refused(7, "").1.is_empty());
+    }
+
+    fn refused(code: i64, message: &str) -> (ErrorKind, String) {
+        match refusal(RpcError { code, message: message.to_owned(), data: None }) {
+            CallError::Tool(error) => (error.kind, error.message),
+            other => panic!("expected the tool's own error, found {other:?}"),
+        }
     }
 }

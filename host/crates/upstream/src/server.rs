@@ -152,7 +152,8 @@ impl Server {
         self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let own = self.request_timeout.map(|limit| Instant::now() + limit);
         let deadline = own.map_or(deadline, |own| own.min(deadline));
-        let (shared, tenant) = (self.shared.clone(), tenant.clone());
+        let shared = self.shared.clone();
+        let tenant = tenant.clone();
         let working = async move { shared.with_link(&tenant, work).await }.in_current_span();
         let working = AbortOnDropHandle::new(self.runtime.spawn(working));
         match timeout_at(deadline.into(), working).await {

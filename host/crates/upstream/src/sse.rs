@@ -112,7 +112,7 @@ impl Session {
     /// Reads the URL that the server names. The credentials are for the origin of the
     /// configuration, so the URL must have the same one. Later events that name one are ignored.
     fn name_target(&self, event: &Event) -> Result<(), ConnectionError> {
-        let text = std::str::from_utf8(&event.data).ok().filter(|it| it.len() <= MAX_URL_BYTES);
+        let text = std::str::from_utf8(&event.data).ok().filter(|text| text.len() <= MAX_URL_BYTES);
         let base = self.endpoint.url();
         let target = text.and_then(|text| base.join(text.trim()).ok());
         let target = target.filter(|target| target.origin() == base.origin());

@@ -326,19 +326,22 @@ mod tests {
     #[test]
     fn a_failure_has_its_stage_and_the_time_since_which_the_server_fails() {
         let status = Status::new();
-        let failure = || status.to_json().get("last_failure").cloned();
         status.enter(Phase::Starting, "first start");
-        assert_eq!(failure(), None);
+        assert_eq!(failure(&status), None);
         status.enter(Phase::Failed, "no such program");
-        let first = failure().expect("it failed");
+        let first = failure(&status).expect("it failed");
         assert_eq!((&first["stage"], &first["since"]), (&json!("connect"), &first["at"]));
         status.enter(Phase::Starting, "attempt 2");
         status.enter(Phase::Ready, "listed 3 tools");
-        assert_eq!(failure().as_ref(), Some(&first), "the last failure is kept");
+        assert_eq!(failure(&status).as_ref(), Some(&first), "the last failure is kept");
         status.enter(Phase::Degraded, "the list is in doubt");
-        assert_eq!(failure().expect("it is kept")["stage"], "tool_discovery");
+        assert_eq!(failure(&status).expect("it is kept")["stage"], "tool_discovery");
         status.enter(Phase::Restarting, "the connection ended");
-        assert_eq!(failure().expect("it is kept")["stage"], "transport_lost");
+        assert_eq!(failure(&status).expect("it is kept")["stage"], "transport_lost");
+    }
+
+    fn failure(status: &Status) -> Option<Value> {
+        status.to_json().get("last_failure").cloned()
     }
 
     #[test]

@@ -161,8 +161,6 @@ mod tests {
 
     #[test]
     fn only_the_last_lines_are_reported() {
-        let lines =
-            |count: usize| (0..count).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
         let last = tail(&lines(100)).last_lines();
         assert_eq!(last.len(), REPORTED_STDERR_LINES);
         assert_eq!(last.last().map(String::as_str), Some("line 99"));
@@ -172,6 +170,10 @@ mod tests {
         assert_eq!(wide.last_lines(), ["end"]);
         let endless = tail(&"z".repeat(2 * REPORTED_STDERR_BYTES)).last_lines();
         assert_eq!((endless.len(), endless[0].len()), (1, REPORTED_STDERR_BYTES));
+    }
+
+    fn lines(count: usize) -> String {
+        (0..count).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat()
     }
 
     #[test]

@@ -356,7 +356,8 @@ impl Supervisor {
         }
         self.suspicions = 0;
         self.warned = None;
-        let (is_cut, listed) = (list.is_cut, list.tools.len());
+        let is_cut = list.is_cut;
+        let listed = list.tools.len();
         self.publish(list, link).await;
         let status = self.server.status_record();
         status.set_stale(false);
@@ -402,7 +403,8 @@ impl Supervisor {
         self.server.status_record().set_quarantine(self.pins.held());
         let count = tools.len();
         self.give_access(link);
-        let (catalog, server) = (&self.catalog, self.server.clone());
+        let catalog = &self.catalog;
+        let server = self.server.clone();
         let dropped = catalog.publish_with_unaccepted(client, tools, unaccepted, server).await;
         let tools = count - dropped.len().min(count);
         for reason in dropped {
@@ -433,7 +435,8 @@ impl Supervisor {
 
     /// Permits calls over connections of their own.
     fn give_own_access(&self, handshake: Handshake) {
-        let (settings, credentials) = (self.settings.clone(), self.credentials.clone());
+        let settings = self.settings.clone();
+        let credentials = self.credentials.clone();
         let attempt = Attempt { handshake, has_headers: self.framing.has_headers() };
         let own = PerCall { settings, credentials, attempt };
         self.server.set_access(Access::PerCall(Arc::new(own)));
@@ -469,13 +472,14 @@ impl Supervisor {
     /// warning was [`WARNING_INTERVAL`] ago.
     fn is_news(&mut self, failure: &ConnectionFailure) -> bool {
         let error = with_causes(&failure.error);
-        let is_known =
-            |(known, at): &(String, Instant)| *known == error && at.elapsed() < WARNING_INTERVAL;
-        let is_news = !self.warned.as_ref().is_some_and(is_known);
-        if is_news {
+        let is_known = self
+            .warned
+            .as_ref()
+            .is_some_and(|(known, at)| *known == error && at.elapsed() < WARNING_INTERVAL);
+        if !is_known {
             self.warned = Some((error, Instant::now()));
         }
-        is_news
+        !is_known
     }
 }
 

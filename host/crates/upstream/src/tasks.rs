@@ -195,7 +195,6 @@ fn cancelled(state: &Value) -> AskError {
 impl Task {
     /// Reads a task. Fails if it is not a task of MCP.
     fn read(task: &Value) -> Result<Self, AskError> {
-        let malformed = || AskError::Unreadable("its response is not a valid task of MCP");
         let id = task["taskId"].as_str().filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES);
         let status = match task["status"].as_str() {
             Some("working") => Status::Working,
@@ -235,6 +234,10 @@ impl Drop for Guard<'_> {
     }
 }
 
+fn malformed() -> AskError {
+    AskError::Unreadable("its response is not a valid task of MCP")
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -247,16 +250,17 @@ mod tests {
 
     #[test]
     fn a_task_is_read_with_its_interval_within_bounds() {
-        let read = |task: Value| Task::read(&task).map(|task| (task.status, task.poll.as_millis()));
-        let of = |status: &str, poll: Value| {
-            read(json!({"taskId": "t", "status": status, "pollIntervalMs": poll})).ok()
-        };
-        assert_eq!(of("working", json!(700)), Some((Status::Working, 700)));
-        assert_eq!(of("completed", json!(0)), Some((Status::Completed, 50)));
-        assert_eq!(of("failed", json!(1_000_000_000_000_u64)), Some((Status::Failed, 30_000)));
-        assert_eq!(of("cancelled", json!("soon")), Some((Status::Cancelled, 1_000)));
+        for (status, poll, expected) in [
+            ("working", json!(700), (Status::Working, 700)),
+            ("completed", json!(0), (Status::Completed, 50)),
+            ("failed", json!(1_000_000_000_000_u64), (Status::Failed, 30_000)),
+            ("cancelled", json!("soon"), (Status::Cancelled, 1_000)),
+        ] {
+            let task = json!({"taskId": "t", "status": status, "pollIntervalMs": poll});
+            assert_eq!(read_task(&task), Some(expected), "{task}");
+        }
         let legacy = json!({"taskId": "t", "status": "input_required", "pollInterval": 90});
-        assert_eq!(read(legacy).ok(), Some((Status::InputRequired, 90)));
+        assert_eq!(read_task(&legacy), Some((Status::InputRequired, 90)));
         for bad in [
             json!({"taskId": "", "status": "working"}),
             json!({"taskId": 7, "status": "working"}),
@@ -264,8 +268,13 @@ mod tests {
             json!({"taskId": "t", "status": "novel"}),
             json!([]),
         ] {
-            assert!(read(bad).is_err());
+            assert_eq!(read_task(&bad), None, "{bad}");
         }
+    }
+
+    /// Returns the status of a task and its interval in milliseconds.
+    fn read_task(task: &Value) -> Option<(Status, u128)> {
+        Task::read(task).ok().map(|task| (task.status, task.poll.as_millis()))
     }
 
     const CONDITIONS: Conditions = Conditions {
@@ -341,7 +350,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_task_of_a_modern_server_has_its_result_or_its_error_in_its_state() {
         let (link, mut server, _rest) = modern().await;
-        let created = || with(state("working"), "resultType", json!("task"));
         let result = json!({"content": [], "isError": true});
         let responses = [
             ("tasks/get", state("working")),
@@ -358,6 +366,10 @@ mod tests {
             tokio::join!(settled(&link, created(), &CONDITIONS), serve(&mut server, &responses));
         let Err(AskError::Refused(error)) = ended else { panic!("it has failed: {ended:?}") };
         assert_eq!((error.code, &*error.message), (-32_603, "broken"));
+    }
+
+    fn created() -> Value {
+        with(state("working"), "resultType", json!("task"))
     }
 
     #[tokio::test(start_paused = true)]
@@ -416,15 +428,18 @@ mod tests {
 
     #[test]
     fn a_question_is_asked_once() {
-        let state = || json!({"inputRequests": {"a": {}, "b": {}}});
-        let answered = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
-        let asked = |keys| {
-            asked(&mut state(), &answered(keys), "t").map(|questions| questions.expect("asks"))
-        };
         let both =
             json!({"resultType": "input_required", "inputRequests": {"a": {}, "b": {}}, TASK: "t"});
-        assert_eq!(asked(&[]), Some(both));
-        assert_eq!(asked(&["a"]).expect("one is open")["inputRequests"], json!({"b": {}}));
-        assert_eq!(asked(&["a", "b"]), None);
+        assert_eq!(asked_beside(&[]), Some(both));
+        let open = asked_beside(&["a"]).expect("one is open");
+        assert_eq!(open["inputRequests"], json!({"b": {}}));
+        assert_eq!(asked_beside(&["a", "b"]), None);
+    }
+
+    /// Returns the open questions of a task with two, after answers to some.
+    fn asked_beside(answered: &[&str]) -> Option<Value> {
+        let mut state = json!({"inputRequests": {"a": {}, "b": {}}});
+        let answered: BTreeSet<String> = answered.iter().map(|key| (*key).to_owned()).collect();
+        asked(&mut state, &answered, "t").map(|questions| questions.expect("asks"))
     }
 }

@@ -46,7 +46,8 @@ impl Supervised {
     }
 
     fn start_with(settings: Settings, credentials: Result<Credentials, ConnectionError>) -> Self {
-        let (name, transport) = (settings.name.clone(), &settings.transport);
+        let name = settings.name.clone();
+        let transport = &settings.transport;
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
         catalog.add_client(&name, transport.connection_type(), policy);
@@ -54,7 +55,8 @@ impl Supervised {
         let runtime = Handle::current();
         let pins = pins::Pins::new(None, "unused".into(), [&settings]);
         let pins = pins.client("up").expect("it has this name");
-        let (into, until) = (catalog.clone(), stop.clone());
+        let into = catalog.clone();
+        let until = stop.clone();
         let (control, supervising) =
             supervise_with(settings, pins, credentials, into, until, &runtime);
         let task = tokio::spawn(supervising);
@@ -147,11 +149,11 @@ async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
 async fn is_gone(pid: &str) -> bool {
     // A killed process without a parent may stay as a zombie if no process reaps it.
     let status = format!("/proc/{pid}/status");
-    let look = || match std::fs::read_to_string(Path::new(&status)) {
+    let gone = eventually(|| match std::fs::read_to_string(Path::new(&status)) {
         Ok(status) => status.contains("State:\tZ").then_some(()),
         Err(_) => Some(()),
-    };
-    eventually(look).await.is_some()
+    });
+    gone.await.is_some()
 }
 
 #[tokio::test]
@@ -184,8 +186,7 @@ async fn a_server_that_dies_fails_its_call_and_is_restarted() {
     let first = server.answer("pid").await;
     let dead = server.call("die").await.expect_err("no answer from the dead");
     insta::assert_snapshot!(dead, @"the source of tool up-die is unavailable");
-    let restarted = |client: &Client| client.state == State::Connected;
-    server.until(restarted).await;
+    server.until(|client| client.state == State::Connected).await;
     let again = loop {
         // Until the loss is noticed, calls still use the old connection.
         if let Ok(pid) = server.call("pid").await {
@@ -345,8 +346,9 @@ async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
         VirtualKey::new(name, &format!("sk-bf-{name}"), rows)
     });
     let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
-    let hanging = || Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run());
-    let mut calls: Vec<_> = (0..slots).map(|_| hanging()).collect();
+    let mut calls: Vec<_> = (0..slots)
+        .map(|_| Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run()))
+        .collect();
     let ended: Vec<_> =
         calls.iter_mut().filter_map(futures_util::FutureExt::now_or_never).collect();
     assert_eq!(ended.len(), slots / 4);
@@ -386,7 +388,8 @@ async fn a_list_that_changes_is_read_again() {
 async fn stopping_ends_the_server_and_all_that_it_started() {
     for how in ["well", "stubborn"] {
         let server = Supervised::connected(how).await;
-        let (pid, grandchild) = (server.answer("pid").await, server.answer("child").await);
+        let pid = server.answer("pid").await;
+        let grandchild = server.answer("child").await;
         server.stop().await;
         assert!(is_gone(&pid).await, "{how}");
         assert!(is_gone(&grandchild).await, "{how}");
@@ -496,7 +499,8 @@ async fn a_server_per_call_is_a_process_of_its_own_that_ends_with_the_call() {
     server.until(|client| client.state == State::Connected).await;
     let [first, second] = [(); 2].map(|()| server.call("pid"));
     let (first, second) = tokio::join!(first, second);
-    let (first, second) = (first.expect("an answer"), second.expect("an answer"));
+    let first = first.expect("an answer");
+    let second = second.expect("an answer");
     assert_ne!(first, second);
     assert!(is_gone(&first).await && is_gone(&second).await);
     let mut dropped = Box::pin(server.admit("hang", "{}", PATIENCE).run());
@@ -548,11 +552,11 @@ async fn a_silent_server_is_restarted_even_while_a_call_runs() {
     server.until(|client| client.state == State::Connected).await;
     let lost = server.call("hang").await.expect_err("the connection is cut");
     assert!(matches!(lost, CallError::Unavailable { .. }), "{lost:?}");
-    let has_restarted = |client: &Client| {
+    let restarted = server.until(|client| {
         let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
         status["restarts"].as_u64() >= Some(1) && status["phase"] == "ready"
-    };
-    server.until(has_restarted).await;
+    });
+    restarted.await;
     server.stop().await;
 }
 

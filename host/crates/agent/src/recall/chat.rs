@@ -68,14 +68,14 @@ impl Keeper {
         let mut trail = self.trail();
         let bytes = sent.get("messages").map_or(0, str::len);
         let sent = sent.clone();
-        let advance = move || {
+        threads::read(&self.tenant, bytes, move || {
             let of_user = messages(&sent).filter(|message| has_role(message, "user"));
             if let Some(last) = of_user.last() {
                 note_user(&mut trail, last);
             }
             trail
-        };
-        threads::read(&self.tenant, bytes, advance).await
+        })
+        .await
     }
 
     /// Keeps rounds under the calls that the client answers: their identifiers and names. Without
@@ -120,11 +120,11 @@ impl Recall {
         charge(entries.saturating_mul(ENTRY_BYTES))?;
         let kept: usize = found.iter().filter_map(|found| Some(found.text.as_ref()?.len())).sum();
         let sent = body.clone();
-        let restore = move || {
+        let restored = threads::read(tenant, bytes + kept, move || {
             let messages: Vec<&str> = messages(&sent).collect();
             restored(&messages, &sites, &found, charge)
-        };
-        if let Some(restored) = threads::read(tenant, bytes + kept, restore).await? {
+        });
+        if let Some(restored) = restored.await? {
             body.set("messages", restored);
         }
         Ok(())
@@ -144,8 +144,8 @@ pub async fn remove_notes<E: Send + 'static>(
     };
     let bytes = text.len();
     let sent = body.clone();
-    let remove = move || without_notes(&sent, bytes, charge);
-    if let Some(changed) = threads::read(tenant, bytes, remove).await? {
+    let changed = threads::read(tenant, bytes, move || without_notes(&sent, bytes, charge)).await?;
+    if let Some(changed) = changed {
         body.set("messages", changed);
     }
     Ok(())
@@ -298,9 +298,8 @@ impl<'m> Restored<'m> {
         if self.changes.contains_key(&site.message) {
             return;
         }
-        let list = |name| raw::member(record, name).and_then(raw::elements).into_iter().flatten();
-        let before: Vec<&str> = list("before").collect();
-        let results: Vec<&str> = list("results").collect();
+        let before = list(record, "before");
+        let results = list(record, "results");
         let ran: BTreeSet<_> = results.iter().copied().filter_map(answered).collect();
         let is_sent =
             before.iter().copied().filter_map(answered).chain(ran.iter().cloned()).any(|id| {
@@ -357,6 +356,11 @@ impl<'m> Restored<'m> {
             changed.into_iter().flatten().map(|text| &**text).chain(unchanged)
         })
     }
+}
+
+/// Returns the elements of a list of a record.
+fn list<'m>(record: &'m str, name: &str) -> Vec<&'m str> {
+    raw::member(record, name).and_then(raw::elements).into_iter().flatten().collect()
 }
 
 /// Returns the first of positions, which are in their order, that is not before `from`.

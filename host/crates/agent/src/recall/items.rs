@@ -83,20 +83,19 @@ impl Trail {
     /// Returns the record of the output of a Response; `None` if no call ran here, or if the client
     /// has nothing to send back.
     fn output(&self, items: &[Value]) -> Option<Output> {
-        let has_run = |item: &Value| is(item, &[EXECUTED]) && item["status"] != "incomplete";
         if !items.iter().any(has_run) {
             return None;
         }
         let anchors: BTreeSet<Anchor> =
             items.iter().filter_map(|item| anchor(self, item)).collect();
-        let entry = |item: &Value| {
+        let output = items.iter().filter_map(|item| {
             if is(item, &[EXECUTED]) {
                 has_run(item).then(|| json!({"item": item}))
             } else {
                 Some(json!({"mark": mark(item)}))
             }
-        };
-        let output: Vec<Value> = items.iter().filter_map(entry).collect();
+        });
+        let output: Vec<Value> = output.collect();
         let text = json!({"record": Uuid::new_v4().to_string(), "output": output}).to_string();
         (!anchors.is_empty()).then_some(Output { anchors, text })
     }
@@ -114,8 +113,7 @@ impl Recall {
         let bytes = json::text_len_within(items, INLINE_BYTES).unwrap_or(usize::MAX);
         let sent = std::mem::take(items);
         let trail = Trail::new(tenant);
-        let find = move || (sites(&sent, trail), sent);
-        let (sites, sent) = threads::read(tenant, bytes, find).await;
+        let (sites, sent) = threads::read(tenant, bytes, move || (sites(&sent, trail), sent)).await;
         *items = sent;
         let anchors: Vec<Anchor> = sites.iter().map(|site| site.anchor).collect();
         let found = self.find(tenant, &anchors, charge.clone()).await?;
@@ -125,8 +123,9 @@ impl Recall {
         let kept = found.iter().filter_map(|found| Some(found.text.as_ref()?.len()));
         let bytes = kept.fold(bytes, usize::saturating_add);
         let mut sent = std::mem::take(items);
-        let restore = move || (restore(&mut sent, &sites, found, charge), sent);
-        let (restored, sent) = threads::read(tenant, bytes, restore).await;
+        let (restored, sent) =
+            threads::read(tenant, bytes, move || (restore(&mut sent, &sites, found, charge), sent))
+                .await;
         *items = sent;
         restored
     }
@@ -333,6 +332,11 @@ fn is_message(item: &Value) -> bool {
 
 fn is_of_user(item: &Value) -> bool {
     is_message(item) && item["role"] == "user"
+}
+
+/// Returns whether an item is a call that ran here.
+fn has_run(item: &Value) -> bool {
+    is(item, &[EXECUTED]) && item["status"] != "incomplete"
 }
 
 fn is(item: &Value, kinds: &[&str]) -> bool {

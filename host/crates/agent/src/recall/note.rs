@@ -129,7 +129,6 @@ mod tests {
     #[test]
     fn content_without_the_note_about_an_approval_may_be_nothing() {
         let note = approval(["web-post"].into_iter());
-        let part = |text: &str| json!({"type": "text", "text": text});
         for (content, rest) in [
             (json!(note), None),
             (json!(format!("I ask.\n\n{note}")), Some(json!("I ask."))),
@@ -142,6 +141,10 @@ mod tests {
         for content in [json!("I ask."), json!([part(&note), part("Why?")]), json!([]), json!(7)] {
             assert_eq!(without_approval(content.clone()), Some(content));
         }
+    }
+
+    fn part(text: &str) -> Value {
+        json!({"type": "text", "text": text})
     }
 
     #[test]

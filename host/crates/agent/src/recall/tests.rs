@@ -75,8 +75,7 @@ fn body(messages: &Value) -> RawObject {
 
 async fn restored(recall: &Recall, tenant: &Tenant, messages: &Value) -> String {
     let mut body = body(messages);
-    let charge = |_| Ok::<(), Infallible>(());
-    let Ok(()) = recall.restore_messages(tenant, &mut body, charge).await;
+    let Ok(()) = recall.restore_messages(tenant, &mut body, |_| Ok::<(), Infallible>(())).await;
     body.get("messages").expect("it is there").to_owned()
 }
 
@@ -176,16 +175,13 @@ async fn another_tenant_conversation_or_call_gets_nothing() {
 /// Returns the messages without notes.
 async fn without_notes(messages: &Value) -> String {
     let mut body = body(messages);
-    let charge = |_| Ok::<(), Infallible>(());
-    let Ok(()) = chat::remove_notes(&ann(), &mut body, charge).await;
+    let Ok(()) = chat::remove_notes(&ann(), &mut body, |_| Ok::<(), Infallible>(())).await;
     body.get("messages").expect("it is there").to_owned()
 }
 
 #[tokio::test]
 async fn a_note_about_an_approval_is_removed_from_messages_with_calls() {
     let note = note::approval(["web-post"].into_iter());
-    let part =
-        |text: &str| json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}});
     for (said, rest) in [
         (json!(note), Value::Null),
         (json!(format!("I ask.\n\n{note}")), json!("I ask.")),
@@ -199,6 +195,10 @@ async fn a_note_about_an_approval_is_removed_from_messages_with_calls() {
         let messages: Value = without_notes(&sent(said)).await.parse().expect("JSON");
         assert_eq!(messages, sent(rest));
     }
+}
+
+fn part(text: &str) -> Value {
+    json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}})
 }
 
 #[tokio::test]
@@ -250,21 +250,23 @@ fn database() -> (tempfile::TempDir, store::Settings) {
 #[tokio::test]
 async fn stored_calls_outlive_the_process_and_others_are_reported_as_lost() {
     let (_directory, store) = database();
-    let recall = || Recall::new(settings(Some(store.clone()), true));
-    keep(&recall(), true, Some(rounds())).await;
-    let messages = restored(&recall(), &ann(), &sent(json!("last"))).await;
+    keep(&reopened(&store), true, Some(rounds())).await;
+    let messages = restored(&reopened(&store), &ann(), &sent(json!("last"))).await;
     assert!(messages.contains("of f"), "{messages}");
 
     // A request that asks that nothing is stored.
-    let first = recall();
+    let first = reopened(&store);
     keep(&first, false, Some(rounds())).await;
     assert!(restored(&first, &ann(), &sent(json!("last"))).await.contains("of f"));
-    let path = store.path.clone();
-    let lost: Value =
-        restored(&recall(), &ann(), &sent(json!("last"))).await.parse().expect("JSON");
+    let lost = restored(&reopened(&store), &ann(), &sent(json!("last"))).await;
+    let lost: Value = lost.parse().expect("JSON");
     assert_eq!(lost[1], sent(json!("last"))[1]);
     assert_eq!(lost[2]["content"], format!("of x\n{}", note::LOST));
-    assert!(path.exists());
+    assert!(store.path.exists());
+}
+
+fn reopened(store: &store::Settings) -> Recall {
+    Recall::new(settings(Some(store.clone()), true))
 }
 
 #[tokio::test]
@@ -318,8 +320,7 @@ async fn keep_output(recall: &Recall, input: &[Value], output: &[Value], has_roo
 
 async fn items_restored(recall: &Recall, items: &[Value]) -> Vec<Value> {
     let mut items = items.to_vec();
-    let charge = |_| Ok::<(), Infallible>(());
-    let Ok(()) = recall.restore_items(&ann(), &mut items, charge).await;
+    let Ok(()) = recall.restore_items(&ann(), &mut items, |_| Ok::<(), Infallible>(())).await;
     items
 }
 
@@ -399,8 +400,7 @@ async fn a_conversation_with_invalid_members_stays_as_it_is() {
     {
         let text = format!(r#"{{"messages":{messages}}}"#);
         let mut body = RawObject::parse(text.into_bytes(), &Caps::memory(1 << 20)).expect("JSON").0;
-        let charge = |_| Ok::<(), Infallible>(());
-        let Ok(()) = recall.restore_messages(&ann(), &mut body, charge).await;
+        let Ok(()) = recall.restore_messages(&ann(), &mut body, |_| Ok::<(), Infallible>(())).await;
         assert_eq!(body.get("messages"), Some(messages));
     }
     let odd = [json!(1), json!({"type": 7}), json!({"type": "function_call"}), json!([])];
@@ -413,10 +413,9 @@ async fn many_lost_calls_in_a_long_conversation_take_time_that_grows_with_its_le
     const CALLS: usize = 256;
     let (_directory, store) = database();
     let recall = Recall::new(settings(Some(store), true));
-    let id = |n: usize| format!("call_0123456789{n:06}");
     let keeper = recall.keeper(ann(), true);
     let go = request(&json!([user("go")]));
-    let ids: Vec<_> = (0..CALLS).map(id).collect();
+    let ids: Vec<_> = (0..CALLS).map(|n| format!("call_0123456789{n:06}")).collect();
     for id in &ids {
         keeper
             .keep_rounds(&keeper.trail_of(&go).await, [(id.as_str(), "mine")].into_iter(), None)

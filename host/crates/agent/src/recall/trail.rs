@@ -88,8 +88,7 @@ pub(crate) fn is_unique(id: &str, name: &str) -> bool {
     let mut words: Vec<&str> = words.collect();
     let last = words.pop().filter(|word| !is_label(word));
     // Letters alone are a label, if something follows them.
-    let has_digit = |word: &&str| word.bytes().any(|byte| byte.is_ascii_digit());
-    words.retain(|word| has_digit(word) && !is_label(word));
+    words.retain(|word| word.bytes().any(|byte| byte.is_ascii_digit()) && !is_label(word));
     words.extend(last);
     words.iter().map(|word| word.len()).sum::<usize>() >= UNIQUE_CHARACTERS
         || words.into_iter().any(is_random)
@@ -119,11 +118,6 @@ mod tests {
 
     #[test]
     fn a_digest_depends_on_tenant_user_identifier_and_name() {
-        let trail = |tenant: &Tenant, user: &[&'static str]| {
-            let mut trail = Trail::new(tenant);
-            trail.note_user(user.iter().copied());
-            trail
-        };
         let key = Tenant::of_key([1; 32], "ann");
         let one = trail(&key, &["go"]);
         let c = "call_0123456789abcdef";
@@ -141,6 +135,12 @@ mod tests {
         assert!(all.iter().all(Option::is_some));
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len());
+    }
+
+    fn trail(tenant: &Tenant, user: &[&str]) -> Trail {
+        let mut trail = Trail::new(tenant);
+        trail.note_user(user.iter().copied());
+        trail
     }
 
     #[test]

@@ -142,15 +142,14 @@ impl<K: Copy + Eq + Hash, E: Clone> Kept<K, E> {
 impl<K: Copy + Eq + Hash, E> State<K, E> {
     /// Removes the entries that expired.
     fn expire(&mut self, now: Instant) {
-        let is_over = |share: &Share<K>| share.keys.front().is_some_and(|(_, end)| *end <= now);
-        let over: Vec<Tenant> = self
+        let expired: Vec<Tenant> = self
             .tenants
             .iter()
-            .filter(|(_, share)| is_over(share))
+            .filter(|(_, share)| share.has_expired(now))
             .map(|(tenant, _)| tenant.clone())
             .collect();
-        for tenant in over {
-            while self.tenants.get(&tenant).is_some_and(is_over) {
+        for tenant in expired {
+            while self.tenants.get(&tenant).is_some_and(|share| share.has_expired(now)) {
                 self.evict_oldest(&tenant);
             }
         }
@@ -186,6 +185,13 @@ impl<K: Copy + Eq + Hash, E> State<K, E> {
         if share.keys.is_empty() {
             self.tenants.remove(&tenant);
         }
+    }
+}
+
+impl<K> Share<K> {
+    /// Returns whether the oldest entry has expired.
+    fn has_expired(&self, now: Instant) -> bool {
+        self.keys.front().is_some_and(|(_, end)| *end <= now)
     }
 }
 

@@ -82,15 +82,12 @@ impl Reader {
         if length == 0 {
             return Err(bad("length parameter must be at least 1"));
         }
-        let unknown = || {
-            let message =
-                "there is no content with this handle; it may have expired: call its tool again";
-            ToolError::new(ErrorKind::NotFound, message)
-        };
         // Results for programs are none of a model's.
         let Some(Entry::Text { provenance, text }) = self.kept.get(call.chain().tenant(), handle)
         else {
-            return Err(unknown());
+            let message =
+                "there is no content with this handle; it may have expired: call its tool again";
+            return Err(ToolError::new(ErrorKind::NotFound, message));
         };
         let page = page(&text, offset, length.min(self.max_page_bytes));
         Ok(ToolOutput::text(page.show(&provenance)))
@@ -227,18 +224,21 @@ mod tests {
         let text: String =
             (0..1_000).map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat();
         let handle = handle(&results, &text, Trust::Untrusted, &Tenant::ANONYMOUS);
-        let (mut whole, mut offset, mut ends) = (String::new(), 0, Vec::new());
+        let mut whole = String::new();
+        let mut offset = 0;
+        let mut ends = Vec::new();
         loop {
             let page = read(&results, json!({"handle": handle, "offset": offset})).await;
             let lines: Vec<_> = page.lines().collect();
-            let (first, last) = (lines[1], lines[lines.len() - 2]);
+            let first = lines[1];
+            let last = lines[lines.len() - 2];
             assert!(first.starts_with("[MCP tool result from \"web\" — "), "{first}");
             assert!(last.starts_with("[end of MCP tool result "), "{last}");
             ends.push(last.to_owned());
             let body =
                 &page[page.find("]\n").expect("marked") + 2..page.find(last).expect("marked")];
             let next = lines[lines.len() - 1].strip_prefix("Go on at offset ");
-            let next = next.and_then(|it| it.strip_suffix('.')?.parse::<usize>().ok());
+            let next = next.and_then(|rest| rest.strip_suffix('.')?.parse::<usize>().ok());
             // A page that ends inside a line has a line break of the marks after it.
             let length = next.unwrap_or(text.len()) - offset;
             whole.push_str(&body[..length]);

@@ -54,27 +54,22 @@ impl ResourceReader {
 
     async fn read(&self, call: &Admitted) -> Result<ToolOutput, CallError> {
         let arguments = call.arguments().scalars(&["uri", "server"]);
-        let text = |name| arguments.get(name).and_then(Value::as_str);
-        let uri = text("uri").filter(|uri| uri.len() <= MAX_URI_BYTES);
+        let uri = arguments.get("uri").and_then(Value::as_str);
+        let uri = uri.filter(|uri| uri.len() <= MAX_URI_BYTES);
         let uri = uri.ok_or_else(|| bad("uri parameter is required and must be a string"))?;
-        // Hidden resources return `NotFound`, exactly like unknown ones.
-        let unknown = || {
-            let message = format!("no server that you may use has the resource {uri:?}");
-            CallError::Tool(ToolError::new(ErrorKind::NotFound, message))
-        };
         let chain = call.chain();
-        let relays = chain.view().relay().ok_or_else(unknown)?;
-        let server = match text("server") {
-            Some(server) => ClientName::parse(server).map_err(|_| unknown())?,
+        let relays = chain.view().relay().ok_or_else(|| unknown(uri))?;
+        let server = match arguments.get("server").and_then(Value::as_str) {
+            Some(server) => ClientName::parse(server).map_err(|_| unknown(uri))?,
             None => owner(relays, uri).ok_or_else(|| {
                 bad("no server lists the resource, or several do: name one with the parameter server")
             })?,
         };
         let limit = chain.deadline().saturating_duration_since(Instant::now());
         let request = RelayRequest::Read { uri: uri.to_owned() };
-        let relay = relays.admit(&server, request, limit).map_err(|_| unknown())?;
+        let relay = relays.admit(&server, request, limit).map_err(|_| unknown(uri))?;
         let read = relay.run().await.map_err(|error| match error {
-            RelayError::NotFound => unknown(),
+            RelayError::NotFound => unknown(uri),
             error => refused(&server, &error),
         })?;
         Ok(self.present(call, &server, &read))
@@ -132,6 +127,12 @@ fn is_image(content: &Content) -> bool {
 
 fn bad(message: &str) -> CallError {
     CallError::Tool(ToolError::new(ErrorKind::InvalidInput, message))
+}
+
+/// Returns the error of an unknown resource. Hidden ones return `NotFound`, exactly like these.
+fn unknown(uri: &str) -> CallError {
+    let message = format!("no server that you may use has the resource {uri:?}");
+    CallError::Tool(ToolError::new(ErrorKind::NotFound, message))
 }
 
 /// Returns the error of a resource that its server does not return.

@@ -153,14 +153,13 @@ impl From<Failure> for CallError {
 
 /// Returns a part as data: a text, or the description of anything else.
 fn handle(block: ContentBlock) -> Value {
-    let size = |base64: &str| base64.trim_end_matches('=').len() * 3 / 4;
     match block {
         ContentBlock::Text { text } => text.into(),
         ContentBlock::Image { data, mime_type } => {
-            json!({"type": "image", "mime_type": mime_type, "size": size(&data)})
+            json!({"type": "image", "mime_type": mime_type, "size": decoded_bytes(&data)})
         }
         ContentBlock::Audio { data, mime_type } => {
-            json!({"type": "audio", "mime_type": mime_type, "size": size(&data)})
+            json!({"type": "audio", "mime_type": mime_type, "size": decoded_bytes(&data)})
         }
         ContentBlock::ResourceLink(link) => {
             json!({"type": "resource_link", "uri": link.uri, "name": link.name})
@@ -168,9 +167,14 @@ fn handle(block: ContentBlock) -> Value {
         ContentBlock::Resource { resource } => match resource.contents {
             ResourceContents::Text(text) => text.into(),
             ResourceContents::Blob(blob) => {
-                json!({"type": "resource", "uri": resource.uri, "mime_type": resource.mime_type, "size": size(&blob)})
+                json!({"type": "resource", "uri": resource.uri, "mime_type": resource.mime_type, "size": decoded_bytes(&blob)})
             }
         },
         ContentBlock::Other(members) => members.into(),
     }
+}
+
+/// Returns the length of what a text in base64 encodes.
+fn decoded_bytes(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
 }

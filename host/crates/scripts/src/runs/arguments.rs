@@ -58,18 +58,19 @@ impl<'s> Declared<'s> {
             return None;
         }
         let members: Vec<_> = raw::members(schema)?.collect();
-        let member = |name: &str| members.iter().find(|(it, _)| it == name).map(|(_, it)| *it);
-        if member("$ref").is_some() {
+        if member(&members, "$ref").is_some() {
             return None;
         }
-        let properties = member("properties").and_then(raw::members).into_iter().flatten();
+        let properties = member(&members, "properties");
+        let properties = properties.and_then(raw::members).into_iter().flatten();
         let properties: BTreeMap<_, _> =
             properties.map(|(name, schema)| (name.into_owned(), schema)).collect();
-        let required = member("required").and_then(raw::elements).into_iter().flatten();
+        let required = member(&members, "required");
+        let required = required.and_then(raw::elements).into_iter().flatten();
         let required = required.filter_map(raw::string).map(Cow::into_owned).collect();
-        let has_patterns = member("patternProperties").is_some();
-        let is_composed = COMPOSED.iter().any(|keyword| member(keyword).is_some());
-        let additional = member("additionalProperties");
+        let has_patterns = member(&members, "patternProperties").is_some();
+        let is_composed = COMPOSED.iter().any(|keyword| member(&members, keyword).is_some());
+        let additional = member(&members, "additionalProperties");
         Some(Self {
             is_closed: additional == Some("false") && !has_patterns,
             is_open: additional.is_some() || is_composed || properties.is_empty(),
@@ -84,7 +85,7 @@ impl<'s> Declared<'s> {
             return None;
         }
         let free = self.properties.keys().map(String::as_str);
-        let meant = nearest(name, free.filter(|it| !given.contains_key(*it)));
+        let meant = nearest(name, free.filter(|known| !given.contains_key(*known)));
         let name = shown(name);
         match meant {
             Some(meant) => {
@@ -104,14 +105,16 @@ impl<'s> Declared<'s> {
     fn mistyped(&self, name: &str, value: &str) -> Option<String> {
         let schema = self.properties.get(name)?;
         let is_null = value == "null";
-        if is_null && (!self.required.iter().any(|it| it == name) || is_nullable(schema)) {
+        let is_required = self.required.iter().any(|required| required == name);
+        if is_null && (!is_required || is_nullable(schema)) {
             return None;
         }
         let types = scalars(schema)?;
         if types.iter().any(|kind| is_of(kind, value)) {
             return None;
         }
-        let (name, types) = (shown(name), types.join(" or "));
+        let name = shown(name);
+        let types = types.join(" or ");
         Some(format!("the parameter `{name}` must be {types}, not {}.", kind(value)))
     }
 
@@ -120,11 +123,11 @@ impl<'s> Declared<'s> {
         if self.properties.is_empty() {
             return "The tool has no parameters".to_owned();
         }
-        let mark = |name: &String| if self.required.contains(name) { "" } else { "?" };
         let (needed, optional): (Vec<_>, Vec<_>) =
             self.properties.keys().partition(|name| self.required.contains(name));
-        let names = needed.into_iter().chain(optional);
-        let names: Vec<_> = names.map(|name| format!("{}{}", shown(name), mark(name))).collect();
+        let needed = needed.into_iter().map(|name| shown(name));
+        let optional = optional.into_iter().map(|name| format!("{}?", shown(name)));
+        let names: Vec<_> = needed.chain(optional).collect();
         format!("Parameters: {}", cut(names.join(", "), MAX_PARAMETERS))
     }
 }
@@ -142,6 +145,11 @@ fn misfit(schema: &str, arguments: &str) -> Option<String> {
     Some(format!("{found} {}", declared.listed()))
 }
 
+/// Returns the value of a member of an object.
+fn member<'s>(members: &[(Cow<'_, str>, &'s str)], name: &str) -> Option<&'s str> {
+    members.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+}
+
 /// Returns the types that a schema permits; `None` if it does not say, or permits another type than
 /// scalars.
 fn scalars(schema: &str) -> Option<Vec<String>> {
@@ -155,9 +163,10 @@ fn scalars(schema: &str) -> Option<Vec<String>> {
             .map(|kind| raw::string(kind).map(Cow::into_owned))
             .collect::<Option<_>>()?,
     };
-    let is_scalar =
-        |kind: &String| matches!(&**kind, "string" | "integer" | "number" | "boolean" | "null");
-    (!types.is_empty() && types.iter().all(is_scalar)).then_some(types)
+    let are_scalars = types
+        .iter()
+        .all(|kind| matches!(kind.as_str(), "string" | "integer" | "number" | "boolean" | "null"));
+    (!types.is_empty() && are_scalars).then_some(types)
 }
 
 /// Returns whether a schema permits null in the way of `OpenAPI`.
@@ -255,20 +264,16 @@ mod tests {
 
     #[test]
     fn a_scalar_has_a_declared_type() {
-        let of = |schema: Value, value: Value| {
-            let schema = json!({"properties": {"a": schema}, "required": ["a"]});
-            found(&schema, &json!({"a": value}))
-        };
-        let integer = || json!({"type": "integer"});
-        let text = of(integer(), json!("3")).expect("it is a text");
+        let integer = json!({"type": "integer"});
+        let text = found_of(&integer, &json!("3")).expect("it is a text");
         assert_eq!(text, "the parameter `a` must be integer, not string. Parameters: a");
         for wrong in [json!(1.5), json!(true), json!(null), json!([1]), json!({})] {
-            assert!(of(integer(), wrong.clone()).is_some(), "{wrong}");
+            assert!(found_of(&integer, &wrong).is_some(), "{wrong}");
         }
         for (schema, value) in [
-            (integer(), json!(3)),
-            (integer(), json!(3.0)),
-            (integer(), json!(-1e30)),
+            (integer.clone(), json!(3)),
+            (integer.clone(), json!(3.0)),
+            (integer, json!(-1e30)),
             (json!({"type": "number"}), json!(3)),
             (json!({"type": ["string", "null"]}), json!(null)),
             (json!({"type": "string", "nullable": true}), json!(null)),
@@ -279,11 +284,17 @@ mod tests {
             (json!({"type": []}), json!("a")),
             (json!(true), json!("a")),
         ] {
-            assert_eq!(of(schema.clone(), value.clone()), None, "{schema} {value}");
+            assert_eq!(found_of(&schema, &value), None, "{schema} {value}");
         }
         let optional = json!({"properties": {"a": {"type": "string"}}});
         assert_eq!(found(&optional, &json!({"a": null})), None);
         assert!(found(&optional, &json!({"a": 7})).is_some());
+    }
+
+    /// Returns the error of the only parameter.
+    fn found_of(schema: &Value, value: &Value) -> Option<String> {
+        let schema = json!({"properties": {"a": schema}, "required": ["a"]});
+        found(&schema, &json!({"a": value}))
     }
 
     #[test]

@@ -270,7 +270,8 @@ impl ScriptCalls for RunCalls {
 /// approval: of pending and refused calls, and those with an intent.
 fn called(call: &ScriptCall, tool: &Tool, is_compared: bool) -> Called {
     let definition = if is_compared { tool.digest().into() } else { "".into() };
-    let (name, arguments) = (call.tool.as_str().into(), call.arguments.as_str().into());
+    let name = call.tool.as_str().into();
+    let arguments = call.arguments.as_str().into();
     Called { tool: name, arguments, definition, is_repeatable: is_repeatable(tool) }
 }
 

@@ -66,14 +66,11 @@ pub fn document_text(shown: &ShownRun) -> String {
     let mut out = RawObject::from(&object(summary(run)));
     out.set("script", text(&run.script));
     out.set("calls", list(calls.iter().map(call)));
-    let of = |is_so: fn(&Stage) -> bool| {
-        list(calls.iter().filter(|call| is_so(&call.call.claimed().stage)).map(waiting))
-    };
     out.set("request_state", text(&format!("{}.{}", run.id, run.lease.epoch)));
-    out.set("pending", of(|stage| matches!(stage, Stage::Pending { .. })));
+    out.set("pending", waiting_list(calls, |stage| matches!(stage, Stage::Pending { .. })));
     // While the script runs, a call that was sent waits for its answer.
     if run.is_interrupted || run.lease.phase == Phase::Suspended {
-        out.set("in_doubt", of(|stage| matches!(stage, Stage::InDoubt { .. })));
+        out.set("in_doubt", waiting_list(calls, |stage| matches!(stage, Stage::InDoubt { .. })));
     }
     if let Some(outcome) = run.outcome.as_deref().and_then(Outcome::read) {
         out.set("content", text(&outcome.text));
@@ -103,6 +100,11 @@ pub fn end(outcome: Outcome) -> Value {
         }
     }
     out
+}
+
+/// Renders the calls whose stage meets a condition.
+fn waiting_list(calls: &[ShownCall], is_listed: fn(&Stage) -> bool) -> String {
+    list(calls.iter().filter(|call| is_listed(&call.call.claimed().stage)).map(waiting))
 }
 
 /// Describes a call to decide about, as `airlock.run` does, with its whole arguments.
@@ -250,7 +252,6 @@ mod tests {
 
     #[test]
     fn arguments_are_data_only_if_they_are_json_that_can_be_read_in_the_document() {
-        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         let most = MAX_DEPTH - DEPTH;
         let texts = [nested(most), nested(most + 1), "[1".to_owned(), "1 \u{1}".to_owned()];
         let pending = Stage::Pending { attempts: 0 };
@@ -264,12 +265,14 @@ mod tests {
         }
     }
 
+    fn nested(depth: usize) -> String {
+        "[".repeat(depth) + &"]".repeat(depth)
+    }
+
     #[test]
     fn arguments_of_calls_to_decide_about_are_whole_at_every_length() {
-        let (short, long) = (
-            json!({"path": "x".repeat(20_000)}).to_string(),
-            json!({"path": "y".repeat(MAX_DATA)}).to_string(),
-        );
+        let short = json!({"path": "x".repeat(20_000)}).to_string();
+        let long = json!({"path": "y".repeat(MAX_DATA)}).to_string();
         let pending = Stage::Pending { attempts: 0 };
         let calls = vec![
             call_of(1, &short, pending, None),
@@ -282,6 +285,6 @@ mod tests {
         assert_eq!(document["pending"][1]["arguments"], long);
         assert_eq!(document["pending"].as_array().map(Vec::len), Some(2));
         assert_eq!(document["in_doubt"][0]["arguments"], long);
-        assert!(document["calls"][3]["arguments"].as_str().is_some_and(|it| it.len() < 20_000));
+        assert!(document["calls"][3]["arguments"].as_str().is_some_and(|text| text.len() < 20_000));
     }
 }

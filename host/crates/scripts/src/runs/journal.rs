@@ -62,7 +62,8 @@ impl Journal {
     /// Begins a run.
     pub(crate) fn begin(runs: &Runs, tenant: &Tenant, new: NewRun) -> Arc<Self> {
         let id = format!("{PREFIX}{}", Uuid::now_v7().simple());
-        let (clock_ms, writer) = (new.clock_ms, Writer::new(id, 1, runs, tenant));
+        let clock_ms = new.clock_ms;
+        let writer = Writer::new(id, 1, runs, tenant);
         Self::new(clock_ms, Some(writer), State::begin(new), false)
     }
 
@@ -200,7 +201,8 @@ impl Journal {
         attempt: u32,
         answer: &Answer,
     ) -> Result<(), CallError> {
-        let (has_succeeded, text) = (answer.has_succeeded(), answer.to_stored());
+        let has_succeeded = answer.has_succeeded();
+        let text = answer.to_stored();
         let answered = self.lock().state.answer(position, attempt, has_succeeded, text);
         answered.map_err(|refused| CallError::from(Halted::from(refused)))?;
         Ok(self.flush().await?)

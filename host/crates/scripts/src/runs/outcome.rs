@@ -51,17 +51,21 @@ pub struct Outcome {
 impl Outcome {
     /// Creates an outcome without a result.
     pub(crate) fn of(status: Ending) -> Self {
-        let (output, text) = (String::new(), String::new());
+        let output = String::new();
+        let text = String::new();
         Self { status, result: Value::Null, output, text, error: None, line: None, fuel: None }
     }
 
     /// Creates the outcome of a script that has ended.
     pub(crate) fn new(result: &Result<ToolOutput, CallError>, chain: &Chain) -> Self {
-        let (fuel, output) = (chain.reporter().fuel(), printed(chain));
+        let fuel = chain.reporter().fuel();
+        let output = printed(chain);
         match result {
             Ok(returned) => {
-                let value = returned.structured.as_ref().and_then(|it| it.get("result")).cloned();
-                let (result, text) = (value.unwrap_or_default(), returned.to_text());
+                let structured = returned.structured.as_ref();
+                let value = structured.and_then(|structured| structured.get("result"));
+                let result = value.cloned().unwrap_or_default();
+                let text = returned.to_text();
                 Self { result, output, text, fuel, ..Self::of(Ending::Completed) }
             }
             Err(error) => {
@@ -70,7 +74,8 @@ impl Outcome {
                     _ => Ending::Failed,
                 };
                 let text = error.to_text();
-                let (line, error) = (line(error), Some((code(error), message(error))));
+                let line = line(error);
+                let error = Some((code(error), message(error)));
                 Self { output, text, error, line, fuel, ..Self::of(status) }
             }
         }
@@ -123,7 +128,9 @@ fn line(error: &CallError) -> Option<u64> {
 /// Returns the message of an error, without what surrounds it in the text for the model.
 fn message(error: &CallError) -> String {
     let own = match error {
-        CallError::Tool(tool) => tool.details.as_ref().and_then(|it| it["message"].as_str()),
+        CallError::Tool(tool) => {
+            tool.details.as_ref().and_then(|details| details["message"].as_str())
+        }
         CallError::ScriptLimit { reason, .. } => Some(reason.as_str()),
         _ => None,
     };

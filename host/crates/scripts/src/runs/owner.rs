@@ -131,9 +131,9 @@ impl OwnRuns<'_> {
         let runs = self.runs.of(self.tenant).await?;
         let shown = runs.show(id).await?;
         let pending =
-            shown.calls.iter().filter(|it| matches!(it.call.stage, Stage::Pending { .. }));
+            shown.calls.iter().filter(|shown| matches!(shown.call.stage, Stage::Pending { .. }));
         let decision = if approves { Decision::Approve } else { Decision::Deny };
-        let decisions = pending.map(|it| (it.position, decision.clone())).collect();
+        let decisions = pending.map(|shown| (shown.position, decision.clone())).collect();
         runs.decide(id, Some(epoch), decisions).await
     }
 

@@ -11,7 +11,7 @@ fn tool(input: &Value, output: Option<&Value>) -> Tool {
     definition
         .as_object_mut()
         .expect("an object")
-        .extend(output.map(|it| ("outputSchema".to_owned(), it.clone())));
+        .extend(output.map(|schema| ("outputSchema".to_owned(), schema.clone())));
     let definition: ToolDefinition = serde_json::from_value(definition).expect("a definition");
     Tool::adopt(&ClientName::parse("x").expect("a good name"), definition).expect("a usable tool")
 }
@@ -47,9 +47,6 @@ fn a_reference_to_a_vast_object_is_not_read_once_for_each_property() {
 
 #[test]
 fn parameters_beyond_the_budget_are_shown_as_one_dict() {
-    let properties =
-        |n: usize| (0..n).map(|n| (format!("p{n}"), json!({}))).collect::<serde_json::Map<_, _>>();
-    let wide = |n: usize| tool(&json!({"properties": properties(n)}), None);
     let edge = Budget::whole();
     assert!(Stub::render(&wide(5_000), &edge).parameters.starts_with("p0: Any = None"));
     let beyond = Stub::render(&wide(20_000), &Budget::whole());
@@ -60,19 +57,28 @@ fn parameters_beyond_the_budget_are_shown_as_one_dict() {
     assert_eq!(beyond.parameter_lines, docs::LEFT_OUT);
 }
 
+/// Returns a tool with so many parameters.
+fn wide(parameters: usize) -> Tool {
+    let properties = (0..parameters).map(|n| (format!("p{n}"), json!({})));
+    let properties: serde_json::Map<_, _> = properties.collect();
+    tool(&json!({"properties": properties}), None)
+}
+
 #[test]
 fn an_example_has_a_bounded_number_of_arguments_of_a_bounded_length() {
-    let example = |names: &[String]| {
-        let properties = names.iter().map(|name| (name.clone(), json!({"type": "boolean"})));
-        let properties: serde_json::Map<_, _> = properties.collect();
-        let schema = json!({"required": names, "properties": properties});
-        Stub::render(&tool(&schema, None), &Budget::whole()).arguments
-    };
     let names: Vec<_> = ('a'..='m').map(String::from).collect();
     let shown: Vec<_> = ('a'..='l').map(|name| format!("{name}=True")).collect();
     assert_eq!(example(&names), shown.join(", "), "the thirteenth is left out");
     assert_eq!(example(&["a".repeat(1_495)]).len(), 1_500);
     assert_eq!(example(&["a".repeat(1_496)]), "{...}");
+}
+
+/// Returns the arguments in the example of a tool with these parameters.
+fn example(names: &[String]) -> String {
+    let properties = names.iter().map(|name| (name.clone(), json!({"type": "boolean"})));
+    let properties: serde_json::Map<_, _> = properties.collect();
+    let schema = json!({"required": names, "properties": properties});
+    Stub::render(&tool(&schema, None), &Budget::whole()).arguments
 }
 
 #[test]

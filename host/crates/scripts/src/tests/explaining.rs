@@ -4,15 +4,6 @@ use super::*;
 
 #[tokio::test]
 async fn docs_explain_one_tool_in_full() {
-    let docs = async |server, tool| {
-        text(
-            &catalog(),
-            BindingLevel::Server,
-            "getToolDocs",
-            json!({"server": server, "tool": tool}),
-        )
-        .await
-    };
     insta::assert_snapshot!(docs("github", "create_issue").await, @r#"
     # github.create_issue
     # The server's own name for it: create-issue
@@ -102,10 +93,13 @@ async fn docs_explain_one_tool_in_full() {
     "#);
 }
 
+async fn docs(server: &str, tool: &str) -> String {
+    let arguments = json!({"server": server, "tool": tool});
+    text(&catalog(), BindingLevel::Server, "getToolDocs", arguments).await
+}
+
 #[tokio::test]
 async fn missing_arguments_have_the_established_error_texts() {
-    let given =
-        async |tool, arguments| text(&catalog(), BindingLevel::Server, tool, arguments).await;
     for (tool, arguments, expected) in [
         ("readToolFile", json!({}), "fileName parameter is required and must be a string"),
         (
@@ -127,7 +121,8 @@ async fn missing_arguments_have_the_established_error_texts() {
             "code parameter has 65537 bytes; the limit is 65536",
         ),
     ] {
-        assert_eq!(given(tool, arguments).await, format!("error: {expected}"));
+        let text = text(&catalog(), BindingLevel::Server, tool, arguments).await;
+        assert_eq!(text, format!("error: {expected}"));
     }
 }
 
@@ -225,19 +220,15 @@ async fn a_script_gets_every_tool_that_the_stubs_name() {
     call(&caller, meta::EXECUTE, json!({"code": "\n result = 1 \n"})).await.expect("it runs");
     let script = fake.script().expect("it ran");
     assert_eq!((script.name.as_str(), script.source.as_str()), ("code.star", "result = 1"));
-    let line = |it: &Binding| {
-        format!(
-            "{}.{} ({}) -> {}\n",
-            it.namespace,
-            it.name,
-            it.alias.as_deref().unwrap_or("-"),
-            it.tool
-        )
-    };
     insta::assert_snapshot!(script.bindings.iter().map(line).collect::<String>(), @r#"
     clock.now (-) -> clock-now
     github.create_issue (-) -> github-create-issue
     github.getuser (getUser) -> github-getUser
     github.send (-) -> github-send
     "#);
+}
+
+fn line(binding: &Binding) -> String {
+    let Binding { namespace, name, alias, tool } = binding;
+    format!("{namespace}.{name} ({}) -> {tool}\n", alias.as_deref().unwrap_or("-"))
 }

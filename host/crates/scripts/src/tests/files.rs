@@ -32,7 +32,8 @@ async fn mixed(tool: &str, arguments: Value) -> String {
     let layout = Layout::from(BindingLevel::Server)
         .with(client("github"), BindingLevel::Tool)
         .with(client("clock"), BindingLevel::Server);
-    let (catalog, runner) = (catalog(), Arc::new(Fake::default()));
+    let catalog = catalog();
+    let runner = Arc::new(Fake::default());
     with_runner(runner, layout).install(&catalog, ABOVE);
     let view = catalog.snapshot().view(&Filter::none(), None);
     let called = call(&Caller::new(view, Origin::Model, BUDGET), tool, arguments).await;
@@ -70,31 +71,23 @@ async fn each_client_has_its_own_layout() {
         let file = mixed("readToolFile", json!({"fileName": path})).await;
         assert_eq!(file.lines().nth(1), Some(title));
     }
-    let layout = |first, second| {
-        let layout = Layout::from(BindingLevel::Server).with(client("a"), first);
-        meta_tools(&layout.with(client("b"), second))[0].description.clone()
-    };
-    let (server, tool) = (BindingLevel::Server, BindingLevel::Tool);
-    assert_eq!(layout(tool, tool), meta_tools(&tool.into())[0].description);
+    let server = BindingLevel::Server;
+    let tool = BindingLevel::Tool;
+    assert_eq!(listing(tool, tool), meta_tools(&tool.into())[0].description);
     assert!(
-        layout(server, tool)
+        listing(server, tool)
             .contains("servers/<server>.pyi, or one file a tool, servers/<server>/<tool>.pyi")
     );
 }
 
+/// Describes `listToolFiles` for two clients with layouts of their own.
+fn listing(first: BindingLevel, second: BindingLevel) -> String {
+    let layout = Layout::from(BindingLevel::Server).with(client("a"), first);
+    meta_tools(&layout.with(client("b"), second))[0].description.clone()
+}
+
 #[tokio::test]
 async fn texts_are_the_same_in_every_process_whatever_the_order_of_the_tools() {
-    let published = |reverse: bool| {
-        let catalog = Catalog::new();
-        let mut tools = github();
-        if reverse {
-            tools.as_array_mut().expect("a list").reverse();
-        }
-        for name in if reverse { ["b", "a"] } else { ["a", "b"] } {
-            publish(&catalog, name, open_policy(true), &tools);
-        }
-        catalog
-    };
     for (tool, arguments) in [
         (meta::LIST, json!({})),
         (meta::READ, json!({"fileName": "a"})),
@@ -108,6 +101,18 @@ async fn texts_are_the_same_in_every_process_whatever_the_order_of_the_tools() {
         }
         assert_eq!(texts.len(), 1, "{texts:#?}");
     }
+}
+
+fn published(reverse: bool) -> Arc<Catalog> {
+    let catalog = Catalog::new();
+    let mut tools = github();
+    if reverse {
+        tools.as_array_mut().expect("a list").reverse();
+    }
+    for name in if reverse { ["b", "a"] } else { ["a", "b"] } {
+        publish(&catalog, name, open_policy(true), &tools);
+    }
+    catalog
 }
 
 #[tokio::test]
@@ -129,10 +134,7 @@ async fn docs_have_limits_of_parameters_effects_and_the_approval() {
     });
     let delete = json!({"name": "delete", "annotations": {"destructiveHint": true, "idempotentHint": true}, "inputSchema": {}});
     publish(&catalog, "x", policy, &json!([list, delete]));
-    let docs = async |tool| {
-        text(&catalog, BindingLevel::Server, meta::DOCS, json!({"server": "x", "tool": tool})).await
-    };
-    insta::assert_snapshot!(docs("list").await, @r#"
+    insta::assert_snapshot!(docs(&catalog, "list").await, @r#"
     # x.list
     # Usage: x.list(owner="octocat")
     # The call waits for the result: no async, no await
@@ -164,7 +166,7 @@ async fn docs_have_limits_of_parameters_effects_and_the_approval() {
         """
         ...
     "#);
-    let delete = docs("delete").await;
+    let delete = docs(&catalog, "delete").await;
     let banner: Vec<_> = delete
         .lines()
         .filter(|line| line.starts_with("# Approval") || line.starts_with("# Effect"))
@@ -175,24 +177,29 @@ async fn docs_have_limits_of_parameters_effects_and_the_approval() {
     ");
 }
 
+async fn docs(catalog: &Catalog, tool: &str) -> String {
+    text(catalog, BindingLevel::Server, meta::DOCS, json!({"server": "x", "tool": tool})).await
+}
+
 #[tokio::test]
 async fn stubs_follow_the_published_tools_of_code_mode() {
     let catalog = catalog();
     let code_mode = with_runner(Arc::new(Fake::default()), BindingLevel::Server);
-    let stubs_become = async |count| {
-        while code_mode.stubs.count() != count {
-            tokio::task::yield_now().await;
-        }
-    };
     let check = async {
-        stubs_become(4).await;
+        stubs_become(&code_mode, 4).await;
         publish(&catalog, "github", open_policy(true), &json!([]));
-        stubs_become(1).await;
+        stubs_become(&code_mode, 1).await;
     };
     let soon = tokio::time::timeout(Duration::from_secs(10), check);
     tokio::select! {
         () = code_mode.follow(&catalog) => panic!("the catalog still exists"),
         done = soon => done.expect("it happens soon"),
+    }
+}
+
+async fn stubs_become(code_mode: &CodeMode, count: usize) {
+    while code_mode.stubs.count() != count {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -276,9 +283,6 @@ async fn a_file_is_found_under_any_spelling_at_either_level() {
 
 #[tokio::test]
 async fn unknown_names_are_answered_with_the_existing_ones() {
-    let read = async |level, name| {
-        text(&catalog(), level, "readToolFile", json!({"fileName": name})).await
-    };
     insta::assert_snapshot!(read(BindingLevel::Server, "servers/direct.pyi").await, @r#"
     No server found matching 'servers/direct.pyi'. Available virtual files are:
       servers/clock.pyi
@@ -306,6 +310,10 @@ async fn unknown_names_are_answered_with_the_existing_ones() {
     }
 }
 
+async fn read(level: BindingLevel, name: &str) -> String {
+    text(&catalog(), level, "readToolFile", json!({"fileName": name})).await
+}
+
 #[tokio::test]
 async fn two_servers_that_differ_only_in_case_must_be_named_exactly() {
     let catalog = catalog();
@@ -322,11 +330,7 @@ async fn two_servers_that_differ_only_in_case_must_be_named_exactly() {
 
 #[tokio::test]
 async fn lines_are_counted_with_the_first_and_a_range_is_clamped() {
-    let read = async |start: Value, end: Value| {
-        let arguments = json!({"fileName": "clock", "startLine": start, "endLine": end});
-        text(&catalog(), BindingLevel::Server, "readToolFile", arguments).await
-    };
-    let whole = read(Value::Null, Value::Null).await;
+    let whole = read_lines(&Value::Null, &Value::Null).await;
     assert!(whole.starts_with("# Total lines: 8 (") && whole.lines().count() == 8, "{whole}");
     let lines: Vec<_> = whole.lines().collect();
     for (start, end, expected) in [
@@ -338,9 +342,15 @@ async fn lines_are_counted_with_the_first_and_a_range_is_clamped() {
         (Value::Null, json!(0), &lines[..1]),
         (json!(1e300), json!(-1e300), &lines[7..]),
     ] {
-        assert_eq!(read(start.clone(), end.clone()).await, expected.join("\n"), "{start} to {end}");
+        assert_eq!(read_lines(&start, &end).await, expected.join("\n"), "{start} to {end}");
     }
-    assert_eq!(read(json!("1"), Value::Null).await, "error: startLine parameter must be a number");
+    let wrong = read_lines(&json!("1"), &Value::Null).await;
+    assert_eq!(wrong, "error: startLine parameter must be a number");
+}
+
+async fn read_lines(start: &Value, end: &Value) -> String {
+    let arguments = json!({"fileName": "clock", "startLine": start, "endLine": end});
+    text(&catalog(), BindingLevel::Server, "readToolFile", arguments).await
 }
 
 #[tokio::test]

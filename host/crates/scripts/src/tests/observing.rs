@@ -105,8 +105,9 @@ async fn a_tenant_sees_only_shapes_of_its_own_results() {
 async fn results_of_clients_outside_of_code_mode_are_not_observed() {
     let gateway = Observing::new(false);
     gateway.call(None, "files-plain", json!({"secret": 1})).await;
-    let tool =
-        gateway.caller(None).view().find(&Origin::Caller, "files-plain").map(|it| it.tool.clone());
+    let caller = gateway.caller(None);
+    let found = caller.view().find(&Origin::Caller, "files-plain");
+    let tool = found.map(|found| found.tool.clone());
     let shown = gateway.code_mode.observations.shown(&Tenant::ANONYMOUS, &tool.expect("it exists"));
     assert!(shown.is_none());
 }

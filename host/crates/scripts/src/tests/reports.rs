@@ -171,19 +171,21 @@ async fn a_positional_argument_is_answered_with_the_real_names_of_the_parameters
 
 #[tokio::test]
 async fn a_dict_in_place_of_the_only_parameter_is_answered_with_the_name_of_the_parameter() {
-    let tools = |kind: &str| {
-        json!([{"name": "add", "description": "Adds.", "inputSchema": {
-            "type": "object", "required": ["item"], "properties": {"item": {"type": kind}},
-        }}])
-    };
     let message = "github.add: the arguments do not fit: item: missing, expected an object";
-    let text = failed_with(&tools("object"), FailureKind::Tool, message).await;
+    let text = failed_with(&tools_with_item("object"), FailureKind::Tool, message).await;
     let hint = "\nhint: one dict is taken as all arguments, by their names; to give it as `item`, write `github.add(item=";
     assert!(text.contains(hint), "{text}");
     for (kind, message) in [("string", message), ("object", "github.add: no such item")] {
-        let text = failed_with(&tools(kind), FailureKind::Tool, message).await;
+        let text = failed_with(&tools_with_item(kind), FailureKind::Tool, message).await;
         assert!(!text.contains("hint:"), "{text}");
     }
+}
+
+/// Returns a tool whose only parameter is of this type.
+fn tools_with_item(kind: &str) -> Value {
+    json!([{"name": "add", "description": "Adds.", "inputSchema": {
+        "type": "object", "required": ["item"], "properties": {"item": {"type": kind}},
+    }}])
 }
 
 #[tokio::test]
@@ -212,14 +214,17 @@ async fn a_limit_reports_printed_text_and_completed_calls() {
 
 #[tokio::test]
 async fn a_script_beyond_its_calls_reports_those_that_it_made() {
-    let fake = |count| Fake::ends(Ok(None)).calling(&vec!["clock-now"; count]);
-    assert!(run(fake(64), "...").await.is_ok());
-    let error = run(fake(65), "...").await.expect_err("it was stopped");
+    assert!(run(making_calls(64), "...").await.is_ok());
+    let error = run(making_calls(65), "...").await.expect_err("it was stopped");
     assert_eq!(error.code(), "budget");
     let text = error.to_text();
     for part in ["the script reached its limit of 64 tool calls;", "clock.now (64 times)"] {
         assert!(text.contains(part), "{text}");
     }
+}
+
+fn making_calls(count: usize) -> Fake {
+    Fake::ends(Ok(None)).calling(&vec!["clock-now"; count])
 }
 
 #[tokio::test]

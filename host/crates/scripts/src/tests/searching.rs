@@ -24,8 +24,6 @@ async fn search(catalog: &Catalog, arguments: Value) -> String {
 
 #[test]
 fn the_search_is_offered_above_a_number_of_tools_for_scripts_in_view() {
-    let is_offered =
-        |caller: &Caller| caller.list().any(|it| it.tool.name.as_str() == meta::SEARCH);
     assert!(!is_offered(&model(&searchable(ABOVE), &Filter::none(), None)));
     let catalog = searchable(ABOVE + 1);
     assert!(is_offered(&model(&catalog, &Filter::none(), None)));
@@ -36,6 +34,10 @@ fn the_search_is_offered_above_a_number_of_tools_for_scripts_in_view() {
     let catalog = searchable(ABOVE);
     publish(&catalog, "direct", open_policy(false), &github());
     assert!(!is_offered(&model(&catalog, &Filter::none(), None)));
+}
+
+fn is_offered(caller: &Caller) -> bool {
+    caller.list().any(|offered| offered.tool.name.as_str() == meta::SEARCH)
 }
 
 #[tokio::test]

@@ -101,21 +101,21 @@ fn references_are_followed_and_cycles_end() {
         "loop": {"$ref": "#/$defs/loop"},
         "nest": {"type": "array", "items": {"$ref": "#/$defs/nest"}},
     }});
-    let of = |name: &str| {
-        let reference = json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]});
-        typed(&reference)
-    };
-    insta::assert_snapshot!(of("node"), @r"
+    insta::assert_snapshot!(typed_definition(&schema, "node"), @r"
     ResultNode
     class ResultNode(TypedDict): next: NotRequired[ResultNode]; tags: NotRequired[list[str]]
     ");
-    assert_eq!(of("loop"), "Any");
-    assert_eq!(of("nest"), "list[Any]");
+    assert_eq!(typed_definition(&schema, "loop"), "Any");
+    assert_eq!(typed_definition(&schema, "nest"), "list[Any]");
+}
+
+/// Renders a definition of a schema.
+fn typed_definition(schema: &Value, name: &str) -> String {
+    typed(&json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]}))
 }
 
 #[test]
 fn classes_of_types_that_are_not_shown_are_left_out() {
-    let object = |name: &str| json!({"properties": {name: {"type": "integer"}}});
     assert_eq!(typed(&json!({"anyOf": [object("a"), {}]})), "Any");
     insta::assert_snapshot!(typed(&json!({"anyOf": [object("a"), object("b")]})), @r"
     Result | Result2
@@ -124,12 +124,12 @@ fn classes_of_types_that_are_not_shown_are_left_out() {
     ");
 }
 
+fn object(name: &str) -> Value {
+    json!({"properties": {name: {"type": "integer"}}})
+}
+
 #[test]
 fn an_object_with_too_many_fields_or_classes_is_a_dict() {
-    let wide = |n: usize| {
-        let fields = (0..n).map(|n| (format!("p{n:03}"), json!({})));
-        json!({"properties": fields.collect::<Map<_, _>>()})
-    };
     assert!(typed(&wide(MAX_FIELDS)).ends_with("  # and 224 more"));
     assert_eq!(typed(&wide(MAX_FIELDS + 1)), "dict");
     let deep =
@@ -139,29 +139,40 @@ fn an_object_with_too_many_fields_or_classes_is_a_dict() {
     assert!(text.ends_with("a: NotRequired[Any]"), "{text}");
 }
 
-pub(crate) fn schemas() -> impl Strategy<Value = Value> {
+/// Returns an object with so many fields.
+fn wide(fields: usize) -> Value {
+    let fields = (0..fields).map(|n| (format!("p{n:03}"), json!({})));
+    json!({"properties": fields.collect::<Map<_, _>>()})
+}
+
+pub(in crate) fn schemas() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
-        any::<String>().prop_map(|it| json!({"const": it, "description": it, "default": it})),
-        prop::collection::vec(any::<String>(), 0..60).prop_map(|it| json!({"enum": it})),
-        prop::collection::vec(any::<f64>(), 0..6).prop_map(|it| json!({"enum": it, "default": it})),
+        any::<String>()
+            .prop_map(|text| json!({"const": text, "description": text, "default": text})),
+        prop::collection::vec(any::<String>(), 0..60).prop_map(|texts| json!({"enum": texts})),
+        prop::collection::vec(any::<f64>(), 0..6)
+            .prop_map(|numbers| json!({"enum": numbers, "default": numbers})),
         "string|null|number|integer|boolean|array|other"
-            .prop_map(|it| json!({"type": it, "default": 1})),
-        "#|#/properties/a|#/items".prop_map(|it| json!({"$ref": it})),
-        any::<i64>().prop_map(|it| json!({"const": it, "minimum": it})),
+            .prop_map(|kind| json!({"type": kind, "default": 1})),
+        "#|#/properties/a|#/items".prop_map(|pointer| json!({"$ref": pointer})),
+        any::<i64>().prop_map(|number| json!({"const": number, "minimum": number})),
         Just(json!(true)),
     ];
     let name = prop_oneof!["[a-c]", "for|class|None|load|a-b|__debug__", any::<String>()];
     leaf.prop_recursive(6, 200, 12, move |inner| {
         prop_oneof![
-            prop::collection::btree_map(name.clone(), inner.clone(), 0..12).prop_map(|it| {
-                let required: Vec<_> = it.keys().take(2).cloned().collect();
-                json!({"type": "object", "properties": it, "required": required})
+            prop::collection::btree_map(name.clone(), inner.clone(), 0..12).prop_map(|members| {
+                let required: Vec<_> = members.keys().take(2).cloned().collect();
+                json!({"type": "object", "properties": members, "required": required})
             }),
-            inner.clone().prop_map(|it| json!({"type": "array", "items": it})),
-            inner.clone().prop_map(|it| json!({"type": "object", "additionalProperties": it})),
-            prop::collection::vec(inner.clone(), 0..10).prop_map(|it| json!({"prefixItems": it})),
-            prop::collection::vec(inner.clone(), 0..14).prop_map(|it| json!({"anyOf": it})),
-            prop::collection::vec(inner, 0..10).prop_map(|it| json!({"allOf": it})),
+            inner.clone().prop_map(|items| json!({"type": "array", "items": items})),
+            inner
+                .clone()
+                .prop_map(|values| json!({"type": "object", "additionalProperties": values})),
+            prop::collection::vec(inner.clone(), 0..10)
+                .prop_map(|items| json!({"prefixItems": items})),
+            prop::collection::vec(inner.clone(), 0..14).prop_map(|parts| json!({"anyOf": parts})),
+            prop::collection::vec(inner, 0..10).prop_map(|parts| json!({"allOf": parts})),
         ]
     })
 }

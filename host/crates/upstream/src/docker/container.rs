@@ -158,8 +158,9 @@ impl Drop for Lease {
             && !self.is_released
             && let Ok(runtime) = Handle::try_current()
         {
-            let (engine, id, name) =
-                (self.engine.clone(), std::mem::take(&mut self.id), std::mem::take(&mut self.name));
+            let engine = self.engine.clone();
+            let id = std::mem::take(&mut self.id);
+            let name = std::mem::take(&mut self.name);
             // It ends within the time limits of three requests.
             runtime.spawn(async move { release(&engine, &id, &name).await });
         }
@@ -304,14 +305,13 @@ async fn remove_outdated(
 /// Returns the identifier of the image, which changes with its contents. Pulls the image if it is
 /// missing and may be pulled.
 async fn image_id(engine: &Engine, image: &Image) -> Result<String, DockerError> {
-    let missing = || DockerError::NoImage { image: image.name.clone() };
     match ask("describe an image", engine.api().inspect_image(&image.name)).await {
-        Ok(found) => return found.id.ok_or_else(missing),
+        Ok(found) => return found.id.ok_or_else(|| no_image(image)),
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error),
     }
     if !image.pull {
-        return Err(missing());
+        return Err(no_image(image));
     }
     info!(image = image.name, "pulling an image");
     let options = CreateImageOptions {
@@ -322,7 +322,11 @@ async fn image_id(engine: &Engine, image: &Image) -> Result<String, DockerError>
     let pulled = pulled.try_for_each(|_| async { Ok(()) });
     ask_within(DOCKER_PULL_TIMEOUT, "pull an image", pulled).await?;
     let found = ask("describe an image", engine.api().inspect_image(&image.name)).await?;
-    found.id.ok_or_else(missing)
+    found.id.ok_or_else(|| no_image(image))
+}
+
+fn no_image(image: &Image) -> DockerError {
+    DockerError::NoImage { image: image.name.clone() }
 }
 
 /// Returns the name with a tag. Without one, the daemon would pull all tags.
@@ -334,14 +338,13 @@ fn with_tag(image: &str) -> String {
 /// Returns the description of a container of the gateway. It has no secrets: the server's variables
 /// are those of the session.
 fn body(image: &Image, client: &ClientName, image_id: &str) -> ContainerCreateBody {
-    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let host = HostConfig {
         network_mode: Some(image.network.clone()),
-        memory: Some(number(image.memory_bytes)),
+        memory: Some(signed(image.memory_bytes)),
         // As much as `memory`: no swap.
-        memory_swap: Some(number(image.memory_bytes)),
-        nano_cpus: image.nano_cpus.map(number),
-        pids_limit: Some(number(image.pids)),
+        memory_swap: Some(signed(image.memory_bytes)),
+        nano_cpus: image.nano_cpus.map(signed),
+        pids_limit: Some(signed(image.pids)),
         readonly_rootfs: Some(image.read_only),
         tmpfs: image.read_only.then(|| HashMap::from([("/tmp".into(), TMP_OPTIONS.into())])),
         cap_drop: Some(vec!["ALL".into()]),
@@ -365,6 +368,10 @@ fn body(image: &Image, client: &ClientName, image_id: &str) -> ContainerCreateBo
         (CONFIG_LABEL.to_owned(), digest),
     ]));
     body
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 fn mount(mount: &super::settings::Mount) -> ApiMount {

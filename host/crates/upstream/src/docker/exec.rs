@@ -130,7 +130,8 @@ async fn forward(mut stdin: DuplexStream, mut input: Input) {
 /// Separates the two outputs of a server. If stdout is no longer read, the rest of it is dropped,
 /// so that the end of stderr still arrives.
 async fn separate(mut output: Output, mut stdout: DuplexStream, tail: Arc<StderrTail>) {
-    let (mut is_read, mut is_first) = (true, true);
+    let mut is_read = true;
+    let mut is_first = true;
     while let Some(Ok(part)) = output.next().await {
         if let LogOutput::StdOut { message } = &part
             && std::mem::take(&mut is_first)

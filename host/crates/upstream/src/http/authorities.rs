@@ -39,22 +39,26 @@ pub enum BadAuthorities {
 impl Authorities {
     /// Reads the certificates. Fails if there is none, unless only the system's are trusted.
     pub fn read(&self) -> Result<Vec<Certificate>, BadAuthorities> {
-        let parse = |pem: &[u8]| {
-            Certificate::from_pem_bundle(pem).ok().filter(|certificates| !certificates.is_empty())
-        };
         match self {
             Self::System => Ok(Vec::new()),
             Self::Pem(pem) => parse(pem.as_bytes()).ok_or(BadAuthorities::Text),
             Self::File(path) => {
-                let unreadable = |error| BadAuthorities::Unreadable(path.clone(), error);
-                if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_BYTES {
+                let metadata = std::fs::metadata(path)
+                    .map_err(|error| BadAuthorities::Unreadable(path.clone(), error))?;
+                if metadata.len() > MAX_BYTES {
                     return Err(BadAuthorities::TooLarge(path.clone()));
                 }
-                let pem = std::fs::read(path).map_err(unreadable)?;
+                let pem = std::fs::read(path)
+                    .map_err(|error| BadAuthorities::Unreadable(path.clone(), error))?;
                 parse(&pem).ok_or_else(|| BadAuthorities::File(path.clone()))
             }
         }
     }
+}
+
+/// Reads a bundle in PEM format; `None` if it has no certificate.
+fn parse(pem: &[u8]) -> Option<Vec<Certificate>> {
+    Certificate::from_pem_bundle(pem).ok().filter(|certificates| !certificates.is_empty())
 }
 
 #[cfg(test)]
@@ -65,19 +69,22 @@ mod tests {
     #[test]
     fn text_and_files_without_certificates_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let refused = |authorities: Authorities| {
-            let error = with_causes(&authorities.read().expect_err("it is refused"));
-            error.replace(&directory.path().display().to_string(), "…")
-        };
-        insta::assert_snapshot!(refused(Authorities::Pem("x".into())), @"the text of `ca_cert_pem` has no certificate in PEM format");
+        let pem = Authorities::Pem("x".into());
+        insta::assert_snapshot!(refused(&pem, directory.path()), @"the text of `ca_cert_pem` has no certificate in PEM format");
         let path = directory.path().join("ca.pem");
-        insta::assert_snapshot!(refused(Authorities::File(path.clone())), @"the file of certificates …/ca.pem cannot be read: No such file or directory (os error 2)");
+        let file = Authorities::File(path.clone());
+        insta::assert_snapshot!(refused(&file, directory.path()), @"the file of certificates …/ca.pem cannot be read: No such file or directory (os error 2)");
         std::fs::write(&path, "text").expect("a file");
-        insta::assert_snapshot!(refused(Authorities::File(path.clone())), @"the file …/ca.pem has no certificate in PEM format");
+        insta::assert_snapshot!(refused(&file, directory.path()), @"the file …/ca.pem has no certificate in PEM format");
         std::fs::File::create(&path).and_then(|file| file.set_len(MAX_BYTES)).expect("a file");
-        assert!(refused(Authorities::File(path.clone())).contains("no certificate"));
+        assert!(refused(&file, directory.path()).contains("no certificate"));
         std::fs::File::create(&path).and_then(|file| file.set_len(MAX_BYTES + 1)).expect("a file");
-        assert!(refused(Authorities::File(path)).contains("larger than 4 MiB"));
+        assert!(refused(&file, directory.path()).contains("larger than 4 MiB"));
         assert!(Authorities::System.read().is_ok_and(|certificates| certificates.is_empty()));
+    }
+
+    fn refused(authorities: &Authorities, directory: &std::path::Path) -> String {
+        let error = with_causes(&authorities.read().expect_err("it is refused"));
+        error.replace(&directory.display().to_string(), "…")
     }
 }

@@ -125,7 +125,8 @@ impl Decoder {
 
     /// Drops an event that is too long, from here to its end.
     fn begin_to_skip(&mut self, part: &[u8]) {
-        let (line, event) = (mem::take(&mut self.line), mem::take(&mut self.event));
+        let line = mem::take(&mut self.line);
+        let event = mem::take(&mut self.event);
         let mut scanner = IdScanner::default();
         scanner.push(&event.data);
         self.dropped_bytes += event.data.len();
@@ -149,7 +150,7 @@ impl Decoder {
 
     /// Returns an event that is too long as soon as its request is known.
     fn report(&mut self) -> Option<Item> {
-        let too_long = self.too_long.as_mut().filter(|it| !it.is_reported)?;
+        let too_long = self.too_long.as_mut().filter(|event| !event.is_reported)?;
         let answered = too_long.scanner.answered()?;
         too_long.is_reported = true;
         Some(Item::TooLong { answered: Some(answered) })
@@ -245,11 +246,12 @@ mod tests {
     }
 
     fn data(text: &str) -> Vec<String> {
-        let data = |item| match item {
+        let items = decode([text.as_bytes()]).into_iter();
+        let data = items.map(|item| match item {
             Item::Event(event) => String::from_utf8(event.data).expect("UTF-8"),
             Item::TooLong { answered } => format!("too long: {answered:?}"),
-        };
-        decode([text.as_bytes()]).into_iter().map(data).collect()
+        });
+        data.collect()
     }
 
     #[test]
@@ -281,25 +283,28 @@ mod tests {
         let second = Event { kind: "endpoint".into(), data: b"/x".into(), ..Event::default() };
         assert_eq!((first.message(), second.message()), (None, None));
         assert_eq!(events, [Item::Event(first), Item::Event(second)]);
-        let id = |bytes: usize| decode([format!("id: {}\n\n", "1".repeat(bytes)).as_bytes()]).len();
-        assert_eq!((id(MAX_ID_BYTES), id(MAX_ID_BYTES + 1)), (1, 0));
+        for (bytes, events) in [(MAX_ID_BYTES, 1), (MAX_ID_BYTES + 1, 0)] {
+            let text = format!("id: {}\n\n", "1".repeat(bytes));
+            assert_eq!(decode([text.as_bytes()]).len(), events, "{bytes}");
+        }
         assert!(decode([b"id: a\x01b\n\n".as_slice()]).is_empty());
     }
 
     #[test]
     fn an_event_is_bounded_to_the_byte_and_the_next_one_is_read() {
-        let event = |bytes: usize| {
-            let frame = r#"{"jsonrpc":"2.0","id":7,"result":""}"#;
-            let message =
-                frame.replace(r#""""#, &format!("\"{}\"", "x".repeat(bytes - frame.len())));
-            format!("data: {message}\n\ndata: next\n\n")
-        };
         let fits = data(&event(MAX_MESSAGE_BYTES));
         assert_eq!(fits.iter().map(String::len).collect::<Vec<_>>(), [MAX_MESSAGE_BYTES, 4]);
         for beyond in [1, 2, 1_000_000] {
             let read = data(&event(MAX_MESSAGE_BYTES + beyond));
             assert_eq!(read, ["too long: Some(7)", "next"], "{beyond}");
         }
+    }
+
+    /// Returns an event with a response of so many bytes, and another one after it.
+    fn event(bytes: usize) -> String {
+        let frame = r#"{"jsonrpc":"2.0","id":7,"result":""}"#;
+        let message = frame.replace(r#""""#, &format!("\"{}\"", "x".repeat(bytes - frame.len())));
+        format!("data: {message}\n\ndata: next\n\n")
     }
 
     #[test]

@@ -179,7 +179,8 @@ impl Session {
     /// Receives a response that is an event of a stream. In the legacy era the stream is resumed if
     /// it ends too early.
     async fn stream(&self, id: i64, events: Events) -> Result<(), SendError> {
-        let (mut events, mut position) = (events, Position::default());
+        let mut events = events;
+        let mut position = Position::default();
         loop {
             let Err(reason) = self.until_answered(id, events, &mut position).await else {
                 return Ok(());

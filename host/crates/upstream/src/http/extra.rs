@@ -132,12 +132,13 @@ mod tests {
     fn a_header_is_passed_on_only_if_it_is_permitted() {
         assert!(selected(&ExtraHeaders::None).is_empty());
         assert_eq!(selected(&ExtraHeaders::All), ["x-tenant", "accept-language"]);
-        let named = |names: &[&str]| {
-            ExtraHeaders::Named(names.iter().map(|name| (*name).to_owned()).collect())
-        };
         assert_eq!(selected(&named(&["cookie", "authorization"])), ["cookie", "authorization"]);
         let reserved = ["host", "connection", "te", "mcp-session-id", "mcp-param-x", "x-other"];
         assert!(selected(&named(&reserved)).is_empty());
+    }
+
+    fn named(names: &[&str]) -> ExtraHeaders {
+        ExtraHeaders::Named(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
     #[test]

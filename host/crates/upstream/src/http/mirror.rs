@@ -152,8 +152,9 @@ mod tests {
 
     fn mirrored(schema: &Value, arguments: &Value) -> Vec<(String, String)> {
         let headers = headers(&schema.to_string(), &arguments.to_string()).into_iter();
-        let text = |value: HeaderValue| value.to_str().expect("ASCII").to_owned();
-        headers.map(|(name, value)| (name.to_string(), text(value))).collect()
+        headers
+            .map(|(name, value)| (name.to_string(), value.to_str().expect("ASCII").to_owned()))
+            .collect()
     }
 
     #[test]
@@ -204,15 +205,14 @@ mod tests {
 
     #[test]
     fn invalid_annotations_are_refused() {
-        let of = |header: Value| tool(&json!({"v": {"type": "string", "x-mcp-header": header}}));
         let string = json!({"type": "string", "x-mcp-header": "V"});
         for schema in [
-            of(json!("")),
-            of(json!("a b")),
-            of(json!("a:b")),
-            of(json!("a\nb")),
-            of(json!("\u{e4}")),
-            of(json!(7)),
+            with_header(&json!("")),
+            with_header(&json!("a b")),
+            with_header(&json!("a:b")),
+            with_header(&json!("a\nb")),
+            with_header(&json!("\u{e4}")),
+            with_header(&json!(7)),
             tool(&json!({"v": {"type": "number", "x-mcp-header": "V"}})),
             tool(&json!({"v": {"type": "object", "x-mcp-header": "V"}})),
             tool(&json!({"v": {"x-mcp-header": "V"}})),
@@ -226,7 +226,7 @@ mod tests {
             assert!(check(&schema).is_err(), "{schema}");
         }
         for schema in [
-            of(json!("X-1")),
+            with_header(&json!("X-1")),
             json!({"properties": {"v": {"type": "object", "default": {"x-mcp-header": ""}}}}),
             json!({"type": "object"}),
             json!(true),
@@ -235,14 +235,22 @@ mod tests {
         }
     }
 
+    /// Returns the schema of a tool with this annotation.
+    fn with_header(header: &Value) -> Value {
+        tool(&json!({"v": {"type": "string", "x-mcp-header": header}}))
+    }
+
     #[test]
     fn the_number_of_annotations_is_bounded() {
-        let many = |count: usize| {
-            let property = |at: usize| json!({"type": "string", "x-mcp-header": format!("H{at}")});
-            let properties = (0..count).map(|at| (format!("p{at}"), property(at)));
-            tool(&Value::Object(properties.collect()))
-        };
         assert_eq!(check(&many(MAX_ANNOTATIONS)), Ok(()));
         assert!(check(&many(MAX_ANNOTATIONS + 1)).is_err());
+    }
+
+    /// Returns the schema of a tool with so many annotations.
+    fn many(count: usize) -> Value {
+        let properties = (0..count).map(|at| {
+            (format!("p{at}"), json!({"type": "string", "x-mcp-header": format!("H{at}")}))
+        });
+        tool(&Value::Object(properties.collect()))
     }
 }

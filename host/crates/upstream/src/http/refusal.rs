@@ -191,9 +191,16 @@ mod tests {
 
     #[test]
     fn a_content_type_is_compared_whole_and_without_its_parameters() {
-        let has = |content_type: &str| has_type(&response(200, content_type, ""), JSON);
-        assert!(has("application/json") && has("Application/JSON ; charset=utf-8"));
-        assert!(!has("application/jsonx") && !has("application/json-seq") && !has(""));
+        for (content_type, is_json) in [
+            ("application/json", true),
+            ("Application/JSON ; charset=utf-8", true),
+            ("application/jsonx", false),
+            ("application/json-seq", false),
+            ("", false),
+        ] {
+            let response = response(200, content_type, "");
+            assert_eq!(has_type(&response, JSON), is_json, "{content_type}");
+        }
     }
 
     #[tokio::test]

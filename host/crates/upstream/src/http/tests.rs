@@ -235,8 +235,9 @@ async fn headers_of_a_request_replace_those_of_the_configuration() {
     sent.expect("it is answered");
     connection.answer("ping").await;
     let requests = connection.server.requests();
-    let sent = |at: usize, name| header(&requests[at], name);
-    assert_eq!((sent(0, "x-tenant"), sent(0, "x-key")), (Some("ann"), Some("k")));
-    assert_eq!((sent(1, "x-tenant"), sent(1, "x-key")), (Some("everyone"), Some("k")));
+    for (request, tenant) in [(&requests[0], "ann"), (&requests[1], "everyone")] {
+        assert_eq!(header(request, "x-tenant"), Some(tenant));
+        assert_eq!(header(request, "x-key"), Some("k"));
+    }
     assert_eq!(requests[0].matches("x-tenant").count(), 1);
 }

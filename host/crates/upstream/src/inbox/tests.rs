@@ -148,18 +148,13 @@ async fn secrets_are_redacted_from_every_accepted_message() {
 async fn progress_arrives_in_its_order_before_the_response() {
     let (inbox, _unsolicited) = inbox();
     let mut waiting = inbox.expect(7, ResponseKind::Whole);
-    let report = |token: Value, done: usize| {
-        let params =
-            json!({"progressToken": token, "progress": done, "total": 9, "message": "a\nb"});
-        receive(&inbox, &json!({"method": "notifications/progress", "params": params}));
-    };
     for done in 0..PROGRESS_QUEUE + 2 {
-        report(json!(7), done);
+        receive(&inbox, &progress(&json!(7), done));
     }
-    report(json!(8), 1);
+    receive(&inbox, &progress(&json!(8), 1));
     receive(&inbox, &json!({"method": "notifications/progress"}));
     receive(&inbox, &answer(7));
-    report(json!(7), 99);
+    receive(&inbox, &progress(&json!(7), 99));
     let first = waiting.reports.recv().await.expect("a report");
     assert_eq!((first.done, first.total, first.message.as_deref()), (0.0, Some(9.0), Some("a b")));
     let mut rest = 0;
@@ -168,8 +163,13 @@ async fn progress_arrives_in_its_order_before_the_response() {
     }
     assert_eq!(rest, PROGRESS_QUEUE - 1, "those that do not fit are dropped");
     let mut by_text = inbox.expect(9, ResponseKind::Whole);
-    report(json!("9"), 1);
+    receive(&inbox, &progress(&json!("9"), 1));
     assert!(by_text.reports.try_recv().is_ok());
+}
+
+fn progress(token: &Value, done: usize) -> Value {
+    let params = json!({"progressToken": token, "progress": done, "total": 9, "message": "a\nb"});
+    json!({"method": "notifications/progress", "params": params})
 }
 
 #[tokio::test]
@@ -179,11 +179,10 @@ async fn notifications_are_passed_on_by_method_and_a_list_change_is_recorded() {
         receive(&inbox, &json!({"method": format!("notifications/{method}"), "params": {}}));
         assert!(unsolicited.events.try_recv().is_err(), "{method}");
     }
-    let message = |bytes: usize| json!({"method": "notifications/resources/updated", "params": "x".repeat(bytes)});
-    receive(&inbox, &message(MAX_NOTIFICATION_BYTES));
+    receive(&inbox, &updated(MAX_NOTIFICATION_BYTES));
     assert!(unsolicited.events.try_recv().is_err(), "too long");
     for _ in 0..=MAX_EVENTS {
-        receive(&inbox, &message(1));
+        receive(&inbox, &updated(1));
     }
     let kept = std::iter::from_fn(|| unsolicited.events.try_recv().ok()).count();
     assert_eq!(kept, MAX_EVENTS);
@@ -194,10 +193,13 @@ async fn notifications_are_passed_on_by_method_and_a_list_change_is_recorded() {
     assert!(inbox.changed().now_or_never().is_none(), "several reports count as one");
 }
 
+fn updated(bytes: usize) -> Value {
+    json!({"method": "notifications/resources/updated", "params": "x".repeat(bytes)})
+}
+
 #[tokio::test]
 async fn a_request_is_passed_on_and_one_too_many_is_a_flood() {
     let (inbox, mut unsolicited) = inbox();
-    let request = |id: usize, method: &str| json!({"id": id, "method": method, "params": ["x"]});
     receive(&inbox, &request(0, "ping"));
     receive(&inbox, &request(0, "ping"));
     assert!(unsolicited.requests.try_recv().is_ok());
@@ -216,6 +218,10 @@ async fn a_request_is_passed_on_and_one_too_many_is_a_flood() {
         (inbox.flood(), inbox.ready().await),
         (Some(Flood::Unanswered), Err(Flood::Unanswered))
     );
+}
+
+fn request(id: usize, method: &str) -> Value {
+    json!({"id": id, "method": method, "params": ["x"]})
 }
 
 #[tokio::test]
@@ -261,9 +267,6 @@ fn cost(act: impl Fn(&Arc<Inbox>)) -> u128 {
 
 #[tokio::test(start_paused = true)]
 async fn every_unsolicited_message_is_charged_by_its_kind_and_size() {
-    let cost_of = |text: &str| cost(|inbox| inbox.receive(text.as_bytes()));
-    let notification =
-        |method: &str| json!({"method": format!("notifications/{method}")}).to_string();
     assert_eq!(cost_of("no message"), 1);
     assert_eq!(cost_of(&"x".repeat(3 * BYTES_PER_TOKEN)), 4);
     assert_eq!(cost_of(&notification("message")), 1);
@@ -278,16 +281,26 @@ async fn every_unsolicited_message_is_charged_by_its_kind_and_size() {
         receive(inbox, &large);
     });
     assert_eq!(requested, 0);
-    let abandoned = |times: usize| {
-        cost(|inbox| {
-            let waiting = inbox.expect(1, ResponseKind::Whole);
-            waiting.belong(party(&ann()), Logs::Dropped, None);
-            drop(waiting);
-            (0..times).for_each(|_| receive(inbox, &large));
-        })
-    };
-    assert_eq!(abandoned(1), 0, "it was requested, and its caller has left");
-    assert!(abandoned(2) > 0, "a response comes once");
+    assert_eq!(cost_of_abandoned(&large, 1), 0, "it was requested, and its caller has left");
+    assert!(cost_of_abandoned(&large, 2) > 0, "a response comes once");
+}
+
+fn cost_of(text: &str) -> u128 {
+    cost(|inbox| inbox.receive(text.as_bytes()))
+}
+
+fn notification(method: &str) -> String {
+    json!({"method": format!("notifications/{method}")}).to_string()
+}
+
+/// Returns the cost of responses to one request whose caller has left.
+fn cost_of_abandoned(response: &Value, times: usize) -> u128 {
+    cost(|inbox| {
+        let waiting = inbox.expect(1, ResponseKind::Whole);
+        waiting.belong(party(&ann()), Logs::Dropped, None);
+        drop(waiting);
+        (0..times).for_each(|_| receive(inbox, response));
+    })
 }
 
 #[tokio::test]
@@ -297,7 +310,7 @@ async fn a_question_reaches_the_only_caller_or_the_one_on_whose_stream_it_came()
         let question = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "hunter2hunter2"}});
         inbox.receive_within(within, question.to_string().as_bytes());
     };
-    let mut refused = || unsolicited.requests.try_recv().map(|it| it.id).ok();
+    let mut refused = || unsolicited.requests.try_recv().map(|request| request.id).ok();
     ask(0, None);
     assert_eq!(refused(), Some(RpcId::Number(0)), "no caller is there");
     let (taker, mut asked) = Taker::new(2);

@@ -226,7 +226,6 @@ fn the_era_that_worked_is_tried_first_unless_the_operator_has_chosen_one() {
     use crate::Protocol;
     use airlock_core::tool::QuestionKind;
     let asks = QuestionKinds::NONE.with(QuestionKind::Roots, true);
-    let auto = |questions| Handshake::first(Protocol::Auto, questions);
     assert_eq!(auto(QuestionKinds::NONE), Handshake::ModernFirst);
     assert_eq!(auto(asks), Handshake::LegacyFirst);
     assert_eq!(auto(asks).other(), Handshake::ModernFirst);
@@ -241,6 +240,10 @@ fn the_era_that_worked_is_tried_first_unless_the_operator_has_chosen_one() {
             [era; 4]
         );
     }
+}
+
+fn auto(questions: QuestionKinds) -> Handshake {
+    Handshake::first(crate::upstream::Protocol::Auto, questions)
 }
 
 #[tokio::test]
@@ -277,8 +280,8 @@ async fn an_abandoned_request_holds_its_permits_until_the_server_has_read_the_ca
     let (link, mut server, rest) = connect(1 << 16);
     let permits: HeldPermits = Arc::new(());
     let party = Party { tenant: Tenant::ANONYMOUS, session: None };
-    let call = || Request::new("tools/call").with_caller(party.clone());
-    let mut asking = Box::pin(link.ask(call().holding(Some(permits.clone()))));
+    let request = Request::new("tools/call").with_caller(party).holding(Some(permits.clone()));
+    let mut asking = Box::pin(link.ask(request));
     assert!((&mut asking).now_or_never().is_none());
     tokio::task::yield_now().await;
     drop(asking);
@@ -303,15 +306,14 @@ async fn an_abandoned_request_holds_its_permits_until_the_server_has_read_the_ca
 #[tokio::test(start_paused = true)]
 async fn a_ping_that_finds_no_place_is_retried_until_its_time_limit() {
     let (link, mut server, _rest) = connect(64);
-    let list = || Request::new("tools/list");
     let mut calls: Vec<_> = Vec::new();
     for _ in 0..=MAX_REQUESTS_IN_FLIGHT + 1 {
-        let mut call = Box::pin(link.ask(list()));
+        let mut call = Box::pin(link.ask(Request::new("tools/list")));
         assert!((&mut call).now_or_never().is_none_or(|asked| asked.is_err()));
         tokio::task::yield_now().await;
         calls.push(call);
     }
-    let full = link.ask(list()).await.expect_err("the server reads nothing");
+    let full = link.ask(Request::new("tools/list")).await.expect_err("the server reads nothing");
     assert!(full.is_full() && full.is_unsent(), "{full}");
     let checked = link.check().await;
     assert!(matches!(checked, Err(ConnectionError::PingTimeout(PING_TIMEOUT))), "{checked:?}");

@@ -41,7 +41,6 @@ fn a_schema_keeps_its_keywords_and_their_order() {
 
 #[test]
 fn paging_ends_at_the_last_page_a_known_cursor_or_the_bound() {
-    let page = |cursor: &str| json!({"tools": [], "nextCursor": cursor});
     let mut list = ToolList::default();
     assert_eq!(list.add_page(page("a")).as_deref(), Some("a"));
     assert_eq!(list.add_page(page("b")).as_deref(), Some("b"));
@@ -55,19 +54,25 @@ fn paging_ends_at_the_last_page_a_known_cursor_or_the_bound() {
     assert_eq!(pages + 1, MAX_PAGES);
 }
 
+fn page(cursor: &str) -> Value {
+    json!({"tools": [], "nextCursor": cursor})
+}
+
 #[test]
 fn a_list_is_bounded_in_text_and_in_memory() {
-    let filled = |schema: Value, count: usize| {
-        let mut list = ToolList::default();
-        let tools: Vec<Value> =
-            (0..count).map(|n| json!({"name": n.to_string(), "inputSchema": schema})).collect();
-        list.add_page(json!({"tools": tools}));
-        (list.tools.len(), list.skipped.len())
-    };
-    let text = filled(json!({"x": "x".repeat(MAX_LIST_BYTES / 8)}), 8);
+    let text = filled(&json!({"x": "x".repeat(MAX_LIST_BYTES / 8)}), 8);
     assert_eq!(text, (7, 1));
-    let dense = filled(json!({"x": vec![json!({"": 0}); 10_000]}), 8);
+    let dense = filled(&json!({"x": vec![json!({"": 0}); 10_000]}), 8);
     assert!((1..8).contains(&dense.0) && dense.1 == 1, "{dense:?}");
+}
+
+/// Returns the numbers of listed and of skipped tools of a page with so many tools.
+fn filled(schema: &Value, count: usize) -> (usize, usize) {
+    let mut list = ToolList::default();
+    let tools: Vec<Value> =
+        (0..count).map(|n| json!({"name": n.to_string(), "inputSchema": schema})).collect();
+    list.add_page(json!({"tools": tools}));
+    (list.tools.len(), list.skipped.len())
 }
 
 #[test]
@@ -109,23 +114,21 @@ fn secrets_in_a_tool_are_redacted() {
 #[test]
 fn cursors_count_as_bytes_of_the_list() {
     let mut list = ToolList::default();
-    let page =
-        |n: usize| json!({"tools": [], "nextCursor": n.to_string().repeat(MAX_LIST_BYTES / 4)});
-    let read = (1..9).take_while(|n| list.add_page(page(*n)).is_some()).count();
+    let cursors = (1..9).map(|n: usize| n.to_string().repeat(MAX_LIST_BYTES / 4));
+    let read = cursors.take_while(|cursor| list.add_page(page(cursor)).is_some()).count();
     assert_eq!(read, 4);
     assert!(list.is_cut);
 }
 
 #[test]
 fn a_response_without_a_list_is_an_error_or_an_empty_page() {
-    let read = |text: &str| Page::read(text.as_bytes());
     assert!(matches!(
-        read(r#"{"error":{"code":-32601,"message":"no"}}"#),
+        Page::read(br#"{"error":{"code":-32601,"message":"no"}}"#),
         Err(AskError::Refused(error)) if error.code == -32_601
     ));
     for bad in ["", "{", "7", r#"{"result":7}"#, r#"{"result":null}"#, "\u{0}"] {
-        assert!(matches!(read(bad), Err(AskError::Unreadable(_))), "{bad}");
+        assert!(matches!(Page::read(bad.as_bytes()), Err(AskError::Unreadable(_))), "{bad}");
     }
-    let page = read(r#"{"result":{"tools":{},"ttlMs":1500}}"#).expect("a page");
+    let page = Page::read(br#"{"result":{"tools":{},"ttlMs":1500}}"#).expect("a page");
     assert_eq!((page.tools, page.ttl), (None, Some(Duration::from_millis(1_500))));
 }

@@ -32,8 +32,7 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn record(&self, time: Duration) {
-        let is_beyond = |bound: &u64| time > Duration::from_millis(*bound);
-        let bucket = BOUNDS_MILLIS.partition_point(is_beyond);
+        let bucket = BOUNDS_MILLIS.partition_point(|bound| time > Duration::from_millis(*bound));
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);
@@ -68,12 +67,12 @@ mod tests {
             histogram.record(time);
         }
         let read = histogram.read();
-        let up_to = |millis| {
+        for (millis, count) in [(50, 0), (100, 1), (250, 2), (300_000, 2)] {
             let bound = Duration::from_millis(millis);
-            read.buckets.iter().find(|(at, _)| *at == bound).map(|(_, count)| *count)
-        };
-        assert_eq!((up_to(50), up_to(100), up_to(250)), (Some(0), Some(1), Some(2)));
-        assert_eq!((up_to(300_000), read.count), (Some(2), 3));
+            let found = read.buckets.iter().find(|(at, _)| *at == bound);
+            assert_eq!(found, Some(&(bound, count)));
+        }
+        assert_eq!(read.count, 3);
         assert_eq!(read.sum, Duration::from_millis(1_000_200));
         assert!(BOUNDS_MILLIS.is_sorted() && read.buckets.len() == BOUNDS_MILLIS.len());
     }

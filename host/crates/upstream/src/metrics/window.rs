@@ -33,14 +33,16 @@ impl Window {
         let loaded = self.micros.iter().map(|micros| micros.load(Ordering::Relaxed));
         let mut known: Vec<u32> = loaded.filter(|micros| *micros > 0).collect();
         known.sort_unstable();
-        // The smallest time that is not exceeded by so many of a hundred times.
-        let quantile = |percent: usize| {
-            let rank = (known.len() * percent).div_ceil(100).max(1);
-            let micros = known.get(rank - 1)?;
-            Some(Duration::from_micros(u64::from(*micros)))
-        };
-        Some([quantile(50)?, quantile(90)?, quantile(99)?])
+        Some([quantile(&known, 50)?, quantile(&known, 90)?, quantile(&known, 99)?])
     }
+}
+
+/// Returns the smallest of sorted times that is not exceeded by so many of a hundred times; `None` if
+/// there are none.
+fn quantile(sorted: &[u32], percent: usize) -> Option<Duration> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    let micros = sorted.get(rank - 1)?;
+    Some(Duration::from_micros(u64::from(*micros)))
 }
 
 #[cfg(test)]

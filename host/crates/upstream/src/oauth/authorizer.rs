@@ -139,7 +139,7 @@ impl Authorizer {
             outbound: Outbound::new(http)?,
             clock,
             state: State::new(redactor),
-            permitted: http.oauth.as_ref().map(|it| it.scopes.clone()).unwrap_or_default(),
+            permitted: http.oauth.as_ref().map(|oauth| oauth.scopes.clone()).unwrap_or_default(),
         };
         Ok(Self { shared: Arc::new(shared), turn: Arc::new(Semaphore::new(1)) })
     }
@@ -158,11 +158,11 @@ impl Authorizer {
                 None => self.turn().await?,
             },
         };
-        let look = async |shared: Arc<Shared>, answer: Answer| match shared.ready() {
+        self.run(turn, async |shared: Arc<Shared>, answer: Answer| match shared.ready() {
             Some(ready) => drop(answer.send(ready)),
             None => shared.update(Refused::Nothing, answer).await,
-        };
-        self.run(turn, look).await
+        })
+        .await
     }
 
     /// Returns the token for another attempt of a request whose token the server refuses: one that
@@ -185,10 +185,11 @@ impl Authorizer {
         wanted: String,
     ) -> Result<Option<Bearer>, AuthorizationError> {
         let refused = Refused::of(refused);
-        let widen = async |shared: Arc<Shared>, answer: Answer| {
+        let turn = self.turn().await?;
+        self.run(turn, async |shared: Arc<Shared>, answer: Answer| {
             drop(answer.send(shared.widen(refused, wanted).await));
-        };
-        self.run(self.turn().await?, widen).await
+        })
+        .await
     }
 
     /// Returns the error of a request whose second token the server refuses as well. If the request
@@ -205,9 +206,7 @@ impl Authorizer {
     }
 
     /// Waits until another login than the last one is stored.
-    pub(crate) async fn changed(&self) {
-        // Some servers issue the same token again.
-        let version = |login: &UpstreamLogin| (login.access_token.clone(), login.obtained_ms);
+    pub(in super::super) async fn changed(&self) {
         let before = self.shared.state.login().as_deref().map(version);
         loop {
             sleep(WATCH).await;
@@ -298,7 +297,7 @@ impl Shared {
         let login = match self.read().await {
             Ok(login) => login,
             // The known token is good for as long as it lasts.
-            Err(error) => match self.state.login().filter(|it| !self.is_expired(it)) {
+            Err(error) => match self.state.login().filter(|login| !self.is_expired(login)) {
                 Some(login) if matches!(refused, Refused::Nothing) => Some(login),
                 _ => return Err(error.into()),
             },
@@ -338,7 +337,7 @@ impl Shared {
         let renewed = self.stored.renew(&replaced, UpstreamLogin::clone(&login)).await;
         let is_unstored = renewed.is_err()
             && match self.stored.read().await {
-                Ok(present) => present.is_some_and(|it| it.access_token == replaced),
+                Ok(present) => present.is_some_and(|present| present.access_token == replaced),
                 Err(_) => true,
             };
         if is_unstored {
@@ -362,8 +361,9 @@ impl Shared {
         let quoted = quoted(&wanted);
         let named = if quoted.is_empty() { String::new() } else { format!(": {quoted}") };
         if !self.permitted.is_empty() {
-            let is_permitted = |scope: &str| self.permitted.iter().any(|it| it == scope);
-            let is_limited = !wanted.split_ascii_whitespace().all(is_permitted);
+            let mut wanted = wanted.split_ascii_whitespace();
+            let is_limited =
+                wanted.any(|scope| !self.permitted.iter().any(|permitted| permitted == scope));
             return Err(self.needs(if is_limited {
                 Why::Limited(named)
             } else {
@@ -462,7 +462,8 @@ impl Shared {
             Ok(true) => return Ok(self.state.keep(renewed)),
             Ok(false) => {}
             Err(error) => {
-                let (client, error) = (&self.client, with_causes(&error));
+                let client = &self.client;
+                let error = with_causes(&error);
                 error!(%client, error, "refreshed tokens of an upstream server were not stored yet");
                 return Ok(self.state.postpone(token, renewed));
             }
@@ -490,6 +491,11 @@ impl Shared {
         let now = super::tokens::millis((self.clock)());
         login.expires_ms.is_some_and(|expires| now >= expires)
     }
+}
+
+/// Identifies a login among those of its client. Some servers issue the same token again.
+fn version(login: &UpstreamLogin) -> (String, i64) {
+    (login.access_token.clone(), login.obtained_ms)
 }
 
 #[cfg(test)]

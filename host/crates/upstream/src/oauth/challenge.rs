@@ -76,10 +76,6 @@ mod tests {
 
     #[test]
     fn a_long_header_and_many_headers_are_not_read() {
-        let scope = |length: usize| {
-            let head = "Bearer error=\"insufficient_scope\", scope=\"";
-            format!("{head}{}\"", "x ".repeat((length - head.len() - 1) / 2))
-        };
         let fits = scope(MAX_VALUE_BYTES);
         assert!(fits.len() <= MAX_VALUE_BYTES && read(403, &[&fits]).is_some());
         assert_eq!(read(403, &[&scope(MAX_VALUE_BYTES + 4)]), None);
@@ -88,5 +84,11 @@ mod tests {
         assert!(read(403, &many).is_some());
         many.insert(0, "Basic");
         assert_eq!(read(403, &many), None);
+    }
+
+    /// Returns a header of about so many bytes.
+    fn scope(length: usize) -> String {
+        let head = "Bearer error=\"insufficient_scope\", scope=\"";
+        format!("{head}{}\"", "x ".repeat((length - head.len() - 1) / 2))
     }
 }

@@ -162,8 +162,10 @@ impl PendingLogin {
             if error == INVALID_SCOPE {
                 self.forget_wanted().await;
             }
-            let description = redirected.description.map(|it| format!(" ({it})"));
-            let reason = format!("{error}{}", description.unwrap_or_default());
+            let reason = match redirected.description {
+                Some(description) => format!("{error} ({description})"),
+                None => error,
+            };
             return Err(LoginError::Denied(
                 self.redactor.scrubber().line(&reason, MAX_REASON_BYTES),
             ));

@@ -45,18 +45,21 @@ impl Logins {
     }
 
     async fn database(&self) -> Result<&Database, OpenError> {
-        let open = || Database::open(Settings::new(&self.0.path));
-        self.0.database.get_or_try_init(open).await
+        self.0.database.get_or_try_init(|| Database::open(Settings::new(&self.0.path))).await
     }
 
     /// Returns the login of a client at one server with these settings: with other ones of OAuth, it
     /// is another login.
     pub(super) fn of(&self, client: &ClientName, http: &HttpSettings) -> StoredLogin {
-        let (logins, client) = (self.clone(), client.as_str().to_owned());
+        let logins = self.clone();
+        let client = client.as_str().to_owned();
         let fingerprint = http.oauth.as_ref().and_then(Oauth::fingerprint);
         // No URL has a space.
-        let fingerprint = fingerprint.map(|it| format!(" {it}")).unwrap_or_default();
-        StoredLogin { logins, client, server: format!("{}{fingerprint}", http.url) }
+        let server = match fingerprint {
+            Some(fingerprint) => format!("{} {fingerprint}", http.url),
+            None => http.url.clone(),
+        };
+        StoredLogin { logins, client, server }
     }
 }
 

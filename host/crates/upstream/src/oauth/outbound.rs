@@ -77,7 +77,7 @@ impl Outbound {
     /// networks only if the MCP server itself is in one by its settings, and uses plain HTTP only for
     /// hosts that are private as they are written. Fails if the URL or the certificates of the settings cannot be used.
     pub(super) fn new(settings: &HttpSettings) -> Result<Self, ConnectionError> {
-        let invalid = |reason: String| ConnectionError::InvalidSettings(reason);
+        let invalid = ConnectionError::InvalidSettings;
         let url = Url::parse(&settings.url)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
         let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
@@ -153,16 +153,13 @@ impl Outbound {
         request: Request<Vec<u8>>,
         url: &str,
     ) -> Result<Response<Vec<u8>>, OutboundError> {
-        let failed = |error: reqwest::Error| OutboundError::Failed {
-            url: url.to_owned(),
-            cause: error.without_url(),
-        };
-        let request = reqwest::Request::try_from(request).map_err(failed)?;
-        let mut response = self.http.execute(request).await.map_err(failed)?;
+        let request = reqwest::Request::try_from(request).map_err(|error| failed(url, error))?;
+        let response = self.http.execute(request).await;
+        let mut response = response.map_err(|error| failed(url, error))?;
         let mut read = Response::new(Vec::new());
         *read.status_mut() = response.status();
         *read.headers_mut() = std::mem::take(response.headers_mut());
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| failed(url, error))? {
             if chunk.len() > MAX_BODY_BYTES - read.body().len() {
                 return Err(OutboundError::TooLong(url.to_owned()));
             }
@@ -218,6 +215,10 @@ fn shown(url: &Url) -> String {
     url.set_query(None);
     url.set_fragment(None);
     airlock_strings::cut(url.into(), 200)
+}
+
+fn failed(url: &str, error: reqwest::Error) -> OutboundError {
+    OutboundError::Failed { url: url.to_owned(), cause: error.without_url() }
 }
 
 #[cfg(test)]

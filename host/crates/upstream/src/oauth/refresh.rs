@@ -92,8 +92,11 @@ fn request(login: &UpstreamLogin) -> Result<Request<Vec<u8>>, RefreshError> {
 
 /// Returns the credentials in the header of a client with a secret.
 pub(super) fn basic_pair(id: &str, secret: &str) -> String {
-    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))
+}
+
+fn encoded(text: &str) -> String {
+    byte_serialize(text.as_bytes()).collect()
 }
 
 /// Returns the header of a client with a secret (RFC 6749, section 2.3.1).
@@ -148,23 +151,22 @@ mod tests {
             ("new", Some("old-refresh"))
         );
         assert!(sent.ends_with(&format!("\r\n\r\n{body}&client_id=id")), "{sent}");
-        let secret = |login: &mut UpstreamLogin, method: TokenAuthentication| {
-            login.client_secret = Some("a:b".to_owned());
-            login.authentication = method.name().to_owned();
-        };
-        let (_, sent) = refreshed(|| ok(NEW), |it| secret(it, TokenAuthentication::Post)).await;
+        let (_, sent) =
+            refreshed(|| ok(NEW), |login| add_secret(login, TokenAuthentication::Post)).await;
         assert!(sent.ends_with(&format!("{body}&client_id=id&client_secret=a%3Ab")), "{sent}");
-        let (_, sent) = refreshed(|| ok(NEW), |it| secret(it, TokenAuthentication::Basic)).await;
+        let (_, sent) =
+            refreshed(|| ok(NEW), |login| add_secret(login, TokenAuthentication::Basic)).await;
         let header = format!("authorization: Basic {}\r\n", STANDARD.encode("id:a%3Ab"));
         assert!(sent.contains(&header) && sent.ends_with(&format!("\r\n\r\n{body}")), "{sent}");
     }
 
+    fn add_secret(login: &mut UpstreamLogin, method: TokenAuthentication) {
+        login.client_secret = Some("a:b".to_owned());
+        login.authentication = method.name().to_owned();
+    }
+
     #[tokio::test]
     async fn a_final_refusal_is_told_from_a_failure_that_passes() {
-        let error = |status: &'static str, body: &'static str| async move {
-            let says = move || says(status, "", body);
-            refreshed(says, |_| ()).await.0.expect_err("refused")
-        };
         insta::assert_snapshot!(error("400 Bad Request", r#"{"error": "invalid_grant"}"#).await, @"the authorization server refuses it: invalid_grant");
         insta::assert_snapshot!(error("401 Unauthorized", r#"{"error": "invalid_client"}"#).await, @"the authorization server refuses it: invalid_client");
         insta::assert_snapshot!(error("503 Service Unavailable", "old-refresh").await, @"the authorization server responds with HTTP 503 Service Unavailable");
@@ -174,12 +176,17 @@ mod tests {
         insta::assert_snapshot!(error("307 Elsewhere", "").await, @"the authorization server responds with HTTP 307 Temporary Redirect");
     }
 
+    async fn error(status: &'static str, body: &'static str) -> String {
+        let (refreshed, _) = refreshed(move || says(status, "", body), |_| ()).await;
+        refreshed.expect_err("refused")
+    }
+
     #[tokio::test]
     async fn a_login_without_a_refresh_token_sends_nothing() {
         let (done, sent) = refreshed(|| ok(NEW), |login| login.refresh_token = None).await;
         assert_eq!((done, sent), (Err("the login has no refresh token".to_owned()), String::new()));
-        let odd = |login: &mut UpstreamLogin| login.authentication = "private_key_jwt".to_owned();
-        let (done, sent) = refreshed(|| ok(NEW), odd).await;
+        let odd = "private_key_jwt".to_owned();
+        let (done, sent) = refreshed(|| ok(NEW), |login| login.authentication = odd).await;
         assert_eq!(
             (done, sent),
             (Err("the stored login cannot be used".to_owned()), String::new())

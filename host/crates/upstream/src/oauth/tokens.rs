@@ -49,16 +49,16 @@ impl Tokens {
     /// Reads the members of a response. Fails if there is no token of the type `Bearer` that fits
     /// into a header.
     pub(super) fn read(response: &Value) -> Result<Self, BadTokens> {
-        let text = |name: &str| response.get(name).and_then(Value::as_str);
-        let access = text("access_token").ok_or(BadTokens("has no access token"))?;
+        let access = text(response, "access_token").ok_or(BadTokens("has no access token"))?;
         if !is_token(access) {
             return Err(BadTokens("has an access token that no header can hold"));
         }
-        if !text("token_type").is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
+        let kind = text(response, "token_type");
+        if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("bearer")) {
             return Err(BadTokens("has a token that is not of the type Bearer"));
         }
         // Some servers send an empty one, or null.
-        let refresh = text("refresh_token").filter(|token| !token.is_empty());
+        let refresh = text(response, "refresh_token").filter(|token| !token.is_empty());
         if refresh.is_some_and(|token| !is_token(token)) {
             return Err(BadTokens("has a refresh token that cannot be used"));
         }
@@ -68,7 +68,7 @@ impl Tokens {
             access: access.to_owned(),
             refresh: refresh.map(str::to_owned),
             life: life.map(|seconds| Duration::from_secs(seconds).min(MAX_LIFE)),
-            scopes: text("scope").map(|scopes| self::scopes([scopes])),
+            scopes: text(response, "scope").map(|scopes| self::scopes([scopes])),
         })
     }
 
@@ -101,7 +101,7 @@ impl LoggedIn {
             scopes: login
                 .scopes
                 .split(' ')
-                .filter(|it| !it.is_empty())
+                .filter(|scope| !scope.is_empty())
                 .map(str::to_owned)
                 .collect(),
             expires,
@@ -124,7 +124,7 @@ pub(super) fn quoted(list: &str) -> String {
     let all: Vec<&str> = checked.split_ascii_whitespace().collect();
     let first = all.iter().take(MAX_QUOTED);
     let mut shown: Vec<String> =
-        first.map(|it| format!("\"{}\"", cut((*it).to_owned(), MAX_QUOTED_BYTES))).collect();
+        first.map(|scope| format!("\"{}\"", cut((*scope).to_owned(), MAX_QUOTED_BYTES))).collect();
     if all.len() > MAX_QUOTED {
         shown.push(format!("{} more", all.len() - MAX_QUOTED));
     }
@@ -136,7 +136,7 @@ pub(super) fn quoted(list: &str) -> String {
 pub(super) fn error_code(body: &Value) -> Option<&str> {
     let code = body.get("error")?.as_str()?;
     let is_code = (1..=MAX_CODE_BYTES).contains(&code.len())
-        && code.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+        && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     is_code.then_some(code)
 }
 
@@ -149,11 +149,10 @@ pub(super) fn millis(time: SystemTime) -> i64 {
 /// Joins lists of scopes: each scope once, in the order of their first place, up to
 /// [`MAX_SCOPES_BYTES`]. What is no scope is left out (RFC 6749, section 3.3).
 pub(super) fn scopes<'a>(lists: impl IntoIterator<Item = &'a str>) -> String {
-    let is_scope =
-        |scope: &&str| scope.bytes().all(|it| matches!(it, 0x21 | 0x23..=0x5b | 0x5d..=0x7e));
     let mut joined: Vec<&str> = Vec::new();
     let mut bytes = 0;
-    for scope in lists.into_iter().flat_map(str::split_ascii_whitespace).filter(is_scope) {
+    let words = lists.into_iter().flat_map(str::split_ascii_whitespace);
+    for scope in words.filter(|word| is_scope(word)) {
         bytes += scope.len() + 1;
         if bytes > MAX_SCOPES_BYTES {
             break;
@@ -165,8 +164,17 @@ pub(super) fn scopes<'a>(lists: impl IntoIterator<Item = &'a str>) -> String {
     joined.join(" ")
 }
 
+fn is_scope(word: &str) -> bool {
+    word.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
+}
+
 fn is_token(token: &str) -> bool {
-    (1..=MAX_TOKEN_BYTES).contains(&token.len()) && token.bytes().all(|it| it.is_ascii_graphic())
+    (1..=MAX_TOKEN_BYTES).contains(&token.len())
+        && token.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn text<'r>(response: &'r Value, name: &str) -> Option<&'r str> {
+    response.get(name).and_then(Value::as_str)
 }
 
 #[cfg(test)]
@@ -199,29 +207,31 @@ pub(super) mod tests {
 
     #[test]
     fn absent_members_of_a_response_keep_their_values() {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(10);
-        let read =
-            |response: Value| Tokens::read(&response).expect("tokens").into_login(login("old"), at);
-        let least = read(json!({"access_token": "new", "token_type": "bearer"}));
+        let least = read(&json!({"access_token": "new", "token_type": "bearer"}));
         let expected = UpstreamLogin { obtained_ms: 10_000, ..login("new") };
         assert_eq!(least, expected);
-        let most = read(json!({
+        let most = read(&json!({
             "access_token": "new", "token_type": "Bearer", "expires_in": "60",
             "refresh_token": "next", "scope": "a  b a",
         }));
         assert_eq!((most.refresh_token.as_deref(), &*most.scopes), (Some("next"), "a b"));
         assert_eq!(most.expires_ms, Some(70_000));
         let huge =
-            read(json!({"access_token": "n", "token_type": "Bearer", "expires_in": u64::MAX}));
+            read(&json!({"access_token": "n", "token_type": "Bearer", "expires_in": u64::MAX}));
         assert!(LoggedIn::of(&huge).expires.is_some());
+    }
+
+    /// Reads a response of ten seconds after 1970.
+    fn read(response: &Value) -> UpstreamLogin {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(10);
+        Tokens::read(response).expect("tokens").into_login(login("old"), at)
     }
 
     #[test]
     fn a_token_that_cannot_be_sent_is_refused_and_not_quoted() {
-        let with = |token: &str| json!({"access_token": token, "token_type": "Bearer"});
-        assert!(Tokens::read(&with(&"x".repeat(MAX_TOKEN_BYTES))).is_ok());
+        assert!(Tokens::read(&with_token(&"x".repeat(MAX_TOKEN_BYTES))).is_ok());
         for bad in ["", "a b", "a\r\nx: y", "ä", &"x".repeat(MAX_TOKEN_BYTES + 1)] {
-            let error = refused(&with(bad));
+            let error = refused(&with_token(bad));
             assert!(bad.is_empty() || !error.contains(bad), "{error}");
         }
         insta::assert_snapshot!(refused(&json!({"access_token": "t", "token_type": "DPoP"})), @"the response of the token endpoint has a token that is not of the type Bearer");
@@ -231,22 +241,33 @@ pub(super) mod tests {
         assert!(refused(&bad_refresh).contains("refresh token"));
     }
 
+    fn with_token(token: &str) -> Value {
+        json!({"access_token": token, "token_type": "Bearer"})
+    }
+
     #[test]
     fn scopes_are_quoted_in_messages_and_bounded() {
         assert_eq!(quoted("a b\"c"), "\"a\"");
-        let (fits, long) = ("x".repeat(MAX_QUOTED_BYTES), "x".repeat(MAX_QUOTED_BYTES + 1));
+        let fits = "x".repeat(MAX_QUOTED_BYTES);
+        let long = "x".repeat(MAX_QUOTED_BYTES + 1);
         assert_eq!(quoted(&fits), format!("\"{fits}\""));
         assert!(!quoted(&long).contains(&long));
-        let many = |count: usize| (0..count).map(|it| it.to_string()).collect::<Vec<_>>().join(" ");
         assert!(quoted(&many(MAX_QUOTED)).ends_with("\"9\""));
         assert!(quoted(&many(MAX_QUOTED + 1)).ends_with("\"9\", 1 more"));
     }
 
+    fn many(count: usize) -> String {
+        (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn an_error_code_has_no_room_for_a_secret() {
-        let code = |code: &str| error_code(&json!({"error": code})).is_some();
-        assert!(code("invalid_grant") && code(&"x".repeat(MAX_CODE_BYTES)));
-        assert!(!code("Echo s3cret") && !code("") && !code(&"x".repeat(MAX_CODE_BYTES + 1)));
+        for code in ["invalid_grant", &"x".repeat(MAX_CODE_BYTES)] {
+            assert_eq!(error_code(&json!({"error": code})), Some(code));
+        }
+        for code in ["Echo s3cret", "", &"x".repeat(MAX_CODE_BYTES + 1)] {
+            assert_eq!(error_code(&json!({"error": code})), None);
+        }
     }
 
     #[test]

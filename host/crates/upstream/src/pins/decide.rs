@@ -90,8 +90,8 @@ pub(super) fn decide(
 ) -> Decision {
     let mut decision = Decision::default();
     let listed: BTreeSet<_> = list.iter().map(|(tool, _)| tool.name.clone()).collect();
-    let is_absent = |name: &&String| !listed.contains(*name);
-    let mut removed: BTreeSet<&String> = pinned.accepted.keys().filter(is_absent).collect();
+    let mut removed: BTreeSet<&String> =
+        pinned.accepted.keys().filter(|name| !listed.contains(*name)).collect();
     let (known, others): (Vec<_>, Vec<_>) =
         list.into_iter().partition(|(tool, _)| pinned.accepted.contains_key(&tool.name));
     for (tool, definition) in known {
@@ -99,8 +99,8 @@ pub(super) fn decide(
     }
     let mut nameless: BTreeMap<String, &String> = BTreeMap::new();
     if !others.is_empty() {
-        let of = |name: &&String| pinned.accepted.get(*name).map(Definition::nameless);
-        nameless = removed.iter().filter_map(|name| Some((of(name)?, *name))).collect();
+        let accepted = removed.iter().filter_map(|name| Some((pinned.accepted.get(*name)?, *name)));
+        nameless = accepted.map(|(definition, name)| (definition.nameless(), name)).collect();
     }
     for (tool, definition) in others {
         let was = nameless.remove(&definition.nameless());
@@ -234,25 +234,27 @@ mod tests {
 
     #[test]
     fn a_tool_whose_sets_change_their_order_is_as_accepted_and_keeps_the_accepted_order() {
-        let tool = |required: [&str; 2], text: &str| {
-            let schema = json!({"type": "object", "required": required});
-            let tool = json!({"name": "a", "description": text, "inputSchema": schema});
-            let tool: ToolDefinition = serde_json::from_value(tool).expect("a definition");
-            let definition = Definition::of(&tool).expect("not deep");
-            (tool, definition)
-        };
-        let (accepted, definition) = tool(["x", "y"], "1");
+        let (accepted, definition) = requiring(["x", "y"], "1");
         let known = Pinned {
             accepted: BTreeMap::from([("a".to_owned(), definition)]),
             ..Pinned::default()
         };
         for pinning in [Pinning::Strict, Pinning::TrustOnFirstUse] {
-            let decided = decide(pinning, &known, vec![tool(["y", "x"], "1")]);
+            let decided = decide(pinning, &known, vec![requiring(["y", "x"], "1")]);
             assert_eq!((decided.tools.len(), decided.changes.len()), (1, 0));
             assert_eq!(decided.tools[0].input_schema, accepted.input_schema);
-            let decided = decide(pinning, &known, vec![tool(["y", "x"], "2")]);
+            let decided = decide(pinning, &known, vec![requiring(["y", "x"], "2")]);
             assert_eq!(decided.changes[0].kind, Kind::Changed);
         }
+    }
+
+    /// Returns a tool with two required parameters.
+    fn requiring(required: [&str; 2], text: &str) -> (ToolDefinition, Definition) {
+        let schema = json!({"type": "object", "required": required});
+        let tool = json!({"name": "a", "description": text, "inputSchema": schema});
+        let tool: ToolDefinition = serde_json::from_value(tool).expect("a definition");
+        let definition = Definition::of(&tool).expect("not deep");
+        (tool, definition)
     }
 
     #[test]

@@ -42,9 +42,12 @@ impl Definition {
 
     /// Returns whether two definitions differ at most in the order of sets.
     pub(super) fn is_same_but_for_order(&self, other: &Self) -> bool {
+        self.text.len() == other.text.len() && self.with_sorted_sets() == other.with_sorted_sets()
+    }
+
+    fn with_sorted_sets(&self) -> Value {
         // Sorted members make equal elements of a set equal texts.
-        let compared = |definition: &Self| sets::sorted(sorted(definition.value()));
-        self.text.len() == other.text.len() && compared(self) == compared(other)
+        sets::sorted(sorted(self.value()))
     }
 
     /// Returns the definition as a tree.
@@ -162,17 +165,19 @@ mod tests {
 
     /// Returns the pointers of all values in a value, except the name.
     fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
-        let mut add = |key: &str, value: &Value| {
+        let values: Vec<(String, &Value)> = match value {
+            Value::Object(members) => {
+                members.iter().map(|(key, value)| (key.clone(), value)).collect()
+            }
+            Value::Array(elements) => {
+                elements.iter().enumerate().map(|(n, value)| (n.to_string(), value)).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (key, value) in values {
             let at = format!("{at}/{key}");
             pointers(value, &at, found);
             found.push(at);
-        };
-        match value {
-            Value::Object(members) => members.iter().for_each(|(key, value)| add(key, value)),
-            Value::Array(elements) => {
-                elements.iter().enumerate().for_each(|(n, value)| add(&n.to_string(), value));
-            }
-            _ => {}
         }
     }
 
@@ -241,26 +246,30 @@ mod tests {
 
     #[test]
     fn a_definition_that_could_not_be_read_again_is_left_out() {
-        let nested = |depth: usize| {
-            let schema = (0..depth).fold(json!({}), |schema, _| json!({"items": schema}));
-            let tool = json!({"name": "t", "inputSchema": schema});
-            Listing::of_blocking(vec![serde_json::from_value(tool).expect("a definition")])
-        };
-        let (kept, deep) = (nested(120), nested(126));
+        let kept = nested(120);
+        let deep = nested(126);
         assert_eq!((kept.tools.len(), kept.left_out.len()), (1, 0));
         assert_eq!((deep.tools.len(), deep.left_out.len()), (0, 1), "{deep:?}");
     }
 
+    /// Lists a tool whose schema is so deep.
+    fn nested(depth: usize) -> Listing {
+        let schema = (0..depth).fold(json!({}), |schema, _| json!({"items": schema}));
+        let tool = json!({"name": "t", "inputSchema": schema});
+        Listing::of_blocking(vec![serde_json::from_value(tool).expect("a definition")])
+    }
+
     #[test]
     fn of_two_tools_with_one_name_the_first_is_kept() {
-        let tool = |description: &str| {
-            let tool = json!({"name": "t", "description": description, "inputSchema": {}});
-            serde_json::from_value(tool).expect("a definition")
-        };
-        let listing = Listing::of_blocking(vec![tool("first"), tool("second")]);
+        let listing = Listing::of_blocking(vec![described("first"), described("second")]);
         assert_eq!(listing.tools.len(), 1);
         assert_eq!(listing.tools[0].0.description, "first");
         assert_eq!(listing.left_out, [r#"a second tool named "t""#]);
+    }
+
+    fn described(description: &str) -> ToolDefinition {
+        let tool = json!({"name": "t", "description": description, "inputSchema": {}});
+        serde_json::from_value(tool).expect("a definition")
     }
 
     fn json_value() -> impl Strategy<Value = Value> {
@@ -292,8 +301,9 @@ mod tests {
 
         #[test]
         fn two_schemas_have_one_digest_only_if_they_are_equal(one in json_value(), other in json_value()) {
-            let digest = |schema: &Value| of(json!({"name": "t", "inputSchema": schema})).digest().to_owned();
-            prop_assert_eq!(digest(&one) == digest(&other), canonical(one) == canonical(other));
+            let first = of(json!({"name": "t", "inputSchema": one}));
+            let second = of(json!({"name": "t", "inputSchema": other}));
+            prop_assert_eq!(first.digest() == second.digest(), canonical(one) == canonical(other));
         }
     }
 }

@@ -32,8 +32,8 @@ pub struct Shown {
 /// Describes a change field by field. A new tool is shown with all its members.
 pub fn shown(change: &Change) -> Shown {
     let mut shown = Shown::default();
-    let value = |it: &Option<super::Definition>| it.as_ref().map(super::Definition::value);
-    let (was, is) = (value(&change.accepted), value(&change.pending));
+    let was = change.accepted.as_ref().map(super::Definition::value);
+    let is = change.pending.as_ref().map(super::Definition::value);
     match change.kind {
         // The definition is the same, and the heading has both names.
         Kind::Renamed | Kind::Removed => {}
@@ -72,16 +72,12 @@ impl Shown {
 
     fn texts(&mut self, at: &str, was: Option<&Value>, is: Option<&Value>) {
         self.add(|| cut(visible_line(at), MAX_PLACE_BYTES));
-        let (was_kind, is_kind) = (was.map(Value::is_string), is.map(Value::is_string));
+        let was_kind = was.map(Value::is_string);
+        let is_kind = is.map(Value::is_string);
         // A text and another value may look the same.
         let is_quoted = was_kind.is_some() && is_kind.is_some() && was_kind != is_kind;
-        let text = |value: Option<&Value>| match value {
-            None => String::new(),
-            Some(Value::String(text)) if !is_quoted => text.clone(),
-            Some(value) => serde_json::to_string_pretty(value).unwrap_or_default(),
-        };
-        let (was, is) = (text(was), text(is));
-        let (was, is) = (pieces(&was), pieces(&is));
+        let was = pieces(&text_of(was, is_quoted));
+        let is = pieces(&text_of(is, is_quoted));
         let old: Vec<&str> = was.iter().map(String::as_str).collect();
         let new: Vec<&str> = is.iter().map(String::as_str).collect();
         let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
@@ -109,14 +105,22 @@ impl Shown {
 /// Returns whether two values differ only in that one is absent and the other is a member that every
 /// definition has, without content.
 fn is_absence(was: Option<&Value>, is: Option<&Value>) -> bool {
-    let is_empty = |value: &Value| match value {
-        Value::Object(members) => members.is_empty(),
-        Value::String(text) => text.is_empty(),
-        _ => false,
-    };
     match (was, is) {
-        (None, Some(_)) | (Some(_), None) => was.or(is).is_some_and(is_empty),
+        (None, Some(value)) | (Some(value), None) => match value {
+            Value::Object(members) => members.is_empty(),
+            Value::String(text) => text.is_empty(),
+            _ => false,
+        },
         _ => false,
+    }
+}
+
+/// Returns a value as text: a text without quotes unless `is_quoted`, and nothing for an absent one.
+fn text_of(value: Option<&Value>, is_quoted: bool) -> String {
+    match value {
+        None => String::new(),
+        Some(Value::String(text)) if !is_quoted => text.clone(),
+        Some(value) => serde_json::to_string_pretty(value).unwrap_or_default(),
     }
 }
 
@@ -132,7 +136,8 @@ fn pieces(text: &str) -> Vec<String> {
             let at = break_of(&rest);
             let next = rest.split_off(at);
             pieces.push(format!("{mark}{rest}"));
-            (rest, mark) = (next, CONTINUED);
+            rest = next;
+            mark = CONTINUED;
         }
         pieces.push(format!("{mark}{rest}"));
     }
@@ -164,7 +169,8 @@ mod tests {
     }
 
     fn change(kind: Kind, was: Option<Value>, is: Option<Value>) -> Change {
-        let (accepted, pending) = (was.map(definition), is.map(definition));
+        let accepted = was.map(definition);
+        let pending = is.map(definition);
         Change { tool: "t".to_owned(), kind, was: None, accepted, pending, is_offered: false }
     }
 
@@ -261,24 +267,27 @@ mod tests {
 
     #[test]
     fn lines_are_bounded_and_the_others_counted() {
-        let text = |lines: usize, width: usize| ("x".repeat(width) + "\n").repeat(lines);
-        let of =
-            |lines| shown(&change(Kind::New, None, Some(json!({"description": text(lines, 1)}))));
         // The place and the empty line at the end take two, the name and the schema six.
-        let full = of(MAX_LINES);
+        let full = shown_text(MAX_LINES, 1);
         assert_eq!(full.lines.len(), MAX_LINES);
         assert!(full.hidden > 0);
-        assert_eq!(of(MAX_LINES / 2).hidden, 0);
-        let wide =
-            shown(&change(Kind::New, None, Some(json!({"description": text(1, 1_000_000)}))));
+        assert_eq!(shown_text(MAX_LINES / 2, 1).hidden, 0);
+        let wide = shown_text(1, 1_000_000);
         assert!(wide.lines.iter().all(|line| line.chars().count() < MAX_WIDTH + 10));
         assert_eq!(wide.lines.len(), MAX_LINES);
     }
 
+    /// Shows a new tool with so many lines.
+    fn shown_text(lines: usize, width: usize) -> Shown {
+        let text = ("x".repeat(width) + "\n").repeat(lines);
+        shown(&change(Kind::New, None, Some(json!({"description": text}))))
+    }
+
     #[test]
     fn a_text_that_looks_like_another_value_is_quoted() {
-        let schema = |of: Value| json!({"inputSchema": {"default": of}});
-        let lines = changed(schema(json!("7")), schema(json!(7)));
+        let was = json!({"inputSchema": {"default": "7"}});
+        let is = json!({"inputSchema": {"default": 7}});
+        let lines = changed(was, is);
         assert!(lines.contains("- \"7\"") && lines.contains("+ 7"), "{lines}");
     }
 }

@@ -72,8 +72,9 @@ enum FirstUse {
 
 impl Keep {
     pub(super) fn new(lock: Option<PathBuf>, store: PathBuf) -> Self {
-        let (read, was_seen, first_use) =
-            (Mutex::default(), AtomicBool::new(false), OnceCell::new());
+        let read = Mutex::default();
+        let was_seen = AtomicBool::new(false);
+        let first_use = OnceCell::new();
         Self { lock, read, was_seen, store, first_use }
     }
 
@@ -90,8 +91,10 @@ impl Keep {
     ) -> Result<Option<Definitions>, PinError> {
         let Some(lock) = self.current().await? else { return Ok(None) };
         let client = client.clone();
-        let read = move || lock.upstream(&client).map(definitions).transpose();
-        tokio::task::spawn_blocking(read).await.map_err(|_| PinError::Interrupted)?
+        let reading = tokio::task::spawn_blocking(move || {
+            lock.upstream(&client).map(definitions).transpose()
+        });
+        reading.await.map_err(|_| PinError::Interrupted)?
     }
 
     async fn current(&self) -> Result<Option<Arc<Lock>>, PinError> {
@@ -130,7 +133,8 @@ impl Keep {
     ) -> Result<Pinned, PinError> {
         let place = self.first_use().await?;
         let mut kept = Kept::read(place.all(client).await?).await?;
-        let (is_locked, mut is_first_use) = (locked.is_some(), false);
+        let is_locked = locked.is_some();
+        let mut is_first_use = false;
         let accepted = match locked {
             Some(locked) => locked,
             // An empty list says nothing about the tools of a server.
@@ -141,15 +145,15 @@ impl Keep {
             }
             None => std::mem::take(&mut kept.trusted),
         };
-        let is_later = |tool: &&(ToolDefinition, Definition)| !accepted.contains_key(&tool.0.name);
-        let later: Vec<_> = list.iter().filter(is_later).collect();
+        let later = list.iter().filter(|(tool, _)| !accepted.contains_key(&tool.name));
+        let later: Vec<_> = later.collect();
         let listed: BTreeSet<&str> = later.iter().map(|(tool, _)| tool.name.as_str()).collect();
-        let is_gone = |name: &&String| !listed.contains(name.as_str());
-        let forget: Vec<_> = kept.later.keys().filter(is_gone).cloned().collect();
+        let gone = kept.later.keys().filter(|name| !listed.contains(name.as_str()));
+        let forget: Vec<_> = gone.cloned().collect();
         let room = MAX_TOOLS_PER_CLIENT
             .saturating_sub(accepted.len() + kept.later.len().saturating_sub(forget.len()));
-        let is_new = |tool: &&&(ToolDefinition, Definition)| !kept.later.contains_key(&tool.0.name);
-        let add = texts(later.iter().filter(is_new).take(room).copied());
+        let new = later.iter().filter(|(tool, _)| !kept.later.contains_key(&tool.name));
+        let add = texts(new.take(room).copied());
         if !add.is_empty() || !forget.is_empty() {
             kept = Kept::read(place.pin_later(client, add, forget).await?).await?;
         }
@@ -159,7 +163,7 @@ impl Keep {
     /// Opens the store. A gateway that cannot make the file keeps the pins in memory; one whose file
     /// cannot be opened fails.
     async fn first_use(&self) -> Result<&FirstUse, PinError> {
-        let open = || async {
+        let opened = self.first_use.get_or_try_init(|| async {
             match Database::open(Settings::new(&self.store)).await {
                 Ok(database) => Ok(FirstUse::Store(database)),
                 Err(error @ OpenError::Unusable { .. })
@@ -176,8 +180,8 @@ impl Keep {
                 }
                 Err(error) => Err(PinError::from(error)),
             }
-        };
-        self.first_use.get_or_try_init(open).await
+        });
+        opened.await
     }
 }
 
@@ -252,8 +256,8 @@ fn change(
 }
 
 fn made(tools: Vec<(String, String)>, is_trusted: bool) -> Vec<UpstreamPin> {
-    let pin = |(tool, definition)| UpstreamPin { tool, is_trusted, definition };
-    tools.into_iter().map(pin).collect()
+    let tools = tools.into_iter();
+    tools.map(|(tool, definition)| UpstreamPin { tool, is_trusted, definition }).collect()
 }
 
 fn texts<'l>(
@@ -267,12 +271,19 @@ fn texts<'l>(
 /// Reads the definitions of the lock file. Fails if a digest is not that of the definition beside
 /// it: a reader of the file compares the digests.
 pub(super) fn definitions(tools: &[LockedTool]) -> Result<Definitions, PinError> {
-    let read = |locked: &LockedTool| {
-        let wrong = || PinError::Digest { tool: locked.name.clone() };
-        let definition = Definition::parse(&locked.definition).map_err(|_| wrong())?;
-        let is_own = definition.digest() == locked.digest
-            && definition.tool().is_some_and(|tool| tool.name == locked.name);
-        if is_own { Ok((locked.name.clone(), definition)) } else { Err(wrong()) }
-    };
-    tools.iter().map(read).collect()
+    tools
+        .iter()
+        .map(|locked| match definition(locked) {
+            Some(definition) => Ok((locked.name.clone(), definition)),
+            None => Err(PinError::Digest { tool: locked.name.clone() }),
+        })
+        .collect()
+}
+
+/// Reads a definition of the lock file; `None` if its digest or name is another one.
+fn definition(locked: &LockedTool) -> Option<Definition> {
+    let definition = Definition::parse(&locked.definition).ok()?;
+    let is_own = definition.digest() == locked.digest
+        && definition.tool().is_some_and(|tool| tool.name == locked.name);
+    is_own.then_some(definition)
 }

@@ -30,13 +30,14 @@ pub struct Quarantined {
 impl Quarantined {
     /// Describes a change without its texts.
     pub fn of(change: &Change) -> Self {
-        let digest = |it: &Option<Definition>| it.as_ref().map(|it| it.digest().to_owned());
+        let pending = change.pending.as_ref();
+        let accepted = change.accepted.as_ref();
         Self {
             tool: cut(change.tool.clone(), MAX_NAME_BYTES),
             kind: change.kind,
             was: change.was.clone().map(|was| cut(was, MAX_NAME_BYTES)),
-            digest: digest(&change.pending),
-            accepted_digest: digest(&change.accepted),
+            digest: pending.map(|definition| definition.digest().to_owned()),
+            accepted_digest: accepted.map(|definition| definition.digest().to_owned()),
         }
     }
 }
@@ -70,7 +71,7 @@ pub enum NoSuchChange {
 impl Review {
     /// Returns the digest of everything that [`Self::accept`] depends on.
     pub fn digest(&self) -> String {
-        let accepted = self.accepted.iter().map(|(name, it)| (name, it.digest()));
+        let accepted = self.accepted.iter().map(|(name, definition)| (name, definition.digest()));
         let changes = self.changes.iter().map(|change| {
             let pending = change.pending.as_ref().map(Definition::digest);
             (&change.tool, change.kind.name(), &change.was, pending)
@@ -85,7 +86,6 @@ impl Review {
         &self,
         tools: Option<&BTreeSet<String>>,
     ) -> Result<Vec<LockedTool>, NoSuchChange> {
-        let is_meant = |change: &&Change| tools.is_none_or(|tools| tools.contains(&change.tool));
         if let Some(unknown) = tools.into_iter().flatten().find(|name| !self.has(name)) {
             let unknown = unknown.clone();
             let is_accepted = self.accepted.contains_key(&unknown);
@@ -96,7 +96,10 @@ impl Review {
             });
         }
         let mut accepted = self.accepted.clone();
-        for change in self.changes.iter().filter(is_meant) {
+        let changes = self.changes.iter();
+        for change in
+            changes.filter(|change| tools.is_none_or(|tools| tools.contains(&change.tool)))
+        {
             if let Some(was) = &change.was {
                 accepted.remove(was);
             }
@@ -105,12 +108,12 @@ impl Review {
                 None => accepted.remove(&change.tool),
             };
         }
-        let locked = |(name, definition): (String, Definition)| LockedTool {
+        let locked = accepted.into_iter().map(|(name, definition)| LockedTool {
             name,
             digest: definition.digest().to_owned(),
             definition: definition.text().to_owned(),
-        };
-        Ok(accepted.into_iter().map(locked).collect())
+        });
+        Ok(locked.collect())
     }
 
     fn has(&self, tool: &str) -> bool {

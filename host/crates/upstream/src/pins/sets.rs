@@ -59,17 +59,17 @@ fn sort_schema(schema: &mut Value) {
         Value::Object(keywords) => {
             sort_default(keywords);
             for (keyword, value) in keywords.iter_mut() {
-                let is = |keywords: &[&str]| keywords.contains(&keyword.as_str());
-                if is(&SETS) {
+                let keyword = keyword.as_str();
+                if SETS.contains(&keyword) {
                     sort(value);
                 }
-                if is(&NAMED_SETS) {
+                if NAMED_SETS.contains(&keyword) {
                     each_member(value, sort);
                 }
-                if is(&NAMED_SCHEMAS) {
+                if NAMED_SCHEMAS.contains(&keyword) {
                     each_member(value, sort_schema_object);
                 }
-                if is(&SCHEMAS) {
+                if SCHEMAS.contains(&keyword) {
                     sort_schema(value);
                 }
             }
@@ -113,11 +113,12 @@ fn sort_default(keywords: &mut Map<String, Value>) {
 
 /// Returns whether a text is a list of at least two names. A sentence with commas is none.
 fn is_list_of_names(text: &str) -> bool {
-    let is_name = |name: &str| {
-        let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:*".contains(&byte);
-        !name.is_empty() && name.bytes().all(of_name)
-    };
     text.contains(',') && text.split(',').all(|name| is_name(name.trim()))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:*".contains(&byte))
 }
 
 #[cfg(test)]
@@ -128,8 +129,9 @@ mod tests {
 
     /// Returns whether two input schemas count as the same.
     fn are_same(one: &Value, other: &Value) -> bool {
-        let of = |schema: &Value| sorted(json!({"name": "t", "inputSchema": schema}));
-        of(one) == of(other)
+        let one = sorted(json!({"name": "t", "inputSchema": one}));
+        let other = sorted(json!({"name": "t", "inputSchema": other}));
+        one == other
     }
 
     #[test]

@@ -45,11 +45,11 @@ impl Home {
 }
 
 fn list(tools: &[(&str, &str)]) -> Vec<ToolDefinition> {
-    let tool = |(name, description): &(&str, &str)| {
+    let tools = tools.iter().map(|(name, description)| {
         let tool = json!({"name": name, "description": description, "inputSchema": {}});
         serde_json::from_value(tool).expect("a definition")
-    };
-    tools.iter().map(tool).collect()
+    });
+    tools.collect()
 }
 
 /// Screens a list. Returns `name=description`, with `?` after tools that need an approval.
@@ -177,10 +177,6 @@ async fn a_damaged_store_opens_nothing_and_one_that_cannot_be_made_is_replaced_b
 async fn tools_beyond_the_bound_are_withheld() {
     let home = Home::new();
     let pins = home.pins(Pinning::TrustOnFirstUse);
-    let tool = |n: usize| json!({"name": format!("t{n}"), "inputSchema": {}});
-    let tools = |count: usize| -> Vec<ToolDefinition> {
-        (0..count).map(|n| serde_json::from_value(tool(n)).expect("a definition")).collect()
-    };
     pins.screen(tools(1)).await;
     let full = pins.screen(tools(MAX_TOOLS_PER_CLIENT)).await;
     assert_eq!(
@@ -191,14 +187,21 @@ async fn tools_beyond_the_bound_are_withheld() {
     assert_eq!(more.tools.len(), MAX_TOOLS_PER_CLIENT);
 }
 
+fn tools(count: usize) -> Vec<ToolDefinition> {
+    let tools = (0..count).map(|n| json!({"name": format!("t{n}"), "inputSchema": {}}));
+    tools.map(|tool| serde_json::from_value(tool).expect("a definition")).collect()
+}
+
 #[tokio::test]
 async fn the_store_and_the_lock_are_readable_as_documented() {
     let home = Home::new();
     let pins = home.pins(Pinning::TrustOnFirstUse);
     screened(&pins, &[("a", "1")]).await;
     home.accept(&pins, &[]);
-    let mode = |name| fs::metadata(home.path(name)).expect("a file").permissions().mode() & 0o777;
-    assert_eq!((mode("airlock.db"), mode(LOCK_FILE)), (0o600, 0o644));
+    for (name, mode) in [("airlock.db", 0o600), (LOCK_FILE, 0o644)] {
+        let metadata = fs::metadata(home.path(name)).expect("a file");
+        assert_eq!(metadata.permissions().mode() & 0o777, mode, "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,8 +211,9 @@ async fn a_change_of_the_lock_file_asks_for_one_list() {
     screened(&pins, &[("a", "1")]).await;
     let (send, mut lists) = tokio::sync::mpsc::unbounded_channel();
     let following = pins.clone();
-    let relist = move || send.send(()).expect("the test receives it");
-    let task = tokio::spawn(async move { following.follow(relist).await });
+    let task = tokio::spawn(async move {
+        following.follow(move || send.send(()).expect("the test receives it")).await;
+    });
     home.accept(&pins, &[]);
     lists.recv().await.expect("a list is asked for");
     assert_eq!(screened(&pins, &[("a", "1")]).await, "a=1");

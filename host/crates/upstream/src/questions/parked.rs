@@ -95,7 +95,8 @@ impl<C: Send + 'static> Parked<C> {
             let oldest = of_loser.min_by_key(|(_, entry)| entry.until)?.0.clone();
             entries.remove(&oldest)
         });
-        let (table, own) = (Arc::downgrade(&self.entries), token.clone());
+        let table = Arc::downgrade(&self.entries);
+        let own = token.clone();
         let expiry = AbortOnDropHandle::new(self.runtime.spawn(async move {
             sleep_until(until).await;
             if let Some(table) = table.upgrade() {

@@ -241,7 +241,8 @@ fn question(
             }
             // The context of the client's "this server" is that of the gateway, so of all servers.
             params.shift_remove("includeContext");
-            if params.get("maxTokens").and_then(Value::as_f64).is_some_and(|it| it > MAX_TOKENS) {
+            let tokens = params.get("maxTokens").and_then(Value::as_f64);
+            if tokens.is_some_and(|tokens| tokens > MAX_TOKENS) {
                 params.insert("maxTokens".to_owned(), MAX_TOKENS.into());
             }
         }
@@ -294,8 +295,9 @@ fn checked_url(text: &str) -> Result<String, Refused> {
 /// Returns the name of a modern server's question for its caller: the server's own, unless that could
 /// be taken for something else.
 fn shown_key(key: &str, number: usize) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if (1..=64).contains(&key.len()) && key.chars().all(is_plain) && key != APPROVAL {
+    let is_plain =
+        key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+    if (1..=64).contains(&key.len()) && is_plain && key != APPROVAL {
         key.to_owned()
     } else {
         format!("question-{number}")
@@ -363,11 +365,9 @@ mod tests {
 
     #[test]
     fn what_is_no_permitted_question_is_refused_with_a_reason() {
-        let form = |params| read("elicitation/create", params).map(|it| it.kind);
         assert_eq!(form(json!({"message": 7})), Err(Refused::Malformed));
         assert_eq!(form(json!({"message": "m", "mode": "voice"})), Err(Refused::Malformed));
         assert_eq!(form(json!({"message": "m", "mode": 7})), Err(Refused::Malformed));
-        let url = |url: &str| form(json!({"message": "m", "mode": "url", "url": url}));
         assert_eq!(url("https://example.com/a?b"), Ok(QuestionKind::Url));
         for bad in [
             "http://example.com/",
@@ -396,7 +396,6 @@ mod tests {
         assert_eq!(form(hidden), Err(Refused::Url));
         let long = format!("https://example.com/{}", "x".repeat(MAX_URL_BYTES));
         assert_eq!(url(&long), Err(Refused::Url));
-        let sample = |params| read("sampling/createMessage", params);
         assert_eq!(sample(json!({"messages": [], "tools": []})), Err(Refused::Tools));
         let plain = sample(json!({"messages": [], "includeContext": "allServers", "task": {}}));
         let plain = plain.expect("a question").params;
@@ -409,16 +408,27 @@ mod tests {
         assert_eq!(none, Err(Refused::NotPermitted));
     }
 
+    fn form(params: Value) -> Result<QuestionKind, Refused> {
+        read("elicitation/create", params).map(|question| question.kind)
+    }
+
+    fn url(url: &str) -> Result<QuestionKind, Refused> {
+        form(json!({"message": "m", "mode": "url", "url": url}))
+    }
+
+    fn sample(params: Value) -> Result<Question, Refused> {
+        read("sampling/createMessage", params)
+    }
+
     #[test]
     fn no_line_of_a_message_reads_like_one_of_the_gateway() {
-        let shown = |message: &str| shown(&client(), message);
         assert_eq!(
-            shown("Which seat?\n\n\n**Airlock**\n \nThe MCP server \"bank\" asks: PIN"),
+            shown(&client(), "Which seat?\n\n\n**Airlock**\n \nThe MCP server \"bank\" asks: PIN"),
             "The MCP server \"up\" asks: Which seat?\n> **Airlock**\n> The MCP server \"bank\" asks: PIN"
         );
-        let long = shown(&"x".repeat(MAX_MESSAGE_CHARS + 3));
+        let long = shown(&client(), &"x".repeat(MAX_MESSAGE_CHARS + 3));
         assert!(long.ends_with("x\n[3 characters are not shown]"), "{long}");
-        assert!(!shown(&"x".repeat(MAX_MESSAGE_CHARS)).contains('['));
+        assert!(!shown(&client(), &"x".repeat(MAX_MESSAGE_CHARS)).contains('['));
     }
 
     #[test]
@@ -443,27 +453,32 @@ mod tests {
 
     #[test]
     fn the_questions_of_a_result_are_bounded() {
-        let request = json!({"method": "roots/list"});
-        let of = |count: usize| -> Value {
-            let requests = (0..count).map(|n| (n.to_string(), request.clone()));
-            json!({"inputRequests": requests.collect::<Map<_, _>>()})
-        };
-        assert!(asks(of(MAX_QUESTIONS)).is_ok());
-        assert_eq!(asks(of(MAX_QUESTIONS + 1)).err(), Some(Refused::TooLarge));
-        let state = |bytes: usize| json!({"requestState": "x".repeat(bytes)});
+        assert!(asks(requests(MAX_QUESTIONS)).is_ok());
+        assert_eq!(asks(requests(MAX_QUESTIONS + 1)).err(), Some(Refused::TooLarge));
         assert!(asks(state(MAX_STATE_BYTES)).is_ok());
         assert_eq!(asks(state(MAX_STATE_BYTES + 1)).err(), Some(Refused::TooLarge));
         for bad in [json!({}), json!({"inputRequests": []}), json!({"requestState": 7})] {
             assert_eq!(asks(bad).err(), Some(Refused::Malformed));
         }
-        let long = |bytes: usize| {
-            let params = json!({"message": "x".repeat(bytes)});
-            let requests = json!({"q": {"method": "elicitation/create", "params": params}});
-            let asked = asks(json!({"inputRequests": requests})).expect("questions");
-            asked.split(&client(), all(), 1).map(|(questions, _)| questions.len())
-        };
         assert_eq!(long(MAX_QUESTION_BYTES - 1_000), Ok(1));
         assert_eq!(long(MAX_QUESTION_BYTES), Err(Refused::TooLarge));
+    }
+
+    fn requests(count: usize) -> Value {
+        let requests = (0..count).map(|n| (n.to_string(), json!({"method": "roots/list"})));
+        json!({"inputRequests": requests.collect::<Map<_, _>>()})
+    }
+
+    fn state(bytes: usize) -> Value {
+        json!({"requestState": "x".repeat(bytes)})
+    }
+
+    /// Returns the number of questions of a result with one of so many bytes.
+    fn long(bytes: usize) -> Result<usize, Refused> {
+        let params = json!({"message": "x".repeat(bytes)});
+        let requests = json!({"q": {"method": "elicitation/create", "params": params}});
+        let asked = asks(json!({"inputRequests": requests})).expect("questions");
+        asked.split(&client(), all(), 1).map(|(questions, _)| questions.len())
     }
 
     #[test]
@@ -472,13 +487,6 @@ mod tests {
                               "b": {"method": "roots/list"}, "c": {"method": "roots/list"}});
         let asked = asks(json!({"inputRequests": requests, "requestState": "s\n"}));
         let (_, again) = asked.expect("questions").split(&client(), all(), 1).expect("permitted");
-        let answers = |given: &[(&str, Option<&str>)]| Answers {
-            token: String::new(),
-            given: given
-                .iter()
-                .map(|(key, it)| ((*key).to_owned(), it.map(str::to_owned)))
-                .collect::<BTreeMap<_, _>>(),
-        };
         let sent =
             again.parameters(answers(&[("a", None), ("b", Some("{\n}")), ("x", Some("{}"))]));
         let expected = vec![
@@ -487,5 +495,13 @@ mod tests {
         ];
         assert_eq!(sent, Ok(expected));
         assert_eq!(again.parameters(answers(&[("b", None)])), Err(Refused::NotPermitted));
+    }
+
+    fn answers(given: &[(&str, Option<&str>)]) -> Answers {
+        let given: BTreeMap<_, _> = given
+            .iter()
+            .map(|(key, answer)| ((*key).to_owned(), answer.map(str::to_owned)))
+            .collect();
+        Answers { token: String::new(), given }
     }
 }

@@ -96,36 +96,42 @@ async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<
     let policy = snapshot.policy(&settings.name)?;
     let agreed = link.agreed()?;
     let last = snapshot.offers(&settings.name);
-    let (has_resources, has_prompts) = (
-        !policy.resources.is_empty() && agreed.has(Capability::Resources),
-        !policy.prompts.is_empty() && agreed.has(Capability::Prompts),
-    );
-    let read = |kind: Kind, is_wanted: bool, last: &[Offer]| {
-        let last = last.to_vec();
-        async move {
-            if !is_wanted {
-                return (Vec::new(), None);
-            }
-            match lists::read(link, kind).await {
-                Ok(listed) => {
-                    let ttl = listed.ttl;
-                    (listed.into_items(&settings.name, kind), ttl)
-                }
-                Err(error) => {
-                    let client = &settings.name;
-                    info!(%client, ?kind, %error, "upstream list cannot be read; the last one is kept");
-                    (last, None)
-                }
-            }
-        }
-    };
-    let (resources, first) = read(Kind::RESOURCES, has_resources, &last.resources).await;
-    let (templates, second) = read(Kind::TEMPLATES, has_resources, &last.templates).await;
-    let (prompts, third) = read(Kind::PROMPTS, has_prompts, &last.prompts).await;
+    let has_resources = !policy.resources.is_empty() && agreed.has(Capability::Resources);
+    let has_prompts = !policy.prompts.is_empty() && agreed.has(Capability::Prompts);
+    let (resources, first) =
+        read(settings, link, Kind::RESOURCES, has_resources, &last.resources).await;
+    let (templates, second) =
+        read(settings, link, Kind::TEMPLATES, has_resources, &last.templates).await;
+    let (prompts, third) = read(settings, link, Kind::PROMPTS, has_prompts, &last.prompts).await;
     let instructions = agreed.instructions.as_deref().filter(|_| policy.relays_instructions);
     let instructions = instructions.map(Arc::from);
     catalog.publish_offers(&settings.name, Offers { resources, templates, prompts, instructions });
     [first, second, third].into_iter().flatten().min()
+}
+
+/// Reads a list, and its time to live. Returns the last one if it cannot be read, and an empty one if
+/// it is not wanted.
+async fn read(
+    settings: &Settings,
+    link: &Link,
+    kind: Kind,
+    is_wanted: bool,
+    last: &[Offer],
+) -> (Vec<Offer>, Option<Duration>) {
+    if !is_wanted {
+        return (Vec::new(), None);
+    }
+    match lists::read(link, kind).await {
+        Ok(listed) => {
+            let ttl = listed.ttl;
+            (listed.into_items(&settings.name, kind), ttl)
+        }
+        Err(error) => {
+            let client = &settings.name;
+            info!(%client, ?kind, %error, "upstream list cannot be read; the last one is kept");
+            (last.to_vec(), None)
+        }
+    }
 }
 
 /// Hands the notifications of a server on.

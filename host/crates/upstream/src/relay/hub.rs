@@ -65,7 +65,8 @@ impl Hub {
         *own += 1;
         state.total += 1;
         state.next += 1;
-        let (uri, number): (Arc<str>, _) = (uri.into(), state.next);
+        let uri: Arc<str> = uri.into();
+        let number = state.next;
         let subscriber =
             Subscriber { tenant: tenant.clone(), mailbox: mailbox.clone(), label: label.into() };
         let subscribers = state.by_uri.entry(uri.clone()).or_default();
@@ -133,7 +134,9 @@ mod tests {
 
     #[tokio::test]
     async fn subscribers_are_notified_under_their_own_names_until_they_leave() {
-        let (hub, one, two) = (Hub::default(), Arc::default(), Arc::default());
+        let hub = Hub::default();
+        let one = Arc::default();
+        let two = Arc::default();
         let first = hub.subscribe("a://b", &Tenant::ANONYMOUS, &one, "x").expect("room");
         let second = hub.subscribe("a://b", &Tenant::ANONYMOUS, &two, "y").expect("room");
         hub.changed().await;
@@ -152,21 +155,26 @@ mod tests {
 
     #[test]
     fn a_tenant_and_all_together_have_a_bound() {
-        let (hub, mailbox) = (Hub::default(), Arc::default());
+        let hub = Hub::default();
+        let mailbox = Arc::default();
         let subscribe =
             |tenant: &Tenant, n: usize| hub.subscribe(&format!("a://{n}"), tenant, &mailbox, "x");
-        let of = |n: usize| Tenant::of_key([u8::try_from(n).expect("few"); 32], "t");
         let mut held = Vec::new();
         for n in 0..MAX_TENANT_SUBSCRIPTIONS {
-            held.push(subscribe(&of(0), n).expect("room"));
+            held.push(subscribe(&tenant(0), n).expect("room"));
         }
-        let beyond = subscribe(&of(0), 0);
+        let beyond = subscribe(&tenant(0), 0);
         assert!(matches!(beyond, Err(RelayError::TooManySubscriptions { .. })));
         for n in MAX_TENANT_SUBSCRIPTIONS..MAX_SUBSCRIPTIONS {
-            held.push(subscribe(&of(1 + n / MAX_TENANT_SUBSCRIPTIONS), n).expect("room"));
+            let tenant = tenant(1 + n / MAX_TENANT_SUBSCRIPTIONS);
+            held.push(subscribe(&tenant, n).expect("room"));
         }
-        assert!(matches!(subscribe(&of(200), 0), Err(RelayError::Busy)));
+        assert!(matches!(subscribe(&tenant(200), 0), Err(RelayError::Busy)));
         held.pop();
-        assert!(subscribe(&of(200), 0).is_ok());
+        assert!(subscribe(&tenant(200), 0).is_ok());
+    }
+
+    fn tenant(n: usize) -> Tenant {
+        Tenant::of_key([u8::try_from(n).expect("few"); 32], "t")
     }
 }

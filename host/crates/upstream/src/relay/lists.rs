@@ -86,7 +86,8 @@ impl Listed {
     /// Returns the items, sorted by their keys. Logs the reason if some are missing.
     pub(super) fn into_items(self, client: &ClientName, kind: Kind) -> Vec<Offer> {
         if let Some(reason) = self.flaw {
-            let (method, items) = (kind.method, self.items.len());
+            let method = kind.method;
+            let items = self.items.len();
             warn!(%client, method, reason, items, "upstream list is not complete");
         }
         self.items.into_values().collect()
@@ -228,13 +229,15 @@ fn repaired(mut item: RawObject, kind: Kind) -> Result<Offer, &'static str> {
         item.set("name", Value::from(key.as_str()).to_string());
     }
     let arguments = item.get("arguments").filter(|_| kind.key == "name");
-    let named = |argument: &str| name_of(argument).is_some();
-    if arguments.is_some_and(|list| !raw::elements(list).is_some_and(|mut all| all.all(named))) {
+    let are_named = arguments.is_none_or(|list| {
+        let arguments = raw::elements(list);
+        arguments.is_some_and(|mut list| list.all(|argument| name_of(argument).is_some()))
+    });
+    if !are_named {
         return Err("the arguments of a prompt are no list of objects with names");
     }
-    let is_hidden = |text: &str| stripped(text) != text;
     let mut named = arguments.and_then(raw::elements).into_iter().flatten().filter_map(name_of);
-    let has_hidden = is_hidden(&key) || named.any(|name| is_hidden(&name));
+    let has_hidden = stripped(&key) != key || named.any(|name| stripped(&name) != name);
     drop(named);
     if has_hidden {
         return Err("a name or URI has hidden characters");
@@ -262,18 +265,19 @@ fn name_of(argument: &str) -> Option<Cow<'_, str>> {
 
 /// Returns whether an optional member has the type that the protocol gives it.
 fn is_valid(name: &str, value: &str) -> bool {
-    let begins = |with: char| value.starts_with(with);
     match name {
-        "title" | "description" | "mimeType" => begins('"'),
+        "title" | "description" | "mimeType" => value.starts_with('"'),
         "size" => value.parse::<f64>().is_ok(),
-        "icons" => begins('['),
-        "_meta" => begins('{'),
+        "icons" => value.starts_with('['),
+        "_meta" => value.starts_with('{'),
         "annotations" => raw::members(value).is_some_and(|mut members| {
             members.all(|(name, value)| match &*name {
                 "audience" => raw::elements(value).is_some_and(|mut roles| {
                     roles.all(|role| matches!(role, "\"user\"" | "\"assistant\""))
                 }),
-                "priority" => value.parse().is_ok_and(|it: f64| (0.0..=1.0).contains(&it)),
+                "priority" => {
+                    value.parse().is_ok_and(|priority: f64| (0.0..=1.0).contains(&priority))
+                }
                 "lastModified" => value.starts_with('"'),
                 _ => true,
             })
@@ -328,9 +332,6 @@ mod tests {
 
     #[test]
     fn items_pages_and_cursors_are_bounded() {
-        let items = |count: usize| -> Value {
-            (0..count).map(|n| json!({"uri": format!("a:{n}")})).collect()
-        };
         let mut listed = Listed::default();
         add(&mut listed, &items(MAX_OFFERS), None);
         assert_eq!((listed.items.len(), listed.flaw), (MAX_OFFERS, None));
@@ -349,6 +350,10 @@ mod tests {
         assert!(add(&mut listed, &json!([]), Some(&long)).is_none());
     }
 
+    fn items(count: usize) -> Value {
+        (0..count).map(|n| json!({"uri": format!("a:{n}")})).collect()
+    }
+
     fn item(kind: Kind, item: &Value) -> Result<Offer, &'static str> {
         let object = RawObject::parse(item.to_string().into(), &json::Caps::memory(1 << 20));
         repaired(object.expect("an object").0, kind)
@@ -356,7 +361,6 @@ mod tests {
 
     #[test]
     fn a_template_has_a_bound_on_its_length_and_its_expressions() {
-        let template = |uri: &str| item(Kind::TEMPLATES, &json!({"uriTemplate": uri})).is_ok();
         assert!(template(&"x".repeat(MAX_TEMPLATE_BYTES)));
         assert!(!template(&"x".repeat(MAX_TEMPLATE_BYTES + 1)));
         assert!(template(&format!("a://{}", "{x}".repeat(MAX_EXPRESSIONS))));
@@ -365,34 +369,46 @@ mod tests {
         assert!(item(Kind::RESOURCES, &resource).is_ok(), "it is no template");
     }
 
+    fn template(uri: &str) -> bool {
+        item(Kind::TEMPLATES, &json!({"uriTemplate": uri})).is_ok()
+    }
+
     #[test]
     fn hidden_characters_are_removed_and_cost_an_item_whose_name_has_some() {
-        let hidden = "\u{e0041}\u{200b}\u{202e}";
-        let told = |text: &str| format!("{text}{hidden}");
-        let resource = json!({"uri": "a:", "name": told("n"), "title": told("t"),
-            "description": told("d\\\""), "_meta": {"k": [told("m")]}, "size": 1.5});
+        let resource = json!({"uri": "a:", "name": hiding("n"), "title": hiding("t"),
+            "description": hiding("d\\\""), "_meta": {"k": [hiding("m")]}, "size": 1.5});
         let expected = r#"{"uri":"a:","name":"n","title":"t","description":"d\\\"","_meta":{"k":["m"]},"size":1.5}"#;
         assert_eq!(item(Kind::RESOURCES, &resource), Ok(Offer::new("a:", expected)));
-        let prompt = |name: &str, argument: &str| {
-            item(Kind::PROMPTS, &json!({"name": name, "arguments": [{"name": argument}]})).is_ok()
-        };
         assert!(prompt("p", "a") && prompt("p", "می\u{200c}خواهم"));
-        assert!(!prompt(&told("p"), "a") && !prompt("p", &told("a")));
+        assert!(!prompt(&hiding("p"), "a") && !prompt("p", &hiding("a")));
         for (kind, key) in [(Kind::RESOURCES, "uri"), (Kind::TEMPLATES, "uriTemplate")] {
-            assert!(item(kind, &json!({key: told("a:")})).is_err(), "{key}");
-            let member = told("m");
+            assert!(item(kind, &json!({key: hiding("a:")})).is_err(), "{key}");
+            let member = hiding("m");
             assert!(item(kind, &json!({key: "a:", "_meta": {member: 1}})).is_err(), "{key}");
         }
     }
 
+    /// Returns a text with hidden characters after it.
+    fn hiding(text: &str) -> String {
+        format!("{text}\u{e0041}\u{200b}\u{202e}")
+    }
+
+    fn prompt(name: &str, argument: &str) -> bool {
+        item(Kind::PROMPTS, &json!({"name": name, "arguments": [{"name": argument}]})).is_ok()
+    }
+
     #[test]
     fn a_prompt_has_arguments_with_names() {
-        let prompt = |arguments: Value| {
+        for (arguments, is_valid) in [
+            (json!([]), true),
+            (json!([{"name": "a", "required": true}]), true),
+            (json!({}), false),
+            (json!([{"description": "a"}]), false),
+        ] {
             let text = json!({"name": "p", "arguments": arguments}).to_string();
             let object = RawObject::parse(text.into(), &json::Caps::memory(1 << 16));
-            repaired(object.expect("an object").0, Kind::PROMPTS).is_ok()
-        };
-        assert!(prompt(json!([])) && prompt(json!([{"name": "a", "required": true}])));
-        assert!(!prompt(json!({})) && !prompt(json!([{"description": "a"}])));
+            let read = repaired(object.expect("an object").0, Kind::PROMPTS);
+            assert_eq!(read.is_ok(), is_valid, "{arguments}");
+        }
     }
 }

@@ -186,17 +186,17 @@ mod tests {
     #[test]
     fn content_that_the_message_does_not_repeat_is_kept() {
         let image = Content::from_mcp(json!({"type": "image", "data": "AA==", "mimeType": "a/b"}));
-        let output = |structured| ToolOutput {
-            content: vec![Content::text("text"), image.clone()],
-            structured,
-            ..ToolOutput::default()
-        };
-        let error = read(output(None), "raw");
+        let error = read(output(&image, None), "raw");
         assert_eq!((error.message.as_str(), error.content), ("text", vec![image.clone()]));
-        let error = read(output(Some(json!({"message": "m"}))), "raw");
+        let error = read(output(&image, Some(json!({"message": "m"}))), "raw");
         assert_eq!(error.content, [Content::text("text"), image.clone()]);
-        let same = read(output(Some(json!({"message": "text"}))), "raw");
+        let same = read(output(&image, Some(json!({"message": "text"}))), "raw");
         assert_eq!(same.content, [image]);
+    }
+
+    fn output(image: &Content, structured: Option<Value>) -> ToolOutput {
+        let content = vec![Content::text("text"), image.clone()];
+        ToolOutput { content, structured, ..ToolOutput::default() }
     }
 
     #[test]

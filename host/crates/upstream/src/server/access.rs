@@ -122,16 +122,15 @@ impl Shared {
         work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F,
     ) -> Result<T, NoLink> {
         let permits = self.permits(tenant).await.ok_or(NoLink::Busy)?;
-        let down = |cause: Unavailable| NoLink::Unavailable(Cause::from(cause));
         match self.access().await {
-            Access::Down | Access::OnDemand => Err(down(Unavailable::NotConnected)),
+            Access::Down | Access::OnDemand => Err(no_link(Unavailable::NotConnected)),
             Access::Up(link) => Ok(work(link, Some(Arc::new(permits))).await),
             Access::PerCall(own) => {
                 let opening =
                     Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
                 let opened = Box::pin(opening).await;
                 let connection =
-                    opened.map_err(|failure| down(Unavailable::NotStarted(failure.error)))?;
+                    opened.map_err(|failure| no_link(Unavailable::NotStarted(failure.error)))?;
                 let worked = work(connection.link.clone(), None).await;
                 permits.shut_down(connection);
                 Ok(worked)
@@ -187,6 +186,10 @@ pub(super) fn per_tenant(running: usize) -> usize {
     (running / 4 * 3).max(1)
 }
 
+fn no_link(cause: Unavailable) -> NoLink {
+    NoLink::Unavailable(Cause::from(cause))
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
@@ -200,7 +203,6 @@ mod tests {
         let name = ClientName::parse("up").expect("a good name");
         let url = Transport::Http(Box::default());
         let server = Server::new(&Settings::new(name, url), Handle::current());
-        let tenant = |number: u8| Tenant::of_key([number; 32], "name");
         let first = server.shared.tenant_permits(&tenant(0));
         assert!(Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(0))));
         assert!(!Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(1))));
@@ -210,6 +212,10 @@ mod tests {
         }
         let kept = server.shared.tenant_permits.lock().expect("not poisoned").len();
         assert_eq!(kept, 2, "those of the first tenant and of the last");
+    }
+
+    fn tenant(number: u8) -> Tenant {
+        Tenant::of_key([number; 32], "name")
     }
 
     #[test]
@@ -222,15 +228,18 @@ mod tests {
         let server = server(Some(Duration::from_secs(30)));
         let (link, _server) = link();
         server.set_access(Access::Up(link.clone()));
-        let is_checked = || link.check_requested().now_or_never().is_some();
         server.shared.suspect();
-        assert!(!is_checked(), "it has just sent something");
+        assert!(!is_checked(&link), "it has just sent something");
         tokio::time::advance(Duration::from_secs(30)).await;
         server.shared.suspect();
-        assert!(is_checked());
+        assert!(is_checked(&link));
         link.inbox().touch();
         server.shared.suspect();
-        assert!(!is_checked());
+        assert!(!is_checked(&link));
+    }
+
+    fn is_checked(link: &Link) -> bool {
+        link.check_requested().now_or_never().is_some()
     }
 
     #[tokio::test]

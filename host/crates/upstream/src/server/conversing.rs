@@ -87,7 +87,8 @@ impl Server {
         call: Admitted,
         answers: Answers,
     ) -> Result<ToolOutput, CallError> {
-        let (bound, tool) = (bound(&call), call.tool().name.clone());
+        let bound = bound(&call);
+        let tool = call.tool().name.clone();
         let waits = self.parked.take(&answers.token, &bound);
         match waits.ok_or_else(|| CallError::NotWaiting { tool: tool.clone() })? {
             Waits::Again(again) => {
@@ -157,7 +158,8 @@ impl Server {
         call: Admitted,
         begin: Begin,
     ) -> Result<ToolOutput, CallError> {
-        let (bound, tool) = (bound(&call), call.tool().name.clone());
+        let bound = bound(&call);
+        let tool = call.tool().name.clone();
         let permitted = self.permitted(call.chain().heard().questions);
         let own = self.request_timeout.map(|limit| Instant::now() + limit);
         let deadline = call.chain().deadline();

@@ -67,7 +67,8 @@ impl Shared {
         let access = self.access().await;
         let running = waiting.granted();
         if let Some(waited) = running.slow {
-            let (client, tool) = (&self.client, &tool.name);
+            let client = &self.client;
+            let tool = &tool.name;
             warn!(%client, %tool, ?waited, "a call waited for its upstream server");
         }
         match access {
@@ -107,7 +108,8 @@ impl Shared {
         let mut connection = Box::pin(opening)
             .await
             .map_err(|failure| unavailable(&tool.name, Unavailable::NotStarted(failure.error)))?;
-        let (link, intake) = (connection.link.clone(), connection.intake.take());
+        let link = connection.link.clone();
+        let intake = connection.intake.take();
         let requests = async {
             match intake {
                 Some(Intake { unsolicited, .. }) => {
@@ -156,20 +158,20 @@ async fn ask(
     }
     let request = relay::with_log_level(link, request, hearing.log_level).await;
     let reporter = call.chain().reporter();
-    let report = |report| match report {
+    let conditions = tasks::Conditions { caller, permitted: *permitted, taker };
+    if let Some((_, id)) = parameters.iter().find(|(name, _)| *name == TASK) {
+        let id = raw::string(id).unwrap_or_default().into_owned();
+        return tasks::resume(link, id, parameters, &conditions).await;
+    }
+    let asking = link.ask_with_reports(request, |report| match report {
         Report::Progress(progress) => reporter.progress(progress),
         Report::Log(text) => {
             if let Some(log) = relay::read_log(tool.client.as_ref(), &text) {
                 reporter.log(log);
             }
         }
-    };
-    let conditions = tasks::Conditions { caller, permitted: *permitted, taker };
-    if let Some((_, id)) = parameters.iter().find(|(name, _)| *name == TASK) {
-        let id = raw::string(id).unwrap_or_default().into_owned();
-        return tasks::resume(link, id, parameters, &conditions).await;
-    }
-    let result = link.ask_with_reports(request, report).await?;
+    });
+    let result = asking.await?;
     if tasks::is_created(link, &result) {
         reporter.defer();
     }

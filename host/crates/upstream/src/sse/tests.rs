@@ -125,7 +125,6 @@ async fn a_stream_that_is_refused_or_ends_ends_the_connection() {
 
 #[tokio::test]
 async fn a_posted_message_that_is_refused_fails_and_a_probe_gets_an_error() {
-    let endpoint = || endless_events("event: endpoint\ndata: /m\n\n");
     let connection = Connection::to(endpoint(), refuses("404")).await;
     let mut waiting = connection.inbox.expect(1, ResponseKind::Whole);
     let (sent, ended) = tokio::join!(connection.send("ping"), connection.transport.receive());
@@ -142,6 +141,10 @@ async fn a_posted_message_that_is_refused_fails_and_a_probe_gets_an_error() {
     let (sent, _waiting) = connection.sent("ping").await;
     let error = sent.expect_err("it is refused").to_string();
     assert_eq!(error, "HTTP 400 Bad Request: what");
+}
+
+fn endpoint() -> Answer {
+    endless_events("event: endpoint\ndata: /m\n\n")
 }
 
 #[tokio::test]

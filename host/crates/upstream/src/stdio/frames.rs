@@ -186,7 +186,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_is_bounded_to_the_byte_and_the_next_one_is_read() {
-        let text = |bytes: usize| [vec![b'x'; bytes], b"\nnext\n".to_vec()].concat();
         let fits = frames(&text(MAX_MESSAGE_BYTES)).await;
         assert_eq!(
             fits.iter().map(|line| line.as_ref().map(String::len)).collect::<Vec<_>>(),
@@ -198,6 +197,11 @@ mod tests {
             MAX_MESSAGE_BYTES + 2
         );
         assert_eq!(beyond.last(), Some(&Ok("next".to_owned())));
+    }
+
+    /// Returns a line of so many bytes, and another one.
+    fn text(bytes: usize) -> Vec<u8> {
+        [vec![b'x'; bytes], b"\nnext\n".to_vec()].concat()
     }
 
     #[tokio::test]

@@ -59,7 +59,8 @@ async fn requests_and_control_messages_have_queues_of_their_own_and_fail_as_clos
 #[tokio::test]
 async fn an_abandoned_request_is_left_out_and_a_begun_one_is_written_to_its_end() {
     let (pipe, server, _unsolicited) = transport(4);
-    let (begun, abandoned) = (pipe.send(request(1)), pipe.send(request(2)));
+    let begun = pipe.send(request(1));
+    let abandoned = pipe.send(request(2));
     tokio::task::yield_now().await;
     drop((begun, abandoned));
     let kept = pipe.send(request(3));

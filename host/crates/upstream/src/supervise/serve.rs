@@ -46,11 +46,13 @@ impl Supervisor {
         let Some(Intake { unsolicited, abandoned }) = connection.intake.take() else {
             return Ended::Failed(connection.close(ConnectionError::Closed).await);
         };
-        let (server, pins) = (self.server.clone(), self.pins.clone());
+        let server = self.server.clone();
+        let pins = self.pins.clone();
         let timeouts = self.settings.timeouts;
         let inbox = link.inbox().clone();
         let lifecycle = self.settings.lifecycle;
-        let (catalog, settings) = (self.catalog.clone(), self.settings.clone());
+        let catalog = self.catalog.clone();
+        let settings = self.settings.clone();
         let cut = tokio::select! {
             () = stop.cancelled() => Cut::Stopped,
             ended = &mut connection.receiver => Cut::Failed(ended.unwrap_or(ConnectionError::Closed)),

@@ -29,12 +29,11 @@ pub(super) enum Halted {
 
 impl Halted {
     pub(super) fn by(error: &RunError) -> Self {
-        let stopped = || format!("the run was stopped: {error}");
         match error {
-            RunError::Refused { refused, .. } => Self::refused(*refused, stopped()),
+            RunError::Refused { refused, .. } => Self::refused(*refused, stopped(error)),
             RunError::Unavailable(_) => Self::lost(error),
             RunError::Unknown | RunError::NoCall(_) => {
-                Self::failed(ErrorKind::Conflict, "run_refused", stopped())
+                Self::failed(ErrorKind::Conflict, "run_refused", stopped(error))
             }
         }
     }
@@ -60,6 +59,10 @@ impl Halted {
     }
 }
 
+fn stopped(reason: &dyn std::error::Error) -> String {
+    format!("the run was stopped: {reason}")
+}
+
 fn tool_error(kind: ErrorKind, code: &str, message: String) -> Box<ToolError> {
     Box::new(ToolError { code: Some(code.to_owned()), ..ToolError::new(kind, message) })
 }
@@ -67,7 +70,7 @@ fn tool_error(kind: ErrorKind, code: &str, message: String) -> Box<ToolError> {
 /// The reason of a step that this process refuses itself.
 impl From<Refused> for Halted {
     fn from(refused: Refused) -> Self {
-        Self::refused(refused, format!("the run was stopped: {refused}"))
+        Self::refused(refused, stopped(&refused))
     }
 }
 

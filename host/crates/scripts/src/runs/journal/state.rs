@@ -268,17 +268,22 @@ impl State {
 
     /// Returns the calls of a run that stops, for the person who decides.
     pub(super) fn suspension(&self, id: &str, token: String, in_doubt: &[Position]) -> Suspension {
-        let of = |is_so: &dyn Fn(&Position, &Stage) -> bool| {
-            let calls = self.calls.iter().filter(|(at, known)| is_so(at, &known.call.stage));
-            calls.map(|(position, known)| shown(*position, &known.call.called)).collect()
-        };
         Suspension {
             run: id.to_owned(),
             token,
-            completed: of(&|_, stage| matches!(stage, Stage::Answered)),
-            pending: of(&|_, stage| matches!(stage, Stage::Pending { .. })),
-            in_doubt: of(&|position, _| in_doubt.contains(position)),
+            completed: self.shown(|_, stage| matches!(stage, Stage::Answered)),
+            pending: self.shown(|_, stage| matches!(stage, Stage::Pending { .. })),
+            in_doubt: self.shown(|position, _| in_doubt.contains(position)),
         }
+    }
+
+    /// Returns the calls whose position and stage meet a condition.
+    fn shown(&self, is_shown: impl Fn(&Position, &Stage) -> bool) -> Vec<RunCall> {
+        let calls = self.calls.iter();
+        calls
+            .filter(|(position, known)| is_shown(position, &known.call.stage))
+            .map(|(position, known)| shown(*position, &known.call.called))
+            .collect()
     }
 
     fn call(&self, position: Position) -> Option<&Call> {
@@ -297,7 +302,8 @@ impl State {
     fn end(&mut self, position: Position, call: Call, was_sent: bool, has_succeeded: bool) {
         self.put(position, call);
         if let Some(known) = self.calls.get_mut(&position) {
-            (known.was_sent, known.has_succeeded) = (was_sent, has_succeeded);
+            known.was_sent = was_sent;
+            known.has_succeeded = has_succeeded;
         }
     }
 
@@ -328,11 +334,14 @@ impl From<Vec<StoredCall>> for State {
 
 fn approved(called: &Called, covers_nested: bool) -> Approved {
     let Called { tool, arguments, definition, .. } = called;
-    let (tool, arguments, definition) = (tool.clone(), arguments.clone(), definition.clone());
+    let tool = tool.clone();
+    let arguments = arguments.clone();
+    let definition = definition.clone();
     Approved { tool, definition, arguments, covers_nested }
 }
 
 fn shown(position: Position, called: &Called) -> RunCall {
-    let (tool, arguments) = (called.tool.to_string(), called.arguments.to_string());
+    let tool = called.tool.to_string();
+    let arguments = called.arguments.to_string();
     RunCall { position, tool, arguments }
 }

@@ -24,7 +24,9 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(id: String, epoch: i64, runs: &Runs, tenant: &Tenant) -> Self {
         let live = runs.enter(&id, epoch);
-        let (runs, tenant, turn) = (runs.clone(), tenant.clone(), Mutex::default());
+        let runs = runs.clone();
+        let tenant = tenant.clone();
+        let turn = Mutex::default();
         Self { id, epoch, runs, tenant, live, turn }
     }
 
@@ -36,11 +38,12 @@ impl Writer {
     /// Stores steps in one transaction. If the protocol refuses them, their answers alone are stored:
     /// an answer is a fact, also if this process has lost the run.
     pub(super) async fn store(&self, steps: Vec<Step>) -> Result<(), RunError> {
-        let is_answer = |step: &&Step| matches!(step, Step::Answer(..));
         let answers: Vec<Step> = match &steps[..] {
             // There is nothing to refuse beside it.
             [_] => Vec::new(),
-            steps => steps.iter().filter(is_answer).cloned().collect(),
+            steps => {
+                steps.iter().filter(|step| matches!(step, Step::Answer(..))).cloned().collect()
+            }
         };
         let stored = self.step(steps).await;
         if matches!(stored, Err(RunError::Refused { .. })) && !answers.is_empty() {

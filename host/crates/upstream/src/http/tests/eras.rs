@@ -24,14 +24,12 @@ async fn a_legacy_session_is_named_from_the_handshake_to_its_end() {
     assert!(!connection.transport.cancels_by_drop() && !connection.transport.mirrors_parameters());
     connection.transport.close().await;
     let requests = connection.server.requests();
-    let named = |at: usize| {
-        (header(&requests[at], "mcp-session-id"), header(&requests[at], "mcp-protocol-version"))
-    };
-    assert_eq!(named(0), (None, None));
-    #[allow(clippy::needless_range_loop, reason = "the number names the request")]
-    for at in 1..requests.len() {
-        assert_eq!(named(at), (Some("s-1"), Some("2025-11-25")), "{}", requests[at]);
-        assert_eq!(header(&requests[at], "mcp-method"), None);
+    assert_eq!(header(&requests[0], "mcp-session-id"), None);
+    assert_eq!(header(&requests[0], "mcp-protocol-version"), None);
+    for request in &requests[1..] {
+        assert_eq!(header(request, "mcp-session-id"), Some("s-1"), "{request}");
+        assert_eq!(header(request, "mcp-protocol-version"), Some("2025-11-25"), "{request}");
+        assert_eq!(header(request, "mcp-method"), None);
     }
     assert!(requests.last().is_some_and(|last| last.starts_with("DELETE /mcp ")), "{requests:?}");
     assert_eq!(connection.answer("ping").await, "error: the connection is closed");
@@ -70,7 +68,7 @@ async fn a_forgotten_session_ends_the_connection_and_nothing_is_sent_again() {
         assert!(matches!(ended, ConnectionError::Unreachable(_)), "{ended:?}");
         connection.transport.close().await;
         let requests = connection.server.requests();
-        assert_eq!(requests.iter().filter(|it| method(it) == "tools/call").count(), 1);
+        assert_eq!(requests.iter().filter(|request| method(request) == "tools/call").count(), 1);
         assert!(!requests.iter().any(|request| request.starts_with("DELETE")), "{requests:?}");
     }
 }
@@ -115,13 +113,16 @@ async fn a_modern_request_repeats_its_method_and_name_in_headers() {
     }
     connection.notify("notifications/cancelled").await.expect("it is taken");
     let requests = connection.server.requests();
-    let sent = |at: usize, name| header(&requests[at], name);
-    let methods = ["server/discover", "tools/call", "tools/call", "notifications/cancelled"];
-    let names = [None, Some("plain"), Some("=?base64?d2V0dGVyX2vDtmxu?="), None];
-    for at in 0..4 {
-        assert_eq!(sent(at, "mcp-protocol-version"), Some("2026-07-28"));
-        assert_eq!((sent(at, "mcp-method"), sent(at, "mcp-name")), (Some(methods[at]), names[at]));
-        assert_eq!(sent(at, "mcp-session-id"), None);
+    for (request, method, name) in [
+        (&requests[0], "server/discover", None),
+        (&requests[1], "tools/call", Some("plain")),
+        (&requests[2], "tools/call", Some("=?base64?d2V0dGVyX2vDtmxu?=")),
+        (&requests[3], "notifications/cancelled", None),
+    ] {
+        assert_eq!(header(request, "mcp-protocol-version"), Some("2026-07-28"));
+        assert_eq!(header(request, "mcp-method"), Some(method));
+        assert_eq!(header(request, "mcp-name"), name);
+        assert_eq!(header(request, "mcp-session-id"), None);
     }
 }
 

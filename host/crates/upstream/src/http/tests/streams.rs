@@ -33,7 +33,8 @@ async fn a_legacy_stream_that_ends_early_is_resumed_after_its_delay() {
     assert_eq!(connection.answer("tools/call").await, RESULT);
     assert!(began.elapsed() >= Duration::from_millis(2200), "{:?}", began.elapsed());
     let requests = connection.server.requests();
-    let resumed: Vec<_> = requests.iter().filter_map(|it| header(it, "last-event-id")).collect();
+    let resumed: Vec<_> =
+        requests.iter().filter_map(|request| header(request, "last-event-id")).collect();
     assert_eq!(resumed, ["7", "8"]);
 }
 
@@ -47,7 +48,8 @@ async fn a_stream_that_never_has_the_response_is_given_up() {
     connection.initialize().await;
     let answer = connection.answer("tools/call").await;
     assert_eq!(answer, "error: the stream ended before the response");
-    let streams = connection.server.requests().iter().filter(|it| it.starts_with("GET")).count();
+    let streams =
+        connection.server.requests().iter().filter(|request| request.starts_with("GET")).count();
     assert_eq!(streams, MAX_RESUMPTIONS as usize);
 }
 
@@ -104,7 +106,7 @@ async fn messages_that_a_legacy_server_sends_on_its_own_are_received() {
         () = connection.inbox.changed() => {}
     }
     let requests = connection.server.requests();
-    let opened = requests.iter().find(|it| it.starts_with("GET")).expect("it was opened");
+    let opened = requests.iter().find(|request| request.starts_with("GET")).expect("it was opened");
     assert_eq!(header(opened, "accept"), Some("text/event-stream"));
 }
 
@@ -135,7 +137,8 @@ async fn a_stream_that_ends_at_once_is_opened_less_and_less_often() {
     connection.initialize().await;
     let ended = timeout(Duration::from_mins(5), connection.transport.receive()).await;
     assert!(ended.is_err(), "{ended:?}");
-    let opened = connection.server.requests().iter().filter(|it| it.starts_with("GET")).count();
+    let opened =
+        connection.server.requests().iter().filter(|request| request.starts_with("GET")).count();
     assert!((4..=16).contains(&opened), "{opened} times in five minutes");
 }
 
@@ -148,6 +151,10 @@ async fn a_server_without_a_stream_is_asked_for_it_once() {
         let ended = timeout(Duration::from_hours(1), connection.transport.receive()).await;
         assert!(ended.is_err(), "{ended:?}");
         let requests = connection.server.requests();
-        assert_eq!(requests.iter().filter(|it| it.starts_with("GET")).count(), 1, "{status}");
+        assert_eq!(
+            requests.iter().filter(|request| request.starts_with("GET")).count(),
+            1,
+            "{status}"
+        );
     }
 }

@@ -54,7 +54,8 @@ impl State {
             return Some(self.keep(login));
         }
         let mut inner = self.lock();
-        (inner.login, inner.read) = (None, Some(Instant::now()));
+        inner.login = None;
+        inner.read = Some(Instant::now());
         None
     }
 
@@ -69,11 +70,13 @@ impl State {
             .add_tokens(secrets.into_iter().filter_map(|(name, token)| Some((name, token?))));
         let login = Arc::new(login);
         let mut inner = self.lock();
-        let is_new = inner.login.as_ref().is_none_or(|it| it.access_token != login.access_token);
+        let known = inner.login.as_ref();
+        let is_new = known.is_none_or(|known| known.access_token != login.access_token);
         if is_new {
             inner.paused_until = None;
         }
-        (inner.login, inner.read) = (Some(login.clone()), Some(Instant::now()));
+        inner.login = Some(login.clone());
+        inner.read = Some(Instant::now());
         login
     }
 

@@ -256,7 +256,7 @@ async fn tokens_that_were_not_stored_are_used_and_stored_later() {
     let read = authorizer.shared.read().await.expect("read").expect("a login");
     assert_eq!((&*read.access_token, authorizer.shared.state.unstored()), ("unstored", None));
     let stored = world.stored().read().await.expect("read");
-    assert_eq!(stored.map(|it| it.access_token).as_deref(), Some("unstored"));
+    assert_eq!(stored.map(|login| login.access_token).as_deref(), Some("unstored"));
     // Not if the operator has logged in meanwhile.
     authorizer.shared.state.postpone("first", unstored);
     world.log_in("second").await;
@@ -267,17 +267,21 @@ async fn tokens_that_were_not_stored_are_used_and_stored_later() {
 #[tokio::test]
 async fn a_login_belongs_to_the_settings_with_which_it_was_made() {
     let world = World::new(tokens).await;
-    let oauth = |id: &str| {
-        let client_id = Some(id.to_owned()).filter(|id| !id.is_empty());
-        let oauth = super::super::Oauth { client_id, ..super::super::Oauth::default() };
-        HttpSettings { oauth: Some(oauth), ..world.http() }
-    };
-    let found = async |http: &HttpSettings| {
-        world.logins.of(&name(), http).read().await.expect("read").is_some()
-    };
-    assert!(found(&oauth("")).await && !found(&oauth("a")).await);
-    world.logins.of(&name(), &oauth("a")).put(login("a")).await.expect("stored");
-    assert!(found(&oauth("a")).await && !found(&oauth("b")).await);
+    assert!(has_login(&world, "").await && !has_login(&world, "a").await);
+    let http = with_client_id(&world, "a");
+    world.logins.of(&name(), &http).put(login("a")).await.expect("stored");
+    assert!(has_login(&world, "a").await && !has_login(&world, "b").await);
+}
+
+fn with_client_id(world: &World, id: &str) -> HttpSettings {
+    let client_id = Some(id.to_owned()).filter(|id| !id.is_empty());
+    let oauth = super::super::Oauth { client_id, ..super::super::Oauth::default() };
+    HttpSettings { oauth: Some(oauth), ..world.http() }
+}
+
+async fn has_login(world: &World, client_id: &str) -> bool {
+    let http = with_client_id(world, client_id);
+    world.logins.of(&name(), &http).read().await.expect("read").is_some()
 }
 
 #[tokio::test]
@@ -293,11 +297,6 @@ async fn without_a_login_requests_have_no_token_until_the_server_asks_for_one() 
 async fn tokens_that_live_for_seconds_are_refreshed_after_half_their_life_and_not_at_once() {
     let world = World::new(tokens).await;
     let shared = &world.authorizer().shared;
-    let lives = |seconds: i64| {
-        let obtained_ms = i64::try_from(START * 1_000).expect("it fits");
-        let expires_ms = Some(obtained_ms + seconds * 1_000);
-        UpstreamLogin { obtained_ms, expires_ms, ..login("t") }
-    };
     for (life, now, is_due) in [
         (0, 0, false),
         (0, 1, true),
@@ -310,6 +309,13 @@ async fn tokens_that_live_for_seconds_are_refreshed_after_half_their_life_and_no
         assert_eq!(shared.is_due(&lives(life)), is_due, "{life} {now}");
     }
     assert!(!shared.is_due(&UpstreamLogin { expires_ms: None, ..login("t") }));
+}
+
+/// Returns a login that lives for so many seconds from the start of the clock.
+fn lives(seconds: i64) -> UpstreamLogin {
+    let obtained_ms = i64::try_from(START * 1_000).expect("it fits");
+    let expires_ms = Some(obtained_ms + seconds * 1_000);
+    UpstreamLogin { obtained_ms, expires_ms, ..login("t") }
 }
 
 #[tokio::test]

@@ -51,7 +51,6 @@ pub(super) async fn prepare(
     let (http, oauth) = http
         .and_then(|http| Some((http, http.oauth.as_ref()?)))
         .ok_or(LoginError::NotConfigured)?;
-    let invalid = |error: &dyn std::error::Error| LoginError::InvalidSettings(error.to_string());
     let redactor = secrets::redactor(&settings.transport).map_err(|error| invalid(&error))?;
     let outbound = Arc::new(Outbound::new(http).map_err(|error| invalid(&error))?);
     let manager = AuthorizationManager::new_with_oauth_http_client(&*http.url, outbound.clone());
@@ -60,6 +59,10 @@ pub(super) async fn prepare(
     let preparing =
         Preparing { client: &settings.name, http, oauth, outbound, manager, scrubber, redirect };
     Box::pin(preparing.run(logins, redactor)).await
+}
+
+fn invalid(error: &dyn std::error::Error) -> LoginError {
+    LoginError::InvalidSettings(error.to_string())
 }
 
 struct Preparing<'a> {
@@ -88,7 +91,8 @@ impl Preparing<'_> {
         let scopes: Vec<&str> = scopes.split_ascii_whitespace().collect();
         let registering = timeout(TIMEOUT, self.client(&metadata, &scopes)).await;
         let client = registering.map_err(|_| LoginError::TimedOut(REGISTRATION)).flatten();
-        let widened = previous.filter(|it| !it.wanted.is_empty()).map(|it| it.access_token);
+        let widened = previous.filter(|previous| !previous.wanted.is_empty());
+        let widened = widened.map(|previous| previous.access_token);
         if let (Err(_), Some(token)) = (&client, &widened) {
             // The scopes that the server has asked for may be the reason. The login fails anyway.
             let _ = stored.want(token, "").await;
@@ -101,7 +105,8 @@ impl Preparing<'_> {
         let url = self.manager.get_authorization_url(&scopes).await;
         let url = url.map_err(|error| failed(REQUEST, &error, &self.scrubber))?;
         // None of its parameters is the server's.
-        let (state, resource) = (parameter(&url, "state"), parameter(&url, "resource"));
+        let state = parameter(&url, "state");
+        let resource = parameter(&url, "resource");
         let login = UpstreamLogin {
             issuer: metadata.issuer.clone().unwrap_or_default(),
             authentication: authentication(&client, &metadata).name().to_owned(),
@@ -174,7 +179,7 @@ impl Preparing<'_> {
         let found = self.manager.resolve_metadata_from_challenge(challenge).await;
         let mut found = found.map_err(|error| failed(DISCOVERY, &error, &self.scrubber))?;
         let methods = found.metadata.code_challenge_methods_supported.as_ref();
-        let has_pkce = methods.is_some_and(|methods| methods.iter().any(|it| it == "S256"));
+        let has_pkce = methods.is_some_and(|methods| methods.iter().any(|method| method == "S256"));
         let is_guessed = found.source == AuthorizationMetadataSource::LegacyEndpointFallback;
         if is_guessed {
             // The endpoints are the server's own, so no other issuer can have sent a redirect.
@@ -266,16 +271,18 @@ fn authentication(
     if client.client_secret.is_none() {
         return TokenAuthentication::None;
     }
-    let supported = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
-    let supports = |name: &str| {
-        let supported = supported.and_then(Value::as_array);
-        supported.is_some_and(|it| it.iter().any(|it| it.as_str() == Some(name)))
-    };
-    if supports("client_secret_post") && !supports("client_secret_basic") {
+    if supports(metadata, "client_secret_post") && !supports(metadata, "client_secret_basic") {
         TokenAuthentication::Post
     } else {
         TokenAuthentication::Basic
     }
+}
+
+/// Returns whether the server lists a method of authentication at the token endpoint.
+fn supports(metadata: &AuthorizationMetadata, method: &str) -> bool {
+    let supported = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
+    let supported = supported.and_then(Value::as_array);
+    supported.is_some_and(|supported| supported.iter().any(|known| known.as_str() == Some(method)))
 }
 
 fn is_set(metadata: &AuthorizationMetadata, name: &str) -> bool {
@@ -287,10 +294,6 @@ fn is_set(metadata: &AuthorizationMetadata, name: &str) -> bool {
 fn own_query(metadata: &mut AuthorizationMetadata) -> Result<Option<String>, LoginError> {
     let Ok(mut url) = Url::parse(&metadata.authorization_endpoint) else { return Ok(None) };
     let query = url.query().filter(|query| !query.is_empty()).map(str::to_owned);
-    let is_clients = |name: &str| {
-        CLIENT_PARAMETERS.contains(&name)
-            || CLIENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-    };
     let taken = url.query_pairs().find(|(name, _)| is_clients(name));
     if let Some((name, _)) = taken {
         return Err(LoginError::Parameter(cut(name.into_owned(), MAX_PARAMETER_BYTES)));
@@ -299,6 +302,12 @@ fn own_query(metadata: &mut AuthorizationMetadata) -> Result<Option<String>, Log
     url.set_fragment(None);
     metadata.authorization_endpoint = url.into();
     Ok(query)
+}
+
+/// Returns whether a parameter is one that the client sets.
+fn is_clients(name: &str) -> bool {
+    CLIENT_PARAMETERS.contains(&name)
+        || CLIENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Puts the query of an endpoint before the parameters of a URL.

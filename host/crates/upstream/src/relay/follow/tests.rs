@@ -34,7 +34,8 @@ fn named(request: &Value) -> Vec<&str> {
 #[tokio::test(start_paused = true)]
 async fn many_changes_cost_one_request_and_the_one_before_stays_open_for_a_while() {
     let (link, mut peer, rest) = modern().await;
-    let (hub, mailbox) = (Hub::default(), Arc::new(Mailbox::default()));
+    let hub = Hub::default();
+    let mailbox = Arc::new(Mailbox::default());
     let subscribe =
         |uri: &str| hub.subscribe(uri, &Tenant::ANONYMOUS, &mailbox, uri).expect("room");
     let serving = async {
@@ -48,7 +49,8 @@ async fn many_changes_cost_one_request_and_the_one_before_stays_open_for_a_while
         let next = peer.read().await;
         assert_eq!((named(&next), begun.elapsed() >= SUBSCRIPTION_PACE), (vec!["a:", "c:"], true));
         // The next message is the end of the first request: nothing was sent in between.
-        let (begun, ended) = (Instant::now(), peer.read().await);
+        let begun = Instant::now();
+        let ended = peer.read().await;
         assert!(begun.elapsed() >= SUBSCRIPTION_OVERLAP);
         assert_eq!(ended["method"], "notifications/cancelled", "{ended}");
         assert_eq!(ended["params"]["requestId"], request["id"]);
@@ -64,7 +66,8 @@ async fn many_changes_cost_one_request_and_the_one_before_stays_open_for_a_while
 #[tokio::test(start_paused = true)]
 async fn after_a_subscription_that_the_server_has_ended_everything_counts_as_changed() {
     let (link, mut peer, _rest) = modern().await;
-    let (hub, mailbox) = (Hub::default(), Arc::new(Mailbox::default()));
+    let hub = Hub::default();
+    let mailbox = Arc::new(Mailbox::default());
     let missed = AtomicUsize::new(0);
     let _held = hub.subscribe("a:", &Tenant::ANONYMOUS, &mailbox, "x").expect("room");
     let serving = async {
