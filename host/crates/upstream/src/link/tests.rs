@@ -243,7 +243,7 @@ fn the_era_that_worked_is_tried_first_unless_the_operator_has_chosen_one() {
 }
 
 fn auto(questions: QuestionKinds) -> Handshake {
-    Handshake::first(crate::upstream::Protocol::Auto, questions)
+    Handshake::first(crate::Protocol::Auto, questions)
 }
 
 #[tokio::test]
