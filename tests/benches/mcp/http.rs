@@ -6,6 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use airlock_tests::bench::{
+    message::{self, Era, INITIALIZED, Response, Work},
+    process::Process,
+    run::{Meter, Run},
+};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt as _, Full};
@@ -17,12 +22,6 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-
-use crate::{
-    message::{self, Era, INITIALIZED, Response, Work},
-    process::Process,
-    run::{Meter, Run},
-};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
