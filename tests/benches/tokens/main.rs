@@ -1,8 +1,9 @@
 //! Tokens that a model reads before it can call a tool: definitions of all tools, against code mode's
 //! meta-tools and the files that a task needs.
 //!
-//! `make bench-tokens` runs it; `--json` prints one document instead of tables. No model is asked: tokens are counted with the tokenizer of OpenAI's
-//! models (`o200k_base`), definitions as they are sent to a provider of that kind.
+//! `make bench-tokens` runs it; `--json` prints one document instead of tables. No model is asked:
+//! tokens are counted with the tokenizer of OpenAI's models (`o200k_base`), definitions as they are
+//! sent to a provider of that kind.
 
 mod catalogue;
 
