@@ -200,15 +200,3 @@ async fn a_confined_server_uses_only_the_named_paths() {
     assert!(!shut.join("new").exists());
     gateway.connected("up").await;
 }
-
-#[tokio::test]
-async fn a_server_that_ignores_sigterm_is_killed() {
-    let setup = Setup::new();
-    let file = setup.directory().join("pid");
-    let script = format!("trap '' TERM; echo $$ > {}; exec sleep 1000", file.display());
-    let gateway = setup.client(after("up", &script)).serve().await;
-    let server = living(&file).await;
-    gateway.terminate();
-    gone(server).await;
-    gateway.ended().await;
-}

@@ -112,23 +112,6 @@ async fn a_legacy_client_is_asked_and_the_call_runs_only_if_its_user_accepts() {
 }
 
 #[tokio::test]
-async fn a_question_shows_what_arguments_would_hide() {
-    let noting = Noting::start(|setup| setup).await;
-    // The end of the text is written before its beginning, and the screen is cleared.
-    let hiding = "\u{202e}txt.exe\u{1b}[2J\u{200b}";
-    let question = noting.asking().modern("tools/call", note(hiding)).result().await;
-    let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
-    let message = message.expect("a text");
-    assert!(message.contains("txt.exe"), "{message:?}");
-    assert!(!message.contains(['\u{202e}', '\u{1b}', '\u{200b}']), "{message:?}");
-    // A long text is cut, and the name of the tool stays.
-    let question = noting.asking().modern("tools/call", note(&"x".repeat(100_000))).result().await;
-    let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
-    let message = message.expect("a text");
-    assert!(message.len() < 8_000 && message.contains("server-note"), "{} bytes", message.len());
-}
-
-#[tokio::test]
 async fn a_modern_client_is_asked_and_the_call_runs_only_if_its_user_accepts() {
     let noting = Noting::start(|setup| setup).await;
     let endpoint = noting.asking();

@@ -1,7 +1,7 @@
 //! Sessions of the legacy era: they belong to one account, are bounded, and expire.
 
 use airlock_tests::{
-    Gateway, Reply, Setup,
+    Reply, Setup,
     mcp::{Endpoint, LEGACY, McpRequest, McpSession},
     wait,
 };
@@ -152,22 +152,6 @@ async fn ten_thousand_sessions_of_one_key_close_only_its_own() {
 }
 
 #[tokio::test]
-async fn when_all_sessions_are_taken_the_account_with_the_most_gives_one_up() {
-    let setup = two_accounts()
-        .set("/mcp_server/max_sessions", 4)
-        .set("/mcp_server/max_sessions_per_key", 4);
-    let gateway = setup.serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
-    let (ann, bob) = (endpoint.clone().key(ANN), endpoint.key(BOB));
-    let first = bob.session().await;
-    let taken = [ann.session().await, ann.session().await, ann.session().await];
-    let second = bob.session().await;
-    assert_eq!(usage(&gateway).await.0, 4);
-    assert!(is_alive(&first).await && is_alive(&second).await);
-    assert!(!is_alive(&taken[0]).await && is_alive(&taken[1]).await && is_alive(&taken[2]).await);
-}
-
-#[tokio::test]
 async fn a_session_in_use_is_not_closed_for_a_new_one() {
     let setup = two_accounts().set("/mcp_server/max_sessions_per_key", 2);
     let gateway = setup.serve_connected().await;
@@ -219,22 +203,4 @@ async fn an_id_is_refused_while_a_request_with_it_runs_and_free_afterwards() {
     }
     assert_eq!(call(json!("a")).result().await["content"], text("done"));
     assert_eq!(upstream.cancelled(), [Value::Null; 0]);
-}
-
-#[tokio::test]
-async fn requests_of_one_session_are_bounded() {
-    let upstream = Upstream::start().await;
-    let gateway: Gateway = Setup::new().client(upstream.client("up")).serve_connected().await;
-    let session = Endpoint::of(&gateway).session().await;
-    let call = || session.request("tools/call", json!({"name": "up-steps"}));
-    // Not all of them reach the upstream, which has bounds of its own.
-    let opened = stream::iter(0..64).map(|_| call().send());
-    let running: Vec<_> = opened.buffer_unordered(64).collect().await;
-    assert!(running.iter().all(|response| response.status() == 200));
-    let refused = call().error().await;
-    assert_eq!(refused["code"], -32000, "{refused}");
-    let other = Endpoint::of(&gateway).session().await;
-    assert!(list(&other).result().await["tools"].is_array());
-    drop(running);
-    assert_eq!(session.delete().reply().await.status, 204);
 }

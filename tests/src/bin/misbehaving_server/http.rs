@@ -13,7 +13,6 @@
 //! | `huge` | a short result, next to 5 MiB in the same body |
 //! | `huge_event` | 5 MiB in one event |
 //! | `streams` | number of times that its event stream was opened |
-//! | `resumed` | an event stream that ends before the result; the result is on the resumed one |
 //! | `expire` | forgets all sessions, so that the next request with one gets status 404 |
 //! | `calls` | number of calls so far, this one included |
 
@@ -22,7 +21,7 @@ use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -32,8 +31,8 @@ use serde_json::{Value, json};
 
 use crate::flood;
 
-const TOOLS: [&str; 8] =
-    ["echo", "echo_refused", "huge", "huge_event", "streams", "resumed", "expire", "calls"];
+const TOOLS: [&str; 7] =
+    ["echo", "echo_refused", "huge", "huge_event", "streams", "expire", "calls"];
 
 /// Serves until the process is killed. Its URL is the first line on stdout.
 pub(crate) fn serve(modes: &[String]) -> io::Result<()> {
@@ -55,8 +54,6 @@ struct Server {
     calls: AtomicU32,
     /// Number of the session that is known.
     session: AtomicU32,
-    /// Identifier of the call whose result is on the resumed stream.
-    resumed: Mutex<Value>,
 }
 
 struct Request {
@@ -102,12 +99,6 @@ impl Server {
         let session = self.session.load(Ordering::Relaxed).to_string();
         if request.headers.get("mcp-session-id").is_some_and(|named| *named != session) {
             return answer(&mut stream, "404 Not Found", "text/plain", "", b"");
-        }
-        if request.headers.get("last-event-id").is_some_and(|id| id == "resumable") {
-            let id = self.resumed.lock().expect("no panic").clone();
-            let event = json!({"jsonrpc": "2.0", "id": id, "result": text("resumed")});
-            let event = format!("data: {event}\n\n");
-            return answer(&mut stream, "200 OK", "text/event-stream", "", event.as_bytes());
         }
         if request.method == "GET" {
             return self.events(&mut stream);
@@ -177,11 +168,6 @@ impl Server {
                 let event = json!({"jsonrpc": "2.0", "id": id, "result": result});
                 let event = format!("data: {event}\n\n");
                 answer(stream, "200 OK", "text/event-stream", "", event.as_bytes())
-            }
-            "resumed" => {
-                *self.resumed.lock().expect("no panic") = id.clone();
-                let event = b"id: resumable\nretry: 0\ndata:\n\n";
-                answer(stream, "200 OK", "text/event-stream", "", event)
             }
             other => return Ok(Some(text(&format!("there is no tool {other}")))),
         };
