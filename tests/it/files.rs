@@ -268,7 +268,8 @@ async fn writes_to_a_stream_are_charged_as_fuel() {
         assert_eq!(ended.text(), "done", "{ended:?}");
         ended.fuel.expect("it ran")
     };
-    let (none, hundred) = (fuel(0).await, fuel(100).await);
+    let none = fuel(0).await;
+    let hundred = fuel(100).await;
     // Far more than the exits to the host alone cost.
     assert!(hundred - none > 100 * 10_000, "{none} and {hundred}");
     gateway.stop().await;

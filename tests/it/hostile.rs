@@ -270,7 +270,8 @@ async fn a_plugin_that_keeps_crashing_fails_fast_and_the_admin_api_shows_it() {
     );
     let circuit =
         async |name: &str| gateway.client(name).await.expect("it is listed")["circuit"].clone();
-    let (open, closed) = (circuit("hostile").await, circuit("other").await);
+    let open = circuit("hostile").await;
+    let closed = circuit("other").await;
     assert_eq!((&open["state"], &open["failures"]), (&json!("open"), &json!(5)), "{open}");
     assert!(
         open["retry_after_ms"].as_u64().is_some_and(|wait| (1..=30_000).contains(&wait)),

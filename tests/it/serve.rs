@@ -327,7 +327,8 @@ async fn models_are_listed_under_the_names_that_requests_use() {
 
 #[tokio::test]
 async fn a_second_gateway_on_a_taken_port_fails_and_a_stopped_one_frees_its_port() {
-    let (first, second) = (Setup::new().serve().await, Setup::new().serve().await);
+    let first = Setup::new().serve().await;
+    let second = Setup::new().serve().await;
     assert_ne!(first.address(), second.address());
     let address = second.address().trim_start_matches("http://").to_owned();
     drop(second);

@@ -50,7 +50,8 @@ async fn a_malformed_tool_is_left_out_and_reported_to_the_operator() {
         .client(misbehaving("even", []))
         .serve_connected()
         .await;
-    let (odd, even) = (gateway.connected("odd").await, gateway.connected("even").await);
+    let odd = gateway.connected("odd").await;
+    let even = gateway.connected("even").await;
     assert_eq!(tools(&odd), tools(&even));
     let said = gateway.said();
     for name in ["no_schema", "odd_schema", "odd_hint"] {

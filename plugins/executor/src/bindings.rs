@@ -78,12 +78,14 @@ impl Bindings {
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
         // A script has one thread, and nothing panics while it holds the lock.
         let mut asked = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = asked.iter().find(|it| it.name == name && it.namespace == namespace);
+        let known =
+            asked.iter().find(|binding| binding.name == name && binding.namespace == namespace);
         if let Some(known) = known {
             return known.found.clone();
         }
         let found = self.0.catalogue.find(namespace, name).map(Arc::new);
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let namespace = namespace.to_owned();
+        let name = name.to_owned();
         asked.push(Asked { namespace, name, found: found.clone() });
         found
     }

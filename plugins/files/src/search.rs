@@ -164,7 +164,8 @@ impl Search<'_> {
     fn run(&self, grants: &Grants, path: &str) -> Result<Found, Error> {
         let mut ahead = starts(grants, path)?;
         let mut found = Found::default();
-        let (mut directories, mut looked_at) = (0, 0);
+        let mut directories = 0;
+        let mut looked_at = 0;
         while let Some(directory) = ahead.pop() {
             let entries = match list::entries(&directory.place) {
                 Ok((entries, more)) => {

@@ -128,7 +128,9 @@ impl Body for Chunks {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let (next, texts, pace) = (self.next, self.texts, self.pace);
+        let next = self.next;
+        let texts = self.texts;
+        let pace = self.pace;
         if (1..=texts).contains(&next)
             && let Some(wait) = &mut self.wait
         {

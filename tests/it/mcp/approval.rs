@@ -152,8 +152,10 @@ fn approved(endpoint: &Endpoint, params: Value, state: impl Into<Value>) -> McpR
 #[tokio::test]
 async fn a_state_that_was_changed_or_made_for_another_call_is_refused() {
     let noting = Noting::start(|setup| setup).await;
-    let (endpoint, one) = (noting.asking(), noting.asking().source("server"));
-    let (ann, bob) = (noting.asking().key(ANN), noting.asking().key(BOB));
+    let endpoint = noting.asking();
+    let one = noting.asking().source("server");
+    let ann = noting.asking().key(ANN);
+    let bob = noting.asking().key(BOB);
     let good = state(&endpoint, note("a")).await;
     let anns = state(&ann, note("a")).await;
     let flipped = |index: usize| {
@@ -260,7 +262,8 @@ async fn a_state_expires_and_a_question_without_an_answer_too() {
 #[tokio::test]
 async fn only_the_client_that_was_asked_can_answer() {
     let noting = Noting::start(|setup| setup).await;
-    let (ann, bob) = (noting.asking().key(ANN), noting.asking().key(BOB));
+    let ann = noting.asking().key(ANN);
+    let bob = noting.asking().key(BOB);
     let session = ann.session().await;
     let (stream, question) = asked(&session, note("a")).await;
     let id = &question["id"];

@@ -40,7 +40,8 @@ pub(crate) fn serve(modes: &[String]) -> io::Result<()> {
     println!("http://{}/mcp", listener.local_addr()?);
     let server = Arc::new(Server { modes: modes.to_vec(), ..Server::default() });
     for stream in listener.incoming() {
-        let (server, stream) = (server.clone(), stream?);
+        let server = server.clone();
+        let stream = stream?;
         // A connection that the client closes is normal: many tests do that.
         thread::spawn(move || drop(server.respond(stream)));
     }
