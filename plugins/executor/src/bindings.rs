@@ -127,16 +127,15 @@ impl From<Vec<Binding>> for Bindings {
 
 impl Catalogue for Vec<Binding> {
     fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
-        let of_namespace = || self.iter().filter(|binding| binding.namespace == namespace);
-        of_namespace()
-            .find(|binding| binding.name == name)
-            .or_else(|| of_namespace().find(|binding| binding.alias.as_deref() == Some(name)))
-            .cloned()
+        let named = of_namespace(self, namespace).find(|binding| binding.name == name);
+        let found = named.or_else(|| {
+            of_namespace(self, namespace).find(|binding| binding.alias.as_deref() == Some(name))
+        });
+        found.cloned()
     }
 
     fn names(&self, namespace: &str) -> Vec<String> {
-        let of_namespace = self.iter().filter(|binding| binding.namespace == namespace);
-        of_namespace.map(|binding| binding.name.clone()).collect()
+        of_namespace(self, namespace).map(|binding| binding.name.clone()).collect()
     }
 
     fn namespaces(&self) -> Vec<String> {
@@ -148,6 +147,10 @@ impl Catalogue for Vec<Binding> {
         }
         names
     }
+}
+
+fn of_namespace<'b>(bindings: &'b [Binding], namespace: &str) -> impl Iterator<Item = &'b Binding> {
+    bindings.iter().filter(move |binding| binding.namespace == namespace)
 }
 
 #[cfg(test)]
