@@ -14,7 +14,6 @@
 //! or has to be stopped, is called five times: then its circuit opens.
 
 use std::{
-    env, fs,
     process::ExitCode,
     sync::{
         Arc, Mutex, PoisonError,
@@ -29,11 +28,18 @@ use airlock::{
     tool::{CallError, ClientName},
 };
 use airlock_tests::{
-    BUDGET, Client, Embedded, Setup, binary, guests,
+    BUDGET, Client, Embedded, Setup,
+    bench::{
+        self,
+        latency::Latencies,
+        micros,
+        process::Process,
+        report::{Cell, Report, Table},
+    },
+    binary, guests,
     misdeeds::{self, Misdeed, Unloadable, slow, unloadable},
 };
 use futures_util::future::join_all;
-use serde_json::{Value, json};
 use tokio::{sync::Notify, task::JoinHandle};
 
 /// Hostile calls at once in the row of all guests.
@@ -51,18 +57,8 @@ const FAILURES_TO_OPEN: usize = 5;
 const MAX_REASON: usize = 110;
 
 fn main() -> ExitCode {
-    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
-    let is_bench = env::args().any(|argument| argument == "--bench");
-    let as_json = env::args().any(|argument| argument == "--json");
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let report = runtime.block_on(report(if is_bench { Effort::FULL } else { Effort::LITTLE }));
-    if as_json {
-        println!("{:#}", report.to_json());
-    } else {
-        report.print();
-    }
-    if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let effort = if bench::is_full() { Effort::FULL } else { Effort::LITTLE };
+    bench::runtime().block_on(measure(effort)).finish()
 }
 
 /// Extent of the measurements.
@@ -104,26 +100,16 @@ struct Row {
     /// Longest time from the start of a call to its end.
     stopped_in: Duration,
     neighbour: Fared,
+    /// Resident memory of the process, in MiB.
     rss_before: u64,
     rss_after: u64,
 }
 
 /// Latencies and failures of the neighbour.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Fared {
-    answered: usize,
+    latencies: Latencies,
     failed: usize,
-    p50: Duration,
-    p99: Duration,
-}
-
-struct Report {
-    load: String,
-    cores: usize,
-    alone: Fared,
-    rows: Vec<Row>,
-    refusals: Vec<Refusal>,
-    is_empty: bool,
 }
 
 /// One component that must not be loaded.
@@ -135,7 +121,8 @@ struct Refusal {
     took: Duration,
 }
 
-async fn report(effort: Effort) -> Report {
+async fn measure(effort: Effort) -> Report {
+    let mut report = Report::new("every hostile guest beside a well-behaved neighbour");
     let (gateway, neighbour) = start().await;
     neighbour.answers(effort.alone, Duration::from_mins(1)).await;
     let alone = neighbour.take();
@@ -151,17 +138,10 @@ async fn report(effort: Effort) -> Report {
     rows.push(crowd(&gateway, &neighbour, effort.crowd).await);
     rows.push(scripts(&gateway, effort.scripts).await);
     is_empty &= end(gateway, neighbour).await;
-    let refusals = refusals().await;
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    Report {
-        load: load.split(' ').take(3).collect::<Vec<_>>().join(" "),
-        cores,
-        alone,
-        rows,
-        refusals,
-        is_empty,
-    }
+    report_rows(&mut report, &alone, &rows);
+    report_refusals(&mut report, &refusals().await);
+    report.check("the pool is empty", is_empty);
+    report
 }
 
 /// Starts a gateway with all guests, and the neighbour in it.
@@ -259,7 +239,8 @@ async fn scripts(gateway: &Embedded, size: usize) -> Row {
         tokio::spawn(ended(caller.admit("executeToolCode", SLOW_SCRIPT)))
     });
     let slow: Vec<_> = slow.collect();
-    let (mut took, mut failed) = (Vec::new(), 0);
+    let mut took = Vec::new();
+    let mut failed = 0;
     while took.is_empty() || slow.iter().any(|task| !task.is_finished()) {
         let (code, time) =
             ended(gateway.holder("neighbour").admit("executeToolCode", QUICK_SCRIPT)).await;
@@ -274,7 +255,7 @@ async fn scripts(gateway: &Embedded, size: usize) -> Row {
         as_it_must: true,
         runs: 0,
         stopped_in: Duration::ZERO,
-        neighbour: Fared::of(took, failed),
+        neighbour: Fared { latencies: Latencies::new(took), failed },
         rss_before,
         rss_after: rss(),
     };
@@ -439,10 +420,8 @@ impl Neighbour {
     fn take(&self) -> Fared {
         self.shared.seen.store(0, Ordering::Relaxed);
         let failed = self.shared.failed.swap(0, Ordering::Relaxed);
-        Fared::of(
-            std::mem::take(&mut *self.shared.took.lock().unwrap_or_else(PoisonError::into_inner)),
-            failed,
-        )
+        let mut took = self.shared.took.lock().unwrap_or_else(PoisonError::into_inner);
+        Fared { latencies: Latencies::new(std::mem::take(&mut *took)), failed }
     }
 
     async fn stop(self) {
@@ -451,102 +430,74 @@ impl Neighbour {
     }
 }
 
-/// Returns the resident memory of this process, in KiB.
+/// Returns the resident memory of this process, in MiB.
 fn rss() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    Process::own().resident() >> 20
 }
 
-impl Report {
-    fn is_good(&self) -> bool {
-        self.is_empty
-            && self.refusals.iter().all(|refusal| refusal.as_it_must)
-            && self.rows.iter().all(|row| row.as_it_must && row.neighbour.failed == 0)
-    }
-
-    fn print(&self) {
-        println!(
-            "{} cores, load {}; the neighbour alone: p50 {:.0?}, p99 {:.0?}\n",
-            self.cores, self.load, self.alone.p50, self.alone.p99
-        );
-        println!(
-            "{:18} {:70} {:50} {:17} {:>5} {:>9} {:>8} {:>8} {:>15}",
-            "guest", "does", "limit", "ended with", "runs", "stopped", "p50", "p99", "RSS in MiB"
-        );
-        for row in &self.rows {
-            let ended = if row.ended.len() > 2 {
-                format!("{} codes", row.ended.len())
-            } else {
-                row.ended.join(" ")
-            };
-            let mark = if row.as_it_must { "" } else { "  NOT AS IT MUST" };
-            let (took, p50, p99) = (row.stopped_in, row.neighbour.p50, row.neighbour.p99);
-            let (took, p50, p99) =
-                (format!("{took:.1?}"), format!("{p50:.0?}"), format!("{p99:.0?}"));
-            let rss = format!("{} → {}", row.rss_before >> 10, row.rss_after >> 10);
-            println!(
-                "{:18} {:70} {:50} {:17} {:>5} {took:>9} {p50:>8} {p99:>8} {rss:>15}{mark}",
-                row.guest, row.does, row.limit, ended, row.runs
-            );
-        }
-        let stopped = self.rows.iter().filter(|row| row.as_it_must).count();
-        let failed: usize = self.rows.iter().map(|row| row.neighbour.failed).sum();
-        let answered: usize = self.rows.iter().map(|row| row.neighbour.answered).sum();
-        println!(
-            "\n{stopped} of {} rows ended as they must; the neighbour was answered {answered} times and failed {failed} times",
-            self.rows.len()
-        );
-        println!("\n{:18} {:74} {:>9}  reason", "component", "does", "refused");
-        for Refusal { name, does, as_it_must, reason, took } in &self.refusals {
-            let mark = if *as_it_must { "" } else { "  NOT AS IT MUST" };
-            let (took, reason) =
-                (format!("{took:.1?}"), reason.split_whitespace().collect::<Vec<_>>().join(" "));
-            println!(
-                "{name:18} {does:74} {took:>9}  {}{mark}",
-                reason.chars().take(MAX_REASON).collect::<String>()
-            );
-        }
-        let refused = self.refusals.iter().filter(|refusal| refusal.as_it_must).count();
-        println!("\n{refused} of {} components were refused as they must be", self.refusals.len());
-        println!(
-            "{}",
-            if self.is_empty { "the pool is empty" } else { "SOMETHING STAYED BEHIND IN THE POOL" }
-        );
-    }
-
-    fn to_json(&self) -> Value {
-        let rows = self.rows.iter().map(|row| {
-            json!({
-                "guest": row.guest, "does": row.does, "limit": row.limit, "ended_with": row.ended,
-                "as_it_must": row.as_it_must, "runs": row.runs, "stopped_in_us": micros(row.stopped_in),
-                "neighbour": row.neighbour.to_json(), "rss_before_kib": row.rss_before, "rss_after_kib": row.rss_after,
-            })
-        });
-        let refusals = self.refusals.iter().map(|Refusal { name, does, as_it_must, reason, took }| {
-            json!({"component": name, "does": does, "as_it_must": as_it_must, "reason": reason, "refused_in_us": micros(*took)})
-        });
-        json!({
-            "cores": self.cores, "load": self.load, "neighbour_alone": self.alone.to_json(),
-            "rows": rows.collect::<Vec<_>>(), "refusals": refusals.collect::<Vec<_>>(), "pool_is_empty": self.is_empty, "good": self.is_good(),
-        })
-    }
-}
-
-impl Fared {
-    fn of(mut took: Vec<Duration>, failed: usize) -> Self {
-        took.sort_unstable();
-        let at = |percent: usize| {
-            took.get(took.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default()
+fn report_rows(report: &mut Report, alone: &Fared, rows: &[Row]) {
+    let mut neighbour = Table::new("neighbour", &["p50", "p99"]);
+    neighbour.row("alone", [50, 99].map(|percent| Cell::Time(alone.latencies.micros(percent))));
+    report.table(neighbour);
+    let mut table = Table::new(
+        "guest",
+        &[
+            "does",
+            "limit",
+            "ended with",
+            "runs",
+            "stopped in",
+            "neighbour p50",
+            "neighbour p99",
+            "MiB before",
+            "MiB after",
+        ],
+    );
+    for row in rows {
+        let ended = if row.ended.len() > 2 {
+            format!("{} codes", row.ended.len())
+        } else {
+            row.ended.join(" ")
         };
-        Self { answered: took.len(), failed, p50: at(50), p99: at(99) }
+        let cells = [
+            Cell::Text(row.does.clone()),
+            Cell::Text(row.limit.clone()),
+            Cell::Text(ended),
+            Cell::Count(row.runs as u64),
+            Cell::Time(micros(row.stopped_in)),
+            Cell::Time(row.neighbour.latencies.micros(50)),
+            Cell::Time(row.neighbour.latencies.micros(99)),
+            Cell::Count(row.rss_before),
+            Cell::Count(row.rss_after),
+        ];
+        let added = table.row(&row.guest, cells);
+        if !row.as_it_must {
+            added.remark(format!("NOT AS IT MUST: {}", row.ended.join(" ")));
+        }
     }
-
-    fn to_json(self) -> Value {
-        json!({"answered": self.answered, "failed": self.failed, "p50_us": micros(self.p50), "p99_us": micros(self.p99)})
-    }
+    report.table(table);
+    let stopped = rows.iter().filter(|row| row.as_it_must).count();
+    let what = format!("{stopped} of {} rows ended as they must", rows.len());
+    report.check(what, stopped == rows.len());
+    let failed: usize = rows.iter().map(|row| row.neighbour.failed).sum();
+    let answered: usize = rows.iter().map(|row| row.neighbour.latencies.count()).sum();
+    let what = format!("the neighbour was answered {answered} times and failed {failed} times");
+    report.check(what, failed == 0);
 }
 
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+fn report_refusals(report: &mut Report, refusals: &[Refusal]) {
+    let mut table = Table::new("component", &["does", "refused in", "reason"]);
+    for Refusal { name, does, as_it_must, reason, took } in refusals {
+        let words: Vec<_> = reason.split_whitespace().collect();
+        let short = words.join(" ").chars().take(MAX_REASON).collect();
+        let cells = [Cell::Text(does.clone()), Cell::Time(micros(*took)), Cell::Text(short)];
+        let row = table.row(name, cells);
+        if !as_it_must {
+            row.remark("NOT AS IT MUST");
+        }
+    }
+    report.table(table);
+    let refused = refusals.iter().filter(|refusal| refusal.as_it_must).count();
+    let what = format!("{refused} of {} components were refused as they must be", refusals.len());
+    report.check(what, refused == refusals.len());
 }

@@ -244,7 +244,8 @@ async fn calls_of_a_script_end_at_its_budget() {
 async fn the_same_run_consumes_the_same_fuel() {
     let setup = Setup::new().client(misbehaving("server", []).code_mode().auto(&["*"]));
     let source = "result = sum([server.echo(text = str(n)) for n in range(20)])";
-    let (first, second) = (setup.script(source).await, setup.script(source).await);
+    let first = setup.script(source).await;
+    let second = setup.script(source).await;
     assert_eq!(first["result"], 190, "{first:#}");
     assert!(first["fuel"].as_u64().is_some_and(|fuel| fuel > 0), "{first:#}");
     assert_eq!(first["fuel"], second["fuel"]);

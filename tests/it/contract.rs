@@ -22,7 +22,8 @@ const GOLDEN: &str = "../tests/golden/0.1.0";
 /// Returns the files that `wit/contract.lock` records, by their paths from `wit`.
 fn recorded() -> Vec<String> {
     let own = FILES.iter().chain(&SCHEMAS).map(|file| (*file).to_owned());
-    let (mut golden, mut waiting) = (Vec::new(), vec![GOLDEN.to_owned()]);
+    let mut golden = Vec::new();
+    let mut waiting = vec![GOLDEN.to_owned()];
     while let Some(path) = waiting.pop() {
         if root().join("wit").join(&path).is_dir() {
             waiting.extend(entries(&path).into_iter().map(|entry| format!("{path}/{entry}")));
@@ -168,8 +169,8 @@ fn every_version_of_a_package_is_recorded_and_stands_in_the_directory_of_its_num
     assert_eq!(of_packages.collect::<Vec<_>>(), FILES);
     for file in FILES {
         let mut parts = file.split('/');
-        let (package, version) =
-            (parts.next().expect("a package"), parts.next().expect("a version"));
+        let package = parts.next().expect("a package");
+        let version = parts.next().expect("a version");
         let text =
             fs::read_to_string(root().join("wit").join(file)).expect("a file of the contract");
         let first = format!("package airlock:{package}@{version};");
@@ -182,7 +183,8 @@ fn every_version_of_a_package_is_recorded_and_stands_in_the_directory_of_its_num
 fn the_host_has_a_module_for_every_version_that_a_plugin_can_export() {
     for version in entries("plugin") {
         let mut numbers = version.split('.');
-        let (major, minor) = (numbers.next().expect("a number"), numbers.next().expect("a number"));
+        let major = numbers.next().expect("a number");
+        let minor = numbers.next().expect("a number");
         let module = root().join(format!("host/crates/sandbox/src/contract/v{major}_{minor}.rs"));
         assert!(module.is_file(), "{} is the module of version {version}", module.display());
     }

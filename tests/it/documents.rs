@@ -27,7 +27,8 @@ struct Document {
 impl Document {
     fn read(path: PathBuf) -> Self {
         let text = fs::read_to_string(&path).expect("UTF-8");
-        let (mut blocks, mut prose) = (Vec::new(), String::new());
+        let mut blocks = Vec::new();
+        let mut prose = String::new();
         for (number, part) in text.split("```").enumerate() {
             if number % 2 == 1 {
                 let (language, block) = part.split_once('\n').expect("a line after the fence");
@@ -177,7 +178,8 @@ async fn every_configuration_in_a_document_is_valid_except_for_files_that_only_i
 #[test]
 fn every_key_of_code_mode_is_in_the_schema_and_in_the_configuration_document() {
     let read = |path: &str| fs::read_to_string(root().join(path)).expect("UTF-8");
-    let (schema, document) = (read("host/config.schema.json"), read("docs/configuration.md"));
+    let schema = read("host/config.schema.json");
+    let document = read("docs/configuration.md");
     let keys: std::collections::BTreeSet<_> =
         schema.split('"').filter(|word| word.starts_with("code_mode_")).collect();
     assert!(keys.len() >= 12, "{keys:?}");

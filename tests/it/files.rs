@@ -35,12 +35,11 @@ impl Granted {
     }
 
     /// Starts a gateway with the guest that attempts every operation. The guest may write to `docs`
-    /// within a quota, and has a scratch directory.
+    /// within a quota.
     async fn gateway_with_quotas(&self, bytes: u64, files: u64) -> Gateway {
         let docs = json!({"path": self.docs(), "access": "read_write", "max_bytes": format!("{bytes}B"), "max_files": files});
         let client = Client::wasm("escape", guests::ESCAPE)
-            .set("/wasm_config/grants/files", json!({"docs": docs}))
-            .set("/wasm_config/grants/scratch", json!({"max_bytes": "5000B", "max_files": 3}));
+            .set("/wasm_config/grants/files", json!({"docs": docs}));
         Setup::new().client(client).serve_connected().await
     }
 
@@ -239,65 +238,6 @@ async fn a_plugin_cannot_create_links() {
 }
 
 #[tokio::test]
-async fn opening_a_pipe_does_not_block() {
-    let granted = Granted::new();
-    let made = std::process::Command::new("mkfifo")
-        .arg(granted.docs().join("pipe"))
-        .status()
-        .expect("it runs");
-    assert!(made.success());
-    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
-    let worked = escape(&gateway, "attempt", json!({"path": "/docs/pipe"})).await;
-    assert_eq!(worked, "rename from, write, rename to, remove", "the pipe is moved away at last");
-    assert!(
-        gateway.execute("escape-list", &json!({"path": "/docs"})).await.text.contains("renamed")
-    );
-}
-
-#[tokio::test]
-async fn names_that_are_not_utf8_are_left_out_of_listings() {
-    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
-    let granted = Granted::new();
-    fs::write(granted.docs().join(OsStr::from_bytes(b"\xff")), "").expect("a file");
-    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
-    let listed = gateway.execute("escape-list", &json!({"path": "/docs"})).await;
-    assert!(
-        listed.text.contains("a.txt") && listed.text.contains("link_to_directory"),
-        "{}",
-        listed.text
-    );
-}
-
-#[tokio::test]
-async fn a_directory_swapped_for_a_link_does_not_lead_out_of_its_grant() {
-    let granted = Granted::new();
-    fs::create_dir(granted.docs().join("real")).expect("a directory");
-    fs::write(granted.docs().join("real/b.txt"), "granted").expect("a file");
-    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let docs = granted.docs();
-    let swapping = std::thread::spawn(move || {
-        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-            for shown in ["real", "link_to_directory"] {
-                fs::rename(docs.join(shown), docs.join("door")).expect("it moves");
-                fs::rename(docs.join("door"), docs.join(shown)).expect("it moves back");
-            }
-        }
-    });
-    let attack = json!({"read": "/docs/door/b.txt", "write": "/docs/door/new", "times": 3_000});
-    let seen = gateway.execute("escape-attack", &attack).await;
-    drop(stop);
-    swapping.join().expect("it swaps to the end");
-    assert!(!seen.text.contains("hidden"), "{}", seen.text);
-    assert!(
-        seen.text.contains("granted") || granted.docs().join("real/new").exists(),
-        "the door was never open: {}",
-        seen.text
-    );
-    granted.secret_is_untouched();
-}
-
-#[tokio::test]
 async fn a_directory_can_be_filled_to_its_quota_and_no_further() {
     let granted = Granted::new();
     // `a.txt` has 7 bytes, and the links count as files.
@@ -319,31 +259,6 @@ async fn a_directory_can_be_filled_to_its_quota_and_no_further() {
 }
 
 #[tokio::test]
-async fn removed_files_that_stay_open_count_towards_the_quota() {
-    let granted = Granted::new();
-    let gateway = granted.gateway_with_quotas(10_007, 10).await;
-    let hold = json!({"path": "/docs/new", "bytes": 1_000, "files": 50});
-    for _ in 0..2 {
-        assert_eq!(escape(&gateway, "hold_without_a_name", hold.clone()).await, "10");
-    }
-}
-
-#[tokio::test]
-async fn a_scratch_directory_is_empty_in_every_call_and_has_a_quota() {
-    let granted = Granted::new();
-    let gateway = granted.gateway_with_quotas(1 << 20, 1_000).await;
-    for _ in 0..2 {
-        assert_eq!(gateway.execute("escape-list", &json!({"path": "/tmp"})).await.content(), "[]");
-        assert_eq!(
-            escape(&gateway, "fill", json!({"path": "/tmp/new", "bytes": 5_000})).await,
-            "5000"
-        );
-        let beyond = escape(&gateway, "fill", json!({"path": "/tmp/new", "bytes": 5_001})).await;
-        assert!(beyond.starts_with("5000, "), "{beyond}");
-    }
-}
-
-#[tokio::test]
 async fn writes_to_a_stream_are_charged_as_fuel() {
     let grants = json!({"scratch": {"max_bytes": "1MiB", "max_files": 10}});
     let guest = Client::wasm("guest", guests::HOSTILE).set("/wasm_config/grants", grants);
@@ -353,7 +268,8 @@ async fn writes_to_a_stream_are_charged_as_fuel() {
         assert_eq!(ended.text(), "done", "{ended:?}");
         ended.fuel.expect("it ran")
     };
-    let (none, hundred) = (fuel(0).await, fuel(100).await);
+    let none = fuel(0).await;
+    let hundred = fuel(100).await;
     // Far more than the exits to the host alone cost.
     assert!(hundred - none > 100 * 10_000, "{none} and {hundred}");
     gateway.stop().await;

@@ -126,32 +126,6 @@ async fn a_flood_of_host_calls_ends_at_the_limit() {
 }
 
 #[tokio::test]
-async fn nested_calls_end_at_the_budget_of_the_chain() {
-    let gateway = Setup::new().client(hostile().tools(&["hostile-ok"])).serve_connected().await;
-    let flood = |times: u32| json!({"tool": "hostile-ok", "times": times});
-    assert_eq!(gateway.execute("hostile-flood_calls", &flood(64)).await.content(), "64 worked; ");
-    assert_eq!(stopped(&gateway, "hostile-flood_calls", flood(65)).await, "budget");
-}
-
-#[tokio::test]
-async fn calls_inside_calls_end_at_the_depth() {
-    let gateway = Setup::new()
-        .client(hostile().tools(&["hostile-relay", "hostile-ok"]))
-        .serve_connected()
-        .await;
-    let relay = |inner: Value, tool: &str| json!({"tool": tool, "arguments": inner});
-    let three = relay(relay(relay(json!({}), "hostile-ok"), "hostile-relay"), "hostile-relay");
-    assert_eq!(gateway.execute("hostile-relay", &three).await.content(), "ok");
-    let four = gateway.execute("hostile-relay", &relay(three, "hostile-relay")).await.ok();
-    assert_eq!(
-        (&four["is_error"], &four["content"]),
-        (&json!(true), &json!("the call reached its limit of 4 levels of nested calls")),
-        "{four:#}"
-    );
-    is_well(&gateway).await;
-}
-
-#[tokio::test]
 async fn log_lines_beyond_the_limit_of_a_call_are_dropped() {
     let gateway = Setup::new().client(hostile().limit("log_lines", 100)).serve_connected().await;
     let flood = json!({"lines": 2_000, "bytes": 100});
@@ -296,7 +270,8 @@ async fn a_plugin_that_keeps_crashing_fails_fast_and_the_admin_api_shows_it() {
     );
     let circuit =
         async |name: &str| gateway.client(name).await.expect("it is listed")["circuit"].clone();
-    let (open, closed) = (circuit("hostile").await, circuit("other").await);
+    let open = circuit("hostile").await;
+    let closed = circuit("other").await;
     assert_eq!((&open["state"], &open["failures"]), (&json!("open"), &json!(5)), "{open}");
     assert!(
         open["retry_after_ms"].as_u64().is_some_and(|wait| (1..=30_000).contains(&wait)),

@@ -85,7 +85,7 @@ async fn refusal(gateway: &Gateway, credential: Option<&str>) -> (u16, String, S
     let response = list(gateway, credential).send().await.expect("an answer");
     let status = response.status().as_u16();
     let challenge = response.headers().get(WWW_AUTHENTICATE);
-    let challenge = challenge.map_or("", |it| it.to_str().expect("text")).to_owned();
+    let challenge = challenge.map_or("", |value| value.to_str().expect("text")).to_owned();
     let body: Value = response.json().await.expect("JSON");
     assert_eq!(body["jsonrpc"], "2.0");
     (status, challenge, body["error"]["message"].as_str().expect("a message").to_owned())

@@ -60,7 +60,8 @@ async fn is_described(setup: &Setup) {
     let tools = tools.json();
     let tools = tools["tools"].as_array().expect("a list of tools");
     let tool = tools.iter().find(|tool| tool["name"] == "skies-get_weather").expect("it is listed");
-    let (input, output) = (&tool["input_schema"], &tool["output_schema"]);
+    let input = &tool["input_schema"];
+    let output = &tool["output_schema"];
     assert_eq!(
         (&input["properties"]["city"]["type"], &input["required"]),
         (&json!("string"), &json!(["city"])),
@@ -142,10 +143,11 @@ async fn keeps_to_the_contract(component: &Path, accident: &str, file: &str) {
     assert_eq!(server.asked().len(), 1, "only the request that was granted came");
     let said = logged(&setup, "knock", &url.to_string()).await;
     assert!(said.contains("about to knock"), "{said}");
-    let (one, other) =
-        (setup.call("skies-dice", &json!({})).await, setup.call("skies-dice", &json!({})).await);
+    let one = setup.call("skies-dice", &json!({})).await;
+    let other = setup.call("skies-dice", &json!({})).await;
     for kind in ["random", "uuid"] {
-        let (one, other) = (&one["structured"][kind], &other["structured"][kind]);
+        let one = &one["structured"][kind];
+        let other = &other["structured"][kind];
         assert!(!one.is_null() && one != other, "{kind}: {one} and {other}");
     }
     let crashed = setup.call("skies-crash", &json!({})).await;
@@ -495,8 +497,8 @@ fn the_examples_compile_with_the_versions_that_the_tests_install() {
         let text = fs::read_to_string(airlock_tests::root().join(file)).expect("it is there");
         serde_json::from_str(&text).expect("JSON")
     };
-    let (example, peers) =
-        (read("plugins/examples/javascript/package.json"), read("tests/peers/package.json"));
+    let example = read("plugins/examples/javascript/package.json");
+    let peers = read("tests/peers/package.json");
     for (name, version) in example["devDependencies"].as_object().expect("a table") {
         assert_eq!(&peers["dependencies"][name], version, "{name}");
     }

@@ -124,7 +124,8 @@ impl Server {
                 vec!["sse".into(), format!("{}{path}", gateway.address())]
             }
             Self::Stdio(setup) => {
-                let (airlock, config) = (binary("airlock-under-test"), setup.write());
+                let airlock = binary("airlock-under-test");
+                let config = setup.write();
                 let [airlock, config] = [airlock, config].map(|path| path.display().to_string());
                 vec!["stdio".into(), airlock, "mcp".into(), "--config".into(), config]
             }

@@ -372,7 +372,8 @@ async fn an_installation_that_could_not_be_loaded_is_refused_in_the_words_of_its
             "--grant slot.search=word_count: found \"word_count\", expected one tool's full name",
         ),
     ] {
-        let (data, slot) = (format!("files.data={data}"), format!("slot.search={slot}"));
+        let data = format!("files.data={data}");
+        let slot = format!("slot.search={slot}");
         let refused = install(&[&data, &slot, "clocks"]).await.failed();
         assert!(refused.stderr.contains(told), "{refused}");
         assert!(!refused.stderr.contains("wasm_config"), "{refused}");
@@ -524,7 +525,7 @@ async fn the_call_that_an_installation_prints_succeeds_when_it_is_typed() {
     for (component, more) in [("notes.wasm", &["--grant-all"][..]), (guests::TEXT, &[])] {
         let installed = workspace.install(component, more).await.ok();
         let (_, call) = installed.stdout.split_once("\ntry it:\n  airlock ").expect("a call");
-        let words = call.trim_end().splitn(3, ' ').map(|it| it.trim_matches('\''));
+        let words = call.trim_end().splitn(3, ' ').map(|word| word.trim_matches('\''));
         let _ = workspace.airlock(&words.collect::<Vec<_>>()).await.ok();
     }
     let pattern = json!({"type": "string", "pattern": "^[0-9]{9}$"});
@@ -820,7 +821,8 @@ fn replace(path: &Path, bytes: &[u8]) {
 /// bytes of the file differ, so that a watcher of files sees no change.
 fn change_silently(path: &Path) {
     let before = fs::metadata(path).expect("it is there").modified().expect("a time");
-    let (old, new) = (b"Answers at once.", b"Answers at onze.");
+    let old = b"Answers at once.";
+    let new = b"Answers at onze.";
     let mut wasm = fs::read(path).expect("the component");
     let at =
         wasm.windows(old.len()).rposition(|bytes| bytes == old).expect("it is in the descriptors");

@@ -54,7 +54,10 @@ impl Recorded {
     fn received(&self) -> Vec<(String, i64)> {
         let text = fs::read_to_string(&self.notes).unwrap_or_default();
         let line = |line: &str| -> (String, Value) { serde_json::from_str(line).expect("JSON") };
-        text.lines().map(line).map(|(tool, it)| (tool, it["n"].as_i64().expect("n"))).collect()
+        text.lines()
+            .map(line)
+            .map(|(tool, arguments)| (tool, arguments["n"].as_i64().expect("n")))
+            .collect()
     }
 
     /// Returns the calls of tools that are not read-only.

@@ -144,22 +144,6 @@ async fn an_invalid_request_gets_an_error_in_the_openai_format() {
 }
 
 #[tokio::test]
-async fn a_body_of_the_largest_size_is_accepted() {
-    let gateway = Setup::new()
-        .set("/server/max_body", "64KiB")
-        .client(misbehaving("server", []))
-        .serve_connected()
-        .await;
-    let call = |text: String| json!({"function": {"name": "server-echo", "arguments": json!({"text": text}).to_string()}});
-    let room = (64 << 10) - call(String::new()).to_string().len();
-    let text = "y".repeat(room);
-    assert_eq!(
-        gateway.post("/v1/mcp/tool/execute?present=raw", &call(text.clone())).await.content(),
-        text
-    );
-}
-
-#[tokio::test]
 async fn a_body_beyond_the_largest_size_is_refused_before_it_is_sent_whole() {
     let gateway = Setup::new().set("/server/max_body", "64KiB").serve().await;
     for path in ["/v1/chat/completions", "/v1/mcp/tool/execute"] {
@@ -178,15 +162,6 @@ async fn a_body_beyond_the_largest_size_is_refused_before_it_is_sent_whole() {
                 && answer.contains("\"code\":\"request_too_large\""),
             "{path}: {answer}"
         );
-    }
-}
-
-#[tokio::test]
-async fn requests_with_a_foreign_origin_or_host_are_refused() {
-    let gateway = Setup::new().serve().await;
-    for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
-        let reply = Reply::of(gateway.request(Method::GET, "/v1/models").header(name, value)).await;
-        assert_eq!(reply.status, 403, "{name}: {}", reply.text);
     }
 }
 
@@ -238,32 +213,6 @@ fn peak_memory_bytes(gateway: &Gateway) -> usize {
         .expect("it runs");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells it");
     peak.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
-}
-
-#[tokio::test]
-async fn a_call_whose_arguments_repeat_a_key_is_refused() {
-    let gateway = Setup::new().client(misbehaving("server", [])).serve_connected().await;
-    let call = json!({"function": {"name": "server-echo", "arguments": r#"{"text":"checked","text":"run"}"#}});
-    let reply = gateway.post("/v1/mcp/tool/execute", &call).await;
-    assert_eq!(reply.status, 400, "{}", reply.text);
-    assert!(reply.text.contains("the key \\\"text\\\" occurs twice"), "{}", reply.text);
-}
-
-#[tokio::test]
-async fn a_client_that_sends_half_a_request_is_disconnected() {
-    let gateway = Setup::new().set("/server/read_timeout", "200ms").serve().await;
-    let address = gateway.address().trim_start_matches("http://");
-    for start in [
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: loc",
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
-    ] {
-        let mut stream = TcpStream::connect(address).await.expect("a connection");
-        stream.write_all(start.as_bytes()).await.expect("it is read");
-        let mut answer = Vec::new();
-        let read = tokio::time::timeout(wait::SOON, stream.read_to_end(&mut answer)).await;
-        assert!(read.is_ok(), "the connection is held open for {start:?}");
-    }
-    assert_eq!(gateway.get("/health").await.status, 200);
 }
 
 #[tokio::test]
@@ -378,7 +327,8 @@ async fn models_are_listed_under_the_names_that_requests_use() {
 
 #[tokio::test]
 async fn a_second_gateway_on_a_taken_port_fails_and_a_stopped_one_frees_its_port() {
-    let (first, second) = (Setup::new().serve().await, Setup::new().serve().await);
+    let first = Setup::new().serve().await;
+    let second = Setup::new().serve().await;
     assert_ne!(first.address(), second.address());
     let address = second.address().trim_start_matches("http://").to_owned();
     drop(second);

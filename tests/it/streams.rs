@@ -165,9 +165,11 @@ async fn a_provider_that_ignores_stream_and_returns_json_is_streamed_to_the_clie
     let deltas = chunks.iter().flat_map(|chunk| chunk["choices"].as_array().expect("choices"));
     let deltas: Vec<_> =
         deltas.map(|choice| (&choice["delta"], &choice["finish_reason"])).collect();
-    let (none, stop) = (Value::Null, json!("stop"));
-    let (role, text, end) =
-        (json!({"role": "assistant", "content": null}), json!({"content": "done"}), json!({}));
+    let none = Value::Null;
+    let stop = json!("stop");
+    let role = json!({"role": "assistant", "content": null});
+    let text = json!({"content": "done"});
+    let end = json!({});
     assert_eq!(deltas, [(&role, &none), (&text, &none), (&end, &stop)]);
     assert!(chunks.iter().all(|chunk| chunk["object"] == "chat.completion.chunk"));
     let usages: Vec<_> = chunks.iter().filter_map(|chunk| chunk["usage"].as_object()).collect();

@@ -54,9 +54,9 @@ async fn a_crash_and_the_restart_are_in_the_history_with_their_reasons() {
     let message = failure["message"].as_str().expect("a reason");
     assert!(message.contains("exit status: 4"), "{message}");
     let history = after["history"].as_array().expect("a history");
-    let phases: Vec<_> = history.iter().filter_map(|it| it["phase"].as_str()).collect();
+    let phases: Vec<_> = history.iter().filter_map(|change| change["phase"].as_str()).collect();
     assert_eq!(phases, ["starting", "ready", "restarting", "starting", "ready"]);
-    assert!(history.iter().all(|it| it["reason"].is_string() && it["at"].is_string()));
+    assert!(history.iter().all(|change| change["reason"].is_string() && change["at"].is_string()));
     assert!(after["latency_ms"]["p99"].is_number(), "{after:#}");
     assert_eq!((&after["in_flight"], &after["queued"]), (&json!(0), &json!(0)));
     assert_eq!((&after["stale"], &after["quarantine"]), (&json!(false), &json!([])));
@@ -157,9 +157,10 @@ async fn clients_are_listed_in_pages_with_sorted_tools() {
     let page = async |query: &str| {
         let page = gateway.get(&format!("/api/mcp/clients?{query}")).await.ok();
         let clients = page["clients"].as_array().expect("a list").iter();
-        let names: Vec<_> =
-            clients.map(|it| it["config"]["client_id"].as_str().unwrap_or("").to_owned()).collect();
-        let numbers = ["count", "total_count", "limit", "offset"].map(|it| page[it].as_u64());
+        let names: Vec<_> = clients
+            .map(|client| client["config"]["client_id"].as_str().unwrap_or("").to_owned())
+            .collect();
+        let numbers = ["count", "total_count", "limit", "offset"].map(|key| page[key].as_u64());
         (names.join(" "), numbers.map(Option::unwrap_or_default))
     };
     assert_eq!(page("").await, ("alpha beta gamma".to_owned(), [3, 3, 100, 0]));

@@ -13,13 +13,6 @@ async fn an_event_that_is_too_long_fails_its_call_at_once_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_call_whose_stream_ends_early_is_resumed() {
-    let server = MisbehavingHttp::start([]);
-    let gateway = Setup::new().client(server.client("server")).serve_connected().await;
-    assert_eq!(gateway.execute("server-resumed", &json!({})).await.content(), "resumed");
-}
-
-#[tokio::test]
 async fn a_forgotten_session_costs_one_call_and_is_opened_anew_without_a_repetition() {
     let server = MisbehavingHttp::start([]);
     let gateway = Setup::new().client(server.client("server")).serve_connected().await;

@@ -32,7 +32,8 @@ impl Login {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.kill_on_drop(true).spawn().expect("it can be started");
         let mut stdout = BufReader::new(process.stdout.take().expect("piped above"));
-        let (mut announced, mut url) = (String::new(), String::new());
+        let mut announced = String::new();
+        let mut url = String::new();
         stdout.read_line(&mut announced).await.expect("a line");
         stdout.read_line(&mut url).await.expect("a line");
         assert!(announced.starts_with("open this URL in a browser"), "{announced}");
@@ -40,7 +41,7 @@ impl Login {
     }
 
     fn parameter(&self, name: &str) -> String {
-        let found = self.url.query_pairs().find(|(it, _)| it == name);
+        let found = self.url.query_pairs().find(|(key, _)| key == name);
         found.map(|(_, value)| value.into_owned()).unwrap_or_default()
     }
 
@@ -247,7 +248,8 @@ async fn a_registered_client_authenticates_itself_with_its_secret() {
     log_in(&Setup::new().client(client).write()).await;
     assert_eq!(peer.state().scopes, "other");
     let requests = peer.server.requests();
-    let token = requests.iter().find(|it| it.starts_with("POST /token")).expect("a request");
+    let token =
+        requests.iter().find(|request| request.starts_with("POST /token")).expect("a request");
     assert!(token.to_lowercase().contains("authorization: basic "), "{token}");
     assert!(!token.contains("own-secret-0123"), "{token}");
 }
@@ -304,5 +306,5 @@ async fn nothing_is_sent_to_another_issuer_than_that_of_the_settings() {
     let reason = "but `oauth_config.issuer` is \"https://as.example.com\"";
     assert!(failed.stderr.contains(reason), "{}", failed.stderr);
     let sent = ["/register", "/authorize", "/token"];
-    assert!(!peer.paths().iter().any(|path| sent.iter().any(|it| path.starts_with(it))));
+    assert!(!peer.paths().iter().any(|path| sent.iter().any(|prefix| path.starts_with(prefix))));
 }

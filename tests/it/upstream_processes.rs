@@ -77,7 +77,8 @@ async fn a_grandchild_in_a_session_of_its_own_ends_with_its_server() {
 #[tokio::test]
 async fn children_of_a_killed_gateway_end_with_it_and_the_rest_with_the_next_gateway() {
     let setup = Setup::new();
-    let (child, stray) = (setup.directory().join("child"), setup.directory().join("stray"));
+    let child = setup.directory().join("child");
+    let stray = setup.directory().join("stray");
     // It ignores the end of its stdin.
     let script = format!(
         "setsid sleep 1000 >/dev/null 2>&1 & echo $! > {}; echo $$ > {}; exec sleep 1000",
@@ -86,7 +87,8 @@ async fn children_of_a_killed_gateway_end_with_it_and_the_rest_with_the_next_gat
     );
     let setup = setup.client(after("up", &script));
     let gateway = Doomed::start(&setup);
-    let (child, stray) = (living(&child).await, living(&stray).await);
+    let child = living(&child).await;
+    let stray = living(&stray).await;
     drop(gateway);
     gone(child).await;
     // The kernel cannot be asked to end a process of another session, so it may still be there.
@@ -171,7 +173,8 @@ async fn a_directory_that_is_missing_is_named_to_the_operator() {
 #[tokio::test]
 async fn a_confined_server_uses_only_the_named_paths() {
     let setup = Setup::new();
-    let (open, shut) = (setup.directory().join("open"), setup.directory().join("shut"));
+    let open = setup.directory().join("open");
+    let shut = setup.directory().join("shut");
     for path in [&open, &shut] {
         std::fs::create_dir(path).expect("a directory");
     }
@@ -199,16 +202,4 @@ async fn a_confined_server_uses_only_the_named_paths() {
     assert_eq!(written(&open.join("outcome")).await, "refused");
     assert!(!shut.join("new").exists());
     gateway.connected("up").await;
-}
-
-#[tokio::test]
-async fn a_server_that_ignores_sigterm_is_killed() {
-    let setup = Setup::new();
-    let file = setup.directory().join("pid");
-    let script = format!("trap '' TERM; echo $$ > {}; exec sleep 1000", file.display());
-    let gateway = setup.client(after("up", &script)).serve().await;
-    let server = living(&file).await;
-    gateway.terminate();
-    gone(server).await;
-    gateway.ended().await;
 }

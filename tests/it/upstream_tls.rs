@@ -39,7 +39,8 @@ impl Server {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new([host.to_owned()]).expect("a name");
         let certificate = params.signed_by(&key, &authority.issuer).expect("a certificate");
-        let (chain, secret) = (directory.join("chain.pem"), directory.join("key.pem"));
+        let chain = directory.join("chain.pem");
+        let secret = directory.join("key.pem");
         fs::write(&chain, certificate.pem()).expect("written");
         fs::write(&secret, key.serialize_pem()).expect("written");
         let mut process = Command::new(peers::python())
@@ -82,7 +83,8 @@ async fn a_server_is_trusted_with_the_certificate_of_the_operators_own_authority
 
 #[tokio::test]
 async fn a_server_is_not_trusted_without_the_authority_or_under_another_name() {
-    let (authority, other) = (Authority::new(), Authority::new());
+    let authority = Authority::new();
+    let other = Authority::new();
     let setup = Setup::new();
     let server = Server::start(setup.directory(), &authority, "localhost");
     let directory = tempfile::tempdir().expect("a directory");

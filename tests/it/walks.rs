@@ -14,7 +14,8 @@ fn missing(document: &Path) -> (usize, Vec<String>) {
     let link = Regex::new(r"\[`([A-Za-z_0-9:]+)`\]\(([^)#]+\.rs)\)").expect("a pattern");
     let found: Vec<_> = link.captures_iter(&text).collect();
     let wrong = found.iter().filter_map(|link| {
-        let (name, path) = (&link[1], &link[2]);
+        let name = &link[1];
+        let path = &link[2];
         let source = fs::read_to_string(base.join(path)).unwrap_or_default();
         (!defines(&source, name))
             .then(|| format!("{}: {name} is not in {path}", document.display()))
@@ -26,7 +27,7 @@ fn missing(document: &Path) -> (usize, Vec<String>) {
 /// type too.
 fn defines(source: &str, name: &str) -> bool {
     let (owner, item) =
-        name.rsplit_once("::").map_or((None, name), |(owner, it)| (Some(owner), it));
+        name.rsplit_once("::").map_or((None, name), |(owner, item)| (Some(owner), item));
     let defined = |item: &str| {
         let item = regex::escape(item);
         let pattern = format!(

@@ -40,8 +40,8 @@ async fn network_access_fails_without_a_trap() {
 #[tokio::test]
 async fn every_call_starts_at_the_same_time_unless_clocks_are_granted() {
     let without = gateway(escape()).await;
-    let (one, other) =
-        (answer(&without, "time", json!({})).await, answer(&without, "time", json!({})).await);
+    let one = answer(&without, "time", json!({})).await;
+    let other = answer(&without, "time", json!({})).await;
     assert_eq!(one, other);
     assert!(one.starts_with("946684800"), "{one} is not the beginning of the year 2000");
     let with = gateway(escape().set("/wasm_config/grants/clocks", true)).await;

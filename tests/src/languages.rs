@@ -99,7 +99,8 @@ async fn built(
         root().join("host/src/cli/plugin/build"),
         root().join("host/src/cli/plugin/interfaces.rs"),
     ]);
-    let (component, stamp) = (directory.join("skies.wasm"), directory.join("stamp"));
+    let component = directory.join("skies.wasm");
+    let stamp = directory.join("stamp");
     if component.is_file() && fs::read_to_string(&stamp).is_ok_and(|found| found == key) {
         return component;
     }

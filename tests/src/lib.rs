@@ -14,18 +14,18 @@
 //! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] changes
 //!   their embedded sections
 //! - [`languages`] are the plugins that the command line builds
-//! - [`latency`] is the arithmetic of load tests
+//! - [`bench`] is what the benchmarks share
 //! - [`misdeeds`] lists attacks by guests, and how each must end
 
 #![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]
 
 mod airlock;
+pub mod bench;
 pub mod component;
 mod embedded;
 mod gateway;
 pub mod guests;
 pub mod languages;
-pub mod latency;
 pub mod mcp;
 pub mod misdeeds;
 pub mod peers;

@@ -135,7 +135,9 @@ impl Endpoint {
     }
 
     fn request(&self, method: Method, body: Body) -> McpRequest {
-        let (http, url, headers) = (self.http.clone(), self.url.clone(), self.headers.clone());
+        let http = self.http.clone();
+        let url = self.url.clone();
+        let headers = self.headers.clone();
         McpRequest { http, method, url, headers, body }
     }
 }
@@ -188,7 +190,8 @@ impl McpSession {
     /// Returns the session as another client names it.
     #[must_use]
     pub fn named_by(&self, other: &Endpoint) -> Self {
-        let (id, version) = (self.id.clone(), self.version.clone());
+        let id = self.id.clone();
+        let version = self.version.clone();
         Self { endpoint: other.clone(), id, version, next: 1_000.into() }
     }
 
@@ -437,7 +440,8 @@ impl Messages {
             let field = |name: &str| {
                 text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
             };
-            let (id, data) = (field("id").map(str::to_owned), field("data").unwrap_or_default());
+            let id = field("id").map(str::to_owned);
+            let data = field("data").unwrap_or_default();
             let message = serde_json::from_str(data).unwrap_or_default();
             let event = McpEvent { id, message };
             // Comments and waiting times are no events.

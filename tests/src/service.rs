@@ -162,7 +162,8 @@ pub fn events(data: impl IntoIterator<Item = impl AsRef<str>>) -> Bytes {
 async fn serve(listener: TcpListener, answer: Arc<Respond>, state: Arc<State>) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (answer, state) = (answer.clone(), state.clone());
+        let answer = answer.clone();
+        let state = state.clone();
         let respond = service_fn(move |request| respond(request, answer.clone(), state.clone()));
         // A broken connection is not checked here; the test sees its effect on the gateway.
         connections.spawn(async move {

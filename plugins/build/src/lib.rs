@@ -57,17 +57,17 @@ impl Guests {
         for variable in [FINISHED, PROFILE, "AIRLOCK_WASM_TOOLCHAIN", "RUSTUP_TOOLCHAIN"] {
             println!("cargo::rerun-if-env-changed={variable}");
         }
-        let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
-        let profile = set(PROFILE).unwrap_or_else(|| {
-            let is_release = set("PROFILE").is_some_and(|profile| profile == "release");
+        let profile = variable(PROFILE).unwrap_or_else(|| {
+            let is_release = variable("PROFILE").is_some_and(|profile| profile == "release");
             if is_release { "release" } else { "guest" }.to_owned()
         });
-        let finished = set(FINISHED).map(|directory| root.join(directory));
+        let finished = variable(FINISHED).map(|directory| root.join(directory));
         if let Some(directory) = &finished {
             println!("cargo::rerun-if-changed={}", directory.display());
         }
-        let out =
-            PathBuf::from(set("OUT_DIR").ok_or("OUT_DIR is not set: this is for build scripts")?);
+        let out = PathBuf::from(
+            variable("OUT_DIR").ok_or("OUT_DIR is not set: this is for build scripts")?,
+        );
         Ok(Self {
             root: root.to_owned(),
             target: target(&out)?.join("guests"),
@@ -149,6 +149,11 @@ impl Guests {
     }
 }
 
+/// Returns a variable of the environment; `None` if it is not set or empty.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 fn name(directory: &Path) -> String {
     directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -160,12 +165,17 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
 /// Returns the target directory of the cargo that runs a build script: `OUT_DIR` is
 /// `<target>/[<triple>/]<profile>/build/…/out`.
 fn target(out: &Path) -> Result<&Path, String> {
-    let lost = || format!("{} is not where cargo puts the output of build scripts", out.display());
-    let build = out.ancestors().find(|directory| directory.ends_with("build")).ok_or_else(lost)?;
+    let build = out.ancestors().find(|directory| directory.ends_with("build"));
     // build → profile → target, with the triple between the last two if a target was given.
-    let above = build.ancestors().nth(2).ok_or_else(lost)?;
-    let is_triple = above
+    build.and_then(|build| build.ancestors().nth(2)).and_then(without_triple).ok_or_else(|| {
+        format!("{} is not where cargo puts the output of build scripts", out.display())
+    })
+}
+
+/// Returns the directory above one that is named like the target triple, and any other as it is.
+fn without_triple(directory: &Path) -> Option<&Path> {
+    let is_triple = directory
         .file_name()
         .is_some_and(|name| env::var_os("TARGET").is_some_and(|triple| name == triple));
-    if is_triple { above.parent().ok_or_else(lost) } else { Ok(above) }
+    if is_triple { directory.parent() } else { Some(directory) }
 }

@@ -78,12 +78,14 @@ impl Bindings {
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
         // A script has one thread, and nothing panics while it holds the lock.
         let mut asked = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = asked.iter().find(|it| it.name == name && it.namespace == namespace);
+        let known =
+            asked.iter().find(|binding| binding.name == name && binding.namespace == namespace);
         if let Some(known) = known {
             return known.found.clone();
         }
         let found = self.0.catalogue.find(namespace, name).map(Arc::new);
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let namespace = namespace.to_owned();
+        let name = name.to_owned();
         asked.push(Asked { namespace, name, found: found.clone() });
         found
     }
@@ -125,16 +127,15 @@ impl From<Vec<Binding>> for Bindings {
 
 impl Catalogue for Vec<Binding> {
     fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
-        let of_namespace = || self.iter().filter(|binding| binding.namespace == namespace);
-        of_namespace()
-            .find(|binding| binding.name == name)
-            .or_else(|| of_namespace().find(|binding| binding.alias.as_deref() == Some(name)))
-            .cloned()
+        let named = of_namespace(self, namespace).find(|binding| binding.name == name);
+        let found = named.or_else(|| {
+            of_namespace(self, namespace).find(|binding| binding.alias.as_deref() == Some(name))
+        });
+        found.cloned()
     }
 
     fn names(&self, namespace: &str) -> Vec<String> {
-        let of_namespace = self.iter().filter(|binding| binding.namespace == namespace);
-        of_namespace.map(|binding| binding.name.clone()).collect()
+        of_namespace(self, namespace).map(|binding| binding.name.clone()).collect()
     }
 
     fn namespaces(&self) -> Vec<String> {
@@ -146,6 +147,10 @@ impl Catalogue for Vec<Binding> {
         }
         names
     }
+}
+
+fn of_namespace<'b>(bindings: &'b [Binding], namespace: &str) -> impl Iterator<Item = &'b Binding> {
+    bindings.iter().filter(move |binding| binding.namespace == namespace)
 }
 
 #[cfg(test)]

@@ -180,9 +180,9 @@ mod tests {
         fn nested(out: &mut Writer, levels: usize) -> Result<(), Unfit> {
             out.array((levels > 1).then_some(levels - 1), nested)
         }
-        let of = |levels| written(|out| nested(out, levels));
-        assert_eq!(of(MAX_DEPTH).map(|json| json.len()), Ok(2 * MAX_DEPTH));
-        assert_eq!(of(MAX_DEPTH + 1), Err(Unfit::Deep));
+        let deepest = written(|out| nested(out, MAX_DEPTH));
+        assert_eq!(deepest.map(|json| json.len()), Ok(2 * MAX_DEPTH));
+        assert_eq!(written(|out| nested(out, MAX_DEPTH + 1)), Err(Unfit::Deep));
     }
 
     #[test]

@@ -15,7 +15,8 @@ impl Catalogue for Many {
         self.0.fetch_add(1, Ordering::Relaxed);
         let number: usize = name.strip_prefix("tool_")?.parse().ok()?;
         let tool = format!("{namespace}-{name}");
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let namespace = namespace.to_owned();
+        let name = name.to_owned();
         (number < 100).then_some(Binding { namespace, name, alias: None, tool })
     }
 

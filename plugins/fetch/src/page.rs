@@ -109,9 +109,14 @@ pub(crate) fn piece(
             "`offset` is {offset}, and the page has {length} characters"
         )));
     }
-    let at = |count: usize| text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
     let end = offset.saturating_add(max_length);
-    Ok((&text[at(offset)..at(end)], length, (end < length).then_some(end)))
+    let piece = &text[place_of(text, offset)..place_of(text, end)];
+    Ok((piece, length, (end < length).then_some(end)))
+}
+
+/// Returns the byte at which a character begins, by its number; the end of the text if it has fewer.
+fn place_of(text: &str, number: usize) -> usize {
+    text.char_indices().nth(number).map_or(text.len(), |(at, _)| at)
 }
 
 #[cfg(test)]

@@ -257,12 +257,14 @@ mod tests {
     #[test]
     fn an_unreadable_path_is_refused_with_the_path_of_the_caller() {
         let (_base, grants) = directory(b"\x89PNG");
-        let refused =
-            |path: &str| read(&grants, path, 0, None, Unit::Lines).unwrap_err().to_string();
-        insta::assert_snapshot!(refused("/docs/a.txt"), @"`docs/a.txt` is not UTF-8 text, and this tool reads nothing else");
-        insta::assert_snapshot!(refused("docs/b.txt"), @"`docs/b.txt` does not exist");
-        insta::assert_snapshot!(refused("docs"), @"`docs` is not a file");
-        insta::assert_snapshot!(refused("docs/a.txt/b"), @"`docs/a.txt/b`, or something on the way to it, is not a directory");
+        insta::assert_snapshot!(refused(&grants, "/docs/a.txt"), @"`docs/a.txt` is not UTF-8 text, and this tool reads nothing else");
+        insta::assert_snapshot!(refused(&grants, "docs/b.txt"), @"`docs/b.txt` does not exist");
+        insta::assert_snapshot!(refused(&grants, "docs"), @"`docs` is not a file");
+        insta::assert_snapshot!(refused(&grants, "docs/a.txt/b"), @"`docs/a.txt/b`, or something on the way to it, is not a directory");
+    }
+
+    fn refused(grants: &Grants, path: &str) -> String {
+        read(grants, path, 0, None, Unit::Lines).unwrap_err().to_string()
     }
 
     #[test]

@@ -164,7 +164,8 @@ impl Search<'_> {
     fn run(&self, grants: &Grants, path: &str) -> Result<Found, Error> {
         let mut ahead = starts(grants, path)?;
         let mut found = Found::default();
-        let (mut directories, mut looked_at) = (0, 0);
+        let mut directories = 0;
+        let mut looked_at = 0;
         while let Some(directory) = ahead.pop() {
             let entries = match list::entries(&directory.place) {
                 Ok((entries, more)) => {
@@ -259,13 +260,12 @@ impl Name {
 
 /// Returns the directories to start in; the last is searched first.
 fn starts(grants: &Grants, path: &str) -> Result<Vec<Ahead>, Error> {
-    let start = |place: Location, below: String| Ahead { place, below, depth: 1 };
     if let Some(place) = grants.resolve(path)? {
-        return Ok(vec![start(place, String::new())]);
+        return Ok(vec![Ahead { place, below: String::new(), depth: 1 }]);
     }
     let grants = grants.names()?.iter().rev().map(|name| {
         let place = grants.resolve_file(name)?;
-        Ok(start(place, format!("{name}/")))
+        Ok(Ahead { place, below: format!("{name}/"), depth: 1 })
     });
     grants.collect()
 }
@@ -291,12 +291,15 @@ mod tests {
         let base = TempDir::new().unwrap();
         fs::create_dir_all(base.path().join("docs/src/deep")).unwrap();
         fs::create_dir(base.path().join("archive")).unwrap();
-        let write = |path: &str, text: &[u8]| fs::write(base.path().join(path), text).unwrap();
-        write("docs/a.md", b"One\ntwo (2)\none");
-        write("docs/src/b.rs", b"fn one() {}\n");
-        write("docs/src/deep/c.rs", b"");
-        write("docs/d.png", b"\x89PNG");
-        write("archive/a.md", b"old");
+        for (path, content) in [
+            ("docs/a.md", &b"One\ntwo (2)\none"[..]),
+            ("docs/src/b.rs", b"fn one() {}\n"),
+            ("docs/src/deep/c.rs", b""),
+            ("docs/d.png", b"\x89PNG"),
+            ("archive/a.md", b"old"),
+        ] {
+            fs::write(base.path().join(path), content).unwrap();
+        }
         let grants = Grants::below(base.path());
         (base, grants)
     }
@@ -318,11 +321,14 @@ mod tests {
     fn found(path: &str, name: Option<&str>, content: Option<&str>) -> Vec<String> {
         let (_base, grants) = directory();
         let found = searching(name, content, &Host::new().context()).run(&grants, path).unwrap();
-        let show = |hit: Hit| match hit.line {
+        found.hits.into_iter().map(shown).collect()
+    }
+
+    fn shown(hit: Hit) -> String {
+        match hit.line {
             Some(line) => format!("{}:{line}", hit.path),
             None => hit.path,
-        };
-        found.hits.into_iter().map(show).collect()
+        }
     }
 
     #[test]
@@ -402,11 +408,12 @@ mod tests {
     #[test]
     fn a_path_or_glob_that_cannot_be_searched_is_refused() {
         let (_base, grants) = directory();
-        let refused = |path: &str| {
-            searching(None, Some("x"), &Host::new().context()).run(&grants, path).unwrap_err()
-        };
-        insta::assert_snapshot!(refused("docs/none"), @"`docs/none` does not exist");
-        insta::assert_snapshot!(refused("docs/a.md"), @"`docs/a.md`, or something on the way to it, is not a directory");
+        let host = Host::new();
+        let call = host.context();
+        let none = searching(None, Some("x"), &call).run(&grants, "docs/none").unwrap_err();
+        insta::assert_snapshot!(none, @"`docs/none` does not exist");
+        let file = searching(None, Some("x"), &call).run(&grants, "docs/a.md").unwrap_err();
+        insta::assert_snapshot!(file, @"`docs/a.md`, or something on the way to it, is not a directory");
         insta::assert_snapshot!(glob("a{", false).map(|_| ()).unwrap_err(), @"`name` is not a glob: error parsing glob 'a{': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)");
         let neither =
             search_files(String::new(), None, None, false, false, 1, 1, &Host::new().context());

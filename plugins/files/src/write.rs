@@ -162,10 +162,12 @@ mod tests {
     #[test]
     fn a_path_that_is_no_file_is_refused() {
         let (_base, grants) = directory();
-        let refused =
-            |path: &str| write(&grants, path, "", Mode::Overwrite, true).unwrap_err().to_string();
-        insta::assert_snapshot!(refused("docs"), @"`docs` is not a file");
-        insta::assert_snapshot!(refused("/"), @"`/` does not name a file");
-        insta::assert_snapshot!(refused("docs/old.txt/a"), @"`docs/old.txt/a`, or something on the way to it, is not a directory");
+        insta::assert_snapshot!(refused(&grants, "docs"), @"`docs` is not a file");
+        insta::assert_snapshot!(refused(&grants, "/"), @"`/` does not name a file");
+        insta::assert_snapshot!(refused(&grants, "docs/old.txt/a"), @"`docs/old.txt/a`, or something on the way to it, is not a directory");
+    }
+
+    fn refused(grants: &Grants, path: &str) -> String {
+        write(grants, path, "", Mode::Overwrite, true).unwrap_err().to_string()
     }
 }

@@ -92,8 +92,9 @@ fn excerpt(text: &str, words: &[String]) -> String {
         text[..start].char_indices().rev().take(SHOWN_BEFORE).last().map_or(start, |(at, _)| at);
     let to = text[start..].char_indices().nth(SHOWN_AFTER).map_or(text.len(), |(at, _)| start + at);
     let shown = text[from..to].split_whitespace().collect::<Vec<_>>().join(" ");
-    let mark = |is_cut| if is_cut { "…" } else { "" };
-    format!("{}{shown}{}", mark(from > 0), mark(to < text.len()))
+    let before = if from > 0 { "…" } else { "" };
+    let after = if to < text.len() { "…" } else { "" };
+    format!("{before}{shown}{after}")
 }
 
 /// Returns whether a word in lower case could begin with this letter. The check is cheap and rules

@@ -14,7 +14,8 @@ pub(crate) fn now() -> Option<String> {
 
 /// Formats seconds since 1970 as a date of RFC 3339, in UTC.
 fn rfc3339(seconds: u64) -> String {
-    let (days, rest) = (seconds / SECONDS_PER_DAY, seconds % SECONDS_PER_DAY);
+    let days = seconds / SECONDS_PER_DAY;
+    let rest = seconds % SECONDS_PER_DAY;
     let (year, month, day) = date(days);
     format!(
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
@@ -30,7 +31,8 @@ fn date(days: u64) -> (u64, u64, u64) {
     const DAYS_PER_ERA: u64 = 146_097;
     // Days from 1 March of the year 0 to 1970.
     let days = days + 719_468;
-    let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
+    let era = days / DAYS_PER_ERA;
+    let day_of_era = days % DAYS_PER_ERA;
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);

@@ -190,14 +190,21 @@ mod tests {
 
     #[test]
     fn types_are_inferred_if_nothing_is_lost() {
-        let of = |field: &str| converted(&format!("a,b\n{field},\n"))[0]["a"].clone();
-        assert_eq!(of(""), json!(null));
-        assert_eq!([of("true"), of("-12"), of("0.50")], [json!(true), json!(-12), json!(0.5)]);
+        for (field, expected) in
+            [("", json!(null)), ("true", json!(true)), ("-12", json!(-12)), ("0.50", json!(0.5))]
+        {
+            assert_eq!(inferred(field), expected);
+        }
         for kept in
             ["007", "+1", "12E4", "1.", ".5", "1-2", "True", " 1", "1234567890123456", "NaN"]
         {
-            assert_eq!(of(kept), json!(kept));
+            assert_eq!(inferred(kept), json!(kept));
         }
+    }
+
+    /// Returns the value of one field.
+    fn inferred(field: &str) -> Value {
+        converted(&format!("a,b\n{field},\n"))[0]["a"].clone()
     }
 
     #[test]
@@ -235,10 +242,10 @@ mod tests {
 
     #[test]
     fn the_limit_on_rows_is_enforced_and_reported() {
-        let cut =
-            |max_rows| csv_to_json("a\n1\n2\n".into(), ",".into(), true, true, max_rows).unwrap();
-        assert!(!cut(2).truncated);
-        assert_eq!((cut(1).rows.len(), cut(1).truncated), (1, true));
+        for (max_rows, is_truncated) in [(2, false), (1, true)] {
+            let table = csv_to_json("a\n1\n2\n".into(), ",".into(), true, true, max_rows).unwrap();
+            assert_eq!((table.rows.len(), table.truncated), (max_rows, is_truncated));
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use airlock_tests::{Gateway, latency::Latencies};
+use airlock_tests::{Gateway, bench::latency::Latencies};
 use serde_json::{Value, json};
 use tokio::{
     task::JoinSet,
@@ -115,7 +115,7 @@ impl Good {
             fared.failures.extend(measured.failures);
         }
         fared.failures.truncate(KEPT);
-        fared.latencies = Latencies::of(took);
+        fared.latencies = Latencies::new(took);
         fared
     }
 }
@@ -161,7 +161,8 @@ impl Wild {
         let is_over = Arc::new(AtomicBool::new(false));
         let mut tasks = JoinSet::new();
         for seed in seeds {
-            let (caller, is_over) = (caller.clone(), is_over.clone());
+            let caller = caller.clone();
+            let is_over = is_over.clone();
             tasks.spawn(async move {
                 let tool = format!("{}-echo", wild_name(seed));
                 let mut outcomes = BTreeMap::new();

@@ -11,9 +11,6 @@
 
 mod callers;
 mod leaks;
-#[path = "../chat/process.rs"]
-#[expect(dead_code, reason = "the benchmark of chats uses the rest")]
-mod process;
 mod report;
 mod watch;
 
@@ -24,12 +21,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use airlock_tests::{Client, Gateway, Setup, binary};
+use airlock_tests::{
+    Client, Gateway, Setup,
+    bench::{self, report::Report},
+    binary,
+};
 
 use self::{
     callers::{Caller, Fared, Good, Wild},
     leaks::Mark,
-    report::Report,
+    report::Observed,
     watch::Watch,
 };
 
@@ -41,19 +42,8 @@ const TIMEOUT: &str = "3s";
 const GRACE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
-    let is_bench = env::args().any(|argument| argument == "--bench");
-    let as_json = env::args().any(|argument| argument == "--json");
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let effort = if is_bench { Effort::asked() } else { Effort::LITTLE };
-    let report = runtime.block_on(run(effort));
-    if as_json {
-        println!("{:#}", report.to_json());
-    } else {
-        report.print();
-    }
-    if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let effort = if bench::is_full() { Effort::asked() } else { Effort::LITTLE };
+    bench::runtime().block_on(run(effort)).finish()
 }
 
 /// Extent of a run.
@@ -88,26 +78,30 @@ impl Effort {
 }
 
 async fn run(effort: Effort) -> Report {
+    let Effort { wild: count, seed, before, during } = effort;
+    let mut report = Report::new(format!(
+        "{GOOD} good servers for {before:.0?} alone and for {during:.0?} beside {count} others, seeds {seed} to {}",
+        seed + count - 1
+    ));
     let mark = Mark::new();
-    let before = alone(&mark, effort.before).await;
+    let before = alone(&mark, before).await;
     let lives = tempfile::tempdir().expect("a temporary directory");
     let mut setup = good(Setup::new(), &mark);
-    for seed in effort.seed..effort.seed + effort.wild {
+    for seed in seed..seed + count {
         setup = setup.client(wild(seed, &mark, lives.path()));
     }
     let gateway = start(setup).await;
     let caller = Caller::of(&gateway);
-    let watch = Watch::start(gateway.pid(), effort.during);
-    let bad = Wild::start(&caller, effort.seed..effort.seed + effort.wild);
-    let during = Good::start(&caller, GOOD).run(effort.during).await;
+    let watch = Watch::start(gateway.pid(), during);
+    let bad = Wild::start(&caller, seed..seed + count);
+    let during = Good::start(&caller, GOOD).run(during).await;
     let resources = watch.end().await;
     let outcomes = bad.end().await;
     let alive = mark.processes().len();
     let stopping = Instant::now();
     let has_stopped = stop(gateway).await;
     let stopped_in = stopping.elapsed();
-    Report {
-        effort,
+    let observed = Observed {
         before,
         during,
         resources,
@@ -117,7 +111,9 @@ async fn run(effort: Effort) -> Report {
         has_stopped,
         stopped_in,
         leaked: mark.left_after(GRACE).await,
-    }
+    };
+    observed.fill(&mut report);
+    report
 }
 
 /// Measures the good servers in a gateway of their own.

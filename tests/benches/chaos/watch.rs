@@ -2,10 +2,9 @@
 
 use std::{fs, time::Duration};
 
+use airlock_tests::bench::process::Process;
 use rustix::process::Pid;
 use tokio::{task::JoinHandle, time::Instant};
-
-use crate::process::Process;
 
 /// Open files and resident memory at one time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,7 +35,8 @@ impl Watch {
             while Instant::now() < end {
                 turns.tick().await;
                 resources.end = sample(id);
-                let (most, now) = (&mut resources.most, resources.end);
+                let now = resources.end;
+                let most = &mut resources.most;
                 most.descriptors = most.descriptors.max(now.descriptors);
                 most.resident_bytes = most.resident_bytes.max(now.resident_bytes);
             }

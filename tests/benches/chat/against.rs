@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
+use airlock_tests::bench::{address, process::Process};
 use rustix::process::Pid;
 
 use crate::{
-    CROWD_PACE, Effort, PREFIX, STREAMED, address,
+    CROWD_PACE, Effort, PREFIX, STREAMED,
     client::{Client, Form},
     load,
     model::Model,
-    process::Process,
     setup, start,
 };
 
@@ -45,8 +45,8 @@ struct Side {
 
 impl Side {
     fn new(address: SocketAddr, pid: Pid) -> Self {
-        let (client, process) = (Client::new(address, PREFIX), Process::new(pid));
-        Self { client, process, requests: 0.0, cpu: 0.0 }
+        let client = Client::new(address, PREFIX);
+        Self { client, process: Process::new(pid), requests: 0.0, cpu: 0.0 }
     }
 
     async fn turn(&mut self, form: Form, lanes: usize) {
@@ -58,8 +58,8 @@ impl Side {
 
     /// Returns the CPU time of a request in microseconds, and begins anew.
     fn take(&mut self) -> f64 {
-        let (requests, cpu) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.cpu));
-        cpu * 1e6 / requests
+        let requests = std::mem::take(&mut self.requests);
+        std::mem::take(&mut self.cpu) * 1e6 / requests
     }
 }
 
@@ -75,7 +75,8 @@ pub(crate) async fn compare(model: &Model, program: &Path) {
         .stderr(Stdio::null())
         .spawn()
         .expect("the other build can be started");
-    let (pid, stdout) = (Pid::from_child(&child), child.stdout.take().expect("piped above"));
+    let pid = Pid::from_child(&child);
+    let stdout = child.stdout.take().expect("piped above");
     let _other = Other(child);
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).expect("it announces its address");
@@ -91,10 +92,12 @@ pub(crate) async fn compare(model: &Model, program: &Path) {
             other.turn(form, lanes).await;
             if turn == 0 {
                 // The first turn opens the connections.
-                let _ = (this.take(), other.take());
+                this.take();
+                other.take();
             }
         }
-        let (this, other) = (this.take(), other.take());
+        let this = this.take();
+        let other = other.take();
         println!(
             "{name:9} {this:>6.1}µs, the other build {other:>6.1}µs, ratio {:.3}",
             this / other

@@ -128,7 +128,9 @@ fn http_path() -> hyper::Uri {
 }
 
 async fn receive(mut body: Incoming, form: Form, due: Instant) -> Result<Exchange> {
-    let (mut first, mut bytes, mut events) = (None, 0, Events::default());
+    let mut first = None;
+    let mut bytes = 0;
+    let mut events = Events::default();
     let mut chunks = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };

@@ -9,14 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use airlock_tests::latency::{Latencies, Schedule};
+use airlock_tests::bench::{
+    latency::{Latencies, Schedule},
+    process::{Process, kib_each},
+};
 use futures_util::future::join_all;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{
-    client::{Client, Exchange, Form},
-    process::Process,
-};
+use crate::client::{Client, Exchange, Form};
 
 /// One in this many requests of a run, the first ones, is not measured.
 const WARM_UP_PART: u32 = 8;
@@ -46,11 +46,13 @@ pub(crate) struct Run {
 /// does not stall the requests, and what they wait counts (Tene's *coordinated omission*).
 pub(crate) async fn at_rate(client: &Client, form: Form, schedule: Schedule) -> Run {
     let body = client.body(form);
-    let (cpu, started) = (Process::own().cpu(), Instant::now());
+    let cpu = Process::own().cpu();
+    let started = Instant::now();
     let mut due = pace_of(schedule);
     let mut running = JoinSet::new();
     while let Some(due) = due.recv().await {
-        let (client, body) = (client.clone(), body.clone());
+        let client = client.clone();
+        let body = body.clone();
         running.spawn(async move { client.exchange(body, form, due).await });
     }
     let mut ended = Vec::new();
@@ -79,13 +81,13 @@ impl Run {
     }
 
     fn of(exchanges: Vec<Exchange>, achieved: f64, own_cores: f64, failed: u32) -> Self {
-        let times = |time: fn(&Exchange) -> Duration| exchanges.iter().map(time).collect();
-        let (first, whole) = (times(|it| it.first), times(|it| it.whole));
-        let chunks = exchanges.into_iter().flat_map(|it| it.chunks).collect();
+        let first = exchanges.iter().map(|exchange| exchange.first).collect();
+        let whole = exchanges.iter().map(|exchange| exchange.whole).collect();
+        let chunks = exchanges.into_iter().flat_map(|exchange| exchange.chunks).collect();
         Self {
-            first: Latencies::of(first),
-            whole: Latencies::of(whole),
-            chunks: Latencies::of(chunks),
+            first: Latencies::new(first),
+            whole: Latencies::new(whole),
+            chunks: Latencies::new(chunks),
             achieved,
             own_cores,
             failed,
@@ -132,11 +134,15 @@ pub(crate) async fn saturate(
     over: Duration,
 ) -> Saturated {
     let body = client.body(form);
-    let (answered, failed) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let (cpu, started) = (process.cpu(), Instant::now());
+    let answered = Arc::new(AtomicU32::new(0));
+    let failed = Arc::new(AtomicU32::new(0));
+    let cpu = process.cpu();
+    let started = Instant::now();
     let lanes = (0..lanes).map(|_| {
-        let (client, body) = (client.clone(), body.clone());
-        let (answered, failed) = (answered.clone(), failed.clone());
+        let client = client.clone();
+        let body = body.clone();
+        let answered = answered.clone();
+        let failed = failed.clone();
         tokio::spawn(async move {
             while started.elapsed() < over {
                 let ended = client.exchange(body.clone(), form, Instant::now()).await;
@@ -186,7 +192,9 @@ pub(crate) async fn crowd(
     let mut running = JoinSet::new();
     let mut due = pace_of(Schedule::new(count, OPENING));
     while let Some(due) = due.recv().await {
-        let (client, body, ages) = (client.clone(), body.clone(), ages.clone());
+        let client = client.clone();
+        let body = body.clone();
+        let ages = ages.clone();
         running.spawn(async move {
             let exchange = client.exchange(body, form, due).await;
             exchange.map(|exchange| {
@@ -208,13 +216,12 @@ pub(crate) async fn crowd(
         }
     }
     let chunks = std::mem::take(&mut *ages.lock().unwrap_or_else(PoisonError::into_inner));
-    Crowd { chunks: Latencies::of(chunks), before_bytes, with_bytes, failed }
+    Crowd { chunks: Latencies::new(chunks), before_bytes, with_bytes, failed }
 }
 
 impl Crowd {
     /// Returns the memory of one of `count` streams, in KiB.
     pub(crate) fn stream_kib(&self, count: u32) -> f64 {
-        let kib = self.with_bytes.saturating_sub(self.before_bytes) >> 10;
-        f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / f64::from(count)
+        kib_each(self.with_bytes, self.before_bytes, count)
     }
 }

@@ -14,19 +14,19 @@ mod against;
 mod client;
 mod load;
 mod model;
-mod process;
 mod report;
 
-use std::{env, net::SocketAddr, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
-use airlock_tests::{Gateway, Setup, latency::Schedule};
+use airlock_tests::{
+    Gateway, Setup,
+    bench::{self, address, latency::Schedule, process::Process, report::Report},
+};
 
 use self::{
     client::{Client, Form},
     load::{Crowd, Run, Saturated},
     model::Model,
-    process::Process,
-    report::Report,
 };
 
 /// Prefix of the model's name that selects the provider.
@@ -42,29 +42,18 @@ const STREAMED: Form = Form::Streamed { texts: 8, pace: Duration::ZERO };
 const CROWD_PACE: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
-    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
-    let is_bench = env::args().any(|argument| argument == "--bench");
-    let as_json = env::args().any(|argument| argument == "--json");
     let model = model::start();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let option = |name: &str| env::args().skip_while(|argument| argument != name).nth(1);
-    if let Some(program) = option("--against") {
+    let runtime = bench::runtime_of_one_thread();
+    if let Some(program) = bench::option("--against") {
         runtime.block_on(against::compare(&model, program.as_ref()));
         return ExitCode::SUCCESS;
     }
-    if let Some(form) = option("--load") {
+    if let Some(form) = bench::option("--load") {
         runtime.block_on(load_for_profiler(&model, &form));
         return ExitCode::SUCCESS;
     }
-    let effort = if is_bench { Effort::FULL } else { Effort::LITTLE };
-    let report = runtime.block_on(measure(&model, effort));
-    if as_json {
-        println!("{:#}", report.to_json());
-    } else {
-        report.print();
-    }
-    if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let effort = if bench::is_full() { Effort::FULL } else { Effort::LITTLE };
+    runtime.block_on(measure(&model, effort)).finish()
 }
 
 /// Extent of the measurements.
@@ -116,32 +105,50 @@ struct Ways<T> {
     through: T,
 }
 
+/// All measurements, by round.
+#[derive(Default)]
+struct Measured {
+    /// Rate of `plain`.
+    plain_rate: Rate,
+    /// Rate of `streamed`.
+    streamed_rate: Rate,
+    plain: Vec<Ways<Run>>,
+    streamed: Vec<Ways<Run>>,
+    paced: Vec<Ways<Run>>,
+    saturated: Vec<Ways<Saturated>>,
+    crowds: Vec<Ways<Crowd>>,
+}
+
 async fn measure(model: &Model, effort: Effort) -> Report {
-    let mut report = Report::new(effort);
+    let mut report = Report::new(format!("medians of {} rounds", effort.rounds));
+    let mut measured = Measured::default();
     let gateway = start(model).await;
     let process = Process::new(gateway.pid());
-    let (direct, through) = (model.address, address(&gateway));
-    let ways = Ways { direct: Client::new(direct, ""), through: Client::new(through, PREFIX) };
-    report.plain_rate = Rate::find(&ways, Form::Plain, effort).await;
-    report.streamed_rate = Rate::find(&ways, STREAMED, effort).await;
+    let ways = Ways {
+        direct: Client::new(model.address, ""),
+        through: Client::new(address(&gateway), PREFIX),
+    };
+    measured.plain_rate = Rate::find(&ways, Form::Plain, effort).await;
+    measured.streamed_rate = Rate::find(&ways, STREAMED, effort).await;
     for round in 0..effort.rounds {
-        let schedule = Schedule::new(report.plain_rate.sent, effort.over);
+        let schedule = Schedule::new(measured.plain_rate.sent, effort.over);
         let work = async |client: &Client| load::at_rate(client, Form::Plain, schedule).await;
-        report.plain.push(both(&ways, round, work).await);
-        let schedule = Schedule::new(report.streamed_rate.sent, effort.over);
+        measured.plain.push(both(&ways, round, work).await);
+        let schedule = Schedule::new(measured.streamed_rate.sent, effort.over);
         let work = async |client: &Client| load::at_rate(client, STREAMED, schedule).await;
-        report.streamed.push(both(&ways, round, work).await);
+        measured.streamed.push(both(&ways, round, work).await);
         let work = async |client: &Client| paced(client, effort).await;
-        report.paced.push(both(&ways, round, work).await);
-        report.saturated.push(Ways {
+        measured.paced.push(both(&ways, round, work).await);
+        measured.saturated.push(Ways {
             direct: saturate(&ways.direct, &model.thread, effort).await,
             through: saturate(&ways.through, &process, effort).await,
         });
     }
     drop(gateway);
     for _ in 0..effort.crowd_rounds {
-        report.crowds.push(crowds(&ways.direct, model, effort).await);
+        measured.crowds.push(crowds(&ways.direct, model, effort).await);
     }
+    report::fill(&mut report, &measured, effort);
     report
 }
 
@@ -259,9 +266,4 @@ fn setup(model: &Model) -> Setup {
         .openai("model", &format!("http://{}/v1", model.address))
         .set("/server/max_connections", 8_192)
         .set("/server/max_connections_per_peer", 8_192)
-}
-
-fn address(gateway: &Gateway) -> SocketAddr {
-    let address = gateway.address().strip_prefix("http://").unwrap_or_default();
-    address.parse().expect("the gateway announces an address")
 }

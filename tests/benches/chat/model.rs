@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use airlock_tests::bench::process::Process;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Either, Full};
 use hyper::{
@@ -26,8 +27,6 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::{Sleep, sleep_until},
 };
-
-use crate::process::Process;
 
 /// Text before the time in a chunk.
 const MARK: &[u8] = br#""content":"@"#;
@@ -129,7 +128,9 @@ impl Body for Chunks {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let (next, texts, pace) = (self.next, self.texts, self.pace);
+        let next = self.next;
+        let texts = self.texts;
+        let pace = self.pace;
         if (1..=texts).contains(&next)
             && let Some(wait) = &mut self.wait
         {

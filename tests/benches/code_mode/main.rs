@@ -11,35 +11,26 @@ mod stage;
 mod work;
 
 use std::{
-    env,
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
-use airlock_tests::Setup;
+use airlock_tests::{
+    Setup,
+    bench::{self, report::Report},
+};
 
 use self::{
-    report::Report,
     stage::Stage,
     work::{Kind, ROWS, Row},
 };
 
 const LANGUAGES: [&str; 2] = ["starlark", "python"];
 
-fn main() {
-    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
-    let is_bench = env::args().any(|argument| argument == "--bench");
-    let as_json = env::args().any(|argument| argument == "--json");
-    let rounds = if is_bench { 400 } else { 2 };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let mut arguments = env::args();
-    let only = arguments.find(|argument| argument == "--only").and_then(|_| arguments.next());
-    let report = runtime.block_on(measure(rounds, &only.unwrap_or_default()));
-    if as_json {
-        println!("{:#}", report.to_json());
-    } else {
-        report.print();
-    }
+fn main() -> ExitCode {
+    let rounds = if bench::is_full() { 400 } else { 2 };
+    let only = bench::option("--only").unwrap_or_default();
+    bench::runtime().block_on(measure(rounds, &only)).finish()
 }
 
 /// Times of one row in one language, by round.
@@ -54,16 +45,20 @@ struct Column {
 }
 
 async fn measure(rounds: usize, only: &str) -> Report {
+    let mut report = Report::new(format!("medians of {rounds} rounds"));
     let rows: Vec<_> = ROWS.iter().filter(|row| row.name.contains(only)).collect();
     let mut columns: Vec<[Column; 2]> = rows.iter().map(|_| Default::default()).collect();
     let measured = rows.clone();
     let directory = Setup::new();
-    let native = rows.iter().map(|row| {
-        let script = || native::script(&directory, row.source, (rounds / row.every).max(1));
-        row.has_native().then(script).flatten()
-    });
-    let native = native.collect();
-    let (mut stages, mut kept) = (Vec::new(), Vec::new());
+    let native: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let times = (rounds / row.every).max(1);
+            row.has_native().then(|| native::script(&directory, row.source, times)).flatten()
+        })
+        .collect();
+    let mut stages = Vec::new();
+    let mut kept = Vec::new();
     for language in LANGUAGES {
         let (stage, gateways) = Stage::start(language).await;
         stages.push(stage);
@@ -86,7 +81,8 @@ async fn measure(rounds: usize, only: &str) -> Report {
     for gateway in kept {
         gateway.stop().await;
     }
-    Report::new(rounds, rows, columns, native)
+    report::fill(&mut report, &rows, &columns, &native);
+    report
 }
 
 /// Measures one row once, after a script that leaves the code and the memory of its executor warm.

@@ -1,138 +1,96 @@
-//! The measurements as a table, or as one JSON document.
+//! The tables of the report.
 
-use std::{fs, thread::available_parallelism, time::Duration};
+use std::time::Duration;
 
-use airlock_tests::latency::median;
-use serde_json::{Value, json};
+use airlock_tests::bench::{
+    latency::median,
+    micros,
+    report::{Aim, Cell, Report, Table},
+};
 
 use crate::{
     Column, LANGUAGES,
     work::{Kind, Row},
 };
 
-/// All measurements.
-pub(crate) struct Report {
-    rounds: usize,
-    load: String,
-    rows: Vec<&'static Row>,
-    columns: Vec<[Column; 2]>,
-    /// Times of the scripts of the rows without a sandbox, in Starlark.
-    native: Vec<Option<Duration>>,
+/// Aim of the project for what 500 tools add to a script, in microseconds.
+const ADDED: Aim = Aim::AtMost(50.0);
+
+/// Adds all tables. `native` are times of the scripts without a sandbox, in Starlark.
+pub(crate) fn fill(
+    report: &mut Report,
+    rows: &[&'static Row],
+    columns: &[[Column; 2]],
+    native: &[Option<Duration>],
+) {
+    report.table(scripts(rows, columns, native));
+    let tools = [("a tool", "bench-read"), ("a plugin", "noop-ok")];
+    let mut table = Table::new("called without a script", &["p50"]);
+    for (name, tool) in tools {
+        let row = rows.iter().position(|row| row.compared_with_tool() == Some(tool));
+        if let Some(row) = row {
+            table.row(name, [Cell::Time(median_of(&columns[row][0].tool))]);
+        }
+    }
+    report.table(table);
+    let mut table = Table::new("500 tools instead of 10", &["added p50"]);
+    for (at, language) in LANGUAGES.into_iter().enumerate() {
+        if let Some(added) = added(rows, columns, at) {
+            table.row(language, [Cell::Added(added)]).aim("added p50", ADDED);
+        }
+    }
+    report.table(table);
 }
 
-impl Report {
-    pub(crate) fn new(
-        rounds: usize,
-        rows: Vec<&'static Row>,
-        columns: Vec<[Column; 2]>,
-        native: Vec<Option<Duration>>,
-    ) -> Self {
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let load = load.split(' ').take(3).collect::<Vec<_>>().join(" ");
-        Self { rounds, load, rows, columns, native }
-    }
-
-    fn rows(&self) -> impl Iterator<Item = (&Row, &[Column; 2], Option<f64>)> {
-        let measured = self.columns.iter().zip(&self.native);
-        self.rows
-            .iter()
-            .copied()
-            .zip(measured)
-            .map(|(row, (columns, native))| (row, columns, native.map(us)))
-    }
-
-    pub(crate) fn print(&self) {
-        let cores = available_parallelism().map_or(0, usize::from);
-        println!("{cores} cores, load {}, medians of {} rounds\n", self.load, self.rounds);
-        println!(
-            "{:38} {:>10} {:>9} {:>6} {:>11} {:>10} {:>11}",
-            "", LANGUAGES[0], "native", "ratio", "fuel", LANGUAGES[1], "fuel"
+fn scripts(rows: &[&'static Row], columns: &[[Column; 2]], native: &[Option<Duration>]) -> Table {
+    let [starlark, python] = LANGUAGES;
+    let titles = [starlark, "native", "ratio", "starlark fuel", python, "python fuel"];
+    let mut table = Table::new("", &titles);
+    for ((row, [starlark, python]), native) in rows.iter().zip(columns).zip(native) {
+        let value_in_starlark = value(row, starlark);
+        let native = native.map(micros);
+        let shown = table.row(
+            row.name,
+            [
+                Cell::Time(value_in_starlark),
+                native.map_or(Cell::Empty, Cell::Time),
+                native.map_or(Cell::Empty, |native| Cell::Ratio(value_in_starlark / native)),
+                Cell::Count(starlark.fuel),
+                Cell::Time(value(row, python)),
+                Cell::Count(python.fuel),
+            ],
         );
-        for (row, columns, native) in self.rows() {
-            let [starlark, python] = columns.each_ref().map(|column| value(row, column));
-            let ratio =
-                native.map_or_else(String::new, |native| format!("{:.1}", starlark / native));
-            let native = native.map(shown).unwrap_or_default();
-            println!(
-                "{:38} {:>10} {native:>9} {ratio:>6} {:>11} {:>10} {:>11}{}",
-                row.name,
-                shown(starlark),
-                columns[0].fuel,
-                shown(python),
-                columns[1].fuel,
-                row.aim.map(|aim| format!("  (aim: {aim:.0} µs)")).unwrap_or_default(),
-            );
-        }
-        let tool = |name| {
-            let mut rows = self.rows.iter().zip(&self.columns);
-            let (_, columns) = rows.find(|(row, _)| row.compared_with_tool() == Some(name))?;
-            Some(shown(median(columns[0].tool.iter().copied().map(us))))
-        };
-        for (what, name) in [("a tool", "bench-read"), ("a plugin", "noop-ok")] {
-            if let Some(time) = tool(name) {
-                println!("{what} called without a script takes {time}");
-            }
-        }
-        for (language, at) in LANGUAGES.iter().zip(0..) {
-            if let Some(added) = self.added(at) {
-                println!(
-                    "500 tools instead of 10 add {} to {language}  (aim: 50 µs)",
-                    shown(added)
-                );
-            }
+        if let Some(aim) = row.aim {
+            shown.aim(LANGUAGES[0], Aim::AtMost(aim)).aim(LANGUAGES[1], Aim::AtMost(aim));
         }
     }
+    table
+}
 
-    /// Returns the time that 500 tools add to a script of a language, in microseconds; `None` if it was
-    /// not measured.
-    fn added(&self, language: usize) -> Option<f64> {
-        let of = |tools| {
-            let row = self.rows.iter().position(|row| row.is_bound_to(tools))?;
-            Some(self.columns[row][language].script.iter().copied().map(us))
-        };
-        Some(median(of(500)?.zip(of(10)?).map(|(many, few)| many - few)))
-    }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let rows = self.rows().map(|(row, columns, native)| {
-            let [starlark, python] = columns.each_ref().map(|column| {
-                let least = column.script.iter().min().copied().map(us);
-                json!({"value_us": value(row, column), "least_script_us": least, "fuel": column.fuel})
-            });
-            json!({
-                "name": row.name, "starlark": starlark, "python": python, "native_starlark_us": native,
-                "aim_us": row.aim,
-            })
-        });
-        json!({
-            "cores": available_parallelism().map_or(0, usize::from),
-            "load": self.load,
-            "rounds": self.rounds,
-            "rows": rows.collect::<Vec<_>>(),
-            "added_by_500_tools_us": {"starlark": self.added(0), "python": self.added(1)},
-        })
-    }
+/// Returns the time that 500 tools add to a script of a language, in microseconds; `None` if it was
+/// not measured.
+fn added(rows: &[&'static Row], columns: &[[Column; 2]], language: usize) -> Option<f64> {
+    let scripts = |tools| {
+        let row = rows.iter().position(|row| row.is_bound_to(tools))?;
+        Some(&columns[row][language].script)
+    };
+    let rounds = scripts(500)?.iter().zip(scripts(10)?);
+    Some(median(rounds.map(|(many, few)| micros(*many) - micros(*few))))
 }
 
 /// Returns the value that a row shows, in microseconds: a median of the rounds.
 fn value(row: &Row, column: &Column) -> f64 {
-    let script = column.script.iter().copied().map(us);
     match row.kind {
-        Kind::Whole | Kind::Approved => median(script),
+        Kind::Whole | Kind::Approved => median_of(&column.script),
         Kind::Calls(calls, _) => {
-            let [first, tool] =
-                [&column.one_call, &column.tool].map(|times| times.iter().copied().map(us));
-            let further =
-                script.zip(first).map(|(all, first)| (all - first) / f64::from(calls - 1));
-            median(further.zip(tool).map(|(further, tool)| further - tool))
+            let rounds = column.script.iter().zip(&column.one_call).zip(&column.tool);
+            median(rounds.map(|((all, first), tool)| {
+                (micros(*all) - micros(*first)) / f64::from(calls - 1) - micros(*tool)
+            }))
         }
     }
 }
 
-fn us(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
-}
-
-fn shown(us: f64) -> String {
-    if us.abs() < 1_000.0 { format!("{us:.1}µs") } else { format!("{:.1}ms", us / 1_000.0) }
+fn median_of(times: &[Duration]) -> f64 {
+    median(times.iter().copied().map(micros))
 }

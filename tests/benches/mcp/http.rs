@@ -6,6 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use airlock_tests::bench::{
+    message::{self, Era, INITIALIZED, Response, Work},
+    process::Process,
+    run::{Meter, Run},
+};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt as _, Full};
@@ -17,12 +22,6 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-
-use crate::{
-    message::{self, Era, INITIALIZED, Response, Work},
-    process::Process,
-    run::{Meter, Run},
-};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -65,13 +64,14 @@ impl Http {
         let mut lanes = std::mem::take(&mut self.lanes);
         let cpu = self.process.cpu();
         let meter = RefCell::new(Meter::start(over));
-        let (client, meter_of_all) = (&*self, &meter);
+        let client = &*self;
+        let meter_of_all = &meter;
         join_all(lanes.iter_mut().take(in_flight).map(async |lane| {
             loop {
                 let sent = Instant::now();
                 let (_, body) = lane.exchange(client.request(work)).await;
                 let mut meter = meter_of_all.borrow_mut();
-                if Response::read(&body).is_some_and(|it| it.is_success) {
+                if Response::read(&body).is_some_and(|response| response.is_success) {
                     meter.success(sent);
                 } else {
                     meter.failure(|| String::from_utf8_lossy(&body).into_owned());
@@ -134,7 +134,7 @@ impl Endpoint {
         work: Work,
     ) -> Bytes {
         let (_, body) = lane.exchange(self.work(work, Era::Legacy, Some(session), 1)).await;
-        let is_success = Response::read(&body).is_some_and(|it| it.is_success);
+        let is_success = Response::read(&body).is_some_and(|response| response.is_success);
         assert!(is_success, "{work:?}: {}", String::from_utf8_lossy(&body));
         body
     }

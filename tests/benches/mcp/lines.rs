@@ -6,16 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use airlock_tests::bench::{
+    message::{self, Era, INITIALIZED, Response, Work},
+    process::Process,
+    run::{Meter, Run},
+};
 use rustix::process::Pid;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
-};
-
-use crate::{
-    message::{self, Era, INITIALIZED, Response, Work},
-    process::Process,
-    run::{Meter, Run},
 };
 
 /// Bytes that are read at a time.

@@ -8,44 +8,27 @@
 
 mod http;
 mod lines;
-mod message;
-#[path = "../chat/process.rs"]
-#[expect(dead_code, reason = "the benchmark of chats uses the rest")]
-mod process;
 mod report;
-mod run;
-mod sdk;
-mod server;
 mod sessions;
 mod ways;
 
-use std::{env, net::SocketAddr, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
-use airlock_tests::Gateway;
+use airlock_tests::bench::{self, report::Report, server};
 
-use self::{report::Report, ways::Bench};
+use self::ways::Bench;
 
 fn main() -> ExitCode {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = bench::runtime_of_one_thread();
     if let Some(tools) = server::requested() {
         runtime.block_on(server::serve(tools));
         return ExitCode::SUCCESS;
     }
-    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
-    let is_bench = env::args().any(|argument| argument == "--bench");
-    let as_json = env::args().any(|argument| argument == "--json");
-    let mut effort = if is_bench { Effort::FULL } else { Effort::LITTLE };
-    if let Some(in_flight) = env::args().skip_while(|argument| argument != "--in-flight").nth(1) {
+    let mut effort = if bench::is_full() { Effort::FULL } else { Effort::LITTLE };
+    if let Some(in_flight) = bench::option("--in-flight") {
         effort.in_flight = in_flight.parse().expect("a number of requests");
     }
-    let report = runtime.block_on(measure(effort));
-    if as_json {
-        println!("{:#}", report.to_json());
-    } else {
-        report.print();
-    }
-    if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    runtime.block_on(measure(effort)).finish()
 }
 
 /// Extent of the measurements.
@@ -87,26 +70,32 @@ impl Effort {
 }
 
 async fn measure(effort: Effort) -> Report {
-    let mut report = Report::new(effort);
+    let Effort { rounds, over, at_once_over, in_flight, .. } = effort;
+    let mut report = Report::new(format!(
+        "medians of {rounds} rounds; {} ms each with 1 in flight, {} ms with many: {in_flight}",
+        over.as_millis(),
+        at_once_over.as_millis()
+    ));
     let mut calls = Bench::of_calls().await;
     calls.check().await;
-    for round in 0..effort.rounds {
-        calls.round(round, effort.over, Some((effort.in_flight, effort.at_once_over))).await;
+    for round in 0..rounds {
+        calls.round(round, over, Some((in_flight, at_once_over))).await;
     }
-    report.calls = calls.end();
+    let calls = calls.end();
     let mut lists = Bench::of_lists(effort.tools).await;
     lists.check().await;
-    for round in 0..effort.rounds {
-        lists.round(round, effort.over, None).await;
+    for round in 0..rounds {
+        lists.round(round, over, None).await;
     }
-    report.lists = lists.end();
+    let lists = lists.end();
+    let mut sessions = Vec::new();
     for _ in 0..effort.session_rounds {
-        report.sessions.push(sessions::measure(effort.sessions).await);
+        sessions.push(sessions::measure(effort.sessions).await);
     }
+    report::calls(&mut report, &calls);
+    report::lists(&mut report, &lists, effort.tools);
+    report::memory(&mut report, &sessions, effort.sessions);
+    let failed: u32 = calls.iter().chain(&lists).map(|way| way.rounds.failed()).sum();
+    report.check(format!("every request succeeded ({failed} failed)"), failed == 0);
     report
-}
-
-fn address(gateway: &Gateway) -> SocketAddr {
-    let address = gateway.address().strip_prefix("http://").unwrap_or_default();
-    address.parse().expect("the gateway announces an address")
 }

@@ -1,14 +1,17 @@
 //! Memory of idle sessions of a gateway.
 
-use airlock_tests::{Client, Gateway, Setup, guests};
+use airlock_tests::{
+    Client, Gateway, Setup,
+    bench::{
+        address,
+        message::Work,
+        process::{Process, kib_each},
+    },
+    guests,
+};
 use hyper::header::HeaderValue;
 
-use crate::{
-    address,
-    http::{Connection, Endpoint},
-    message::Work,
-    process::Process,
-};
+use crate::http::{Connection, Endpoint};
 
 /// Resident memory of a gateway, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -29,18 +32,13 @@ impl Memory {
     /// Returns the memory of one of `count` sessions in KiB: of the first ones, of those that were
     /// opened again, and of the latter with their streams. All count from a gateway without sessions.
     pub(crate) fn of_each(self, count: u32) -> [f64; 3] {
-        [self.first, self.again, self.streams].map(|with| per(with, self.before, count))
+        [self.first, self.again, self.streams].map(|with| kib_each(with, self.before, count))
     }
 
     /// Returns the memory that stays with the process after all were closed, in KiB of a session.
     pub(crate) fn kept(self, count: u32) -> f64 {
-        per(self.closed, self.before, count)
+        kib_each(self.closed, self.before, count)
     }
-}
-
-fn per(with: u64, without: u64, count: u32) -> f64 {
-    let kib = with.saturating_sub(without) >> 10;
-    f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / f64::from(count)
 }
 
 /// Opens `count` sessions, closes them, and opens as many again, on one connection. Then each opens

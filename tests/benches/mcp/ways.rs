@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use airlock_tests::{Client as Source, Gateway, Setup, binary, guests};
+use airlock_tests::{
+    Client as Source, Gateway, Setup,
+    bench::{
+        address,
+        message::{Era, Work},
+        process::Process,
+        run::{Rounds, Run},
+        sdk::Sdk,
+        server,
+    },
+    binary, guests,
+};
 use tokio::process::Command;
 
-use crate::{
-    address,
-    http::Http,
-    lines::Lines,
-    message::{Era, Work},
-    process::Process,
-    run::Run,
-    sdk::Sdk,
-    server,
-};
+use crate::{http::Http, lines::Lines};
 
 /// Tool of the server, under its own name and under that of the gateway.
 const DIRECT: Work = Work::Call(server::FIRST);
@@ -67,7 +69,7 @@ pub(crate) enum Route {
 impl Route {
     const ALL: [Self; 3] = [Self::Direct, Self::Http, Self::Stdio];
 
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Http => "/mcp",
@@ -81,17 +83,20 @@ pub(crate) struct Way {
     /// Kind of the request, and the client if it is not the benchmark's own.
     pub(crate) what: &'static str,
     pub(crate) route: Route,
-    pub(crate) era: Era,
+    era: Era,
     /// Index of the same request without the gateway; that of the way itself if it is direct.
     pub(crate) direct: usize,
     /// Bytes of the response.
     pub(crate) bytes: usize,
-    /// One request after the other, by round.
-    pub(crate) alone: Vec<Run>,
-    /// Many in flight, by round.
-    pub(crate) at_once: Vec<Run>,
+    pub(crate) rounds: Rounds,
     work: Work,
     client: usize,
+}
+
+impl Way {
+    pub(crate) fn name(&self) -> String {
+        format!("{}, {}", self.route.name(), self.era.name())
+    }
 }
 
 /// All ways of some requests, with what they need.
@@ -184,8 +189,7 @@ impl Bench {
                     era,
                     direct: found.unwrap_or(self.ways.len()),
                     bytes: 0,
-                    alone: Vec::new(),
-                    at_once: Vec::new(),
+                    rounds: Rounds::default(),
                     work: work(route),
                     client,
                 });
@@ -217,9 +221,9 @@ impl Bench {
             // 5 and the numbers of ways have no common divisor, so that each way has every place.
             let way = &mut self.ways[(index + round * 5) % count];
             let client = &mut self.clients[way.client];
-            way.alone.push(client.run(way.work, 1, over).await);
+            way.rounds.alone.push(client.run(way.work, 1, over).await);
             if let Some((in_flight, over)) = at_once {
-                way.at_once.push(client.run(way.work, in_flight, over).await);
+                way.rounds.at_once.push(client.run(way.work, in_flight, over).await);
             }
         }
     }

@@ -3,15 +3,16 @@
 use std::time::{Duration, Instant};
 
 use airlock::door::{Caller, Origin, View};
+use airlock_tests::bench::latency::Latencies;
 use futures_util::{StreamExt as _, stream};
 use tokio::runtime::{Builder, Handle};
 
-use crate::{BUDGET, Times};
+use crate::BUDGET;
 
 /// Results of calls with a given number in flight.
 pub(crate) struct Crowd {
     pub(crate) per_second: f64,
-    pub(crate) times: Times,
+    pub(crate) times: Latencies,
 }
 
 /// Makes `total` calls that do nothing, with `in_flight` of them at any time.
@@ -21,7 +22,8 @@ pub(crate) async fn calls(view: &View, in_flight: usize, total: u32) -> Crowd {
         .map(|_| tokio::spawn(call(view.clone())))
         .buffer_unordered(in_flight);
     let took: Vec<_> = calls.map(|ended| ended.expect("no panic in it")).collect().await;
-    Crowd { per_second: f64::from(total) / began.elapsed().as_secs_f64(), times: Times::of(took) }
+    let per_second = f64::from(total) / began.elapsed().as_secs_f64();
+    Crowd { per_second, times: Latencies::new(took) }
 }
 
 /// Makes such calls on a separate runtime with `threads` threads. Returns calls per second.

@@ -10,7 +10,14 @@ use airlock::{
     sandbox::{Grants, HostResources, Limits, Plugin, Sandbox, Settings},
     tool::{ClientName, ToolError, ToolOutput},
 };
-use airlock_tests::{Client, Embedded, Setup, guests};
+use airlock_tests::{
+    Client, Embedded, Setup,
+    bench::{
+        latency::Latencies,
+        process::{Process, kib_each},
+    },
+    guests,
+};
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::json;
 
@@ -25,8 +32,7 @@ pub(crate) async fn load() -> (Duration, Duration) {
     for _ in 0..10 {
         times.push(timed(&sandbox, &wasm).await.1);
     }
-    times.sort_unstable();
-    (first, times[times.len() / 2])
+    (first, Latencies::new(times).percentile(50))
 }
 
 async fn timed(sandbox: &Sandbox, wasm: &Arc<[u8]>) -> (Plugin, Duration) {
@@ -40,21 +46,21 @@ async fn timed(sandbox: &Sandbox, wasm: &Arc<[u8]>) -> (Plugin, Duration) {
 }
 
 /// Returns the resident memory of a loaded plugin while no caller uses it, in KiB.
-pub(crate) async fn per_plugin(count: usize) -> u64 {
+pub(crate) async fn per_plugin(count: u32) -> f64 {
     let directory = tempfile::tempdir().expect("a directory");
     let sandbox =
         Sandbox::new(&Settings::new(Some(directory.path().join("cache")))).expect("a sandbox");
     let wasm: Arc<[u8]> = fs::read(guests::TEXT).expect("the component").into();
     let mut plugins = vec![timed(&sandbox, &wasm).await.0];
-    let before = resident();
+    let before = Process::own().resident();
     for _ in 0..count {
         plugins.push(timed(&sandbox, &wasm).await.0);
     }
-    resident().saturating_sub(before) / count as u64
+    kib_each(Process::own().resident(), before, count)
 }
 
 /// Returns the resident memory of a call while it waits for another tool, in KiB.
-pub(crate) async fn per_call(count: usize) -> u64 {
+pub(crate) async fn per_call(count: u32) -> f64 {
     let relay = Client::wasm("relay", guests::HOSTILE).tools(&["internal-wait"]);
     let wait = |_| std::future::pending::<Result<ToolOutput, ToolError>>();
     let gateway = Embedded::with(
@@ -64,7 +70,7 @@ pub(crate) async fn per_call(count: usize) -> u64 {
     )
     .await;
     let call = || gateway.admit("relay-relay", r#"{"tool":"internal-wait","arguments":{}}"#).run();
-    let before = resident();
+    let before = Process::own().resident();
     let mut calls = join_all((0..count).map(|_| call()));
     // A poll runs a guest up to its own call. Several rounds are needed, because tokio makes many
     // concurrent calls take turns.
@@ -72,16 +78,9 @@ pub(crate) async fn per_call(count: usize) -> u64 {
         assert!((&mut calls).now_or_never().is_none(), "they wait for ever");
         tokio::task::yield_now().await;
     }
-    let after = resident();
+    let after = Process::own().resident();
     drop(calls);
     gateway.emptied().await;
     gateway.stop().await;
-    after.saturating_sub(before) / count as u64
-}
-
-/// Returns the resident memory of this process, in KiB.
-fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    kib_each(after, before, count)
 }

@@ -1,12 +1,13 @@
 //! Tokens that a model reads before it can call a tool: definitions of all tools, against code mode's
 //! meta-tools and the files that a task needs.
 //!
-//! `make bench-tokens` runs it. No model is asked: tokens are counted with the tokenizer of OpenAI's
-//! models (`o200k_base`), definitions as they are sent to a provider of that kind.
+//! `make bench-tokens` runs it; `--json` prints one document instead of tables. No model is asked:
+//! tokens are counted with the tokenizer of OpenAI's models (`o200k_base`), definitions as they are
+//! sent to a provider of that kind.
 
 mod catalogue;
 
-use std::{env, sync::Arc, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use airlock::{
     Gateway,
@@ -15,7 +16,14 @@ use airlock::{
     door::{Admitted, Budget, Caller, Filter, Origin, Provider, View},
     tool::{CallError, ClientName, Policy, Tool, ToolOutput, Trust, Whitelist},
 };
-use airlock_tests::{Client, Setup, guests};
+use airlock_tests::{
+    Client, Setup,
+    bench::{
+        self,
+        report::{Cell, Report, Table},
+    },
+    guests,
+};
 use catalogue::Server;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -55,21 +63,26 @@ struct Cost {
     total: usize,
 }
 
-#[tokio::main]
-async fn main() {
-    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
-    let is_bench = env::args().any(|argument| argument == "--bench");
-    let sizes = if is_bench { &SIZES[..] } else { &SIZES[..3] };
+fn main() -> ExitCode {
+    bench::runtime().block_on(measure_all()).finish()
+}
+
+async fn measure_all() -> Report {
+    let heading = "tokens before a task (in brackets: all requests, uncached)";
+    let mut report = Report::new(heading);
+    let sizes = if bench::is_full() { &SIZES[..] } else { &SIZES[..3] };
     let tokens = tiktoken_rs::o200k_base().expect("the tokenizer has its vocabulary");
-    let (by_server, by_tool) = (gateway("server").await, gateway("tool").await);
+    let by_server = gateway("server").await;
+    let by_tool = gateway("tool").await;
     let mut measured = Vec::new();
     for size in sizes {
         measured.push(measure(&tokens, *size, &by_server, &by_tool).await);
     }
-    report(sizes, &measured);
+    fill(&mut report, sizes, &measured);
     for gateway in [by_server, by_tool] {
         gateway.stop().await;
     }
+    report
 }
 
 /// Starts a gateway in code mode. Its own source is not in any view that is measured.
@@ -97,7 +110,8 @@ async fn measure(
 ) -> Measured {
     let servers = catalogue::of(size);
     let direct = definitions(tokens, &direct_view(&servers));
-    let (server_caller, tool_caller) = (scripted(by_server, &servers), scripted(by_tool, &servers));
+    let server_caller = scripted(by_server, &servers);
+    let tool_caller = scripted(by_tool, &servers);
     let count = |text: &str| tokens.encode_ordinary(text).len();
     // The search is not offered unless it is used.
     let meta = |caller: &Caller, searches: bool| {
@@ -199,7 +213,7 @@ fn direct_view(servers: &[Server]) -> View {
 /// Returns a model in code mode that sees these servers alone.
 fn scripted(gateway: &Gateway, servers: &[Server]) -> Caller {
     for name in catalogue::names() {
-        publish(gateway.catalog(), name, servers.iter().find(|it| it.name == name), true);
+        publish(gateway.catalog(), name, servers.iter().find(|server| server.name == name), true);
     }
     let names: Vec<_> = servers.iter().map(|server| server.name).collect();
     let filter = Filter::parse(Some(&names.join(",")), None);
@@ -226,37 +240,29 @@ async fn answer(caller: &Caller, tool: &str, arguments: Value) -> String {
     admitted.run().await.expect("it answers").to_text()
 }
 
-fn report(sizes: &[usize], measured: &[Measured]) {
+fn fill(report: &mut Report, sizes: &[usize], measured: &[Measured]) {
     for (at, (used, among)) in TASKS.into_iter().enumerate() {
-        println!(
-            "tokens before a task with {used} tools of {among} servers (in brackets: all requests, uncached)"
-        );
-        print!("{:>6}", "tools");
-        for way in WAYS {
-            print!("{way:>22}");
-        }
-        println!();
+        let title = format!("{used} tools of {among} servers, in a catalogue of");
+        let mut table = Table::new(title, &WAYS);
         for (size, measured) in sizes.iter().zip(measured) {
-            print!("{size:>6}");
-            for cost in measured.costs[at] {
-                print!("{:>22}", format!("{} ({})", cost.context, cost.total));
-            }
-            println!();
+            let cells = measured.costs[at]
+                .map(|cost| Cell::Text(format!("{} ({})", cost.context, cost.total)));
+            table.row(size.to_string(), cells);
         }
-        for (way, name) in WAYS.into_iter().enumerate().skip(1) {
-            let context = |cost: Cost| cost.context;
-            let total = |cost: Cost| cost.total;
-            println!(
-                "  {name}: cheaper than direct from {} tools on, all requests from {}",
-                break_even(sizes, measured, at, way, context),
-                break_even(sizes, measured, at, way, total),
-            );
-        }
-        println!();
+        let even = |of: fn(Cost) -> usize| {
+            let ways = (1..WAYS.len()).map(move |way| break_even(sizes, measured, at, way, of));
+            ways.map(Cell::Text)
+        };
+        let context = even(|cost| cost.context);
+        table.row("cheaper than direct from", [Cell::Empty].into_iter().chain(context));
+        let total = even(|cost| cost.total);
+        table.row("all requests from", [Cell::Empty].into_iter().chain(total));
+        report.table(table);
     }
-    let (found, wanted) =
-        measured.iter().fold((0, 0), |(found, wanted), it| (found + it.found, wanted + it.wanted));
-    println!("searches whose first {RESULTS} results have the tool: {found} of {wanted}");
+    let found: usize = measured.iter().map(|measured| measured.found).sum();
+    let wanted: usize = measured.iter().map(|measured| measured.wanted).sum();
+    report
+        .note(format!("searches whose first {RESULTS} results have the tool: {found} of {wanted}"));
 }
 
 /// Returns the number of tools from which a way costs less than direct definitions, between the sizes
@@ -279,7 +285,8 @@ fn break_even(
         return format!("more than {}", sizes[sizes.len() - 1]);
     };
     let Some(before) = first.checked_sub(1) else { return sizes[0].to_string() };
-    let (low, high) = (lead(before), lead(first));
+    let low = lead(before);
+    let high = lead(first);
     let from = size(before) + (size(first) - size(before)) * -low / (high - low) + 1;
     from.min(size(first)).to_string()
 }

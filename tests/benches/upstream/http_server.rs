@@ -3,6 +3,7 @@
 
 use std::{convert::Infallible, env, process::Stdio};
 
+use airlock_tests::bench::server::FIRST;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
@@ -16,8 +17,6 @@ use tokio::{
     net::TcpListener,
     process::{Child, Command},
 };
-
-use crate::server::FIRST;
 
 /// Argument that makes this program the server.
 pub(crate) const SERVE: &str = "--serve-http";

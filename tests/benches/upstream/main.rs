@@ -5,49 +5,27 @@
 //! between the ways, and as ratios: all share the machine. `upstream.md` describes the rows.
 
 mod http_server;
-#[path = "../mcp/message.rs"]
-#[expect(dead_code, reason = "the benchmark of MCP clients uses the rest")]
-mod message;
-#[path = "../chat/process.rs"]
-#[expect(dead_code, reason = "the benchmark of chats uses the rest")]
-mod process;
 mod report;
-#[path = "../mcp/run.rs"]
-#[expect(dead_code, reason = "the benchmark of MCP clients uses the rest")]
-mod run;
-#[path = "../mcp/sdk.rs"]
-mod sdk;
-#[path = "../mcp/server.rs"]
-mod server;
 mod ways;
 
-use std::{env, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
-use self::{report::Report, ways::Bench};
+use airlock_tests::bench::{self, has_option, report::Report, server};
+
+use self::ways::Bench;
 
 fn main() -> ExitCode {
     if let Some(tools) = server::requested() {
-        current_thread().block_on(server::serve(tools));
+        bench::runtime_of_one_thread().block_on(server::serve(tools));
         return ExitCode::SUCCESS;
     }
-    if env::args().any(|argument| argument == http_server::SERVE) {
-        current_thread().block_on(http_server::serve());
+    if has_option(http_server::SERVE) {
+        bench::runtime_of_one_thread().block_on(http_server::serve());
         return ExitCode::SUCCESS;
     }
-    // `cargo test` runs benchmarks too, to check that they work; it passes no `--bench`.
-    let is_bench = env::args().any(|argument| argument == "--bench");
-    let as_json = env::args().any(|argument| argument == "--json");
-    let effort = if is_bench { Effort::FULL } else { Effort::LITTLE };
+    let effort = if bench::is_full() { Effort::FULL } else { Effort::LITTLE };
     // The gateway that is embedded needs the threads that an embedding program gives it.
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let report = runtime.block_on(measure(effort));
-    if as_json {
-        println!("{:#}", report.to_json());
-    } else {
-        report.print();
-    }
-    if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    bench::runtime().block_on(measure(effort)).finish()
 }
 
 /// Extent of the measurements.
@@ -67,13 +45,16 @@ impl Effort {
 }
 
 async fn measure(effort: Effort) -> Report {
+    let Effort { rounds, over, in_flight } = effort;
+    let heading = format!(
+        "medians of {rounds} rounds of {} ms, with 1 call in flight and with many: {in_flight}",
+        over.as_millis()
+    );
+    let mut report = Report::new(heading);
     let mut bench = Bench::start().await;
-    for round in 0..effort.rounds {
-        bench.round(round, effort.over, effort.in_flight).await;
+    for round in 0..rounds {
+        bench.round(round, over, in_flight).await;
     }
-    Report::new(effort, bench.end())
-}
-
-fn current_thread() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+    report::fill(&mut report, &bench.end());
+    report
 }

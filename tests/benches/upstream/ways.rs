@@ -1,22 +1,21 @@
 //! The ways to a tool, and the rounds in which all are measured.
 
-use std::{
-    cell::RefCell,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-use airlock_tests::{Client as Source, Embedded, Gateway, Setup, wait};
-use futures_util::future::join_all;
+use airlock_tests::{
+    Client as Source, Embedded, Gateway, Setup,
+    bench::{
+        message::{Era, Work},
+        process::Process,
+        run::{Rounds, Run, closed_loop},
+        sdk::Sdk,
+        server,
+    },
+    wait,
+};
 use rustix::process::Pid;
 
-use crate::{
-    http_server::HttpServer,
-    message::{Era, Work},
-    process::Process,
-    run::{Meter, Run},
-    sdk::Sdk,
-    server,
-};
+use crate::http_server::HttpServer;
 
 /// Tool of the server, under its own name and under that of the gateway.
 const DIRECT: Work = Work::Call(server::FIRST);
@@ -28,6 +27,15 @@ const NAME: &str = "server-ok_000";
 pub(crate) enum Transport {
     Stdio,
     Http,
+}
+
+impl Transport {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stdio => "an MCP server over stdio",
+            Self::Http => "an MCP server over streamable HTTP",
+        }
+    }
 }
 
 /// Where a caller sends its calls.
@@ -69,34 +77,21 @@ impl Client {
 }
 
 async fn embedded(gateway: &Embedded, in_flight: usize, over: Duration) -> Run {
-    let meter = RefCell::new(Meter::start(over));
-    let all = &meter;
-    join_all((0..in_flight).map(async |_| {
-        loop {
-            let sent = Instant::now();
-            let ended = gateway.call(NAME, "{}").await;
-            let mut meter = all.borrow_mut();
-            match ended.text() {
-                "ok" => meter.success(sent),
-                other => meter.failure(|| other.to_owned()),
-            }
-            if !meter.goes_on() {
-                return;
-            }
+    let meter = closed_loop(in_flight, over, async || {
+        let ended = gateway.call(NAME, "{}").await;
+        match ended.text() {
+            "ok" => Ok(()),
+            other => Err(other.to_owned()),
         }
-    }))
-    .await;
-    meter.into_inner().end(|| Duration::ZERO)
+    });
+    meter.await.end(|| Duration::ZERO)
 }
 
 /// One way of calling the tool of one server.
 pub(crate) struct Way {
     pub(crate) transport: Transport,
     pub(crate) route: Route,
-    /// One call after the other, by round.
-    pub(crate) alone: Vec<Run>,
-    /// Many in flight, by round.
-    pub(crate) at_once: Vec<Run>,
+    pub(crate) rounds: Rounds,
     client: Client,
 }
 
@@ -117,8 +112,7 @@ impl Bench {
             let gateway = bench.setup(transport).serve_connected().await;
             for route in Route::ALL {
                 let client = bench.client(transport, route, &gateway).await;
-                let (alone, at_once) = (Vec::new(), Vec::new());
-                bench.ways.push(Way { transport, route, alone, at_once, client });
+                bench.ways.push(Way { transport, route, rounds: Rounds::default(), client });
             }
             bench.gateways.push(gateway);
         }
@@ -170,8 +164,8 @@ impl Bench {
         for index in 0..count {
             // 5 and the number of ways have no common divisor, so that each way has every place.
             let way = &mut self.ways[(index + round * 5) % count];
-            way.alone.push(way.client.run(1, over).await);
-            way.at_once.push(way.client.run(in_flight, over).await);
+            way.rounds.alone.push(way.client.run(1, over).await);
+            way.rounds.at_once.push(way.client.run(in_flight, over).await);
         }
     }
 

@@ -99,9 +99,12 @@ fn read(events: &[Event]) {
     let held = MemoryBudget::unlimited().hold();
     let mut ids = BTreeSet::from(EARLIER.map(str::to_owned));
     let mut observed = Observed::new(&ids);
-    let (mut calls, mut again) = (Calls::default(), Calls::default());
+    let mut calls = Calls::default();
+    let mut again = Calls::default();
     let mut other_ids = ids.clone();
-    let (mut merged, mut merged_bytes, mut text_bytes) = (Merged::default(), 0_usize, 0);
+    let mut merged = Merged::default();
+    let mut merged_bytes = 0_usize;
+    let mut text_bytes = 0;
     for event in events {
         match event.data.trim_ascii() {
             "" => continue,

@@ -11,7 +11,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Decodes a stream.
 pub(super) fn decode(stream: &[u8], limit: usize) -> Decoded {
     let mut events = Vec::new();
-    let (mut data, mut kind) = (Vec::new(), String::new());
+    let mut data = Vec::new();
+    let mut kind = String::new();
     let mut is_first = true;
     for line in lines(stream) {
         let length = line.len();
@@ -67,7 +68,8 @@ fn joined(data: &[Vec<u8>]) -> String {
 }
 
 fn event(data: &mut Vec<Vec<u8>>, kind: &mut String) -> Option<Event> {
-    let (data, kind) = (std::mem::take(data), std::mem::take(kind));
+    let data = std::mem::take(data);
+    let kind = std::mem::take(kind);
     let is_broken = std::str::from_utf8(&data.join(&b'\n')).is_err();
     (!data.is_empty()).then(|| Event { kind, data: joined(&data), is_broken })
 }

@@ -98,14 +98,12 @@ impl Server {
     pub async fn start_by_request(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
         let address = listener.local_addr().expect("an address");
-        let (seen, answer) = (
-            Arc::new(Seen {
-                requests: Mutex::default(),
-                connections: AtomicUsize::new(0),
-                hung_up: Semaphore::new(0),
-            }),
-            Arc::new(answer),
-        );
+        let seen = Arc::new(Seen {
+            requests: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            hung_up: Semaphore::new(0),
+        });
+        let answer = Arc::new(answer);
         let task = AbortOnDropHandle::new(tokio::spawn({
             let seen = seen.clone();
             async move {

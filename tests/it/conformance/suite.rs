@@ -229,7 +229,8 @@ pub(crate) fn totals(runs: &[Run; 2]) -> String {
         "| Requirement set | Required scenarios that pass | All checks |\n|---|---|---|\n"
             .to_owned();
     for run in runs {
-        let (passed, required) = (run.passed(), run.required.len());
+        let passed = run.passed();
+        let required = run.required.len();
         writeln!(table, "| {} | {passed} of {required} | {} |", run.set, run.total())
             .expect("a String takes it");
     }
@@ -240,7 +241,8 @@ pub(crate) fn totals(runs: &[Run; 2]) -> String {
 pub(crate) fn required_totals(runs: &[Run; 2]) -> String {
     let mut table = "| Requirement set | Required scenarios that pass |\n|---|---|\n".to_owned();
     for run in runs {
-        let (passed, required) = (run.passed(), run.required.len());
+        let passed = run.passed();
+        let required = run.required.len();
         writeln!(table, "| {} | {passed} of {required} |", run.set).expect("a String takes it");
     }
     table

@@ -30,7 +30,8 @@ impl Daemon {
     pub(crate) async fn start() -> Result<Self, String> {
         let [dockerd, busybox] = ["dockerd", "busybox"]
             .map(|name| found(name).ok_or(format!("{name} is not installed")));
-        let (dockerd, busybox) = (dockerd?, busybox?);
+        let dockerd = dockerd?;
+        let busybox = busybox?;
         let is_static = fs::read(&busybox).is_ok_and(|program| {
             // A dynamic program names its loader.
             !program[..program.len().min(8192)].windows(4).any(|bytes| bytes == b"/ld-")
@@ -65,7 +66,8 @@ impl Daemon {
     /// Waits until the daemon answers. Returns the end of its log if it has ended instead.
     async fn ended_or_ready(&mut self) -> Option<String> {
         let command = || self.command(&["version"]);
-        let (version, daemon) = (command(), &mut self.daemon);
+        let version = command();
+        let daemon = &mut self.daemon;
         let mut version = version;
         let has_ended = wait::until("the Docker daemon to answer", async || {
             let status = version.stdout(Stdio::null()).stderr(Stdio::null()).status();

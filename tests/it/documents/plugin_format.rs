@@ -30,7 +30,8 @@ fn code() -> Vec<u8> {
 /// Returns the plugin with both sections, as the page's program writes it.
 fn embedded(manifest: PathBuf) -> Vec<u8> {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (code_file, output) = (directory.path().join("code.wasm"), directory.path().join("out"));
+    let code_file = directory.path().join("code.wasm");
+    let output = directory.path().join("out");
     fs::write(&code_file, code()).expect("a file");
     let mut program = Command::new(peers::python());
     program.args([example("embed.py"), code_file, manifest, example("tools.json"), output.clone()]);

@@ -57,8 +57,8 @@ impl Reader {
         shell.args(["-c", &script]).current_dir(self.directory.path()).kill_on_drop(true);
         shell.env("PATH", format!("{}:{path}", self.path("bin").display()));
         let output = shell.output().await.expect("a shell");
-        let (printed, logged) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let logged = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && logged.is_empty(), "{line}\n{printed}\n{logged}");
         printed.into_owned()
     }

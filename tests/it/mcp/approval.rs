@@ -112,23 +112,6 @@ async fn a_legacy_client_is_asked_and_the_call_runs_only_if_its_user_accepts() {
 }
 
 #[tokio::test]
-async fn a_question_shows_what_arguments_would_hide() {
-    let noting = Noting::start(|setup| setup).await;
-    // The end of the text is written before its beginning, and the screen is cleared.
-    let hiding = "\u{202e}txt.exe\u{1b}[2J\u{200b}";
-    let question = noting.asking().modern("tools/call", note(hiding)).result().await;
-    let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
-    let message = message.expect("a text");
-    assert!(message.contains("txt.exe"), "{message:?}");
-    assert!(!message.contains(['\u{202e}', '\u{1b}', '\u{200b}']), "{message:?}");
-    // A long text is cut, and the name of the tool stays.
-    let question = noting.asking().modern("tools/call", note(&"x".repeat(100_000))).result().await;
-    let message = question["inputRequests"]["approval"]["params"]["message"].as_str();
-    let message = message.expect("a text");
-    assert!(message.len() < 8_000 && message.contains("server-note"), "{} bytes", message.len());
-}
-
-#[tokio::test]
 async fn a_modern_client_is_asked_and_the_call_runs_only_if_its_user_accepts() {
     let noting = Noting::start(|setup| setup).await;
     let endpoint = noting.asking();
@@ -169,8 +152,10 @@ fn approved(endpoint: &Endpoint, params: Value, state: impl Into<Value>) -> McpR
 #[tokio::test]
 async fn a_state_that_was_changed_or_made_for_another_call_is_refused() {
     let noting = Noting::start(|setup| setup).await;
-    let (endpoint, one) = (noting.asking(), noting.asking().source("server"));
-    let (ann, bob) = (noting.asking().key(ANN), noting.asking().key(BOB));
+    let endpoint = noting.asking();
+    let one = noting.asking().source("server");
+    let ann = noting.asking().key(ANN);
+    let bob = noting.asking().key(BOB);
     let good = state(&endpoint, note("a")).await;
     let anns = state(&ann, note("a")).await;
     let flipped = |index: usize| {
@@ -277,7 +262,8 @@ async fn a_state_expires_and_a_question_without_an_answer_too() {
 #[tokio::test]
 async fn only_the_client_that_was_asked_can_answer() {
     let noting = Noting::start(|setup| setup).await;
-    let (ann, bob) = (noting.asking().key(ANN), noting.asking().key(BOB));
+    let ann = noting.asking().key(ANN);
+    let bob = noting.asking().key(BOB);
     let session = ann.session().await;
     let (stream, question) = asked(&session, note("a")).await;
     let id = &question["id"];

@@ -104,7 +104,8 @@ async fn a_changed_list_is_notified_in_both_eras() {
     let setup = Setup::new();
     let (plugin, client) = Changing::new(&setup, "guest");
     let gateway = setup.client(client).serve_connected().await;
-    let (mut legacy, mut modern) = (connect(&gateway), connect(&gateway));
+    let mut legacy = connect(&gateway);
+    let mut modern = connect(&gateway);
     legacy.initialize(json!({})).await;
     assert_eq!(names(&legacy.ask("tools/list", json!({})).await), ["guest-run"]);
     let wanted = json!({"notifications": {"toolsListChanged": true}});
@@ -230,7 +231,8 @@ async fn a_gateway_that_was_restarted_is_used_like_the_old_one() {
     };
     let (_, first) = configure();
     let (plugin, second) = configure();
-    let (first, second) = (first.serve_connected().await, second.serve_connected().await);
+    let first = first.serve_connected().await;
+    let second = second.serve_connected().await;
     let relay = Relay::start(&first).await;
     let mut pipe = Pipe::connect(&relay.url(), &[], &[]);
     pipe.initialize(json!({})).await;
@@ -338,7 +340,8 @@ async fn a_request_that_the_gateway_refuses_gets_an_error() {
 #[tokio::test]
 async fn headers_of_the_command_line_narrow_the_tools() {
     let setup = Setup::new();
-    let (one, two) = (plain(&setup, "one"), plain(&setup, "two"));
+    let one = plain(&setup, "one");
+    let two = plain(&setup, "two");
     let gateway = setup.client(one).client(two).serve_connected().await;
     let url = format!("{}/mcp", gateway.address());
     let arguments = ["--header", "x-bf-mcp-include-clients: one"];

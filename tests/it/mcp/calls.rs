@@ -197,7 +197,8 @@ async fn an_unknown_tool_and_a_hidden_one_get_the_same_response() {
 #[tokio::test]
 async fn a_key_and_the_filter_headers_narrow_what_is_listed_and_called() {
     let setup = Setup::new().set("/server/require_virtual_key", false);
-    let (one, two) = (plain(&setup, "one"), plain(&setup, "two"));
+    let one = plain(&setup, "one");
+    let two = plain(&setup, "two");
     let setup = setup.client(one).client(two);
     let gateway = setup.key("ann", ANN, &[("one", &["*"])]).serve_connected().await;
     let anyone = Endpoint::of(&gateway);
@@ -262,11 +263,13 @@ async fn one_source_is_listed_and_called_with_its_own_names() {
 #[tokio::test]
 async fn an_unknown_source_and_one_that_the_key_may_not_see_get_the_same_response() {
     let setup = Setup::new().set("/server/require_virtual_key", false);
-    let (one, two) = (plain(&setup, "one"), plain(&setup, "two"));
+    let one = plain(&setup, "one");
+    let two = plain(&setup, "two");
     let setup = setup.client(one).client(two).key("ann", ANN, &[("one", &["*"])]);
     let gateway = setup.serve_connected().await;
     let endpoint = Endpoint::of(&gateway).key(ANN);
-    let (hidden, unknown) = (endpoint.clone().source("two"), endpoint.clone().source("owt"));
+    let hidden = endpoint.clone().source("two");
+    let unknown = endpoint.clone().source("owt");
     let requests = |endpoint: &Endpoint| {
         [
             endpoint.modern("tools/list", json!({})),
@@ -276,7 +279,8 @@ async fn an_unknown_source_and_one_that_the_key_may_not_see_get_the_same_respons
         ]
     };
     for (hidden, unknown) in requests(&hidden).into_iter().zip(requests(&unknown)) {
-        let (hidden, unknown) = (refused(hidden, "two").await, refused(unknown, "owt").await);
+        let hidden = refused(hidden, "two").await;
+        let unknown = refused(unknown, "owt").await;
         assert_eq!(hidden, unknown);
         assert!(hidden.0 == 404 && hidden.1.starts_with("{\"jsonrpc\":\"2.0\""), "{hidden:?}");
     }
@@ -336,7 +340,9 @@ async fn with_many_tools() -> Gateway {
 async fn pages_hold_every_tool_once() {
     let gateway = with_many_tools().await;
     for client in Endpoint::of(&gateway).both().await {
-        let (mut names, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+        let mut names = Vec::new();
+        let mut cursor = Value::Null;
+        let mut pages = 0;
         loop {
             let params = if pages == 0 { json!({}) } else { json!({"cursor": cursor}) };
             let result = client.request("tools/list", params).result().await;

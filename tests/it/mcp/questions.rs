@@ -331,7 +331,8 @@ async fn a_client_that_does_not_answer_cancels_the_question() {
 async fn answers_count_once_and_only_for_the_call_that_asked() {
     for era in ERAS {
         let asking = Asking::start(era).await;
-        let (ann, bob) = (asking.endpoint().key(ANN), asking.endpoint().key(BOB));
+        let ann = asking.endpoint().key(ANN);
+        let bob = asking.endpoint().key(BOB);
         let call = ask(&[form("Name?")]);
         let asked = ann.modern("tools/call", call.clone()).result().await;
         let key =
@@ -420,7 +421,8 @@ async fn a_prompt_of_a_modern_server_may_ask() {
 #[tokio::test]
 async fn one_tenant_keeps_few_places_and_its_oldest_question_ends_for_a_new_one() {
     let asking = Asking::start("modern").await;
-    let (ann, bob) = (asking.endpoint().key(ANN), asking.endpoint().key(BOB));
+    let ann = asking.endpoint().key(ANN);
+    let bob = asking.endpoint().key(BOB);
     let call =
         |n: usize| json!({"name": "up-ask", "arguments": {"questions": [form("Name?")], "n": n}});
     let mut waiting = Vec::new();

@@ -176,7 +176,8 @@ async fn a_body_that_is_no_message_is_refused() {
     let gateway = Setup::new().serve().await;
     let endpoint = Endpoint::of(&gateway);
     let deep = |levels: usize| {
-        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+        let open = "[".repeat(levels);
+        let close = "]".repeat(levels);
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":{open}{close}}}}}"#)
     };
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;

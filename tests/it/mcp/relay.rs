@@ -256,7 +256,7 @@ async fn log_messages_reach_the_caller_that_asked_for_their_level() {
     let gateway = Setup::new().client(scripted("up", &json!({}))).serve_connected().await;
     let endpoint = Endpoint::of(&gateway);
     let logs = |messages: &[Value]| -> Vec<Value> {
-        let all = messages.iter().filter(|it| it["method"] == "notifications/message");
+        let all = messages.iter().filter(|message| message["method"] == "notifications/message");
         all.map(|message| message["params"].clone()).collect()
     };
     let expected = json!({"level": "warning", "logger": "up/main", "data": {"n": 1}});

@@ -52,7 +52,8 @@ async fn progress_that_does_not_increase_is_left_out() {
     for client in Endpoint::of(&gateway).both().await {
         let call = client.call("back-run", &json!({})).with_progress().stream().await;
         let messages = call.rest().await;
-        let progress: Vec<_> = messages.iter().map(|it| &it["params"]["progress"]).collect();
+        let progress: Vec<_> =
+            messages.iter().map(|message| &message["params"]["progress"]).collect();
         assert_eq!(progress, [&json!(2), &json!(2.5), &Value::Null], "{client:?}");
         // Without a token it is not sent at all.
         let reply = client.call("back-run", &json!({})).reply().await;
@@ -72,7 +73,8 @@ async fn partial_results_are_sent_to_a_client_that_asks_for_log_messages() {
     let part = Client::text(&setup, "part", &PART).auto(&["*"]);
     let gateway = setup.client(part).serve_connected().await;
     let endpoint = Endpoint::of(&gateway);
-    let (session, other) = (endpoint.session().await, endpoint.session().await);
+    let session = endpoint.session().await;
+    let other = endpoint.session().await;
     let call = || session.request("tools/call", json!({"name": "part-run"}));
     let set_level = |level: &str| session.request("logging/setLevel", json!({"level": level}));
     for (level, is_sent) in

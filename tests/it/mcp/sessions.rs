@@ -1,7 +1,7 @@
 //! Sessions of the legacy era: they belong to one account, are bounded, and expire.
 
 use airlock_tests::{
-    Gateway, Reply, Setup,
+    Reply, Setup,
     mcp::{Endpoint, LEGACY, McpRequest, McpSession},
     wait,
 };
@@ -36,7 +36,8 @@ async fn is_alive(session: &McpSession) -> bool {
 async fn a_session_of_another_key_looks_like_one_that_never_was() {
     let gateway = two_accounts().serve_connected().await;
     let endpoint = Endpoint::of(&gateway);
-    let (ann, bob) = (endpoint.clone().key(ANN), endpoint.clone().key(BOB));
+    let ann = endpoint.clone().key(ANN);
+    let bob = endpoint.clone().key(BOB);
     let session = ann.session().await;
     let requests = |session: &McpSession| {
         [
@@ -55,10 +56,8 @@ async fn a_session_of_another_key_looks_like_one_that_never_was() {
         let mut expected = None;
         for (index, request) in requests(&stolen).into_iter().enumerate() {
             let unknown = "00000000-0000-4000-8000-000000000000";
-            let (foreign, unknown) = (
-                request.clone().reply().await,
-                request.set("mcp-session-id", unknown).reply().await,
-            );
+            let foreign = request.clone().reply().await;
+            let unknown = request.set("mcp-session-id", unknown).reply().await;
             assert_eq!(foreign.status, 404, "request {index}: {}", foreign.text);
             assert_eq!(foreign, unknown, "request {index}");
             // All of them are refused alike.
@@ -103,8 +102,9 @@ async fn an_idle_session_expires_and_one_with_a_stream_or_a_request_does_not() {
         .client(upstream.client("up"));
     let gateway = setup.serve_connected().await;
     let endpoint = Endpoint::of(&gateway);
-    let (idle, listening, calling) =
-        (endpoint.session().await, endpoint.session().await, endpoint.session().await);
+    let idle = endpoint.session().await;
+    let listening = endpoint.session().await;
+    let calling = endpoint.session().await;
     let stream = listening.listen().stream().await;
     let call = begun(calling.request("tools/call", json!({"name": "up-steps"}))).await;
     // Expired sessions are counted until a session is opened. Bob has at most three of them, and the
@@ -132,8 +132,10 @@ async fn ten_thousand_sessions_of_one_key_close_only_its_own() {
     let setup = two_accounts().set("/mcp_server/max_sessions_per_key", 50);
     let gateway = setup.serve_connected().await;
     let endpoint = Endpoint::of(&gateway);
-    let (ann, bob) = (endpoint.clone().key(ANN), endpoint.key(BOB));
-    let (first, neighbor) = (ann.session().await, bob.session().await);
+    let ann = endpoint.clone().key(ANN);
+    let bob = endpoint.key(BOB);
+    let first = ann.session().await;
+    let neighbor = bob.session().await;
     let before = gateway.peak_memory();
     for _ in 0..10 {
         let opened = stream::iter(0..1_000).map(|_| ann.initialize(LEGACY).reply());
@@ -152,28 +154,14 @@ async fn ten_thousand_sessions_of_one_key_close_only_its_own() {
 }
 
 #[tokio::test]
-async fn when_all_sessions_are_taken_the_account_with_the_most_gives_one_up() {
-    let setup = two_accounts()
-        .set("/mcp_server/max_sessions", 4)
-        .set("/mcp_server/max_sessions_per_key", 4);
-    let gateway = setup.serve_connected().await;
-    let endpoint = Endpoint::of(&gateway);
-    let (ann, bob) = (endpoint.clone().key(ANN), endpoint.key(BOB));
-    let first = bob.session().await;
-    let taken = [ann.session().await, ann.session().await, ann.session().await];
-    let second = bob.session().await;
-    assert_eq!(usage(&gateway).await.0, 4);
-    assert!(is_alive(&first).await && is_alive(&second).await);
-    assert!(!is_alive(&taken[0]).await && is_alive(&taken[1]).await && is_alive(&taken[2]).await);
-}
-
-#[tokio::test]
 async fn a_session_in_use_is_not_closed_for_a_new_one() {
     let setup = two_accounts().set("/mcp_server/max_sessions_per_key", 2);
     let gateway = setup.serve_connected().await;
     let ann = Endpoint::of(&gateway).key(ANN);
-    let (first, second) = (ann.session().await, ann.session().await);
-    let (one, two) = (first.listen().stream().await, second.listen().stream().await);
+    let first = ann.session().await;
+    let second = ann.session().await;
+    let one = first.listen().stream().await;
+    let two = second.listen().stream().await;
     let refused = ann.initialize(LEGACY).reply().await;
     assert_eq!(refused.status, 429, "{}", refused.text);
     assert_eq!((&refused.body["id"], &refused.body["jsonrpc"]), (&json!(0), &json!("2.0")));
@@ -219,22 +207,4 @@ async fn an_id_is_refused_while_a_request_with_it_runs_and_free_afterwards() {
     }
     assert_eq!(call(json!("a")).result().await["content"], text("done"));
     assert_eq!(upstream.cancelled(), [Value::Null; 0]);
-}
-
-#[tokio::test]
-async fn requests_of_one_session_are_bounded() {
-    let upstream = Upstream::start().await;
-    let gateway: Gateway = Setup::new().client(upstream.client("up")).serve_connected().await;
-    let session = Endpoint::of(&gateway).session().await;
-    let call = || session.request("tools/call", json!({"name": "up-steps"}));
-    // Not all of them reach the upstream, which has bounds of its own.
-    let opened = stream::iter(0..64).map(|_| call().send());
-    let running: Vec<_> = opened.buffer_unordered(64).collect().await;
-    assert!(running.iter().all(|response| response.status() == 200));
-    let refused = call().error().await;
-    assert_eq!(refused["code"], -32000, "{refused}");
-    let other = Endpoint::of(&gateway).session().await;
-    assert!(list(&other).result().await["tools"].is_array());
-    drop(running);
-    assert_eq!(session.delete().reply().await.status, 204);
 }

@@ -284,7 +284,8 @@ async fn a_call_that_needs_an_approval_is_asked_about() {
 #[tokio::test]
 async fn one_source_is_served_with_its_own_names_and_an_unknown_one_is_reported() {
     let setup = Setup::new();
-    let (one, two) = (plain(&setup, "one"), plain(&setup, "two"));
+    let one = plain(&setup, "one");
+    let two = plain(&setup, "two");
     let config = setup.client(one).client(two);
     let file = config.write();
     let file = file.to_str().expect("UTF-8");

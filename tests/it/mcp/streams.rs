@@ -96,7 +96,8 @@ async fn a_call_whose_connection_is_cut_is_resumed_after_its_last_event() {
 async fn a_stream_that_is_not_kept_or_belongs_to_another_session_ends_at_once() {
     let (upstream, gateway) = with_upstream().await;
     let endpoint = Endpoint::of(&gateway);
-    let (session, other) = (endpoint.session().await, endpoint.session().await);
+    let session = endpoint.session().await;
+    let other = endpoint.session().await;
     let call = session.request("tools/call", json!({"name": STEPS}));
     let mut running = call.with_progress().stream().await;
     let own = running.next_event().await.and_then(|event| event.id).expect("an id");
@@ -112,7 +113,8 @@ async fn a_stream_that_is_not_kept_or_belongs_to_another_session_ends_at_once() 
 async fn cancelled_stops_the_tool_and_no_response_follows() {
     let (upstream, gateway) = with_upstream().await;
     let endpoint = Endpoint::of(&gateway);
-    let (session, other) = (endpoint.session().await, endpoint.session().await);
+    let session = endpoint.session().await;
+    let other = endpoint.session().await;
     let call = || session.request("tools/call", json!({"name": STEPS})).member("/id", "c");
     let cancel = |session: &McpSession, id: Value| {
         session.notify("notifications/cancelled", json!({"requestId": id, "reason": "changed"}))
@@ -140,7 +142,8 @@ async fn cancelled_stops_the_tool_and_no_response_follows() {
 #[tokio::test]
 async fn a_guest_is_stopped_when_its_call_is_cancelled_or_its_modern_client_leaves() {
     let setup = Setup::new();
-    let (hang, guest) = (hanging(&setup, "hang"), plain(&setup, "guest"));
+    let hang = hanging(&setup, "hang");
+    let guest = plain(&setup, "guest");
     let gateway = setup.client(hang).client(guest).serve_connected().await;
     for client in Endpoint::of(&gateway).both().await {
         let call = client.call("hang-run", &json!({})).member("/id", 77);
@@ -166,7 +169,8 @@ async fn a_modern_client_that_leaves_cancels_its_call_and_no_other() {
     let endpoint = Endpoint::of(&gateway);
     // Identifiers of the modern era belong to one request, so that these do not collide.
     let call = || endpoint.modern("tools/call", json!({"name": STEPS}));
-    let (leaves, stays) = (begun(call()).await, begun(call()).await);
+    let leaves = begun(call()).await;
+    let stays = begun(call()).await;
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     let cancelled = endpoint.post(cancel).reply().await;
@@ -198,7 +202,8 @@ async fn waiting_streams_are_bounded_by_key_and_in_all() {
     let setup = setup.client(guest).key("ann", ANN, &rows).key("bob", BOB, &rows);
     let setup = setup.set("/mcp_server/max_streams", 3).set("/mcp_server/max_streams_per_key", 2);
     let gateway = setup.serve_connected().await;
-    let (ann, bob) = (Endpoint::of(&gateway).key(ANN), Endpoint::of(&gateway).key(BOB));
+    let ann = Endpoint::of(&gateway).key(ANN);
+    let bob = Endpoint::of(&gateway).key(BOB);
     let session = ann.session().await;
     let listen = |endpoint: &Endpoint| {
         let wanted = json!({"notifications": {"toolsListChanged": true}});

@@ -143,7 +143,8 @@ fn steps(call: &Value, gate: watch::Receiver<u64>) -> Answer {
     let id = call["id"].clone();
     let token = call["params"]["_meta"]["progressToken"].clone();
     let parts = stream::unfold((1, gate), move |(step, mut gate)| {
-        let (id, token) = (id.clone(), token.clone());
+        let id = id.clone();
+        let token = token.clone();
         async move {
             if step > 3 {
                 return None;

@@ -163,7 +163,7 @@ async fn the_call_of_the_readme_through_the_inspector_reaches_the_tool() {
     let (words, quoted) = call.trim().split_once('\'').expect("a quoted argument");
     let url = format!("{}/mcp", gateway.address());
     let words = words.split_whitespace().skip(3);
-    command.args(words.map(|it| if it.starts_with("http://") { url.as_str() } else { it }));
+    command.args(words.map(|word| if word.starts_with("http://") { url.as_str() } else { word }));
     command.arg(quoted.trim_end_matches('\'')).args(["--format", "json"]);
     let (code, document, said) = finished(&mut command).await;
     assert_eq!(code, Some(0), "{document}\n{said}");

@@ -54,7 +54,8 @@ async fn connect(server: &Server, is_modern: bool) -> (Session, Notes) {
     } else {
         ClientLifecycleMode::Initialize
     };
-    let (notes, target) = (Notes::default(), server.target());
+    let notes = Notes::default();
+    let target = server.target();
     let session = if target[0] == "http" {
         let http = airlock::tls::client().no_proxy().build().expect("a client");
         let config = StreamableHttpClientTransportConfig::with_uri(target[1].as_str());

@@ -140,7 +140,8 @@ fn check_errors(client: &str, errors: &Value) {
         ("midway", "Once upon ", Value::Null),
         ("midway_after_a_tool", "It ", json!(["everything-get-sum"])),
     ] {
-        let (before, error) = (&errors[name]["before"], &errors[name]["error"]);
+        let before = &errors[name]["before"];
+        let error = &errors[name]["error"];
         assert_eq!(before[0]["content"], text, "{client}: {name}");
         assert_eq!(before[0]["finish_reason"], Value::Null, "{client}: {name}");
         assert_eq!(
@@ -154,7 +155,7 @@ fn check_errors(client: &str, errors: &Value) {
 /// The events are there if they were asked for. The last chunk has the record of the calls in any case.
 fn check_events(seen: &Value) {
     let asked = seen["asked"].as_array().expect("a list");
-    let types: Vec<_> = asked.iter().filter_map(|it| it["event"]["type"].as_str()).collect();
+    let types: Vec<_> = asked.iter().filter_map(|asked| asked["event"]["type"].as_str()).collect();
     assert_eq!(types, ["call_started", "call_ended", "round"], "{seen:#}");
     let ended = &asked[1]["event"];
     assert_eq!(

@@ -19,8 +19,11 @@ async fn metrics(gateway: &Gateway) -> Metrics {
 /// not contiguous or has no help.
 fn parse(text: &str) -> Metrics {
     assert!(text.ends_with('\n') && !text.contains("\n\n"), "{text}");
-    let (mut values, mut families) = (Metrics::new(), HashSet::new());
-    let (mut helped, mut family, mut kind) = ("", "", "");
+    let mut values = Metrics::new();
+    let mut families = HashSet::new();
+    let mut helped = "";
+    let mut family = "";
+    let mut kind = "";
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             helped = rest.split_once(' ').expect("a text after the name").0;

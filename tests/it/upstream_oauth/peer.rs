@@ -128,7 +128,8 @@ impl<'r> Request<'r> {
     fn parse(text: &'r str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").expect("a whole request");
         let mut first = head.split(' ');
-        let (method, path) = (first.next().expect("a method"), first.next().expect("a path"));
+        let method = first.next().expect("a method");
+        let path = first.next().expect("a path");
         let header = |name: &str| {
             head.lines().find_map(|line| {
                 let (found, value) = line.split_once(": ")?;
@@ -137,7 +138,7 @@ impl<'r> Request<'r> {
         };
         let base = format!("http://{}", header("host").expect("HTTP/1.1"));
         let url = Url::parse(&format!("{base}{path}")).expect("a URL");
-        let bearer = header("authorization").and_then(|it| it.strip_prefix("Bearer "));
+        let bearer = header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         Self { method, url, base, bearer, body }
     }
 
@@ -188,7 +189,7 @@ impl<'r> Request<'r> {
                     // It passes on the refusal of a service behind it.
                     return says("401 Unauthorized", "", "");
                 }
-                if !scopes.split(' ').any(|it| it == scope) {
+                if !scopes.split(' ').any(|granted| granted == scope) {
                     let challenge = format!(
                         "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{scope}\"\r\n"
                     );
@@ -262,7 +263,7 @@ impl<'r> Request<'r> {
 
     fn authorize(&self, state: &mut State) -> Answer {
         let parameter = |name: &str| {
-            let found = self.url.query_pairs().find(|(it, _)| it == name);
+            let found = self.url.query_pairs().find(|(key, _)| key == name);
             found.map(|(_, value)| value.into_owned()).unwrap_or_default()
         };
         assert_eq!(parameter("code_challenge_method"), "S256");
@@ -292,7 +293,7 @@ impl<'r> Request<'r> {
     fn token(&self, state: &mut State) -> Answer {
         let body = Url::parse(&format!("http://form/?{}", self.body)).expect("a form");
         let parameter = |name: &str| {
-            let found = body.query_pairs().find(|(it, _)| it == name);
+            let found = body.query_pairs().find(|(key, _)| key == name);
             found.map(|(_, value)| value.into_owned())
         };
         assert_eq!(parameter("resource"), Some(format!("{}/mcp", self.base)));
@@ -303,7 +304,8 @@ impl<'r> Request<'r> {
             }
             Some("refresh_token") => {
                 state.refreshes += 1;
-                parameter("refresh_token").is_some_and(|it| state.refresh.as_ref() == Some(&it))
+                parameter("refresh_token")
+                    .is_some_and(|token| state.refresh.as_ref() == Some(&token))
             }
             other => panic!("{other:?}"),
         };

@@ -89,8 +89,8 @@ async fn two_servers_that_flood_with_invalid_lines_are_disconnected() {
 
 #[tokio::test]
 async fn two_servers_that_flood_an_event_stream_are_disconnected() {
-    let (one, other) =
-        (MisbehavingHttp::start(["flood=notifications"]), MisbehavingHttp::start(["flood=pings"]));
+    let one = MisbehavingHttp::start(["flood=notifications"]);
+    let other = MisbehavingHttp::start(["flood=pings"]);
     withstands([one.client("one"), other.client("other")]).await;
 }
 

@@ -90,14 +90,10 @@ impl Server {
 
     fn misbehave(&mut self, deed: Deed, answer: &Value) -> io::Result<()> {
         let dice = self.dice.as_mut().expect("only a wild server chooses a deed");
-        match deed {
-            Deed::Rename => {
-                self.edition += 1;
-                send(answer)?;
-                send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
-            }
-            other => other.commit(dice, answer),
+        if matches!(deed, Deed::Rename) {
+            self.edition += 1;
         }
+        deed.commit(dice, answer)
     }
 
     fn answer(&mut self, message: &Value, id: &Value) -> Value {

@@ -218,7 +218,6 @@ impl Server {
                 );
                 "after the garbage".to_owned()
             }
-            "huge_line" => "x".repeat(32 << 20),
             "wait_for" => wait_for(argument("file").as_str().unwrap_or_default()),
             "odd_content" => {
                 return Some(Ok(
@@ -246,7 +245,7 @@ impl Server {
     }
 }
 
-const TOOLS: [&str; 17] = [
+const TOOLS: [&str; 16] = [
     "cancelled",
     "dense",
     "die",
@@ -256,7 +255,6 @@ const TOOLS: [&str; 17] = [
     "flood_stderr",
     "garbage",
     "hang",
-    "huge_line",
     "listed",
     "note",
     "odd_content",

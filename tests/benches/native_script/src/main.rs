@@ -28,7 +28,8 @@ fn main() {
         tool: format!("{namespace}-{name}"),
     });
     let source = fs::read_to_string(file).expect("the script can be read");
-    let (name, bindings) = ("code.star".into(), bindings.to_vec().into());
+    let name = "code.star".into();
+    let bindings = bindings.to_vec().into();
     let script = Script { name, source, bindings, clock_ms: None };
     Starlark::prepare();
     let mut took: Vec<_> = (0..times)

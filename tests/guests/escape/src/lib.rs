@@ -14,19 +14,7 @@ use std::{
 
 use airlock_guest::{plugin, tool};
 
-plugin!(
-    attempt,
-    attack,
-    fill,
-    hold_without_a_name,
-    list,
-    surroundings,
-    network,
-    time,
-    numbers,
-    sleep,
-    flood_clock
-);
+plugin!(attempt, fill, surroundings, network, time, numbers, sleep, flood_clock);
 
 /// Tries to do everything with one path; answers with what worked.
 #[tool]
@@ -69,27 +57,6 @@ fn symlink(_: &str) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Reads a path and writes to another, again and again; returns everything that was read.
-#[tool]
-fn attack(
-    /// Path to read.
-    read: String,
-    /// Path to write to.
-    write: String,
-    times: u32,
-) -> Vec<String> {
-    let mut seen = Vec::new();
-    for _ in 0..times {
-        if let Ok(text) = fs::read_to_string(&read)
-            && !seen.contains(&text)
-        {
-            seen.push(text);
-        }
-        let _ = fs::write(&write, "written by a guest");
-    }
-    seen
-}
-
 /// Writes `bytes` to the end of a file, a thousand at a time; answers with how many it has then,
 /// and what went wrong.
 #[tool]
@@ -110,30 +77,6 @@ fn fill(path: String, bytes: usize) -> String {
         Ok(()) => format!("{has}"),
         Err(error) => format!("{has}, {:?}", error.kind()),
     }
-}
-
-/// Fills files that it removes and keeps open; answers with how many it could fill.
-#[tool]
-fn hold_without_a_name(path: String, bytes: usize, files: usize) -> String {
-    let mut held = Vec::new();
-    for _ in 0..files {
-        let made = fs::File::create(&path)
-            .and_then(|mut file| file.write_all(&vec![b'x'; bytes]).map(|()| file));
-        let Ok(file) = made else { break };
-        if fs::remove_file(&path).is_err() {
-            break;
-        }
-        held.push(file);
-    }
-    held.len().to_string()
-}
-
-/// Lists a directory.
-#[tool]
-fn list(path: String) -> Result<Vec<String>, airlock_guest::Error> {
-    let names =
-        fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-    Ok(names.collect::<io::Result<_>>()?)
 }
 
 /// Tells what a program finds when it starts.

@@ -25,8 +25,8 @@ mod bindings {
     use super::Station;
 }
 
-#[cfg_attr(not(target_family = "wasm"), allow(dead_code, reason = "only the component exports it"))]
-struct Station;
+/// The component.
+pub struct Station;
 
 impl Guest for Station {
     fn greet(name: String) -> String {
@@ -57,8 +57,8 @@ impl Api for Station {
     }
 }
 
-#[cfg_attr(not(target_family = "wasm"), allow(dead_code, reason = "only the component exports it"))]
-struct Sensor;
+/// A resource of the interface.
+pub struct Sensor;
 
 impl GuestSensor for Sensor {
     fn new() -> Self {

@@ -63,7 +63,7 @@ async fn a_resource_that_never_comes_ends_with_the_deadline() {
         let hanging = client.request("resources/read", json!({"uri": "hang://"}));
         let error = hanging.set("x-airlock-timeout", "100ms").error().await;
         assert_eq!(error["code"], -32603, "{error}");
-        assert!(error["message"].as_str().is_some_and(|it| it.contains("within")), "{error}");
+        assert!(error["message"].as_str().is_some_and(|text| text.contains("within")), "{error}");
     }
 }
 

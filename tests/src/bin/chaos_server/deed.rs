@@ -86,7 +86,7 @@ impl Deed {
         })
     }
 
-    /// Responds in this way. `Rename` is the server's own matter.
+    /// Responds in this way.
     pub(crate) fn commit(self, dice: &mut Dice, answer: &Value) -> io::Result<()> {
         match self {
             Self::Hang => forever(),
@@ -119,7 +119,10 @@ impl Deed {
             }
             Self::Drip => drip(answer),
             Self::Mute => children::without_stdout(),
-            Self::Rename => send(answer),
+            Self::Rename => {
+                send(answer)?;
+                send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
+            }
         }
     }
 }

@@ -13,7 +13,6 @@
 //! | `huge` | a short result, next to 5 MiB in the same body |
 //! | `huge_event` | 5 MiB in one event |
 //! | `streams` | number of times that its event stream was opened |
-//! | `resumed` | an event stream that ends before the result; the result is on the resumed one |
 //! | `expire` | forgets all sessions, so that the next request with one gets status 404 |
 //! | `calls` | number of calls so far, this one included |
 
@@ -22,7 +21,7 @@ use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -32,8 +31,8 @@ use serde_json::{Value, json};
 
 use crate::flood;
 
-const TOOLS: [&str; 8] =
-    ["echo", "echo_refused", "huge", "huge_event", "streams", "resumed", "expire", "calls"];
+const TOOLS: [&str; 7] =
+    ["echo", "echo_refused", "huge", "huge_event", "streams", "expire", "calls"];
 
 /// Serves until the process is killed. Its URL is the first line on stdout.
 pub(crate) fn serve(modes: &[String]) -> io::Result<()> {
@@ -41,7 +40,8 @@ pub(crate) fn serve(modes: &[String]) -> io::Result<()> {
     println!("http://{}/mcp", listener.local_addr()?);
     let server = Arc::new(Server { modes: modes.to_vec(), ..Server::default() });
     for stream in listener.incoming() {
-        let (server, stream) = (server.clone(), stream?);
+        let server = server.clone();
+        let stream = stream?;
         // A connection that the client closes is normal: many tests do that.
         thread::spawn(move || drop(server.respond(stream)));
     }
@@ -55,8 +55,6 @@ struct Server {
     calls: AtomicU32,
     /// Number of the session that is known.
     session: AtomicU32,
-    /// Identifier of the call whose result is on the resumed stream.
-    resumed: Mutex<Value>,
 }
 
 struct Request {
@@ -91,7 +89,6 @@ impl Server {
         self.modes.iter().find_map(|mode| mode.strip_prefix(name)?.strip_prefix('='))
     }
 
-    #[allow(clippy::too_many_lines, reason = "one arm for each mode")]
     fn respond(&self, mut stream: TcpStream) -> io::Result<()> {
         let request = Request::read(&stream)?;
         let headers = format!("you sent {:?}", request.headers);
@@ -104,17 +101,8 @@ impl Server {
         if request.headers.get("mcp-session-id").is_some_and(|named| *named != session) {
             return answer(&mut stream, "404 Not Found", "text/plain", "", b"");
         }
-        if request.headers.get("last-event-id").is_some_and(|id| id == "resumable") {
-            let id = self.resumed.lock().expect("no panic").clone();
-            let event = json!({"jsonrpc": "2.0", "id": id, "result": text("resumed")});
-            let event = format!("data: {event}\n\n");
-            return answer(&mut stream, "200 OK", "text/event-stream", "", event.as_bytes());
-        }
         if request.method == "GET" {
             return self.events(&mut stream);
-        }
-        if request.body["method"] == "tools/call" {
-            self.calls.fetch_add(1, Ordering::Relaxed);
         }
         let id = &request.body["id"];
         let result = match request.body["method"].as_str().unwrap_or_default() {
@@ -129,56 +117,9 @@ impl Server {
                     TOOLS.map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
                 json!({"tools": tools})
             }
-            "tools/call" => match request.body["params"]["name"].as_str().unwrap_or_default() {
-                "echo" => text(&headers),
-                "echo_refused" => {
-                    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": headers}});
-                    return answer(
-                        &mut stream,
-                        "400 Bad Request",
-                        "application/json",
-                        "",
-                        error.to_string().as_bytes(),
-                    );
-                }
-                "huge" => {
-                    let body = json!({"jsonrpc": "2.0", "id": id, "result": text("little"), "beside": "x".repeat(5 << 20)});
-                    return answer(
-                        &mut stream,
-                        "200 OK",
-                        "application/json",
-                        "",
-                        body.to_string().as_bytes(),
-                    );
-                }
-                "huge_event" => {
-                    let event =
-                        json!({"jsonrpc": "2.0", "id": id, "result": text(&"x".repeat(5 << 20))});
-                    return answer(
-                        &mut stream,
-                        "200 OK",
-                        "text/event-stream",
-                        "",
-                        format!("data: {event}\n\n").as_bytes(),
-                    );
-                }
-                "resumed" => {
-                    *self.resumed.lock().expect("no panic") = id.clone();
-                    return answer(
-                        &mut stream,
-                        "200 OK",
-                        "text/event-stream",
-                        "",
-                        b"id: resumable\nretry: 0\ndata:\n\n",
-                    );
-                }
-                "expire" => {
-                    self.session.fetch_add(1, Ordering::Relaxed);
-                    text("forgotten")
-                }
-                "calls" => text(&self.calls.load(Ordering::Relaxed).to_string()),
-                "streams" => text(&self.streams.load(Ordering::Relaxed).to_string()),
-                other => text(&format!("there is no tool {other}")),
+            "tools/call" => match self.call(&mut stream, &request, &headers)? {
+                Some(result) => result,
+                None => return Ok(()),
             },
             _ if id.is_null() => return answer(&mut stream, "202 Accepted", "text/plain", "", b""),
             _ => {
@@ -195,6 +136,43 @@ impl Server {
         let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
         let session = format!("mcp-session-id: {session}\r\n");
         answer(&mut stream, "200 OK", "application/json", &session, body.as_bytes())
+    }
+
+    /// Calls a tool. Returns its result; `None` if the response was sent.
+    fn call(
+        &self,
+        stream: &mut TcpStream,
+        request: &Request,
+        headers: &str,
+    ) -> io::Result<Option<Value>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let id = &request.body["id"];
+        let sent = match request.body["params"]["name"].as_str().unwrap_or_default() {
+            "echo" => return Ok(Some(text(headers))),
+            "expire" => {
+                self.session.fetch_add(1, Ordering::Relaxed);
+                return Ok(Some(text("forgotten")));
+            }
+            "calls" => return Ok(Some(text(&self.calls.load(Ordering::Relaxed).to_string()))),
+            "streams" => return Ok(Some(text(&self.streams.load(Ordering::Relaxed).to_string()))),
+            "echo_refused" => {
+                let error = json!({"code": -32000, "message": headers});
+                let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+                answer(stream, "400 Bad Request", "application/json", "", body.as_bytes())
+            }
+            "huge" => {
+                let body = json!({"jsonrpc": "2.0", "id": id, "result": text("little"), "beside": "x".repeat(5 << 20)});
+                answer(stream, "200 OK", "application/json", "", body.to_string().as_bytes())
+            }
+            "huge_event" => {
+                let result = text(&"x".repeat(5 << 20));
+                let event = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                let event = format!("data: {event}\n\n");
+                answer(stream, "200 OK", "text/event-stream", "", event.as_bytes())
+            }
+            other => return Ok(Some(text(&format!("there is no tool {other}")))),
+        };
+        sent.map(|()| None)
     }
 
     fn events(&self, stream: &mut TcpStream) -> io::Result<()> {

@@ -3,7 +3,6 @@
 
 use std::{env, process::Stdio, sync::Arc};
 
-use airlock_tests::Client;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -16,33 +15,36 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::option;
+use crate::Client;
+
 /// Argument that makes this program the server. The number of tools follows.
 const SERVE: &str = "--serve";
 
 /// First of its tools.
-pub(crate) const FIRST: &str = "ok_000";
+pub const FIRST: &str = "ok_000";
 
 /// Returns the number of tools that this program is to serve; `None` if it is to measure.
-pub(crate) fn requested() -> Option<usize> {
-    let count = env::args().skip_while(|argument| argument != SERVE).nth(1)?;
+pub fn requested() -> Option<usize> {
+    let count = option(SERVE)?;
     Some(count.parse().expect("a number of tools"))
 }
 
 /// Serves on stdin and stdout until stdin is closed.
-pub(crate) async fn serve(count: usize) {
+pub async fn serve(count: usize) {
     let tools = (0..count).map(tool).collect();
     let service = Server { tools }.serve(rmcp::transport::stdio()).await.expect("a client");
     service.waiting().await.expect("no panic in it");
 }
 
 /// Returns the server as a source of tools of the gateway.
-pub(crate) fn source(name: &str, count: usize) -> Client {
+pub fn source(name: &str, count: usize) -> Client {
     let program = env::current_exe().expect("a program knows its own file");
     Client::stdio(name, program, [SERVE.to_owned(), count.to_string()]).auto(&["*"])
 }
 
 /// Returns the command that starts the server.
-pub(crate) fn command(count: usize) -> Command {
+pub fn command(count: usize) -> Command {
     let mut command = Command::new(env::current_exe().expect("a program knows its own file"));
     command.args([SERVE.to_owned(), count.to_string()]).stderr(Stdio::null());
     command

@@ -1,13 +1,8 @@
 //! The client of `rmcp`, the MCP library for Rust.
 
-use std::{
-    cell::RefCell,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{process::Stdio, time::Duration};
 
 use anyhow::{Result, ensure};
-use futures_util::future::join_all;
 use rmcp::{
     RoleClient,
     model::{CallToolRequestParams, ProtocolVersion},
@@ -20,21 +15,21 @@ use rmcp::{
 use rustix::process::Pid;
 use tokio::process::Command;
 
-use crate::{
+use super::{
     message::{Era, Work},
     process::Process,
-    run::{Meter, Run},
+    run::{Run, closed_loop},
 };
 
 /// A connection of the library.
-pub(crate) struct Sdk {
+pub struct Sdk {
     session: RunningService<RoleClient, ()>,
     process: Process,
 }
 
 impl Sdk {
     /// Starts a server over stdio, and connects to it.
-    pub(crate) async fn start(command: Command, era: Era) -> Self {
+    pub async fn start(command: Command, era: Era) -> Self {
         let spawned = TokioChildProcess::builder(command).stderr(Stdio::null()).spawn();
         let (transport, _) = spawned.expect("it can be started");
         let id = transport.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -44,7 +39,7 @@ impl Sdk {
     }
 
     /// Connects to the endpoint `/mcp` of a gateway.
-    pub(crate) async fn connect(address: &str, process: Process, era: Era) -> Self {
+    pub async fn connect(address: &str, process: Process, era: Era) -> Self {
         let http = airlock::tls::client().no_proxy().build().expect("a client");
         let config = StreamableHttpClientTransportConfig::with_uri(format!("{address}/mcp"));
         let transport = StreamableHttpClientTransport::with_client(http, config);
@@ -53,30 +48,14 @@ impl Sdk {
     }
 
     /// Sends requests for some time, with `in_flight` of them at any time.
-    pub(crate) async fn run(&mut self, work: Work, in_flight: usize, over: Duration) -> Run {
+    pub async fn run(&self, work: Work, in_flight: usize, over: Duration) -> Run {
         let cpu = self.process.cpu();
-        let meter = RefCell::new(Meter::start(over));
-        let (client, meter_of_all) = (&*self, &meter);
-        join_all((0..in_flight).map(async |_| {
-            loop {
-                let sent = Instant::now();
-                let ended = client.one(work).await;
-                let mut meter = meter_of_all.borrow_mut();
-                match ended {
-                    Ok(()) => meter.success(sent),
-                    Err(error) => meter.failure(|| error.to_string()),
-                }
-                if !meter.goes_on() {
-                    return;
-                }
-            }
-        }))
-        .await;
-        meter.into_inner().end(|| self.process.cpu().saturating_sub(cpu))
+        let meter = closed_loop(in_flight, over, async || self.one(work).await).await;
+        meter.end(|| self.process.cpu().saturating_sub(cpu))
     }
 
     /// Sends one request. Fails unless it succeeds.
-    pub(crate) async fn one(&self, work: Work) -> Result<()> {
+    pub async fn one(&self, work: Work) -> Result<()> {
         let peer = self.session.peer();
         match work {
             Work::Call(tool) => {

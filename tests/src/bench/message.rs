@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// Era of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Era {
+pub enum Era {
     /// 2025-11-25, with sessions.
     Legacy,
     /// 2026-07-28, without.
@@ -12,16 +12,19 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    pub(crate) const ALL: [Self; 2] = [Self::Legacy, Self::Modern];
+    /// All eras, by their discriminants.
+    pub const ALL: [Self; 2] = [Self::Legacy, Self::Modern];
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns its name in reports.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
             Self::Modern => "modern",
         }
     }
 
-    pub(crate) fn version(self) -> &'static str {
+    /// Returns its revision of the protocol.
+    pub fn version(self) -> &'static str {
         match self {
             Self::Legacy => "2025-11-25",
             Self::Modern => "2026-07-28",
@@ -31,7 +34,7 @@ impl Era {
 
 /// A request that is sent again and again.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Work {
+pub enum Work {
     /// Calls a tool without arguments.
     Call(&'static str),
     /// Lists all tools.
@@ -39,7 +42,8 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    pub(crate) fn method(self) -> &'static str {
+    /// Returns the method of the request.
+    pub fn method(self) -> &'static str {
         match self {
             Self::Call(_) => "tools/call",
             Self::List => "tools/list",
@@ -47,7 +51,7 @@ impl Work {
     }
 
     /// Returns the request.
-    pub(crate) fn request(self, era: Era, id: u64) -> String {
+    pub fn request(self, era: Era, id: u64) -> String {
         let meta = match era {
             Era::Legacy => "",
             Era::Modern => {
@@ -66,7 +70,7 @@ impl Work {
     }
 
     /// Panics unless a response is that of a tool that worked, or the whole list of `tools` tools.
-    pub(crate) fn check(self, response: &[u8], tools: usize) {
+    pub fn check(self, response: &[u8], tools: usize) {
         let text = String::from_utf8_lossy(response);
         let response: Value = serde_json::from_slice(response)
             .unwrap_or_else(|error| panic!("{error}: no response: {text}"));
@@ -81,7 +85,7 @@ impl Work {
 }
 
 /// Returns the request that opens a session.
-pub(crate) fn initialize() -> String {
+pub fn initialize() -> String {
     let client = json!({"name": "benchmark", "version": "1"});
     let params =
         json!({"protocolVersion": Era::Legacy.version(), "capabilities": {}, "clientInfo": client});
@@ -89,20 +93,20 @@ pub(crate) fn initialize() -> String {
 }
 
 /// Notification that follows it.
-pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+pub const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// The part of a message that a client reads: enough to detect a failure, at a negligible cost.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Response {
+pub struct Response {
     /// Identifier of the request.
-    pub(crate) id: u64,
+    pub id: u64,
     /// False for an error of the protocol or of the tool.
-    pub(crate) is_success: bool,
+    pub is_success: bool,
 }
 
 impl Response {
     /// Reads a message; `None` if it has no identifier, as notifications have none.
-    pub(crate) fn read(message: &[u8]) -> Option<Self> {
+    pub fn read(message: &[u8]) -> Option<Self> {
         /// Bytes in which the beginning of a response is, also that of one in an event.
         const HEAD: usize = 128;
         /// The longest response that is searched for the error of a tool.

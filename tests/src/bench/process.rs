@@ -13,28 +13,29 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// A process, or one of its threads.
 #[derive(Debug, Clone)]
-pub(crate) struct Process {
+pub struct Process {
     directory: PathBuf,
 }
 
 impl Process {
-    pub(crate) fn new(pid: Pid) -> Self {
+    /// Returns the process with this identifier.
+    pub fn new(pid: Pid) -> Self {
         Self { directory: format!("/proc/{}", pid.as_raw_nonzero()).into() }
     }
 
     /// Returns the benchmark's own process: client and model server.
-    pub(crate) fn own() -> Self {
+    pub fn own() -> Self {
         Self { directory: "/proc/self".into() }
     }
 
     /// Returns the thread that calls this.
-    pub(crate) fn thread() -> Self {
+    pub fn thread() -> Self {
         let thread = fs::read_link("/proc/thread-self").expect("Linux names each thread");
         Self { directory: Path::new("/proc").join(thread) }
     }
 
     /// Returns its CPU time so far, in user mode and in the kernel.
-    pub(crate) fn cpu(&self) -> Duration {
+    pub fn cpu(&self) -> Duration {
         let stat = self.read("stat");
         // The name of the program, in parentheses, may contain blanks.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
@@ -44,7 +45,7 @@ impl Process {
     }
 
     /// Returns its resident memory, in bytes.
-    pub(crate) fn resident(&self) -> u64 {
+    pub fn resident(&self) -> u64 {
         let status = self.read("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
@@ -55,4 +56,11 @@ impl Process {
         let path = self.directory.join(file);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
+}
+
+/// Returns the memory of each of `count` things, in KiB, from the resident memory with and without
+/// them.
+pub fn kib_each(with_bytes: u64, without_bytes: u64, count: u32) -> f64 {
+    let kib = with_bytes.saturating_sub(without_bytes) >> 10;
+    f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / f64::from(count)
 }

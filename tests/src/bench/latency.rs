@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use super::micros;
+
 /// Latencies, sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latencies(Vec<Duration>);
 
 impl Latencies {
     /// Sorts latencies.
-    pub fn of(mut latencies: Vec<Duration>) -> Self {
+    pub fn new(mut latencies: Vec<Duration>) -> Self {
         latencies.sort_unstable();
         Self(latencies)
     }
@@ -23,6 +25,11 @@ impl Latencies {
     pub fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
         self.0.get(rank - 1).copied().unwrap_or_default()
+    }
+
+    /// Returns the same percentile in microseconds.
+    pub fn micros(&self, percent: usize) -> f64 {
+        micros(self.percentile(percent))
     }
 }
 
@@ -69,7 +76,7 @@ mod tests {
     use super::*;
 
     fn millis(latencies: impl IntoIterator<Item = u64>) -> Latencies {
-        Latencies::of(latencies.into_iter().map(Duration::from_millis).collect())
+        Latencies::new(latencies.into_iter().map(Duration::from_millis).collect())
     }
 
     #[test]
