@@ -12,9 +12,10 @@ use crate::{
 };
 
 /// Directories with documents, relative to the project.
-const DIRECTORIES: [&str; 12] = [
+const DIRECTORIES: [&str; 13] = [
     "",
     "docs",
+    "docs/decisions",
     "wit",
     "plugins/fetch",
     "plugins/files",
