@@ -8,11 +8,14 @@ WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/exam
 OTHERS := $(TARGET)/others
 # With the features that the tests build with, so that the engine is compiled once for both.
 BUILD := cargo build --workspace --bin airlock
+# Unit tests of the crates below the gateway. `--exclude` leaves the features of all dependencies as they are in `make test`, where a
+# list of packages would compile the engine once more. `make test` runs those of the gateway itself.
+UNIT_TESTS := --workspace --exclude airlock --lib
 
 # Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo test bench bench-tokens hostile chaos lint plugins packages test-packages wasm peers
+.PHONY: help demo check test bench bench-tokens hostile chaos lint lint-gateway plugins packages test-packages wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +24,15 @@ demo: wasm ## shows the gateway at work: plugins, an MCP server, scripts and app
 	@echo "demo: building airlock (some minutes the first time)"
 	@$(BUILD)
 	@$(TARGET)/debug/airlock demo
+
+check: lint-gateway ## checks format and lints, and runs the unit tests below the gateway: minutes after an edit
+	@echo "check: unit tests"
+	@export AIRLOCK_CACHE_DIR="$${AIRLOCK_CACHE_DIR:-$(abspath $(TARGET))/code-cache}"; \
+	if cargo nextest --version >/dev/null 2>&1; then \
+		cargo nextest run --config-file tests/nextest.toml $(UNIT_TESTS); \
+	else \
+		cargo test --quiet $(UNIT_TESTS); \
+	fi
 
 test: ## builds everything and runs every test, the real MCP servers included
 	@tests/run
@@ -51,9 +63,11 @@ chaos: wasm ## runs 60 MCP servers that misbehave at random beside five good one
 	@echo "chaos: building" >&2
 	@cargo bench --quiet --profile dev --workspace --bench chaos -- $(CHAOS)
 
-lint: wasm ## checks format and lints; a warning is an error
+lint-gateway: wasm
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+lint: lint-gateway ## checks format and lints; a warning is an error
 	@set -e; for manifest in $(WORKSPACES); do \
 		echo "lint: $$manifest"; \
 		cargo fmt --all --check --manifest-path $$manifest; \

@@ -70,10 +70,11 @@ impl Document {
     }
 }
 
-/// Returns the README, the pages in `docs` and those of the contract and the plugins.
+/// Returns the pages beside the README, those in `docs`, and those of the contract and the plugins.
 fn documents() -> Vec<Document> {
-    let mut directories =
-        ["", "docs", "wit", "tests/benches"].map(|path| root().join(path)).to_vec();
+    let mut directories = ["", "docs", "docs/decisions", "wit", "tests/benches"]
+        .map(|path| root().join(path))
+        .to_vec();
     for parent in ["plugins", "plugins/examples"] {
         directories.extend(entries(&root().join(parent)).filter(|path| path.is_dir()));
     }

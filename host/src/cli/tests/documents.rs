@@ -10,9 +10,10 @@ use airlock_core::secret::Secret;
 use airlock_plugin::{Manifest, Rights};
 
 /// Directories with documents, relative to the project.
-const DIRECTORIES: [&str; 12] = [
+const DIRECTORIES: [&str; 13] = [
     "",
     "docs",
+    "docs/decisions",
     "wit",
     "plugins/fetch",
     "plugins/files",
