@@ -134,9 +134,8 @@ async fn streamed_and_whole_responses_have_the_same_items() {
         let terms = [is_streamed, true];
         let (chunks, _) = exchange(vec![answer], Apis::Both, &native(None), terms, &free()).await;
         let chunks = chunks.expect("an answer");
-        let items = chunks
-            .iter()
-            .filter(|chunk| matches!(chunk.part(), Some(crate::Part::Item { .. })));
+        let items =
+            chunks.iter().filter(|chunk| matches!(chunk.part(), Some(crate::Part::Item { .. })));
         assert_eq!(items.count(), 5);
     }
     let (answer, _) =

@@ -6,7 +6,7 @@ use airlock_egress::{Destinations, Policy, Rule};
 
 /// Returns the operator's rules that a request for any host stands for: those that no request with a
 /// host of its own contains. `named` are the rules of the requests with a host.
-pub(in crate) fn of_any_host<'g>(grant: &'g Grant, named: &[Rule]) -> Vec<&'g Rule> {
+pub(crate) fn of_any_host<'g>(grant: &'g Grant, named: &[Rule]) -> Vec<&'g Rule> {
     let own = grant.http.iter().filter_map(|grant| match grant {
         HttpGrant::Rule(rule) if !named.iter().any(|named| named.contains(rule)) => Some(rule),
         _ => None,

@@ -145,7 +145,7 @@ fn wide(fields: usize) -> Value {
     json!({"properties": fields.collect::<Map<_, _>>()})
 }
 
-pub(in crate) fn schemas() -> impl Strategy<Value = Value> {
+pub(crate) fn schemas() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         any::<String>()
             .prop_map(|text| json!({"const": text, "description": text, "default": text})),
