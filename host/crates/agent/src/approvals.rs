@@ -72,7 +72,7 @@ impl Approvals {
     }
 
     /// Returns the database. Fails if it cannot be opened; the next call tries again.
-    pub(crate) async fn database(&self) -> Result<&Database, Unavailable> {
+    pub async fn database(&self) -> Result<&Database, Unavailable> {
         let opened = self.0.database.get_or_try_init(|| async {
             Database::open(self.0.store.clone()).await.map_err(|cause| {
                 error!(error = %with_causes(&cause), "the database of approvals cannot be opened");
@@ -185,7 +185,7 @@ pub fn arguments_of(call: &WaitingCall) -> &str {
 }
 
 /// Describes a call for the person who decides.
-pub(crate) fn document(call: &WaitingCall) -> Value {
+pub fn document(call: &WaitingCall) -> Value {
     json!({
         "id": call.id,
         "object": "airlock.approval",

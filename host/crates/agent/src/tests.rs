@@ -576,10 +576,8 @@ async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_
 /// Returns the results that a model receives for the calls of `look`, in order. The second call
 /// fails.
 async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
-    use airlock_model::{
-        Api, Kind, Service,
-        fake::{self as service, FakeService},
-    };
+    use airlock_model::{Api, Kind, Service};
+    use airlock_test_http::model::{self as service, FakeService};
     let calls = [("a", "{}"), ("b", r#"{"error":"torn"}"#)].map(|(id, arguments)| json!({"id": id, "type": "function", "function": {"name": "desk-look", "arguments": arguments}}));
     let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": calls}}]});
     let end = json!({"choices": [{"message": {"role": "assistant", "content": "seen"}}]});

@@ -171,7 +171,7 @@ impl Config {
 
     /// Returns the files that no plugin may write or read: the configuration file at `path`, and
     /// files that it names.
-    pub(crate) fn own_files(&self, path: &Path) -> OffLimits {
+    pub fn own_files(&self, path: &Path) -> OffLimits {
         let plugins = self.clients.iter().filter_map(|client| match &client.source {
             Source::Plugin(plugin) => Some(plugin),
             Source::Upstream(_) => None,

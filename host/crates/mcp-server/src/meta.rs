@@ -54,7 +54,7 @@ pub fn named_version(params: &Params) -> Option<String> {
 
 /// Reads the client of a modern request. Fails if a required member of `_meta` is missing or is of a
 /// wrong type, or if the gateway does not speak the revision.
-pub(crate) fn modern(params: &Params) -> Result<Peer, RpcError> {
+pub fn modern(params: &Params) -> Result<Peer, RpcError> {
     let named = named_version(params).ok_or_else(|| missing(VERSION, "a string"))?;
     let capabilities = params
         .meta(CAPABILITIES)

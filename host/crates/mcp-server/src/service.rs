@@ -356,7 +356,7 @@ impl Service {
         })
     }
 
-    pub(crate) fn toolboxes(&self) -> &Arc<Toolboxes> {
+    pub fn toolboxes(&self) -> &Arc<Toolboxes> {
         &self.toolboxes
     }
 

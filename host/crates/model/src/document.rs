@@ -195,7 +195,7 @@ fn written(object: &Object) -> String {
 }
 
 /// Returns the members that all chunks of a stream share.
-pub(crate) fn head(chunk: &Object) -> Object {
+pub fn head(chunk: &Object) -> Object {
     let head = chunk.iter().filter(|(name, value)| {
         let length = value.as_str().map_or(0, str::len);
         matches!(name.as_str(), "id" | "object" | "created" | "model")

@@ -55,7 +55,7 @@ impl Prompt {
     }
 
     /// Returns whether the caller defines tools. Does not read them.
-    pub(crate) fn has_own_tools(&self) -> bool {
+    pub fn has_own_tools(&self) -> bool {
         let tools = self.own_tools().unwrap_or_default();
         tools != "null"
             && tools.bytes().any(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b'[' | b']'))

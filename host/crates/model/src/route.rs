@@ -70,7 +70,7 @@ impl Models {
 
     /// Returns whether the provider of this model reads images in the results of tools; without a
     /// model, whether every provider does.
-    pub(crate) fn reads_images(&self, model: Option<&str>) -> bool {
+    pub fn reads_images(&self, model: Option<&str>) -> bool {
         let Some(model) = model else {
             return !self.providers.is_empty() && self.providers.iter().all(Provider::reads_images);
         };

@@ -39,7 +39,7 @@ pub enum StoreError {
 impl UnassignedStore {
     /// Returns the stores of a plugin for which the operator has to choose a holder. A grant with
     /// `shared` is a choice.
-    pub(crate) fn find(plugin: &ClientName, grant: &Grant, usage: &[Usage]) -> Vec<Self> {
+    pub fn find(plugin: &ClientName, grant: &Grant, usage: &[Usage]) -> Vec<Self> {
         let granted = unassigned(plugin, usage)
             .filter(|store| grant.kv.get(&store.store).is_some_and(|granted| !granted.shared));
         granted.collect()

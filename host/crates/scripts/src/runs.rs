@@ -100,7 +100,7 @@ impl Runs {
     }
 
     /// Returns the database, for the operator. Fails as [`Self::of`].
-    pub(crate) async fn database(&self) -> Result<&Database, Unavailable> {
+    pub async fn database(&self) -> Result<&Database, Unavailable> {
         let database = self.0.database.get_or_try_init(|| async {
             Database::open(self.0.store.clone()).await.map_err(|cause| {
                 error!(error = %with_causes(&cause), "the database of runs cannot be opened");

@@ -202,7 +202,7 @@ fn unreadable(error: &json::Error) -> BadMessage {
 
 impl Notification {
     /// Returns the request that is cancelled, if the notification cancels one.
-    pub(crate) fn cancelled(&self) -> Option<Id> {
+    pub fn cancelled(&self) -> Option<Id> {
         if self.method != "notifications/cancelled" {
             return None;
         }

@@ -36,7 +36,7 @@ impl Version {
 
     /// Returns the revision for the response to `initialize`: the requested one if it has that
     /// request, else the newest one that has.
-    pub(crate) fn negotiate(requested: &str) -> Self {
+    pub fn negotiate(requested: &str) -> Self {
         Self::find(requested).filter(|version| !version.is_modern()).unwrap_or(Self::LATEST_LEGACY)
     }
 

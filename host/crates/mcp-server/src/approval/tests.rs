@@ -185,7 +185,7 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
                 text.into(),
                 &airlock_json::Caps::memory(1 << 16),
             ) {
-                Ok(crate::message::Message::Response(response)) => {
+                Ok(airlock_wire::message::Message::Response(response)) => {
                     assert!(asks.resolve(&response));
                 }
                 other => panic!("{other:?}"),

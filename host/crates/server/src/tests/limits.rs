@@ -93,7 +93,7 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
     })
     .await;
     let chat = hanging_chat_of(BODY);
-    let [anns, dans] = ["sk-bf-ann", "sk-bf-dan"]
+    let [anns, dans, eves, cids] = ["sk-bf-ann", "sk-bf-dan", "sk-bf-eve", "sk-bf-cid"]
         .map(|key| chat.replacen("host:", &format!("x-bf-vk: {key}\r\nhost:"), 1));
     let mut hanging = Vec::new();
     for text in [&chat, &anns, &dans] {
@@ -108,10 +108,10 @@ async fn requests_in_flight_share_one_budget_of_which_a_caller_gets_half() {
             "the caller has half of the budget"
         );
     }
-    hanging.push(gateway.connect(&with("sk-bf-eve")).await);
+    hanging.push(gateway.connect(&eves).await);
     assert_eq!(gateway.next_event().await, "started");
     // Another key has its share, but the budget is spent.
-    let mut other = gateway.connect(&with("sk-bf-cid")).await;
+    let mut other = gateway.connect(&cids).await;
     let mut answer = vec![0; 2_000];
     let read = soon(other.read(&mut answer)).await.expect("an answer");
     let answer = String::from_utf8_lossy(&answer[..read]).into_owned();

@@ -225,11 +225,11 @@ fn write_entry(
     write_settings(args, entry, &mut typed, faults)?;
     write_descriptions(args, entry, &mut typed, faults)?;
     let all = requests.filter(|_| args.grant_all).map(GrantOption::all).unwrap_or_default();
-    let typed = args
+    let named = args
         .grants
         .iter()
         .filter(|grant| requests.is_none_or(|requests| grant.is_requested(requests)));
-    for grant in all.iter().chain(typed) {
+    for grant in all.iter().chain(named) {
         let key = grant.apply(object(entry, "grants")?, requests);
         typed.add(key, grant.option());
     }

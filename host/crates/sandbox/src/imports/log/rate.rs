@@ -106,7 +106,7 @@ mod tests {
         );
     }
 
-    fn take(rate: &LogRate, now: Instant, seconds: u64, bytes: usize) -> Verdict {
+    fn take(rate: &LogRate, now: Instant, seconds: u64, bytes: u64) -> Verdict {
         rate.take_at(now + Duration::from_secs(seconds), &Tenant::ANONYMOUS, bytes)
     }
 

@@ -18,7 +18,7 @@ fn schemas(plain: &Plain) -> (Value, Value) {
     )
 }
 
-fn tree(schema: &airlock_core::json::JsonText) -> Value {
+fn tree(schema: &airlock_json::JsonText) -> Value {
     schema.to_value().expect("it is shallow")
 }
 
