@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// One tool as the script sees it: `namespace.name(…)`.
@@ -49,6 +49,8 @@ struct Inner {
     catalogue: Box<dyn Catalogue>,
     named: Vec<String>,
     found: Mutex<Vec<Asked>>,
+    /// Namespace and name of the last tool that was looked up and not found.
+    missed: Mutex<Option<(String, String)>>,
 }
 
 /// A name that the script has used, and the tool if there is one.
@@ -61,7 +63,8 @@ struct Asked {
 impl Bindings {
     /// Creates the tools of a run. `named` are the namespaces that the script can name.
     pub fn new(named: Vec<String>, catalogue: Box<dyn Catalogue>) -> Self {
-        Self(Arc::new(Inner { catalogue, named, found: Mutex::default() }))
+        let found = Mutex::default();
+        Self(Arc::new(Inner { catalogue, named, found, missed: Mutex::default() }))
     }
 
     /// Iterates over the namespaces that the script can name.
@@ -76,16 +79,33 @@ impl Bindings {
 
     /// Finds a tool as [`Catalogue::find`], and keeps the answer.
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
-        // A script has one thread, and nothing panics while it holds the lock.
-        let mut asked = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = asked.iter().find(|it| it.name == name && it.namespace == namespace);
+        let mut asked = locked(&self.0.found);
+        let known = asked.iter().find(|known| known.name == name && known.namespace == namespace);
         if let Some(known) = known {
             return known.found.clone();
         }
         let found = self.0.catalogue.find(namespace, name).map(Arc::new);
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        asked.push(Asked { namespace, name, found: found.clone() });
+        asked.push(Asked {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            found: found.clone(),
+        });
         found
+    }
+
+    /// Finds a tool that the script uses. [`Bindings::missed`] returns it if there is none.
+    pub fn look_up(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
+        let found = self.find(namespace, name);
+        if found.is_none() {
+            *locked(&self.0.missed) = Some((namespace.to_owned(), name.to_owned()));
+        }
+        found
+    }
+
+    /// Returns namespace and name of the last tool that [`Bindings::look_up`] did not find; `None` if it
+    /// found all.
+    pub fn missed(&self) -> Option<(String, String)> {
+        locked(&self.0.missed).clone()
     }
 
     /// Returns the tool that a script means by one name, as the script must write it: the name of
@@ -108,6 +128,11 @@ impl Bindings {
     pub fn namespaces(&self) -> Vec<String> {
         self.0.catalogue.namespaces()
     }
+}
+
+/// A script has one thread, and nothing panics while it holds a lock.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Bindings {
@@ -201,6 +226,17 @@ mod tests {
             (vec!["x".into(), "y".into()], vec!["a".into(), "b".into()])
         );
         assert!(bindings.has("a") && !bindings.has("c"));
+    }
+
+    #[test]
+    fn the_last_tool_that_a_script_missed_is_known_for_its_hint() {
+        let bindings = Bindings::from(vec![binding("a", "x", None)]);
+        assert!(bindings.look_up("a", "x").is_some() && bindings.find("a", "y").is_none());
+        assert_eq!(bindings.missed(), None);
+        assert!(bindings.look_up("a", "z").is_none());
+        let hint = bindings.hint_for_missed("there is no `z`");
+        assert_eq!(hint.as_deref(), Some("`a` has no tool `z`; it has `x`"));
+        assert_eq!(bindings.hint_for_missed("there is no `y`"), None);
     }
 
     #[test]

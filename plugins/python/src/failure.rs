@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use airlock_executor::{Failure, FailureKind, ToolError};
+use airlock_executor::{Failure, FailureKind, ToolError, traceback};
 use monty_types::{CodeLoc, ExcType, MontyException, StackFrame};
 
 use crate::hints;
@@ -10,11 +10,6 @@ use crate::lower::lacks::{self, Lack};
 use crate::lower::source::Text;
 use crate::lower::{Lowered, TOOL_ERROR};
 use crate::session::{self, Session};
-
-/// Frames that are shown at the outer and at the inner end of a call stack. A recursion has
-/// hundreds of equal frames.
-const OUTER_FRAMES: usize = 4;
-const INNER_FRAMES: usize = 8;
 
 /// Lines of a tool's message that are shown after its first, and their bytes.
 const MAX_DETAILS: usize = 10;
@@ -58,7 +53,7 @@ pub(crate) fn of_run(
         return with_details(failed, failure);
     }
     let message = renamed(one_line(&error.summary()), lowered.text.source);
-    let hint = hints::of_run(&message, lowered.text.source, session);
+    let hint = hints::find(&message, lowered.text.source, session.bindings());
     describe(FailureKind::Runtime, message, error, &lowered.text, hint)
 }
 
@@ -122,37 +117,21 @@ fn describe(
     text: &Text<'_>,
     hint: Option<String>,
 ) -> Failure {
-    let at = error.traceback().iter().rev().find_map(|frame| text.original(frame.start));
-    let mut rendered = traceback(error.traceback(), text);
+    let frames = error.traceback().iter();
+    let frames: Vec<_> =
+        frames.filter_map(|frame| Some((frame, text.original(frame.start)?))).collect();
+    let mut rendered =
+        traceback(&frames, |out, (frame, start)| write_frame(out, frame, *start, text));
     let title = if kind == FailureKind::Tool { TOOL_ERROR } else { "error" };
     let _ = writeln!(rendered, "{title}: {message}");
     if let Some(hint) = hint {
         let _ = writeln!(rendered, "hint: {hint}");
     }
+    let at = frames.last().map(|(_, start)| start);
     Failure { kind, message, line: at.map(|at| at.line), column: at.map(|at| at.column), rendered }
 }
 
-/// Writes the call stack like Python, without the middle of a long one.
-fn traceback(frames: &[StackFrame], text: &Text<'_>) -> String {
-    let mut out = String::new();
-    let frames: Vec<_> =
-        frames.iter().filter_map(|frame| Some((frame, text.original(frame.start)?))).collect();
-    if frames.is_empty() {
-        return out;
-    }
-    out.push_str("Traceback (most recent call last):\n");
-    let hidden = frames.len().saturating_sub(OUTER_FRAMES + INNER_FRAMES);
-    for (at, (frame, start)) in frames.iter().enumerate() {
-        if hidden > 0 && at == OUTER_FRAMES {
-            let _ = writeln!(out, "  … {hidden} more calls");
-        }
-        if hidden == 0 || !(OUTER_FRAMES..OUTER_FRAMES + hidden).contains(&at) {
-            write_frame(&mut out, frame, *start, text);
-        }
-    }
-    out
-}
-
+/// Writes a call like Python.
 fn write_frame(out: &mut String, frame: &StackFrame, start: CodeLoc, text: &Text<'_>) {
     let function = frame.frame_name.as_deref().unwrap_or("<module>");
     let _ = writeln!(out, "  File \"{}\", line {}, in {function}", frame.filename, start.line);
@@ -255,10 +234,10 @@ mod tests {
         assert_eq!((failure.line, failure.column), (Some(2), Some(12)));
         let expected = "\
 Traceback (most recent call last):
-  File \"code.py\", line 4, in <module>
+  File \"code\", line 4, in <module>
     read()
     ^^^^^^
-  File \"code.py\", line 2, in read
+  File \"code\", line 2, in read
     return files.fail(path = 'a')
            ^^^^^^^^^^^^^^^^^^^^^^
 ToolError: files.fail: refused (kind: denied)

@@ -5,7 +5,7 @@
 //! result and its fuel depend only on its source, that moment and the results of tools. The host
 //! decides which tools exist and whether a call is permitted: nothing here is a policy check.
 //!
-//! The same code builds natively, with [`Tools`] in place of the host, for tests. What does not depend
+//! The same code builds natively, with [`Tools`](airlock_executor::Tools) in place of the host, for tests. What does not depend
 //! on the language is in `airlock-executor`.
 //!
 //! - `run`: a script from source to result
@@ -36,21 +36,5 @@ mod run;
 mod session;
 mod tool;
 
-use airlock_executor::{Failure, Language, Script, Tools};
-
 /// The language of this executor.
 pub struct Python;
-
-impl Language for Python {
-    fn prepare() {
-        run::prepare();
-    }
-
-    fn run(
-        script: &Script,
-        tools: &dyn Tools,
-        print: &dyn Fn(&str),
-    ) -> Result<Option<String>, Failure> {
-        run::run(script, tools, print)
-    }
-}

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use airlock_executor::ToolError;
 use ruff_python_ast::visitor::{
     Visitor, walk_except_handler, walk_expr, walk_interpolated_string_element,
 };
@@ -19,9 +20,6 @@ use ruff_text_size::{Ranged as _, TextRange};
 use super::source::Edit;
 use super::{CAUGHT, SHOWN, TOOL_ERROR};
 use crate::session;
-
-/// Attributes that a `ToolError` has beyond other exceptions.
-const ATTRIBUTES: [&str; 4] = ["kind", "code", "message", "data"];
 
 /// Returns the changes.
 pub(super) fn edits(source: &str, body: &[Stmt]) -> Vec<Edit> {
@@ -106,7 +104,9 @@ impl<'a> Visitor<'a> for Finder<'a> {
                 let insert = session::TOOL_ERROR.to_string();
                 self.edits.push(Edit::replace(at, end - at, insert));
             }
-            Expr::Attribute(it) if ATTRIBUTES.contains(&it.attr.as_str()) => self.wrap(&it.value),
+            Expr::Attribute(it) if ToolError::ATTRIBUTES.contains(&it.attr.as_str()) => {
+                self.wrap(&it.value)
+            }
             Expr::Attribute(it) if it.attr == *"__name__" => match &*it.value {
                 Expr::Attribute(of) if of.attr == *"__class__" => self.wrap(&of.value),
                 Expr::Call(of) if is_call(&of.func, &["type"]) => {
@@ -117,7 +117,7 @@ impl<'a> Visitor<'a> for Finder<'a> {
             Expr::Call(it) if is_call(&it.func, &["repr"]) => self.represented(it),
             Expr::Call(it) if is_call(&it.func, &["getattr", "hasattr"]) => {
                 if let [of, Expr::StringLiteral(name), ..] = &*it.arguments.args
-                    && ATTRIBUTES.contains(&name.value.to_str())
+                    && ToolError::ATTRIBUTES.contains(&name.value.to_str())
                 {
                     self.wrap(of);
                 }

@@ -212,17 +212,17 @@ mod tests {
         let failure = fail("def f():\n    x = yield 1\n\nmatch f():\n    case 1: pass\nx = 2j\n");
         assert_eq!(failure.message, "there is no `yield`");
         assert_eq!((failure.line, failure.column), (Some(2), Some(9)));
-        let expected = "  File \"code.py\", line 2
+        let expected = "  File \"code\", line 2
     x = yield 1
         ^
 error: there is no `yield`
 hint: collect the values in a list, and return that
-  File \"code.py\", line 4
+  File \"code\", line 4
     match f():
     ^
 error: there is no `match`
 hint: write `if x == 1: … elif x == 2: … else: …`
-  File \"code.py\", line 6
+  File \"code\", line 6
     x = 2j
         ^
 error: there are no complex numbers

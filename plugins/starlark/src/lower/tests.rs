@@ -65,19 +65,19 @@ fn all_refusals_of_a_script_are_in_one_failure() {
     let failure = fail("import os\ntry:\n  with a:\n    pass\nexcept E:\n  raise\n");
     let expected = "\
 error: there is no module `os`: scripts have no files or processes of their own: call a tool
- --> code.star:1:8
+ --> code:1:8
 1 | import os
   |        ^^
 error: there is no `try`: `attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`; test for other failures before they happen, e.g. `if key in d`, `s.lstrip(\"-\").isdigit()` [python]
- --> code.star:2:1
+ --> code:2:1
 2 | try:
   | ^^^
 error: there is no `with`: scripts have no files or locks of their own: call a tool
- --> code.star:3:3
+ --> code:3:3
 3 |   with a:
   |   ^^^^
 error: `raise` needs an error here: call `fail(\"why\")` [python]
- --> code.star:6:3
+ --> code:6:3
 6 |   raise
   |   ^^^^^
 note: Python (`code_mode_language: python`, or the header `x-airlock-code-mode-language: python`) runs the constructs marked [python]
@@ -125,12 +125,12 @@ fn a_traceback_shows_the_lines_of_the_script() {
     let failure = fail("def f(x):\n    return max(x, key=lambda y: y['a'])\n\nresult = f([{}])\n");
     let expected = "\
 Traceback (most recent call last):
-  * code.star:4, in <module>
+  * code:4, in <module>
       result = f([{}])
-  * code.star:2, in f
+  * code:2, in f
       return max(x, key=lambda y: y['a'])
 error: Key `\"a\"` was not found
- --> code.star:2:33
+ --> code:2:33
 2 |     return max(x, key=lambda y: y['a'])
   |                                 ^^^^^^
 ";
