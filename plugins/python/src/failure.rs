@@ -21,14 +21,14 @@ const TOO_LONG: [&str; 5] =
 
 /// Creates the failure of a script that does not compile. If it uses what the interpreter
 /// lacks, every such place is reported.
-pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Failure {
+pub(crate) fn compile_failure(error: &MontyException, lowered: &Lowered<'_>) -> Failure {
     let lacks = match error.exc_type() {
         ExcType::NotImplementedError => lacks::find(lowered.text.source),
         _ => Vec::new(),
     };
     if let Some(first) = lacks.first() {
         let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
-        return of_lacks(file, &lowered.text, first, &lacks);
+        return lack_failure(file, &lowered.text, first, &lacks);
     }
     let mut message = renamed(one_line(&error.summary()), lowered.text.source);
     if TOO_LONG.iter().any(|limit| message.contains(limit)) {
@@ -39,7 +39,7 @@ pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Failur
 }
 
 /// Creates the failure of a script that ran.
-pub(crate) fn of_run(
+pub(crate) fn run_failure(
     error: &MontyException,
     lowered: &Lowered<'_>,
     session: &Session<'_>,
@@ -59,19 +59,19 @@ pub(crate) fn of_run(
 
 /// Returns the failure of a script that is refused before it runs, such as one that names a tool and does
 /// not call it; `None` if there is no such place.
-pub(crate) fn of_refused(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
-    Some(of_lacks(file, &lowered.text, lowered.refused.first()?, &lowered.refused))
+pub(crate) fn refusal(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
+    Some(lack_failure(file, &lowered.text, lowered.refused.first()?, &lowered.refused))
 }
 
 /// Creates the failure of a script that ran, and dropped a call of this tool before it was made.
-pub(crate) fn of_dropped(tool: &str) -> Failure {
+pub(crate) fn dropped_call(tool: &str) -> Failure {
     let message = format!("`{tool}(…)` was never awaited, so the call was not made");
     let hint = format!("write `await {tool}(…)`, or await what holds the call on every path");
     Failure::at_end(message, Some(&hint))
 }
 
 /// Creates the failure of a script with constructs that the interpreter lacks, in their order.
-fn of_lacks(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Failure {
+fn lack_failure(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Failure {
     let mut rendered = String::new();
     for lack in lacks {
         let source = text.line(lack.at.line);
@@ -89,11 +89,11 @@ fn of_lacks(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Failur
 }
 
 /// Adds the kind of a tool's failure to the last line, and the further lines of its message.
-fn with_details(mut failure: Failure, of: &ToolError) -> Failure {
+fn with_details(mut failure: Failure, error: &ToolError) -> Failure {
     failure.rendered.truncate(failure.rendered.trim_end().len());
-    let _ = writeln!(failure.rendered, " (kind: {})", of.kind);
+    let _ = writeln!(failure.rendered, " (kind: {})", error.kind);
     let mut left = MAX_DETAIL_BYTES;
-    let mut lines = of.message.lines().skip(1).filter(|line| !line.trim().is_empty());
+    let mut lines = error.message.lines().skip(1).filter(|line| !line.trim().is_empty());
     for line in lines.by_ref().take(MAX_DETAILS) {
         let shown = &line[..line.floor_char_boundary(left)];
         let cut = if shown.len() < line.len() { "…" } else { "" };
@@ -145,15 +145,15 @@ fn point(out: &mut String, line: &str, start: u32, end: u32) {
     /// Characters of a line that are shown.
     const WIDTH: usize = 160;
     let trimmed = line.trim();
-    let indent = line.chars().take_while(|it| it.is_whitespace()).count();
+    let indent = line.chars().take_while(|c| c.is_whitespace()).count();
     let length = trimmed.chars().count();
     let start = (start as usize).saturating_sub(1 + indent).min(length);
     let end = (end as usize).saturating_sub(1 + indent).clamp(start + 1, length.max(start + 1));
     // A long line is shown from shortly before the place.
     let skipped = if length > WIDTH { start.saturating_sub(WIDTH / 4) } else { 0 };
     let shown: String = trimmed.chars().skip(skipped).take(WIDTH).collect();
-    let (before, after) =
-        (if skipped > 0 { "…" } else { "" }, if skipped + WIDTH < length { "…" } else { "" });
+    let before = if skipped > 0 { "…" } else { "" };
+    let after = if skipped + WIDTH < length { "…" } else { "" };
     let marks = (end - start).min((skipped + WIDTH).saturating_sub(start).max(1));
     let blanks = " ".repeat(start - skipped + before.chars().count());
     let _ = writeln!(out, "    {before}{shown}{after}");
@@ -198,17 +198,6 @@ fn renamed(mut message: String, source: &str) -> String {
 
 fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
-}
-
-/// Returns a place as the reader of a script counts.
-pub(crate) fn place(source: &str, byte: usize) -> CodeLoc {
-    let before = source.get(..byte).unwrap_or(source);
-    let line = before.matches('\n').count();
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
-    CodeLoc::new(
-        u32::try_from(line).unwrap_or(u32::MAX - 1),
-        u32::try_from(column).unwrap_or(u32::MAX - 1),
-    )
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@
 //!   sets and regular expressions), `lower::calls` (tools in key functions), `lower::percent` (`%`),
 //!   `lower::library` and `lower::dataclasses` (modules), `lower::decorators` (of methods), `lower::prelude` (functions in Python that a
 //!   changed script calls), `lower::names` (what the script binds), `lower::lacks` (what is missing),
-//!   `lower::unawaited` (what is never called or awaited) and `lower::source` (places in the changed
-//!   text and in the script)
+//!   `lower::unawaited` (what is never called or awaited), `lower::syntax` (the tree and the tokens of the
+//!   script) and `lower::source` (places in the changed text and in the script)
 //! - `clock`: the moment that a run sees, if it sees one
 //! - `convert`: JSON to Python values and back
 //! - `failure`, `hints`: a failed script as people and models read it

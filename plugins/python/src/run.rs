@@ -28,14 +28,14 @@ impl Language for Python {
         tools: &dyn Tools,
         print: &dyn Fn(&str),
     ) -> Result<Option<String>, Failure> {
-        let lowered = Lowered::of(&script.source, &script.bindings);
+        let lowered = Lowered::new(&script.source, &script.bindings);
         let mut session = Session::new(&script.bindings, script.clock_ms, tools);
         let mut output = Output(Lines::new(print));
         let ended = evaluate(script, &lowered, &mut session, &mut output);
         output.0.finish();
         let ended = ended?;
         if let Some(tool) = session.dropped() {
-            return Err(failure::of_dropped(&tool));
+            return Err(failure::dropped_call(&tool));
         }
         match ended {
             MontyObject::None => Ok(None),
@@ -52,17 +52,17 @@ fn evaluate(
     session: &mut Session<'_>,
     output: &mut Output<'_>,
 ) -> Result<MontyObject, Failure> {
-    if let Some(failure) = failure::of_refused(&script.name, lowered) {
+    if let Some(failure) = failure::refusal(&script.name, lowered) {
         return Err(failure);
     }
     let options = CompileOptions { assert_message_annotations: AssertMessageAnnotations::Off };
     let limits = ResourceLimits::default().max_recursion_depth(MAX_FRAMES);
     let program = MontyRun::new(lowered.program(), &script.name, Vec::new(), options)
-        .map_err(|error| failure::of_source(&error, lowered))?;
+        .map_err(|error| failure::compile_failure(&error, lowered))?;
     let ended = program
         .start(Vec::new(), ResourceTracker::new(limits), PrintWriter::Callback(output))
         .and_then(|progress| session.drive(progress, output));
-    ended.map_err(|error| failure::of_run(&error, lowered, session))
+    ended.map_err(|error| failure::run_failure(&error, lowered, session))
 }
 
 /// The output of the interpreter.

@@ -119,7 +119,7 @@ impl<'a> Session<'a> {
 
     fn look_up(&self, lookup: &NameLookup) -> NameLookupResult {
         let Some(id) = lookup.object_id() else {
-            // Read at the end of every script that names it, whether it was assigned or not.
+            // Read at the end of every script, whether it was assigned or not.
             if lookup.name == "result" {
                 return NameLookupResult::Value(MontyObject::None);
             }

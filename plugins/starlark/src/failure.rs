@@ -1,5 +1,7 @@
 //! The failure of a script, as people and models read it.
 
+use std::fmt::Write as _;
+
 use airlock_executor::{Bindings, Failure, FailureKind, traceback};
 use starlark::codemap::Span;
 use starlark::{Error, ErrorKind};
@@ -37,7 +39,7 @@ pub(crate) fn describe(error: &Error, source: &Source<'_>, bindings: &Bindings) 
     let first = message.lines().next().unwrap_or_default();
     let mut rendered = traceback(&frames(error, source), |out, (place, caller)| {
         let Place { line, text, .. } = place;
-        out.push_str(&format!("  * {}:{line}, in {caller}\n      {}\n", source.file, text.trim()));
+        let _ = writeln!(out, "  * {}:{line}, in {caller}\n      {}", source.file, text.trim());
     });
     rendered.extend(["error: ", first, "\n"]);
     if kind(error) == FailureKind::Tool {

@@ -50,7 +50,7 @@ struct Parameter<'a> {
 
 impl<'a> Scopes<'a> {
     /// Reads a script.
-    pub(super) fn of(body: &'a [Stmt]) -> Self {
+    pub(super) fn new(body: &'a [Stmt]) -> Self {
         let mut scopes =
             Self { all: vec![Scope::default()], calls: HashMap::new(), awaited: Vec::new(), at: 0 };
         scopes.visit_body(body);
@@ -143,7 +143,7 @@ impl<'a> Scopes<'a> {
     }
 
     fn call(&mut self, call: &'a ExprCall) {
-        let arguments = call.arguments.args.iter().map(|it| (self.at, it));
+        let arguments = call.arguments.args.iter().map(|argument| (self.at, argument));
         match &*call.func {
             Expr::Attribute(method) => {
                 let name = method.attr.as_str();
@@ -176,7 +176,7 @@ fn parameters<'a>(
     parameters
         .iter_non_variadic_params()
         .map(|parameter| parameter.parameter.name.as_str())
-        .chain(parameters.vararg.iter().map(|it| it.name.as_str()))
+        .chain(parameters.vararg.iter().map(|parameter| parameter.name.as_str()))
         .enumerate()
         .map(|(position, name)| (name, Parameter { function, position }))
         .collect()
