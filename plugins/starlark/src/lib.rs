@@ -30,9 +30,8 @@ mod hints;
 )]
 #[expect(
     clippy::unnecessary_wraps,
-    clippy::needless_pass_by_value,
     clippy::elidable_lifetime_names,
-    reason = "Starlark's macros require results and the lifetime of values, and hand over what they unpacked"
+    reason = "Starlark's macros require results and the lifetime of values"
 )]
 #[expect(clippy::format_push_string, reason = "texts are short, and this reads best")]
 mod library;
