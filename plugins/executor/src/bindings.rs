@@ -150,11 +150,9 @@ impl From<Vec<Binding>> for Bindings {
 
 impl Catalogue for Vec<Binding> {
     fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
-        let of_namespace = || self.iter().filter(|binding| binding.namespace == namespace);
-        of_namespace()
-            .find(|binding| binding.name == name)
-            .or_else(|| of_namespace().find(|binding| binding.alias.as_deref() == Some(name)))
-            .cloned()
+        let mut tools = self.iter().filter(|binding| binding.namespace == namespace);
+        let aliased = tools.clone().find(|binding| binding.alias.as_deref() == Some(name));
+        tools.find(|binding| binding.name == name).or(aliased).cloned()
     }
 
     fn names(&self, namespace: &str) -> Vec<String> {
@@ -213,12 +211,17 @@ mod tests {
             vec![binding("a", "x", Some("y")), binding("a", "y", None), binding("b", "x", None)];
         let times = Arc::new(AtomicUsize::new(0));
         let bindings = Bindings::new(all.namespaces(), Box::new(Counted(times.clone(), all)));
-        let tool = |namespace, name| Some(bindings.find(namespace, name)?.tool.clone());
         for _ in 0..3 {
-            assert_eq!(tool("a", "x").as_deref(), Some("a-x"));
-            assert_eq!(tool("a", "y").as_deref(), Some("a-y"), "a name comes before an alias");
-            assert_eq!(tool("b", "x").as_deref(), Some("b-x"));
-            assert_eq!(tool("b", "y"), None);
+            // A name comes before an alias.
+            for (namespace, name, tool) in [
+                ("a", "x", Some("a-x")),
+                ("a", "y", Some("a-y")),
+                ("b", "x", Some("b-x")),
+                ("b", "y", None),
+            ] {
+                let found = bindings.find(namespace, name);
+                assert_eq!(found.as_ref().map(|binding| &*binding.tool), tool);
+            }
         }
         assert_eq!(times.load(Ordering::Relaxed), 4);
         assert_eq!(

@@ -15,8 +15,9 @@ pub const fn hint(errors: &'static [&'static str], say: &'static str) -> Hint {
 
 /// Returns the first hint that applies to an error; `None` if none does.
 pub fn first_hint(hints: &[Hint], error: &str) -> Option<&'static str> {
-    let applies = |hint: &&Hint| hint.errors.iter().any(|part| error.contains(part));
-    hints.iter().find(applies).map(|hint| hint.say)
+    let mut hints = hints.iter();
+    let hint = hints.find(|hint| hint.errors.iter().any(|part| error.contains(part)))?;
+    Some(hint.say)
 }
 
 impl Bindings {

@@ -22,20 +22,24 @@ impl Clock {
         let local = self.0.saturating_add(i64::from(offset.unwrap_or(0)) * 1000);
         let MontyDate { year, month, day } = date(local.div_euclid(MS_A_DAY));
         let ms = local.rem_euclid(MS_A_DAY);
-        // Each is below the bound of its unit, because it is the remainder of a division by it.
-        let unit = |ms: i64| u8::try_from(ms).unwrap_or_default();
         MontyObject::DateTime(MontyDateTime {
             year,
             month,
             day,
-            hour: unit(ms / 3_600_000),
-            minute: unit(ms / 60_000 % 60),
-            second: unit(ms / 1000 % 60),
+            hour: small(ms / 3_600_000),
+            minute: small(ms / 60_000 % 60),
+            second: small(ms / 1000 % 60),
             microsecond: u32::try_from(ms % 1000 * 1000).unwrap_or_default(),
             offset_seconds: offset,
             timezone_name: zone.and_then(|zone| zone.name.clone()),
         })
     }
+}
+
+/// Converts a part of the time, which is below the bound of its unit: it is the remainder of a division
+/// by it.
+fn small(part: i64) -> u8 {
+    u8::try_from(part).unwrap_or_default()
 }
 
 /// Returns the date of a day, which is counted from 1970, in the Gregorian calendar. Days that no
@@ -47,7 +51,8 @@ fn date(day: i64) -> MontyDate {
     const FIRST: i64 = -719_162;
     const LAST: i64 = 2_932_896;
     let day = day.clamp(FIRST, LAST) + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let era = day.div_euclid(146_097);
+    let of_era = day.rem_euclid(146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;

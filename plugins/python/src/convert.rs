@@ -31,11 +31,10 @@ fn value(json: JsonValue<'_>) -> MontyObject {
             MontyObject::List(items.into_iter().map(value).collect())
         }
         JsonValue::Object(fields) => {
-            let field = |(key, item): (Cow<'_, str>, JsonValue<'_>)| {
-                (MontyObject::String(key.into_owned()), value(item))
-            };
-            let fields = Arc::unwrap_or_clone(fields);
-            MontyObject::dict(fields.into_iter().map(field).collect::<Vec<_>>())
+            let fields = Arc::unwrap_or_clone(fields).into_iter();
+            let fields =
+                fields.map(|(key, item)| (MontyObject::String(key.into_owned()), value(item)));
+            MontyObject::dict(fields.collect::<Vec<_>>())
         }
     }
 }
@@ -116,7 +115,8 @@ fn moment(it: &MontyDateTime) -> String {
         let _ = write!(text, ".{:06}", it.microsecond);
     }
     if let Some(offset) = it.offset_seconds {
-        let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
+        let sign = if offset < 0 { '-' } else { '+' };
+        let minutes = offset.unsigned_abs() / 60;
         let _ = write!(text, "{sign}{:02}:{:02}", minutes / 60, minutes % 60);
     }
     text

@@ -240,12 +240,16 @@ ToolError: files.fail: refused (kind: denied)
         assert_eq!(failure.message, "files.fail_with: bad request");
         let end = "ToolError: files.fail_with: bad request (kind: denied)\n    field: city\n      too long\n";
         assert!(failure.rendered.ends_with(end), "{}", failure.rendered);
-        let lines = |count: usize| fail(&format!("files.fail_with(text = 'a' + '\\nb' * {count})"));
-        assert!(lines(10).rendered.ends_with("    b\n"));
-        assert!(lines(12).rendered.ends_with("    b\n    … 2 more lines\n"));
-        let long = |count: usize| fail(&format!("files.fail_with(text = 'a\\n' + 'é' * {count})"));
-        assert!(long(512).rendered.ends_with(&format!("    {}\n", "é".repeat(512))));
-        assert!(long(513).rendered.ends_with(&format!("    {}…\n", "é".repeat(512))));
+        let long = "é".repeat(512);
+        for (text, end) in [
+            ("'a' + '\\nb' * 10", "    b\n"),
+            ("'a' + '\\nb' * 12", "    b\n    … 2 more lines\n"),
+            ("'a\\n' + 'é' * 512", &format!("    {long}\n")),
+            ("'a\\n' + 'é' * 513", &format!("    {long}…\n")),
+        ] {
+            let rendered = fail(&format!("files.fail_with(text = {text})")).rendered;
+            assert!(rendered.ends_with(end), "{text}: {rendered}");
+        }
     }
 
     #[test]
@@ -322,8 +326,9 @@ ToolError: files.fail: refused (kind: denied)
         assert!(failure.rendered.contains("y]\n"), "{}", failure.rendered);
         let marked = failure.rendered.lines().rev().find(|line| line.contains('^'));
         let shown = failure.rendered.lines().find(|line| line.contains("y]"));
-        let at = |line: Option<&str>, it| line.and_then(|line| line.chars().position(|c| c == it));
-        assert_eq!(at(marked, '^'), at(shown, 'y'), "{}", failure.rendered);
+        let marked = marked.and_then(|line| line.chars().position(|c| c == '^'));
+        let shown = shown.and_then(|line| line.chars().position(|c| c == 'y'));
+        assert_eq!(marked, shown, "{}", failure.rendered);
         let failure = fail(&format!("y + [{} 1]", "1, ".repeat(500)));
         assert!(failure.rendered.contains("1,…\n"), "{}", failure.rendered);
         assert!(failure.rendered.len() < 600, "{}", failure.rendered);

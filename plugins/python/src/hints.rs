@@ -192,13 +192,13 @@ fn of_module(message: &str, source: &str, bindings: &Bindings) -> Option<String>
     let (before, missing) = message.split_once(" has no attribute '")?;
     let missing = missing.strip_suffix('\'')?;
     // The message does not contain the name of a built-in function.
-    let is_renamed = |client: &&String| {
-        let own = client.strip_suffix('_');
-        own.is_some_and(|own| source.contains(&format!("{own}.{missing}")))
-            && bindings.find(client, missing).is_some()
-    };
-    if let Some(client) = bindings.namespaces().iter().find(is_renamed) {
-        let own = client.trim_end_matches('_');
+    for client in bindings.namespaces() {
+        let Some(own) = client.strip_suffix('_') else { continue };
+        if !source.contains(&format!("{own}.{missing}"))
+            || bindings.find(&client, missing).is_none()
+        {
+            continue;
+        }
         return Some(format!(
             "the client `{own}` is `{client}` in scripts, because `{own}` is a name of Python: write `{client}.{missing}(…)`"
         ));

@@ -202,7 +202,7 @@ impl<'a> Session<'a> {
         let answers = self.tools.call_batch(requests);
         // The interpreter would end the task of a call that fails, whatever the script catches. So
         // the failure is a value first, and the script raises it where it awaits the call.
-        let result = |((id, (binding, _)), answer): ((u32, (Arc<Binding>, _)), _)| {
+        let results = calls.into_iter().zip(answers).map(|((id, (binding, _)), answer)| {
             let result = match self.returned(&binding, answer) {
                 ExtFunctionResult::Error(_) => {
                     ExtFunctionResult::Return(failed(self.raised.len() - 1))
@@ -210,8 +210,8 @@ impl<'a> Session<'a> {
                 returned => returned,
             };
             (id, result)
-        };
-        calls.into_iter().zip(answers).map(result).collect()
+        });
+        results.collect()
     }
 
     /// Raises the failure of an awaited call.
@@ -309,12 +309,11 @@ fn failed(at: usize) -> MontyObject {
 }
 
 fn attributes(failure: ToolError) -> Vec<(MontyObject, MontyObject)> {
-    let text = |text: Option<String>| text.map_or(MontyObject::None, MontyObject::String);
     let data = failure.data.and_then(|json| convert::from_json(&json).ok());
     let values = [
-        text(Some(failure.kind)),
-        text(failure.code),
-        text(Some(failure.message)),
+        MontyObject::String(failure.kind),
+        failure.code.map_or(MontyObject::None, MontyObject::String),
+        MontyObject::String(failure.message),
         data.unwrap_or(MontyObject::None),
     ];
     let names = ToolError::ATTRIBUTES.map(|name| MontyObject::String(name.to_owned()));

@@ -70,7 +70,7 @@ fn calls(builder: &mut GlobalsBuilder) {
         let mut answers = Vec::with_capacity(calls.len());
         for batch in calls.chunks(block) {
             let requests = batch.iter().map(|(_, request)| request.clone()).collect();
-            let results = Session::of(eval).tools.call_batch(requests);
+            let results = Session::from_evaluator(eval).tools.call_batch(requests);
             for ((tool, _), answer) in batch.iter().zip(results) {
                 let answer = tool.answer(answer, heap);
                 answers.push(if attempt {
@@ -92,9 +92,9 @@ fn calls(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
         let tool = callable(tool)?;
-        let arguments =
-            arguments.map_or_else(|| Ok("{}".to_owned()), |it| tool.object(it, heap))?;
-        let answer = Session::of(eval).tools.call(tool.request(arguments));
+        let arguments = arguments
+            .map_or_else(|| Ok("{}".to_owned()), |arguments| tool.object(arguments, heap))?;
+        let answer = Session::from_evaluator(eval).tools.call(tool.request(arguments));
         Ok(outcome(tool.answer(answer, heap), heap))
     }
 }
@@ -119,7 +119,7 @@ fn output(builder: &mut GlobalsBuilder) {
         let end = end.into_option().unwrap_or("\n");
         match file.and_then(starlark::values::ValueLike::downcast_ref::<StringIo>) {
             Some(file) => file.write(&(text + end)),
-            None => Session::of(eval).print(&text, end),
+            None => Session::from_evaluator(eval).print(&text, end),
         }
         Ok(NoneType)
     }

@@ -69,7 +69,8 @@ fn write<'v>(out: &mut Writer, value: Value<'v>, heap: Heap<'v>) -> Result<(), U
         "string" => out.scalar(value.unpack_str().unwrap_or_default()),
         "int" => out.integer(&value.to_str()),
         "float" => {
-            let float = strict_float(value).filter(|it| it.is_finite()).ok_or(Unfit::NotFinite)?;
+            let float =
+                strict_float(value).filter(|float| float.is_finite()).ok_or(Unfit::NotFinite)?;
             out.verbatim(&text::float_repr(float));
         }
         "list" | "tuple" | "set" | "range" | "deque" | "generator" => {

@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
     /// Returns the place of a span of the lowered text, and its length in bytes.
     fn place(&self, span: Span) -> Option<(Place<'a>, usize)> {
         let origin = self.map.origin(span.begin().get()..span.end().get())?;
-        Some((Place::of(self.text, origin.start), origin.len()))
+        Some((Place::find(self.text, origin.start), origin.len()))
     }
 }
 
@@ -51,12 +51,11 @@ pub(crate) fn describe(error: &Error, source: &Source<'_>, bindings: &Bindings) 
     if let Some(hint) = hints::find(&message, code, bindings) {
         rendered.extend(["hint: ", &hint, "\n"]);
     }
-    let number = |number: usize| u32::try_from(number).ok();
     Failure {
         kind: kind(error),
         message: first.to_owned(),
-        line: place.as_ref().and_then(|(place, _)| number(place.line)),
-        column: place.as_ref().and_then(|(place, _)| number(place.column)),
+        line: place.as_ref().and_then(|(place, _)| u32::try_from(place.line).ok()),
+        column: place.as_ref().and_then(|(place, _)| u32::try_from(place.column).ok()),
         rendered,
     }
 }
@@ -146,16 +145,15 @@ error: files.fail: refused
         assert!(failure.rendered.contains(error), "{}", failure.rendered);
         let failure = fail("fail('one\\ntwo')");
         assert!(!failure.rendered.contains("\n  two\n"), "{}", failure.rendered);
-        let shown = |message: &str| further_lines(message);
-        assert_eq!(shown("one"), "");
+        assert_eq!(further_lines("one"), "");
         let pydantic = "1 validation error\nstate\n  Input should be 'open' or 'closed'\n";
-        assert_eq!(shown(pydantic), "  state\n    Input should be 'open' or 'closed'\n");
+        assert_eq!(further_lines(pydantic), "  state\n    Input should be 'open' or 'closed'\n");
         let lines = |count: usize| vec!["x"; count].join("\n");
-        assert_eq!(shown(&lines(10)), "  x\n".repeat(9));
-        assert_eq!(shown(&lines(12)), "  x\n".repeat(9) + "  … 2 more lines\n");
+        assert_eq!(further_lines(&lines(10)), "  x\n".repeat(9));
+        assert_eq!(further_lines(&lines(12)), "  x\n".repeat(9) + "  … 2 more lines\n");
         let long = format!("first\n{}", "y".repeat(1024));
-        assert_eq!(shown(&long), format!("  {}\n", "y".repeat(1024)));
-        assert_eq!(shown(&(long + "y")), "  … 1 more lines\n");
+        assert_eq!(further_lines(&long), format!("  {}\n", "y".repeat(1024)));
+        assert_eq!(further_lines(&(long + "y")), "  … 1 more lines\n");
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(crate) fn lower(source: &str, clients: &[&str]) -> Result<Lowered, Vec<Refus
     let parsed =
         ruff_python_parser::parse_module(source).map_err(|error| vec![Refusal::parse(&error)])?;
     let body = &parsed.syntax().body;
-    let facts = Facts::of(body);
+    let facts = Facts::collect(body);
     if let Some(reserved) = reserved(source, &parsed, &facts) {
         return Err(vec![reserved]);
     }
@@ -197,7 +197,8 @@ fn reserved(source: &str, parsed: &Parsed<ModModule>, facts: &Facts<'_>) -> Opti
 /// Finds the place where brackets or blocks nest deeper than [`MAX_NESTING`], strings and comments
 /// aside.
 fn too_deep(source: &str) -> Option<Refusal> {
-    let (mut depth, mut quote) = (0_usize, None);
+    let mut depth = 0_usize;
+    let mut quote = None;
     let mut bytes = source.bytes().enumerate().peekable();
     while let Some((at, byte)) = bytes.next() {
         match (quote, byte) {

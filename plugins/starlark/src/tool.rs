@@ -38,7 +38,7 @@ impl<'a> Session<'a> {
         Self { tools, lines, patterns: RefCell::default() }
     }
 
-    pub(crate) fn of<'e>(evaluator: &'e Evaluator<'_, '_, 'a>) -> &'e Self {
+    pub(crate) fn from_evaluator<'e>(evaluator: &'e Evaluator<'_, '_, 'a>) -> &'e Self {
         evaluator
             .extra
             .and_then(|extra| extra.downcast_ref())
@@ -184,7 +184,7 @@ impl<'v> StarlarkValue<'v> for Callable {
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let request = self.request(self.arguments(arguments, evaluator.heap())?);
-        let answer = Session::of(evaluator).tools.call(request);
+        let answer = Session::from_evaluator(evaluator).tools.call(request);
         self.answer(answer, evaluator.heap()).map_err(Error::new_other)
     }
 }
@@ -210,7 +210,8 @@ impl Callable {
     /// Serializes a dict as a JSON object. Fails for any other value.
     pub(crate) fn object<'v>(&self, value: Value<'v>, heap: Heap<'v>) -> starlark::Result<String> {
         if as_dict(value).is_none() {
-            let (name, value) = (text::type_name(value), value.get_type());
+            let name = text::type_name(value);
+            let value = value.get_type();
             let article = if value == "int" || value == "error" { "an" } else { "a" };
             return Err(self.misuse(&format!("takes a dict of arguments, not {article} {name}")));
         }

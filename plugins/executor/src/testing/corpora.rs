@@ -147,7 +147,7 @@ impl Fixtures {
     }
 
     fn bindings(&self) -> Vec<Binding> {
-        let binding = |tool: &String| {
+        let bindings = self.0.keys().map(|tool| {
             let (namespace, name) = tool.split_once('.').expect("server.tool");
             Binding {
                 namespace: namespace.to_owned(),
@@ -155,8 +155,8 @@ impl Fixtures {
                 alias: None,
                 tool: tool.clone(),
             }
-        };
-        self.0.keys().map(binding).collect()
+        });
+        bindings.collect()
     }
 
     /// Returns the rule for a call.

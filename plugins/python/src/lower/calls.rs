@@ -34,12 +34,11 @@ struct Finder<'s> {
 impl Finder<'_> {
     /// Returns whether a function may call a tool.
     fn calls(&self, function: &Expr) -> bool {
-        let is_client = |name: &str| self.bindings.has(name);
         match function {
             Expr::Attribute(it) => {
-                matches!(&*it.value, Expr::Name(of) if is_client(of.id.as_str()))
+                matches!(&*it.value, Expr::Name(of) if self.bindings.has(of.id.as_str()))
             }
-            _ => self.names.mentions(function, &is_client, MAX_STEPS),
+            _ => self.names.mentions(function, &|name| self.bindings.has(name), MAX_STEPS),
         }
     }
 

@@ -75,11 +75,9 @@ pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
 pub(super) fn splice(syntax: &Syntax<'_>, target: &Expr, end: TextSize) -> Option<[Edit; 2]> {
     let Expr::Subscript(it) = target else { return None };
     let Expr::Slice(ExprSlice { lower, upper, step: None, .. }) = &*it.slice else { return None };
-    let bound = |bound: &Option<Box<Expr>>| match bound {
-        None => Some("None"),
-        Some(bound) => copied(syntax, bound),
-    };
-    let insert = format!(", {}, {},", bound(lower)?, bound(upper)?);
+    let lower = lower.as_ref().map_or(Some("None"), |bound| copied(syntax, bound))?;
+    let upper = upper.as_ref().map_or(Some("None"), |bound| copied(syntax, bound))?;
+    let insert = format!(", {lower}, {upper},");
     let bracket = syntax.token(TokenKind::Lsqb, TextRange::new(it.value.end(), end))?;
     let slice = syntax.replace(&TextRange::new(bracket.start(), end), insert)?;
     Some([Edit::open(TextRange::new(target.start(), end), "_airlock_splice("), slice])

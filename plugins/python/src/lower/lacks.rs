@@ -96,16 +96,14 @@ impl Finder<'_> {
 
 /// Returns what to write instead of a class with these bases.
 fn without(bases: &Arguments) -> &'static str {
-    let is_any = |names: &[&str]| {
-        bases.args.iter().any(|base| match base {
-            Expr::Name(it) => names.contains(&it.id.as_str()),
-            Expr::Attribute(it) => names.contains(&it.attr.as_str()),
-            _ => false,
-        })
-    };
-    if is_any(&["Enum", "IntEnum", "StrEnum", "Flag"]) {
+    let mut names = bases.args.iter().map(|base| match base {
+        Expr::Name(it) => it.id.as_str(),
+        Expr::Attribute(it) => it.attr.as_str(),
+        _ => "",
+    });
+    if names.clone().any(|name| matches!(name, "Enum" | "IntEnum" | "StrEnum" | "Flag")) {
         "use a dict: `STATUS = {\"OPEN\": \"open\"}`, or constants"
-    } else if is_any(&["NamedTuple", "TypedDict", "BaseModel"]) {
+    } else if names.any(|name| matches!(name, "NamedTuple" | "TypedDict" | "BaseModel")) {
         "write `@dataclass` before the class, without bases, or use a dict"
     } else {
         "write the class without bases; an error of your own is `raise ValueError(\"why\")`"

@@ -107,7 +107,6 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
     for (at, _) in text.match_indices(from) {
         let before = text[..at].chars().next_back().unwrap_or('\n');
         let after = text[at + from.len()..].chars().next().unwrap_or('\n');
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '"' | '\'');
         let is_other = is_word(before)
             || before == '.'
             || is_word(after)
@@ -120,6 +119,11 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
         }
     }
     out + &text[done..]
+}
+
+/// Returns whether a character beside a name makes it a part of another, or of a text.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '"' | '\'')
 }
 
 #[cfg(test)]

@@ -179,10 +179,6 @@ mod tests {
         let text = Text::new(source, "# lead\n".to_owned(), edits);
         assert_eq!(text.program("!"), "# lead\né = 1\nxyz(..., c)\n!");
         assert_eq!(text.original(CodeLoc { line: 1, column: 1 }), None);
-        let place = |line: u32, column| {
-            let place = text.original(CodeLoc { line: line + 1, column });
-            place.map(|place| (place.line, place.column))
-        };
         for (changed, original) in [
             ((1, 3), (1, 3)),
             ((2, 1), (2, 1)),
@@ -194,7 +190,10 @@ mod tests {
             ((2, 99), (2, 6)),
             ((9, 1), (2, 6)),
         ] {
-            assert_eq!(place(changed.0, changed.1), Some(original), "{changed:?}");
+            let (line, column) = changed;
+            let place = text.original(CodeLoc { line: line + 1, column });
+            let place = place.map(|place| (place.line, place.column));
+            assert_eq!(place, Some(original), "{changed:?}");
         }
     }
 }

@@ -29,14 +29,9 @@ impl Spec {
         let mut spec = Self::default();
         let chars: Vec<char> = text.chars().collect();
         let mut rest = &chars[..];
-        let is_align = |c: &char| matches!(c, '<' | '>' | '^' | '=');
-        if let [fill, align, after @ ..] = rest
-            && is_align(align)
-        {
+        if let [fill, align @ ('<' | '>' | '^' | '='), after @ ..] = rest {
             (spec.fill, spec.align, rest) = (Some(*fill), Some(*align), after);
-        } else if let [align, after @ ..] = rest
-            && is_align(align)
-        {
+        } else if let [align @ ('<' | '>' | '^' | '='), after @ ..] = rest {
             (spec.align, rest) = (Some(*align), after);
         }
         if let [sign @ ('+' | '-' | ' '), after @ ..] = rest {
@@ -76,12 +71,14 @@ impl Spec {
     fn pad(&self, prefix: &str, body: &str, align: char) -> String {
         let length = prefix.chars().count() + body.chars().count();
         let missing = self.width.saturating_sub(length);
-        let fill = |count: usize| self.fill.unwrap_or(' ').to_string().repeat(count);
+        let fill = self.fill.unwrap_or(' ').to_string();
+        let left = fill.repeat(missing / 2);
+        let right = fill.repeat(missing - missing / 2);
         match self.align.unwrap_or(align) {
-            '<' => format!("{prefix}{body}{}", fill(missing)),
-            '^' => format!("{}{prefix}{body}{}", fill(missing / 2), fill(missing - missing / 2)),
-            '=' => format!("{prefix}{}{body}", fill(missing)),
-            _ => format!("{}{prefix}{body}", fill(missing)),
+            '<' => format!("{prefix}{body}{left}{right}"),
+            '^' => format!("{left}{prefix}{body}{right}"),
+            '=' => format!("{prefix}{left}{right}{body}"),
+            _ => format!("{left}{right}{prefix}{body}"),
         }
     }
 
@@ -239,19 +236,21 @@ fn general(value: f64, precision: usize, keep_zeros: bool) -> String {
     let exponent: i32 =
         scientific.split_once('e').and_then(|(_, it)| it.parse().ok()).unwrap_or_default();
     let significant = i32::try_from(precision).unwrap_or(i32::MAX);
-    let strip = |digits: &str| {
-        if digits.contains('.') && !keep_zeros {
-            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
-        } else {
-            digits.to_owned()
-        }
-    };
     if exponent < -4 || exponent >= significant {
         let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "+00"));
-        return format!("{}e{exponent}", strip(mantissa));
+        return format!("{}e{exponent}", without_zeros(mantissa, keep_zeros));
     }
     let decimals = usize::try_from(significant - 1 - exponent).unwrap_or_default();
-    strip(&format!("{value:.decimals$}"))
+    without_zeros(&format!("{value:.decimals$}"), keep_zeros).to_owned()
+}
+
+/// Returns digits without zeros behind the point.
+fn without_zeros(digits: &str, keep_zeros: bool) -> &str {
+    if digits.contains('.') && !keep_zeros {
+        digits.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        digits
+    }
 }
 
 /// `str.format`: fields by position or name, with indexes, conversions and specifications.
@@ -379,7 +378,9 @@ pub(crate) fn percent<'v>(
 ) -> starlark::Result<String> {
     let is_tuple = value.get_type() == "tuple";
     let arguments = if is_tuple { as_slice(value).unwrap_or_default() } else { &[] };
-    let (mut out, mut used, mut rest) = (String::new(), 0, template);
+    let mut out = String::new();
+    let mut used = 0;
+    let mut rest = template;
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
@@ -391,7 +392,8 @@ pub(crate) fn percent<'v>(
         let end = rest
             .find(|c: char| c.is_ascii_alphabetic() || c == '%')
             .ok_or_else(|| misuse("incomplete format"))?;
-        let (flags, kind) = (&rest[..end], &rest[end..=end]);
+        let flags = &rest[..end];
+        let kind = &rest[end..=end];
         rest = &rest[end + 1..];
         if kind == "%" {
             out.push('%');

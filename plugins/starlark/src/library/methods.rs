@@ -97,7 +97,7 @@ impl<'v> StarlarkValue<'v> for Bound<'v> {
         arguments: &Arguments<'v, '_>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        dispatch(self.this, self.name, Args::of(self.name, arguments, eval.heap())?, eval)
+        dispatch(self.this, self.name, Args::unpack(self.name, arguments, eval.heap())?, eval)
     }
 }
 

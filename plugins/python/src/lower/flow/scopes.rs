@@ -92,7 +92,8 @@ impl<'a> Scopes<'a> {
 
     /// Returns what calls of a function give for a parameter.
     fn arguments(&self, name: &str, parameter: &Parameter<'a>) -> Vec<Held<'a>> {
-        let given = |(scope, call): &(usize, &'a ExprCall)| {
+        let calls = self.calls.get(parameter.function).into_iter().flatten();
+        let given = calls.filter_map(|(scope, call)| {
             let Arguments { args, keywords, .. } = &call.arguments;
             let named = keywords
                 .iter()
@@ -100,9 +101,8 @@ impl<'a> Scopes<'a> {
             let value =
                 named.map(|keyword| &keyword.value).or_else(|| args.get(parameter.position));
             value.map(|value| Held::Value(*scope, value))
-        };
-        let calls = self.calls.get(parameter.function);
-        calls.into_iter().flatten().filter_map(given).collect()
+        });
+        given.collect()
     }
 
     fn bind(&mut self, name: &'a str, held: Held<'a>) {

@@ -17,7 +17,7 @@ pub(super) struct Day(pub(super) i64);
 
 impl Day {
     /// Returns the day of a date. Fails if there is none.
-    pub(super) fn of(year: i64, month: i64, day: i64) -> Result<Self, String> {
+    pub(super) fn new(year: i64, month: i64, day: i64) -> Result<Self, String> {
         if !(1..=9999).contains(&year) {
             return Err(format!("year {year} is out of range"));
         }
