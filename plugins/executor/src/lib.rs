@@ -8,11 +8,13 @@
 //!   uses each
 //! - [`json`]: values of a script to JSON
 //! - [`traceback`], [`first_hint`]: a [`Failure`] as people and models read it
+//! - [`calendar`]: days and dates
 //! - [`Lines`]: printed text, line by line
 //! - [`warm_up`], [`reserve_heap`]: the snapshot in which runs start
 //! - `component`: the WIT world around an executor, in WebAssembly alone
 
 mod bindings;
+pub mod calendar;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod component;
