@@ -8,7 +8,7 @@
 //!   uses each
 //! - [`json`]: values of a script to JSON
 //! - [`traceback`], [`first_hint`]: a [`Failure`] as people and models read it
-//! - [`calendar`]: days and dates
+//! - [`calendar`], [`floats`]: days, and numbers as text
 //! - [`Lines`]: printed text, line by line
 //! - [`warm_up`], [`reserve_heap`]: the snapshot in which runs start
 //! - `component`: the WIT world around an executor, in WebAssembly alone
@@ -19,6 +19,7 @@ pub mod calendar;
 #[doc(hidden)]
 pub mod component;
 mod failure;
+pub mod floats;
 mod heap;
 mod hints;
 pub mod json;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use airlock_executor::floats::{exponential, general};
 use monty_types::MontyObject;
 
 /// Widest field, and most digits after the point. More is no text for a reader.
@@ -165,43 +166,9 @@ impl Spec {
                 let text = exponential(number, digits);
                 if self.kind == 'E' { text.to_uppercase() } else { text }
             }
-            _ => general(number, digits.max(1)),
+            _ => general(number, digits, false),
         })
     }
-}
-
-/// Formats like Python: at least two digits of an exponent with its sign.
-fn exponential(number: f64, digits: usize) -> String {
-    let text = format!("{number:.digits$e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => {
-            let (sign, exponent) = match exponent.strip_prefix('-') {
-                Some(exponent) => ('-', exponent),
-                None => ('+', exponent),
-            };
-            format!("{mantissa}e{sign}{exponent:0>2}")
-        }
-        None => text,
-    }
-}
-
-/// Formats with this many significant digits, without zeros at the end.
-fn general(number: f64, digits: usize) -> String {
-    let scientific = exponential(number, digits - 1);
-    let exponent: i64 = scientific.split_once('e').and_then(|(_, it)| it.parse().ok()).unwrap_or(0);
-    let most = i64::try_from(digits).unwrap_or(i64::MAX);
-    if (-4..most).contains(&exponent) {
-        let after = usize::try_from(most - 1 - exponent).unwrap_or(0);
-        without_zeros(&format!("{number:.after$}")).to_owned()
-    } else {
-        let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "+00"));
-        format!("{}e{exponent}", without_zeros(mantissa))
-    }
-}
-
-/// Returns digits without zeros behind the point.
-fn without_zeros(digits: &str) -> &str {
-    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
 /// Returns the digits of a number without its fraction.

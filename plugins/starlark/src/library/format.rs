@@ -1,5 +1,6 @@
 //! Format specifications: `format(x, ".2f")`, f-strings, `str.format` and `%`.
 
+use airlock_executor::floats::{exponential, general};
 use num_bigint::{BigInt, Sign};
 use starlark::values::{Heap, Value};
 
@@ -217,40 +218,6 @@ fn of_float(value: f64, spec: &Spec) -> Result<String, String> {
     }
     let body = spec.grouped(&body, 3, prefix.len());
     Ok(spec.pad(prefix, &body, '>'))
-}
-
-fn exponential(value: f64, precision: usize) -> String {
-    let text = format!("{value:.precision$e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, digits) = match exponent.strip_prefix('-') {
-        Some(digits) => ('-', digits),
-        None => ('+', exponent),
-    };
-    format!("{mantissa}e{sign}{digits:0>2}")
-}
-
-/// The `g` format: so many significant digits, without zeros at the end.
-fn general(value: f64, precision: usize, keep_zeros: bool) -> String {
-    let precision = precision.max(1);
-    let scientific = exponential(value, precision - 1);
-    let exponent: i32 =
-        scientific.split_once('e').and_then(|(_, it)| it.parse().ok()).unwrap_or_default();
-    let significant = i32::try_from(precision).unwrap_or(i32::MAX);
-    if exponent < -4 || exponent >= significant {
-        let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "+00"));
-        return format!("{}e{exponent}", without_zeros(mantissa, keep_zeros));
-    }
-    let decimals = usize::try_from(significant - 1 - exponent).unwrap_or_default();
-    without_zeros(&format!("{value:.decimals$}"), keep_zeros).to_owned()
-}
-
-/// Returns digits without zeros behind the point.
-fn without_zeros(digits: &str, keep_zeros: bool) -> &str {
-    if digits.contains('.') && !keep_zeros {
-        digits.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        digits
-    }
 }
 
 /// `str.format`: fields by position or name, with indexes, conversions and specifications.
