@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// One tool as the script sees it: `namespace.name(…)`.
@@ -49,6 +49,8 @@ struct Inner {
     catalogue: Box<dyn Catalogue>,
     named: Vec<String>,
     found: Mutex<Vec<Asked>>,
+    /// Namespace and name of the last tool that was looked up and not found.
+    missed: Mutex<Option<(String, String)>>,
 }
 
 /// A name that the script has used, and the tool if there is one.
@@ -61,7 +63,8 @@ struct Asked {
 impl Bindings {
     /// Creates the tools of a run. `named` are the namespaces that the script can name.
     pub fn new(named: Vec<String>, catalogue: Box<dyn Catalogue>) -> Self {
-        Self(Arc::new(Inner { catalogue, named, found: Mutex::default() }))
+        let found = Mutex::default();
+        Self(Arc::new(Inner { catalogue, named, found, missed: Mutex::default() }))
     }
 
     /// Iterates over the namespaces that the script can name.
@@ -76,18 +79,33 @@ impl Bindings {
 
     /// Finds a tool as [`Catalogue::find`], and keeps the answer.
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
-        // A script has one thread, and nothing panics while it holds the lock.
-        let mut asked = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let known =
-            asked.iter().find(|binding| binding.name == name && binding.namespace == namespace);
+        let mut asked = locked(&self.0.found);
+        let known = asked.iter().find(|known| known.name == name && known.namespace == namespace);
         if let Some(known) = known {
             return known.found.clone();
         }
         let found = self.0.catalogue.find(namespace, name).map(Arc::new);
-        let namespace = namespace.to_owned();
-        let name = name.to_owned();
-        asked.push(Asked { namespace, name, found: found.clone() });
+        asked.push(Asked {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            found: found.clone(),
+        });
         found
+    }
+
+    /// Finds a tool that the script uses. [`Bindings::missed`] returns it if there is none.
+    pub fn look_up(&self, namespace: &str, name: &str) -> Option<Arc<Binding>> {
+        let found = self.find(namespace, name);
+        if found.is_none() {
+            *locked(&self.0.missed) = Some((namespace.to_owned(), name.to_owned()));
+        }
+        found
+    }
+
+    /// Returns namespace and name of the last tool that [`Bindings::look_up`] did not find; `None` if it
+    /// found all.
+    pub fn missed(&self) -> Option<(String, String)> {
+        locked(&self.0.missed).clone()
     }
 
     /// Returns the tool that a script means by one name, as the script must write it: the name of
@@ -112,6 +130,11 @@ impl Bindings {
     }
 }
 
+/// A script has one thread, and nothing panics while it holds a lock.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl fmt::Debug for Bindings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Bindings").field(&self.0.named).finish()
@@ -127,11 +150,9 @@ impl From<Vec<Binding>> for Bindings {
 
 impl Catalogue for Vec<Binding> {
     fn find(&self, namespace: &str, name: &str) -> Option<Binding> {
-        let named = of_namespace(self, namespace).find(|binding| binding.name == name);
-        let found = named.or_else(|| {
-            of_namespace(self, namespace).find(|binding| binding.alias.as_deref() == Some(name))
-        });
-        found.cloned()
+        let mut tools = self.iter().filter(|binding| binding.namespace == namespace);
+        let aliased = tools.clone().find(|binding| binding.alias.as_deref() == Some(name));
+        tools.find(|binding| binding.name == name).or(aliased).cloned()
     }
 
     fn names(&self, namespace: &str) -> Vec<String> {
@@ -193,12 +214,17 @@ mod tests {
             vec![binding("a", "x", Some("y")), binding("a", "y", None), binding("b", "x", None)];
         let times = Arc::new(AtomicUsize::new(0));
         let bindings = Bindings::new(all.namespaces(), Box::new(Counted(times.clone(), all)));
-        let tool = |namespace, name| Some(bindings.find(namespace, name)?.tool.clone());
         for _ in 0..3 {
-            assert_eq!(tool("a", "x").as_deref(), Some("a-x"));
-            assert_eq!(tool("a", "y").as_deref(), Some("a-y"), "a name comes before an alias");
-            assert_eq!(tool("b", "x").as_deref(), Some("b-x"));
-            assert_eq!(tool("b", "y"), None);
+            // A name comes before an alias.
+            for (namespace, name, tool) in [
+                ("a", "x", Some("a-x")),
+                ("a", "y", Some("a-y")),
+                ("b", "x", Some("b-x")),
+                ("b", "y", None),
+            ] {
+                let found = bindings.find(namespace, name);
+                assert_eq!(found.as_ref().map(|binding| &*binding.tool), tool);
+            }
         }
         assert_eq!(times.load(Ordering::Relaxed), 4);
         assert_eq!(
@@ -206,6 +232,17 @@ mod tests {
             (vec!["x".into(), "y".into()], vec!["a".into(), "b".into()])
         );
         assert!(bindings.has("a") && !bindings.has("c"));
+    }
+
+    #[test]
+    fn the_last_tool_that_a_script_missed_is_known_for_its_hint() {
+        let bindings = Bindings::from(vec![binding("a", "x", None)]);
+        assert!(bindings.look_up("a", "x").is_some() && bindings.find("a", "y").is_none());
+        assert_eq!(bindings.missed(), None);
+        assert!(bindings.look_up("a", "z").is_none());
+        let hint = bindings.hint_for_missed("there is no `z`");
+        assert_eq!(hint.as_deref(), Some("`a` has no tool `z`; it has `x`"));
+        assert_eq!(bindings.hint_for_missed("there is no `y`"), None);
     }
 
     #[test]

@@ -1,6 +1,13 @@
 //! The failure of a script, as people and models read it.
 
+use std::fmt::Write as _;
+
 use crate::json::Unfit;
+
+/// Frames that are shown at the outer and at the inner end of a call stack. A recursion has
+/// hundreds of equal frames.
+const OUTER_FRAMES: usize = 4;
+const INNER_FRAMES: usize = 8;
 
 /// Kind of a script's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +46,26 @@ impl Failure {
     }
 
     /// Creates the failure of a script that ran, but whose `result` cannot be JSON.
-    pub fn of_result(unfit: &Unfit) -> Self {
+    pub fn unfit_result(unfit: &Unfit) -> Self {
         Self::at_end(format!("`result` cannot be returned: {unfit}"), None)
     }
+}
+
+/// Renders a call stack, each frame with `write`, without the middle of a long one.
+pub fn traceback<F>(frames: &[F], write: impl Fn(&mut String, &F)) -> String {
+    let mut out = String::new();
+    if frames.is_empty() {
+        return out;
+    }
+    out.push_str("Traceback (most recent call last):\n");
+    let hidden = frames.len().saturating_sub(OUTER_FRAMES + INNER_FRAMES);
+    for (at, frame) in frames.iter().enumerate() {
+        if hidden > 0 && at == OUTER_FRAMES {
+            let _ = writeln!(out, "  … {hidden} more calls");
+        }
+        if !(OUTER_FRAMES..OUTER_FRAMES + hidden).contains(&at) {
+            write(&mut out, frame);
+        }
+    }
+    out
 }

@@ -48,7 +48,14 @@ pub fn check_distinct<'k>(keys: impl IntoIterator<Item = &'k str>) -> Result<(),
     twice.map_or(Ok(()), |key| Err(Unfit::SameKey(key.to_owned())))
 }
 
-/// JSON text in the making. The caller writes one value.
+/// Returns the JSON text of one value, which `write` writes.
+pub fn written(write: impl FnOnce(&mut Writer) -> Result<(), Unfit>) -> Result<String, Unfit> {
+    let mut writer = Writer::default();
+    write(&mut writer)?;
+    Ok(writer.finish())
+}
+
+/// JSON text in the making.
 #[derive(Default)]
 pub struct Writer {
     out: Vec<u8>,
@@ -56,12 +63,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Returns the text.
-    ///
-    /// # Panics
-    ///
-    /// Never: all that is written is text.
-    pub fn finish(self) -> String {
+    fn finish(self) -> String {
         String::from_utf8(self.out).expect("JSON is written from text")
     }
 
@@ -138,12 +140,6 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn written(write: impl FnOnce(&mut Writer) -> Result<(), Unfit>) -> Result<String, Unfit> {
-        let mut writer = Writer::default();
-        write(&mut writer)?;
-        Ok(writer.finish())
-    }
 
     #[test]
     fn values_are_separated_and_escaped() {

@@ -7,25 +7,36 @@
 //! - [`Bindings`]: the tools of a run by their names in the script, looked up when the script first
 //!   uses each
 //! - [`json`]: values of a script to JSON
-//! - [`reserve_heap`]: memory for a run, as a part of the snapshot
+//! - [`traceback`], [`first_hint`]: a [`Failure`] as people and models read it
+//! - [`calendar`], [`floats`]: days, and numbers as text
+//! - [`Lines`]: printed text, line by line
+//! - [`warm_up`], [`reserve_heap`]: the snapshot in which runs start
 //! - `component`: the WIT world around an executor, in WebAssembly alone
 
 mod bindings;
+pub mod calendar;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod component;
 mod failure;
+pub mod floats;
 mod heap;
+mod hints;
 pub mod json;
+mod lines;
 #[cfg(not(target_arch = "wasm32"))]
 #[doc(hidden)]
 pub mod testing;
 mod tools;
+mod warm_up;
 
 pub use bindings::{Binding, Bindings, Catalogue};
-pub use failure::{Failure, FailureKind};
+pub use failure::{Failure, FailureKind, traceback};
 pub use heap::reserve_heap;
+pub use hints::{Hint, first_hint, hint};
+pub use lines::Lines;
 pub use tools::{Answer, Request, ToolError, Tools};
+pub use warm_up::warm_up;
 
 /// A script to run.
 #[derive(Clone, Debug)]

@@ -1,5 +1,7 @@
 //! The tools behind a run: calls, results and errors.
 
+use std::fmt::Display;
+
 /// The tools behind a run: the host's import in WebAssembly, a stub in tests.
 pub trait Tools {
     /// Calls one tool and waits for its result.
@@ -29,6 +31,22 @@ pub enum Answer {
     Text(String),
 }
 
+impl Answer {
+    /// Converts the result to a value of a language, which `parse` makes of JSON and `text` of any
+    /// other text. Fails if data are not JSON, which is the fault of the tool.
+    pub fn into_value<V, E: Display>(
+        self,
+        parse: impl Fn(&str) -> Result<V, E>,
+        text: impl FnOnce(String) -> V,
+    ) -> Result<V, ToolError> {
+        match self {
+            Self::Json(json) => parse(&json)
+                .map_err(|error| ToolError::internal(format!("its result is not JSON: {error}"))),
+            Self::Text(plain) => Ok(parse(&plain).unwrap_or_else(|_| text(plain))),
+        }
+    }
+}
+
 /// The error of a tool, as scripts examine it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolError {
@@ -43,6 +61,9 @@ pub struct ToolError {
 }
 
 impl ToolError {
+    /// Names of the attributes by which a script examines an error.
+    pub const ATTRIBUTES: [&str; 4] = ["kind", "code", "message", "data"];
+
     /// Creates the error of a tool that has a fault.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { kind: "internal".into(), message: message.into(), ..Self::default() }

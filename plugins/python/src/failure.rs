@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use airlock_executor::{Failure, FailureKind, ToolError};
+use airlock_executor::{Failure, FailureKind, ToolError, traceback};
 use monty_types::{CodeLoc, ExcType, MontyException, StackFrame};
 
 use crate::hints;
@@ -10,11 +10,6 @@ use crate::lower::lacks::{self, Lack};
 use crate::lower::source::Text;
 use crate::lower::{Lowered, TOOL_ERROR};
 use crate::session::{self, Session};
-
-/// Frames that are shown at the outer and at the inner end of a call stack. A recursion has
-/// hundreds of equal frames.
-const OUTER_FRAMES: usize = 4;
-const INNER_FRAMES: usize = 8;
 
 /// Lines of a tool's message that are shown after its first, and their bytes.
 const MAX_DETAILS: usize = 10;
@@ -26,14 +21,14 @@ const TOO_LONG: [&str; 5] =
 
 /// Creates the failure of a script that does not compile. If it uses what the interpreter
 /// lacks, every such place is reported.
-pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Failure {
+pub(crate) fn compile_failure(error: &MontyException, lowered: &Lowered<'_>) -> Failure {
     let lacks = match error.exc_type() {
         ExcType::NotImplementedError => lacks::find(lowered.text.source),
         _ => Vec::new(),
     };
     if let Some(first) = lacks.first() {
         let file = error.traceback().first().map_or("", |frame| frame.filename.as_str());
-        return of_lacks(file, &lowered.text, first, &lacks);
+        return lack_failure(file, &lowered.text, first, &lacks);
     }
     let mut message = renamed(one_line(&error.summary()), lowered.text.source);
     if TOO_LONG.iter().any(|limit| message.contains(limit)) {
@@ -44,7 +39,7 @@ pub(crate) fn of_source(error: &MontyException, lowered: &Lowered<'_>) -> Failur
 }
 
 /// Creates the failure of a script that ran.
-pub(crate) fn of_run(
+pub(crate) fn run_failure(
     error: &MontyException,
     lowered: &Lowered<'_>,
     session: &Session<'_>,
@@ -58,25 +53,25 @@ pub(crate) fn of_run(
         return with_details(failed, failure);
     }
     let message = renamed(one_line(&error.summary()), lowered.text.source);
-    let hint = hints::of_run(&message, lowered.text.source, session);
+    let hint = hints::find(&message, lowered.text.source, session.bindings());
     describe(FailureKind::Runtime, message, error, &lowered.text, hint)
 }
 
 /// Returns the failure of a script that is refused before it runs, such as one that names a tool and does
 /// not call it; `None` if there is no such place.
-pub(crate) fn of_refused(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
-    Some(of_lacks(file, &lowered.text, lowered.refused.first()?, &lowered.refused))
+pub(crate) fn refusal(file: &str, lowered: &Lowered<'_>) -> Option<Failure> {
+    Some(lack_failure(file, &lowered.text, lowered.refused.first()?, &lowered.refused))
 }
 
 /// Creates the failure of a script that ran, and dropped a call of this tool before it was made.
-pub(crate) fn of_dropped(tool: &str) -> Failure {
+pub(crate) fn dropped_call(tool: &str) -> Failure {
     let message = format!("`{tool}(…)` was never awaited, so the call was not made");
     let hint = format!("write `await {tool}(…)`, or await what holds the call on every path");
     Failure::at_end(message, Some(&hint))
 }
 
 /// Creates the failure of a script with constructs that the interpreter lacks, in their order.
-fn of_lacks(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Failure {
+fn lack_failure(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Failure {
     let mut rendered = String::new();
     for lack in lacks {
         let source = text.line(lack.at.line);
@@ -94,11 +89,11 @@ fn of_lacks(file: &str, text: &Text<'_>, first: &Lack, lacks: &[Lack]) -> Failur
 }
 
 /// Adds the kind of a tool's failure to the last line, and the further lines of its message.
-fn with_details(mut failure: Failure, of: &ToolError) -> Failure {
+fn with_details(mut failure: Failure, error: &ToolError) -> Failure {
     failure.rendered.truncate(failure.rendered.trim_end().len());
-    let _ = writeln!(failure.rendered, " (kind: {})", of.kind);
+    let _ = writeln!(failure.rendered, " (kind: {})", error.kind);
     let mut left = MAX_DETAIL_BYTES;
-    let mut lines = of.message.lines().skip(1).filter(|line| !line.trim().is_empty());
+    let mut lines = error.message.lines().skip(1).filter(|line| !line.trim().is_empty());
     for line in lines.by_ref().take(MAX_DETAILS) {
         let shown = &line[..line.floor_char_boundary(left)];
         let cut = if shown.len() < line.len() { "…" } else { "" };
@@ -122,37 +117,21 @@ fn describe(
     text: &Text<'_>,
     hint: Option<String>,
 ) -> Failure {
-    let at = error.traceback().iter().rev().find_map(|frame| text.original(frame.start));
-    let mut rendered = traceback(error.traceback(), text);
+    let frames = error.traceback().iter();
+    let frames: Vec<_> =
+        frames.filter_map(|frame| Some((frame, text.original(frame.start)?))).collect();
+    let mut rendered =
+        traceback(&frames, |out, (frame, start)| write_frame(out, frame, *start, text));
     let title = if kind == FailureKind::Tool { TOOL_ERROR } else { "error" };
     let _ = writeln!(rendered, "{title}: {message}");
     if let Some(hint) = hint {
         let _ = writeln!(rendered, "hint: {hint}");
     }
+    let at = frames.last().map(|(_, start)| start);
     Failure { kind, message, line: at.map(|at| at.line), column: at.map(|at| at.column), rendered }
 }
 
-/// Writes the call stack like Python, without the middle of a long one.
-fn traceback(frames: &[StackFrame], text: &Text<'_>) -> String {
-    let mut out = String::new();
-    let frames: Vec<_> =
-        frames.iter().filter_map(|frame| Some((frame, text.original(frame.start)?))).collect();
-    if frames.is_empty() {
-        return out;
-    }
-    out.push_str("Traceback (most recent call last):\n");
-    let hidden = frames.len().saturating_sub(OUTER_FRAMES + INNER_FRAMES);
-    for (at, (frame, start)) in frames.iter().enumerate() {
-        if hidden > 0 && at == OUTER_FRAMES {
-            let _ = writeln!(out, "  … {hidden} more calls");
-        }
-        if hidden == 0 || !(OUTER_FRAMES..OUTER_FRAMES + hidden).contains(&at) {
-            write_frame(&mut out, frame, *start, text);
-        }
-    }
-    out
-}
-
+/// Writes a call like Python.
 fn write_frame(out: &mut String, frame: &StackFrame, start: CodeLoc, text: &Text<'_>) {
     let function = frame.frame_name.as_deref().unwrap_or("<module>");
     let _ = writeln!(out, "  File \"{}\", line {}, in {function}", frame.filename, start.line);
@@ -166,15 +145,15 @@ fn point(out: &mut String, line: &str, start: u32, end: u32) {
     /// Characters of a line that are shown.
     const WIDTH: usize = 160;
     let trimmed = line.trim();
-    let indent = line.chars().take_while(|it| it.is_whitespace()).count();
+    let indent = line.chars().take_while(|c| c.is_whitespace()).count();
     let length = trimmed.chars().count();
     let start = (start as usize).saturating_sub(1 + indent).min(length);
     let end = (end as usize).saturating_sub(1 + indent).clamp(start + 1, length.max(start + 1));
     // A long line is shown from shortly before the place.
     let skipped = if length > WIDTH { start.saturating_sub(WIDTH / 4) } else { 0 };
     let shown: String = trimmed.chars().skip(skipped).take(WIDTH).collect();
-    let (before, after) =
-        (if skipped > 0 { "…" } else { "" }, if skipped + WIDTH < length { "…" } else { "" });
+    let before = if skipped > 0 { "…" } else { "" };
+    let after = if skipped + WIDTH < length { "…" } else { "" };
     let marks = (end - start).min((skipped + WIDTH).saturating_sub(start).max(1));
     let blanks = " ".repeat(start - skipped + before.chars().count());
     let _ = writeln!(out, "    {before}{shown}{after}");
@@ -221,17 +200,6 @@ fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Returns a place as the reader of a script counts.
-pub(crate) fn place(source: &str, byte: usize) -> CodeLoc {
-    let before = source.get(..byte).unwrap_or(source);
-    let line = before.matches('\n').count();
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
-    CodeLoc::new(
-        u32::try_from(line).unwrap_or(u32::MAX - 1),
-        u32::try_from(column).unwrap_or(u32::MAX - 1),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,10 +223,10 @@ mod tests {
         assert_eq!((failure.line, failure.column), (Some(2), Some(12)));
         let expected = "\
 Traceback (most recent call last):
-  File \"code.py\", line 4, in <module>
+  File \"code\", line 4, in <module>
     read()
     ^^^^^^
-  File \"code.py\", line 2, in read
+  File \"code\", line 2, in read
     return files.fail(path = 'a')
            ^^^^^^^^^^^^^^^^^^^^^^
 ToolError: files.fail: refused (kind: denied)
@@ -272,12 +240,16 @@ ToolError: files.fail: refused (kind: denied)
         assert_eq!(failure.message, "files.fail_with: bad request");
         let end = "ToolError: files.fail_with: bad request (kind: denied)\n    field: city\n      too long\n";
         assert!(failure.rendered.ends_with(end), "{}", failure.rendered);
-        let lines = |count: usize| fail(&format!("files.fail_with(text = 'a' + '\\nb' * {count})"));
-        assert!(lines(10).rendered.ends_with("    b\n"));
-        assert!(lines(12).rendered.ends_with("    b\n    … 2 more lines\n"));
-        let long = |count: usize| fail(&format!("files.fail_with(text = 'a\\n' + 'é' * {count})"));
-        assert!(long(512).rendered.ends_with(&format!("    {}\n", "é".repeat(512))));
-        assert!(long(513).rendered.ends_with(&format!("    {}…\n", "é".repeat(512))));
+        let long = "é".repeat(512);
+        for (text, end) in [
+            ("'a' + '\\nb' * 10", "    b\n"),
+            ("'a' + '\\nb' * 12", "    b\n    … 2 more lines\n"),
+            ("'a\\n' + 'é' * 512", &format!("    {long}\n")),
+            ("'a\\n' + 'é' * 513", &format!("    {long}…\n")),
+        ] {
+            let rendered = fail(&format!("files.fail_with(text = {text})")).rendered;
+            assert!(rendered.ends_with(end), "{text}: {rendered}");
+        }
     }
 
     #[test]
@@ -354,8 +326,9 @@ ToolError: files.fail: refused (kind: denied)
         assert!(failure.rendered.contains("y]\n"), "{}", failure.rendered);
         let marked = failure.rendered.lines().rev().find(|line| line.contains('^'));
         let shown = failure.rendered.lines().find(|line| line.contains("y]"));
-        let at = |line: Option<&str>, it| line.and_then(|line| line.chars().position(|c| c == it));
-        assert_eq!(at(marked, '^'), at(shown, 'y'), "{}", failure.rendered);
+        let marked = marked.and_then(|line| line.chars().position(|c| c == '^'));
+        let shown = shown.and_then(|line| line.chars().position(|c| c == 'y'));
+        assert_eq!(marked, shown, "{}", failure.rendered);
         let failure = fail(&format!("y + [{} 1]", "1, ".repeat(500)));
         assert!(failure.rendered.contains("1,…\n"), "{}", failure.rendered);
         assert!(failure.rendered.len() < 600, "{}", failure.rendered);

@@ -5,7 +5,7 @@
 //! result and its fuel depend only on its source, that moment and the results of tools. The host
 //! decides which tools exist and whether a call is permitted: nothing here is a policy check.
 //!
-//! The same code builds natively, with [`Tools`] in place of the host, for tests. What does not depend
+//! The same code builds natively, with [`Tools`](airlock_executor::Tools) in place of the host, for tests. What does not depend
 //! on the language is in `airlock-executor`.
 //!
 //! - `run`: a script from source to result
@@ -18,8 +18,8 @@
 //!   sets and regular expressions), `lower::calls` (tools in key functions), `lower::percent` (`%`),
 //!   `lower::library` and `lower::dataclasses` (modules), `lower::decorators` (of methods), `lower::prelude` (functions in Python that a
 //!   changed script calls), `lower::names` (what the script binds), `lower::lacks` (what is missing),
-//!   `lower::unawaited` (what is never called or awaited) and `lower::source` (places in the changed
-//!   text and in the script)
+//!   `lower::unawaited` (what is never called or awaited), `lower::syntax` (the tree and the tokens of the
+//!   script) and `lower::source` (places in the changed text and in the script)
 //! - `clock`: the moment that a run sees, if it sees one
 //! - `convert`: JSON to Python values and back
 //! - `failure`, `hints`: a failed script as people and models read it
@@ -36,21 +36,5 @@ mod run;
 mod session;
 mod tool;
 
-use airlock_executor::{Failure, Language, Script, Tools};
-
 /// The language of this executor.
 pub struct Python;
-
-impl Language for Python {
-    fn prepare() {
-        run::prepare();
-    }
-
-    fn run(
-        script: &Script,
-        tools: &dyn Tools,
-        print: &dyn Fn(&str),
-    ) -> Result<Option<String>, Failure> {
-        run::run(script, tools, print)
-    }
-}

@@ -1,8 +1,7 @@
 //! Changes in a script that the interpreter does not take as it is.
 //!
 //! A changed script has the same lines as the original, and every place in it has a place in the
-//! original ([`source`]). Most scripts are not changed and not even parsed here: the interpreter
-//! parses them itself.
+//! original ([`source`]).
 
 mod calls;
 mod concurrency;
@@ -21,16 +20,17 @@ mod numbers;
 pub(crate) mod percent;
 mod prelude;
 pub(crate) mod source;
+mod syntax;
 mod unawaited;
 
 use airlock_executor::Bindings;
 use monty_types::MontyObject;
-use ruff_python_ast::Stmt;
+use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::parse_module;
 
 use self::lacks::Lack;
-use self::names::Names;
 use self::source::{Edit, Text};
+use self::syntax::Syntax;
 
 /// First argument of a call that the script awaits. The call is made when the script waits, at the
 /// same time as the others that it waits for.
@@ -53,29 +53,6 @@ pub(crate) const PERCENT: &str = "_airlock_formatted";
 /// The type that tools raise, as scripts write it.
 pub(crate) const TOOL_ERROR: &str = "ToolError";
 
-/// Text without which a script needs no change.
-const SIGNS: [&str; 19] = [
-    "await",
-    "asyncio",
-    "except",
-    TOOL_ERROR,
-    "del ",
-    "import",
-    "%",
-    "|",
-    "(",
-    "] =",
-    "],",
-    prelude::OWN,
-    "self.",
-    "+",
-    "//",
-    "<",
-    ">",
-    " -",
-    ".",
-];
-
 /// A script as the interpreter takes it.
 pub(crate) struct Lowered<'a> {
     /// The script and its changes.
@@ -88,68 +65,56 @@ pub(crate) struct Lowered<'a> {
 impl<'a> Lowered<'a> {
     /// Changes a script where the interpreter needs it. A script that does not parse stays as it
     /// is, and the interpreter reports the error.
-    pub(crate) fn of(source: &'a str, bindings: &Bindings) -> Self {
-        let parsed = SIGNS.iter().any(|sign| source.contains(sign)).then(|| parse_module(source));
-        let Some(Ok(parsed)) = parsed else {
-            let text = Text::new(source, String::new(), Vec::new());
-            return Self { text, refused: Vec::new() };
-        };
-        let body = &parsed.syntax().body;
-        let refused = limits::find(source, body);
+    pub(crate) fn new(source: &'a str, bindings: &Bindings) -> Self {
+        let Ok(parsed) = parse_module(source) else { return Self::unchanged(source, Vec::new()) };
+        let syntax = Syntax::new(source, &parsed);
+        let refused = limits::find(&syntax);
         if !refused.is_empty() {
-            let text = Text::new(source, String::new(), Vec::new());
-            return Self { text, refused };
+            return Self::unchanged(source, refused);
         }
-        let names = Names::of(body);
-        let (edits, prelude) = changes(source, body, &names, bindings);
-        let refused = unawaited::find(source, body, bindings);
+        let (edits, prelude) = changes(&syntax, bindings);
+        let refused = unawaited::find(&syntax, bindings);
         Self { text: Text::new(source, prelude, edits), refused }
     }
 
-    /// Returns the program whose value is that of the script's `result`.
+    fn unchanged(source: &'a str, refused: Vec<Lack>) -> Self {
+        Self { text: Text::new(source, String::new(), Vec::new()), refused }
+    }
+
+    /// Returns the program whose value is that of the script's `result`, which is `None` if the script
+    /// does not bind it.
     pub(crate) fn program(&self) -> String {
         // An empty line ends the script even if its last line has a backslash at the end.
-        let end = if self.text.source.contains("result") { "\n\nresult\n" } else { "\n\nNone\n" };
-        self.text.program(end)
+        self.text.program("\n\nresult\n")
     }
 }
 
 /// Returns the changes of a script, and the text to put before it.
-fn changes(
-    source: &str,
-    body: &[Stmt],
-    names: &Names<'_>,
-    bindings: &Bindings,
-) -> (Vec<Edit>, String) {
-    let (mut edits, mut prelude) = (Vec::new(), String::new());
-    if source.contains("await") || source.contains("asyncio") {
-        edits.extend(flow::edits(body, bindings));
-        edits.extend(concurrency::edits(source, body));
+fn changes(syntax: &Syntax<'_>, bindings: &Bindings) -> (Vec<Edit>, String) {
+    let mut edits = Vec::new();
+    let mut prelude = String::new();
+    if syntax.has(TokenKind::Await) || syntax.mentions("asyncio") {
+        edits.extend(flow::edits(syntax.body, bindings));
+        edits.extend(concurrency::edits(syntax));
         if !edits.is_empty() {
             prelude.push_str(concurrency::PRELUDE);
         }
     }
-    if source.contains("except") || source.contains(TOOL_ERROR) {
-        edits.extend(errors::edits(source, body));
-    }
-    if source.contains("import") {
-        let (imports, library) = library::edits(source, body);
+    edits.extend(errors::edits(syntax));
+    if syntax.has(TokenKind::Import) {
+        let (imports, library) = library::edits(syntax);
         edits.extend(imports);
         prelude.push_str(&library);
     }
-    if source.contains('@') && source.contains("class ") {
-        let (functions, decorators) = decorators::edits(source, body);
-        edits.extend(decorators);
-        prelude.push_str(&functions);
-    }
-    edits.extend(habits::edits(source, body, names));
-    edits.extend(numbers::edits(body, names));
-    edits.extend(calls::edits(body, names, bindings));
-    edits.extend(methods::edits(source, body, names, bindings));
-    if source.contains("del ") {
-        edits.extend(deletions::edits(source, body));
-    }
+    let (functions, decorators) = decorators::edits(syntax);
+    edits.extend(decorators);
+    prelude.push_str(&functions);
+    edits.extend(habits::edits(syntax));
+    edits.extend(numbers::edits(syntax));
+    edits.extend(calls::edits(syntax, bindings));
+    edits.extend(methods::edits(syntax, bindings));
+    edits.extend(deletions::edits(syntax));
     let called = edits.iter().map(|edit| &*edit.insert);
     let functions = prelude::functions(called.chain([&*prelude]));
-    (edits, prelude::shielded(prelude + &functions, names))
+    (edits, prelude::shielded(prelude + &functions, &syntax.names))
 }

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use airlock_executor::{Answer, Binding, Failure, Request, Script, ToolError, Tools};
+use airlock_executor::{Failure, Language, Lines, Script, Tools, warm_up};
 use monty::MontyRun;
 use monty_types::{
     AssertMessageAnnotations, CompileOptions, MontyException, MontyObject, PrintWriter,
     PrintWriterCallback, ResourceLimits, ResourceTracker,
 };
 
+use crate::Python;
 use crate::convert;
 use crate::failure;
 use crate::lower::Lowered;
@@ -17,24 +18,31 @@ use crate::session::Session;
 /// Largest depth of nested calls before a run fails with a line number.
 const MAX_FRAMES: usize = 200;
 
-/// Runs a script, as [`airlock_executor::Language::run`].
-pub(crate) fn run(
-    script: &Script,
-    tools: &dyn Tools,
-    print: &dyn Fn(&str),
-) -> Result<Option<String>, Failure> {
-    let lowered = Lowered::of(&script.source, &script.bindings);
-    let mut session = Session::new(&script.bindings, script.clock_ms, tools);
-    let mut lines = Lines { print, begun: String::new() };
-    let ended = evaluate(script, &lowered, &mut session, &mut lines);
-    lines.end();
-    let ended = ended?;
-    if let Some(tool) = session.dropped() {
-        return Err(failure::of_dropped(&tool));
+impl Language for Python {
+    fn prepare() {
+        warm_up::<Self>("warm-up.py", include_str!("warm_up.py"));
     }
-    match ended {
-        MontyObject::None => Ok(None),
-        value => convert::to_json(&value).map(Some).map_err(|unfit| Failure::of_result(&unfit)),
+
+    fn run(
+        script: &Script,
+        tools: &dyn Tools,
+        print: &dyn Fn(&str),
+    ) -> Result<Option<String>, Failure> {
+        let lowered = Lowered::new(&script.source, &script.bindings);
+        let mut session = Session::new(&script.bindings, script.clock_ms, tools);
+        let mut output = Output(Lines::new(print));
+        let ended = evaluate(script, &lowered, &mut session, &mut output);
+        output.0.finish();
+        let ended = ended?;
+        if let Some(tool) = session.dropped() {
+            return Err(failure::dropped_call(&tool));
+        }
+        match ended {
+            MontyObject::None => Ok(None),
+            value => {
+                convert::to_json(&value).map(Some).map_err(|unfit| Failure::unfit_result(&unfit))
+            }
+        }
     }
 }
 
@@ -42,196 +50,63 @@ fn evaluate(
     script: &Script,
     lowered: &Lowered<'_>,
     session: &mut Session<'_>,
-    lines: &mut Lines<'_>,
+    output: &mut Output<'_>,
 ) -> Result<MontyObject, Failure> {
-    if let Some(failure) = failure::of_refused(&script.name, lowered) {
+    if let Some(failure) = failure::refusal(&script.name, lowered) {
         return Err(failure);
     }
     let options = CompileOptions { assert_message_annotations: AssertMessageAnnotations::Off };
     let limits = ResourceLimits::default().max_recursion_depth(MAX_FRAMES);
     let program = MontyRun::new(lowered.program(), &script.name, Vec::new(), options)
-        .map_err(|error| failure::of_source(&error, lowered))?;
+        .map_err(|error| failure::compile_failure(&error, lowered))?;
     let ended = program
-        .start(Vec::new(), ResourceTracker::new(limits), PrintWriter::Callback(lines))
-        .and_then(|progress| session.drive(progress, lines));
-    ended.map_err(|error| failure::of_run(&error, lowered, session))
+        .start(Vec::new(), ResourceTracker::new(limits), PrintWriter::Callback(output))
+        .and_then(|progress| session.drive(progress, output));
+    ended.map_err(|error| failure::run_failure(&error, lowered, session))
 }
 
-/// Builds the state that all runs share, as [`airlock_executor::Language::prepare`].
-pub(crate) fn prepare() {
-    struct NoTools;
-    impl Tools for NoTools {
-        fn call(&self, _: Request) -> Result<Answer, ToolError> {
-            Ok(Answer::Json("{\"text\": [1, 2.5]}".into()))
-        }
-    }
-    let script = Script {
-        name: "warm-up.py".into(),
-        source: include_str!("warm_up.py").into(),
-        bindings: vec![Binding {
-            namespace: "tools".into(),
-            name: "touch".into(),
-            alias: None,
-            tool: "tools-touch".into(),
-        }]
-        .into(),
-        clock_ms: None,
-    };
-    let outcome = run(&script, &NoTools, &|_| ());
-    assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
-}
+/// The output of the interpreter.
+struct Output<'a>(Lines<'a>);
 
-/// Splits printed text into lines.
-struct Lines<'a> {
-    print: &'a dyn Fn(&str),
-    /// The line that has not ended yet.
-    begun: String,
-}
-
-impl Lines<'_> {
-    fn push(&mut self, text: &str) {
-        let mut rest = text;
-        while let Some((line, after)) = rest.split_once('\n') {
-            self.begun.push_str(line);
-            (self.print)(&self.begun);
-            self.begun.clear();
-            rest = after;
-        }
-        self.begun.push_str(rest);
-    }
-
-    /// Prints a line that the script did not end.
-    fn end(&mut self) {
-        if !self.begun.is_empty() {
-            (self.print)(&self.begun);
-        }
-    }
-}
-
-impl PrintWriterCallback for Lines<'_> {
+impl PrintWriterCallback for Output<'_> {
     fn stdout_write(&mut self, output: Cow<'_, str>) -> Result<(), MontyException> {
-        self.push(&output);
+        self.0.push(&output);
         Ok(())
     }
 
     fn stdout_push(&mut self, end: char) -> Result<(), MontyException> {
-        self.push(end.encode_utf8(&mut [0; 4]));
+        self.0.push(end.encode_utf8(&mut [0; 4]));
         Ok(())
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::cell::RefCell;
-
-    use airlock_executor::FailureKind;
+    use airlock_executor::{FailureKind, testing};
 
     use super::*;
 
-    /// Answers the tools of `files`: returns the arguments for `read_file`, a number for `number`,
-    /// text that is no JSON for `broken`, and fails for `fail` and, with a given message, `fail_with`.
-    #[derive(Default)]
-    struct Files {
-        /// How many calls were made at a time.
-        batches: RefCell<Vec<usize>>,
-    }
-
-    impl Files {
-        fn answer(request: Request) -> Result<Answer, ToolError> {
-            match request.tool.as_str() {
-                "files-read_file" => Ok(Answer::Text(request.arguments)),
-                "files-number" => {
-                    Ok(Answer::Text(request.arguments["{\"n\":\"".len()..].replace("\"}", "")))
-                }
-                "files-broken" => Ok(Answer::Json("{".into())),
-                "files-fail_with" => {
-                    let text: serde_json::Value =
-                        serde_json::from_str(&request.arguments).expect("an object");
-                    let message = text["text"].as_str().unwrap_or_default().to_owned();
-                    Err(ToolError { kind: "denied".into(), message, ..ToolError::default() })
-                }
-                _ => Err(ToolError {
-                    kind: "denied".into(),
-                    code: Some("no_way".into()),
-                    message: "refused".into(),
-                    data: Some(request.arguments),
-                }),
-            }
-        }
-    }
-
-    impl Tools for Files {
-        fn call(&self, request: Request) -> Result<Answer, ToolError> {
-            self.batches.borrow_mut().push(1);
-            Self::answer(request)
-        }
-
-        fn call_batch(&self, requests: Vec<Request>) -> Vec<Result<Answer, ToolError>> {
-            self.batches.borrow_mut().push(requests.len());
-            requests.into_iter().map(Self::answer).collect()
-        }
-    }
-
-    fn run_with(
-        source: &str,
-        tools: &dyn Tools,
-        print: &dyn Fn(&str),
-    ) -> Result<Option<String>, Failure> {
-        let bind = |name: &str, alias: Option<&str>| Binding {
-            namespace: "files".into(),
-            name: name.into(),
-            alias: alias.map(Into::into),
-            tool: format!("files-{name}"),
-        };
-        let mut bindings = vec![bind("read_file", Some("readFile"))];
-        let other =
-            |namespace: &str| Binding { namespace: namespace.into(), ..bind("compute", None) };
-        let others = [other("math_"), other("print_")];
-        bindings.extend(["fail", "fail_with", "number", "broken"].map(|name| bind(name, None)));
-        bindings.extend(others);
-        let (name, bindings) = ("code.py".into(), bindings.into());
-        run(&Script { name, source: source.into(), bindings, clock_ms: None }, tools, print)
-    }
-
     pub(crate) fn result(source: &str) -> Option<String> {
-        run_with(source, &Files::default(), &|_| ())
-            .unwrap_or_else(|failure| panic!("{source}: {}", failure.rendered))
+        testing::result::<Python>(source)
     }
 
     pub(crate) fn fail(source: &str) -> Failure {
-        match run_with(source, &Files::default(), &|_| ()) {
-            Err(failure) => failure,
-            Ok(value) => panic!("{source}: worked and left {value:?}"),
-        }
+        testing::fail::<Python>(source)
     }
 
     /// Returns how many calls a script makes at a time.
     pub(crate) fn batches(source: &str) -> Vec<usize> {
-        let files = Files::default();
-        run_with(source, &files, &|_| ()).unwrap_or_else(|it| panic!("{source}: {}", it.rendered));
-        files.batches.into_inner()
+        testing::batches::<Python>(source)
     }
 
     #[test]
-    fn printed_lines_arrive_one_by_one_even_if_the_script_fails_later() {
-        let lines = RefCell::new(Vec::new());
-        let print = |line: &str| lines.borrow_mut().push(line.to_owned());
-        let source = "print('a', 1)\nprint('b\\nc')\nprint()\nprint('d', end='')\nprint('e', 2, sep='-', end='')\nx";
-        run_with(source, &Files::default(), &print).expect_err("there is no x");
-        assert_eq!(*lines.borrow(), ["a 1", "b", "c", "", "de-2"]);
+    fn scripts_run_as_in_every_executor() {
+        testing::check_language::<Python>();
     }
 
     #[test]
     fn a_script_without_a_result_returns_none() {
-        for source in [
-            "",
-            "result = None",
-            "1 + 1",
-            "'result'",
-            "if False:\n    result = 1",
-            "# end",
-            "x = 1 \\",
-        ] {
+        for source in ["'result'", "if False:\n    result = 1", "# end", "x = 1 \\"] {
             assert_eq!(result(source), None, "{source}");
         }
         fail("x = \\");
@@ -243,16 +118,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_warm_up_script_runs() {
-        prepare();
-    }
-
-    #[test]
     fn arguments_are_given_by_name_or_as_one_dict() {
         for call in [
-            "files.read_file(a = 1, b = [2])",
-            "files.read_file({'a': 1, 'b': [2]})",
-            "files.read_file(**{'a': 1, 'b': [2]})",
             "files.readFile(a = 1, b = [2])",
             "await files.read_file(a = 1, b = [2])",
             "await files.read_file({'a': 1, 'b': [2]})",
@@ -283,15 +150,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_tool_is_an_ordinary_value() {
-        let source = "
-f = files.read_file
-result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [files.readFile]], {'f': f}['f'](n = 4)]
-";
-        assert_eq!(result(source).as_deref(), Some(r#"[{"n":1},{"n":2},[{"n":3}],{"n":4}]"#));
-    }
-
-    #[test]
     fn a_tool_that_is_not_called_is_refused() {
         let failure = fail("x = 1\nfiles.read_file");
         assert_eq!((failure.kind, failure.line), (FailureKind::Syntax, Some(2)));
@@ -302,27 +160,12 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
                 "result = files.read_file",
                 "`files.read_file` is a tool: call it, like `files.read_file(…)`",
             ),
-            (
-                "result = {'a': [files.readFile]}",
-                "`files.read_file` is a tool: call it, like `files.read_file(…)`",
-            ),
-            ("def f(): pass\nresult = f", "`f` is a function: call it, like `f(…)`"),
-            ("result = [len]", "`len` is a function: call it, like `len(…)`"),
             ("result = lambda: 1", "`<lambda>` is a function: call it"),
         ] {
             assert!(fail(source).message.contains(what), "{source}: {}", fail(source).message);
         }
         let failure = fail("files.read_file(a = files.fail)");
         assert!(failure.message.contains("`files.fail` is a tool: call it"), "{}", failure.message);
-    }
-
-    #[test]
-    fn a_namespace_can_be_inspected() {
-        let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None)]";
-        assert_eq!(
-            result(source).as_deref(),
-            Some(r#"[["broken","fail","fail_with","number","read_file"],false,true,null]"#)
-        );
     }
 
     #[test]
@@ -389,15 +232,8 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
     }
 
     #[test]
-    fn a_result_that_is_no_json_is_the_error_of_the_tool() {
-        let failure = fail("files.broken()");
-        assert_eq!(failure.kind, FailureKind::Tool);
-        assert!(failure.message.starts_with("files.broken: its result is not JSON"), "{failure:?}");
-    }
-
-    #[test]
     fn values_are_those_of_python() {
-        for (expression, value) in [
+        testing::check_values::<Python>(&[
             (
                 "[10 ** 20, -7 // 2, -7 % 3, 2 ** -1, 7 / 2]",
                 r#"["100000000000000000000",-4,2,0.5,3.5]"#,
@@ -424,13 +260,7 @@ result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [file
             ("[x for x in range(10) if x % 2 if x > 3]", "[5,7,9]"),
             ("1 < 2 < 3 and not 1 is None", "true"),
             ("(lambda *a, **k: [a, k])(1, b=2)", r#"[[1],{"b":2}]"#),
-        ] {
-            assert_eq!(
-                result(&format!("result = {expression}")).as_deref(),
-                Some(value),
-                "{expression}"
-            );
-        }
+        ]);
     }
 
     #[test]

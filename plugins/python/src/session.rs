@@ -7,14 +7,13 @@ use std::sync::Arc;
 use airlock_executor::{Answer, Binding, Bindings, Request, ToolError, Tools};
 use monty::{FunctionCall, NameLookup, ResolveFutures, RunProgress};
 use monty_types::{
-    DictPairs, ExcType, ExtFunctionResult, MontyClassInstance, MontyClassType, MontyException,
-    MontyObject, MontyType, MontyUuid, NameLookupResult, OsFunctionCall, PrintWriter,
-    PrintWriterCallback,
+    ExcType, ExtFunctionResult, MontyException, MontyObject, MontyType, MontyUuid,
+    NameLookupResult, OsFunctionCall, PrintWriter, PrintWriterCallback,
 };
 
 use crate::clock::Clock;
 use crate::lower::{CAUGHT, FAILED, LATER, PERCENT, RAISE, SHOWN, percent};
-use crate::tool::{self, Shelves};
+use crate::tool::{self, class, object};
 use crate::{convert, lower};
 
 /// The interpreter's type of a tool's failure, because scripts cannot have exceptions of their own.
@@ -34,13 +33,11 @@ pub(crate) struct Session<'a> {
     tools: &'a dyn Tools,
     /// The time that the script sees; `None` if the run has no clock.
     clock: Option<Clock>,
-    shelves: Shelves<'a>,
+    bindings: &'a Bindings,
     /// Calls that the script has made and not yet awaited, by the interpreter's numbers.
     later: BTreeMap<u32, (Arc<Binding>, Request)>,
     /// Failures of tools, in the order in which they were raised.
     raised: Vec<Raised>,
-    /// Namespace and name of the last tool that was not found.
-    missed: Option<(&'a str, String)>,
 }
 
 /// A failure of a tool that the script has seen.
@@ -56,10 +53,9 @@ impl<'a> Session<'a> {
         Self {
             tools,
             clock: clock_ms.map(Clock),
-            shelves: Shelves(bindings),
+            bindings,
             later: BTreeMap::new(),
             raised: Vec::new(),
-            missed: None,
         }
     }
 
@@ -109,11 +105,9 @@ impl<'a> Session<'a> {
         self.later.values().next().map(|(binding, _)| binding.to_string())
     }
 
-    /// Returns the tool that a script means by one name, as the script must write it: the name of
-    /// the tool alone, or with the namespace and an underscore before it. `None` if there is no such
-    /// tool.
-    pub(crate) fn spelled(&self, name: &str) -> Option<String> {
-        self.shelves.0.spelled(name)
+    /// Returns the tools of the run.
+    pub(crate) fn bindings(&self) -> &'a Bindings {
+        self.bindings
     }
 
     /// Returns the tool as the script writes it, and the failure with this text that was raised
@@ -123,31 +117,14 @@ impl<'a> Session<'a> {
         Some((&raised.tool, &raised.failure))
     }
 
-    /// Returns namespace and name of the last tool that was not found, and the tools of that
-    /// namespace.
-    pub(crate) fn missed(&self) -> Option<(&str, &str, Vec<String>)> {
-        let (namespace, name) = self.missed.as_ref()?;
-        Some((namespace, name, self.shelves.tools(namespace)))
-    }
-
-    /// Returns whether a namespace has a tool of this name.
-    pub(crate) fn has_tool(&self, namespace: &str, name: &str) -> bool {
-        self.shelves.find(namespace, name).is_some()
-    }
-
-    /// Returns the names of all namespaces.
-    pub(crate) fn namespaces(&self) -> Vec<String> {
-        self.shelves.names()
-    }
-
-    fn look_up(&mut self, lookup: &NameLookup) -> NameLookupResult {
+    fn look_up(&self, lookup: &NameLookup) -> NameLookupResult {
         let Some(id) = lookup.object_id() else {
-            // Read at the end of every script that names it, whether it was assigned or not.
+            // Read at the end of every script, whether it was assigned or not.
             if lookup.name == "result" {
                 return NameLookupResult::Value(MontyObject::None);
             }
             let name = lookup.name.as_str();
-            let found = self.shelves.namespace(name).or_else(|| match name {
+            let found = tool::namespace(self.bindings, name).or_else(|| match name {
                 CAUGHT | PERCENT | RAISE | SHOWN | "dir" => {
                     Some(MontyObject::Function { name: name.to_owned(), docstring: None })
                 }
@@ -159,61 +136,52 @@ impl<'a> Session<'a> {
             });
             return found.into();
         };
-        let Some(namespace) = self.shelves.name_of(id) else {
-            return NameLookupResult::Undefined;
-        };
-        if let Some(binding) = self.shelves.find(namespace, &lookup.name) {
-            NameLookupResult::Value(MontyObject::Function {
-                name: binding.to_string(),
-                docstring: None,
-            })
-        } else {
-            self.missed = Some((namespace, lookup.name.clone()));
-            NameLookupResult::Undefined
-        }
+        tool::name_of(self.bindings, id)
+            .and_then(|namespace| self.bindings.look_up(namespace, &lookup.name))
+            .map(|binding| MontyObject::Function { name: binding.to_string(), docstring: None })
+            .into()
     }
 
     /// Answers a call of something that is not in the script.
     fn call(&mut self, call: &FunctionCall) -> ExtFunctionResult {
         let name = call.function_name.as_str();
-        let found = match (call.object_id, name) {
-            (None, CAUGHT) => return ExtFunctionResult::Return(self.caught(&call.args)),
-            (None, SHOWN) => return ExtFunctionResult::Return(self.shown(&call.args)),
-            (None, RAISE) => return self.raise(&call.args),
-            (None, PERCENT) => return formatted(&call.args),
-            (None, "dir") => return self.listed(&call.args),
-            (Some(id), _) => match self.shelves.name_of(id) {
-                Some(namespace) => {
-                    let found = self.shelves.find(namespace, name);
-                    if found.is_none() {
-                        self.missed = Some((namespace, name.to_owned()));
-                    }
-                    found.ok_or_else(|| {
-                        format!("'{namespace}' object has no attribute {}", quoted(name))
-                    })
-                }
-                None => Err(format!("there is no tool {}", quoted(name))),
+        match (call.object_id, name) {
+            (None, CAUGHT) => ExtFunctionResult::Return(self.caught(&call.args)),
+            (None, SHOWN) => ExtFunctionResult::Return(self.shown(&call.args)),
+            (None, RAISE) => self.raise(&call.args),
+            (None, PERCENT) => formatted(&call.args),
+            (None, "dir") => self.listed(&call.args),
+            // A name that the script does not bind.
+            (None, _) if !name.contains('.') => ExtFunctionResult::NotFound(name.to_owned()),
+            (object, _) => match self.find(object, name) {
+                Ok(binding) => self.call_tool(binding, call),
+                Err(message) => error(ExcType::AttributeError, message),
             },
-            (None, _) => match name.split_once('.') {
-                Some((namespace, name)) => self
-                    .shelves
-                    .find(namespace, name)
-                    .ok_or_else(|| format!("there is no tool {}", quoted(name))),
-                // A name that the script does not bind.
-                None => return ExtFunctionResult::NotFound(name.to_owned()),
-            },
+        }
+    }
+
+    /// Finds the tool that a call names: an attribute of a namespace, or a function from
+    /// [`Session::look_up`].
+    fn find(&self, object: Option<MontyUuid>, name: &str) -> Result<Arc<Binding>, String> {
+        let missing = || format!("there is no tool {}", quoted(name));
+        let Some(id) = object else {
+            let found = name
+                .split_once('.')
+                .and_then(|(namespace, name)| self.bindings.find(namespace, name));
+            return found.ok_or_else(missing);
         };
-        let binding = match found {
-            Ok(binding) => binding,
-            Err(message) => return error(ExcType::AttributeError, message),
-        };
+        let namespace = tool::name_of(self.bindings, id).ok_or_else(missing)?;
+        let found = self.bindings.look_up(namespace, name);
+        found.ok_or_else(|| format!("'{namespace}' object has no attribute {}", quoted(name)))
+    }
+
+    /// Makes a call now, or keeps it until the script awaits it.
+    fn call_tool(&mut self, binding: Arc<Binding>, call: &FunctionCall) -> ExtFunctionResult {
         let is_later = call.args.first() == Some(&LATER);
         let positional = &call.args[usize::from(is_later)..];
         let arguments = match arguments(&binding, positional, &call.kwargs) {
             Ok(arguments) => arguments,
-            Err(what) => {
-                return error(ExcType::TypeError, format!("{binding} {what}"));
-            }
+            Err(what) => return error(ExcType::TypeError, format!("{binding} {what}")),
         };
         let request = Request { tool: binding.tool.clone(), arguments };
         if is_later {
@@ -234,7 +202,7 @@ impl<'a> Session<'a> {
         let answers = self.tools.call_batch(requests);
         // The interpreter would end the task of a call that fails, whatever the script catches. So
         // the failure is a value first, and the script raises it where it awaits the call.
-        let result = |((id, (binding, _)), answer): ((u32, (Arc<Binding>, _)), _)| {
+        let results = calls.into_iter().zip(answers).map(|((id, (binding, _)), answer)| {
             let result = match self.returned(&binding, answer) {
                 ExtFunctionResult::Error(_) => {
                     ExtFunctionResult::Return(failed(self.raised.len() - 1))
@@ -242,8 +210,8 @@ impl<'a> Session<'a> {
                 returned => returned,
             };
             (id, result)
-        };
-        calls.into_iter().zip(answers).map(result).collect()
+        });
+        results.collect()
     }
 
     /// Raises the failure of an awaited call.
@@ -272,11 +240,7 @@ impl<'a> Session<'a> {
         binding: &Binding,
         answer: Result<Answer, ToolError>,
     ) -> ExtFunctionResult {
-        let value = answer.and_then(|answer| {
-            tool::value(answer)
-                .map_err(|error| ToolError::internal(format!("its result is not JSON: {error}")))
-        });
-        match value {
+        match answer.and_then(tool::value) {
             Ok(value) => ExtFunctionResult::Return(value),
             Err(failure) => {
                 let message = failure.message.clone();
@@ -289,13 +253,13 @@ impl<'a> Session<'a> {
     /// Returns the names of a namespace's tools, sorted, for `dir`.
     fn listed(&self, arguments: &[MontyObject]) -> ExtFunctionResult {
         let namespace = match arguments {
-            [MontyObject::ClassInstance(it)] => self.shelves.name_of(it.instance_id),
+            [MontyObject::ClassInstance(it)] => tool::name_of(self.bindings, it.instance_id),
             _ => None,
         };
         let Some(namespace) = namespace else {
             return error(ExcType::TypeError, "dir takes a namespace of tools".into());
         };
-        let mut names = self.shelves.tools(namespace);
+        let mut names = self.bindings.names(namespace);
         names.sort_unstable();
         let names = names.into_iter().map(MontyObject::String);
         ExtFunctionResult::Return(MontyObject::List(names.collect()))
@@ -344,30 +308,16 @@ fn failed(at: usize) -> MontyObject {
     object(class(FAILED.to_owned(), FAILED_ID), vec![(MontyObject::String("at".into()), at)])
 }
 
-fn class(name: String, id: MontyUuid) -> MontyClassType {
-    let attrs = DictPairs::from(Vec::new());
-    MontyClassType { name, id, host_defined: true, is_dataclass: false, attrs }
-}
-
-fn object(class_type: MontyClassType, attrs: Vec<(MontyObject, MontyObject)>) -> MontyObject {
-    MontyObject::ClassInstance(Box::new(MontyClassInstance {
-        instance_id: class_type.id,
-        class_type,
-        attrs: DictPairs::from(attrs),
-    }))
-}
-
 fn attributes(failure: ToolError) -> Vec<(MontyObject, MontyObject)> {
-    let text = |text: Option<String>| text.map_or(MontyObject::None, MontyObject::String);
     let data = failure.data.and_then(|json| convert::from_json(&json).ok());
-    [
-        ("kind", text(Some(failure.kind))),
-        ("code", text(failure.code)),
-        ("message", text(Some(failure.message))),
-        ("data", data.unwrap_or(MontyObject::None)),
-    ]
-    .map(|(name, value)| (MontyObject::String(name.to_owned()), value))
-    .into()
+    let values = [
+        MontyObject::String(failure.kind),
+        failure.code.map_or(MontyObject::None, MontyObject::String),
+        MontyObject::String(failure.message),
+        data.unwrap_or(MontyObject::None),
+    ];
+    let names = ToolError::ATTRIBUTES.map(|name| MontyObject::String(name.to_owned()));
+    names.into_iter().zip(values).collect()
 }
 
 /// Serializes the arguments of a call of a tool: keyword arguments, or one dict.

@@ -70,7 +70,7 @@ fn calls(builder: &mut GlobalsBuilder) {
         let mut answers = Vec::with_capacity(calls.len());
         for batch in calls.chunks(block) {
             let requests = batch.iter().map(|(_, request)| request.clone()).collect();
-            let results = Session::of(eval).tools.call_batch(requests);
+            let results = Session::from_evaluator(eval).tools.call_batch(requests);
             for ((tool, _), answer) in batch.iter().zip(results) {
                 let answer = tool.answer(answer, heap);
                 answers.push(if attempt {
@@ -92,9 +92,9 @@ fn calls(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
         let tool = callable(tool)?;
-        let arguments =
-            arguments.map_or_else(|| Ok("{}".to_owned()), |it| tool.object(it, heap))?;
-        let answer = Session::of(eval).tools.call(tool.request(arguments));
+        let arguments = arguments
+            .map_or_else(|| Ok("{}".to_owned()), |arguments| tool.object(arguments, heap))?;
+        let answer = Session::from_evaluator(eval).tools.call(tool.request(arguments));
         Ok(outcome(tool.answer(answer, heap), heap))
     }
 }
@@ -119,7 +119,7 @@ fn output(builder: &mut GlobalsBuilder) {
         let end = end.into_option().unwrap_or("\n");
         match file.and_then(starlark::values::ValueLike::downcast_ref::<StringIo>) {
             Some(file) => file.write(&(text + end)),
-            None => Session::of(eval).print(&text, end),
+            None => Session::from_evaluator(eval).print(&text, end),
         }
         Ok(NoneType)
     }
@@ -155,23 +155,20 @@ fn outcome<'v>(answer: Result<Value<'v>, ToolFailure>, heap: Heap<'v>) -> Value<
 
 #[cfg(test)]
 mod tests {
-    use crate::run::tests::{blocks_of, fail, result};
+    use airlock_executor::testing::{batches, check_values};
+
+    use crate::Starlark;
+    use crate::run::tests::{fail, result};
 
     #[test]
     fn numbers_behave_as_in_python() {
-        for (expression, value) in [
+        check_values::<Starlark>(&[
             ("[round(0.5), round(1.5), round(-2.5), round(2)]", "[0,2,-2,2]"),
             ("[round(2.675, 2), round(1.005, 1), round(3, 2)]", "[2.67,1.0,3]"),
             ("round(1e30)", "\"1000000000000000019884624838656\""),
             ("[pow(2, 10), pow(2, -1), pow(2.0, 3), pow(-3, 3)]", "[1024,0.5,8.0,-27]"),
             ("[sum([1, 2.5]), sum([], 3), sum([[1], [2]], []), sum(range(4))]", "[3.5,3,[1,2],6]"),
-        ] {
-            assert_eq!(
-                result(&format!("result = {expression}")).as_deref(),
-                Some(value),
-                "{expression}"
-            );
-        }
+        ]);
         assert_eq!(
             result("result = [round(1250, -2), round(-1350, -2), round(15, -1)]").as_deref(),
             Some("[1200,-1400,20]")
@@ -205,9 +202,9 @@ mod tests {
             (", limit = 1", vec![1; 20]),
         ] {
             let source = format!("gather([(files.read_file, {{}})] * 20{limit})");
-            assert_eq!(blocks_of(&source), blocks, "{source}");
+            assert_eq!(batches::<Starlark>(&source), blocks, "{source}");
         }
-        assert_eq!(blocks_of("gather([])"), Vec::<usize>::new());
+        assert_eq!(batches::<Starlark>("gather([])"), Vec::<usize>::new());
         for limit in [0, -1] {
             let message = fail(&format!("gather([], limit = {limit})")).message;
             assert_eq!(message, "gather: `limit` is a number of calls, from 1");
@@ -216,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_failure_can_be_examined() {
-        let failed = r#"{"ok":false,"value":null,"error":{"kind":"internal","code":null,"message":"refused","data":null}}"#;
+        let failed = r#"{"ok":false,"value":null,"error":{"kind":"denied","code":"no_way","message":"refused","data":{}}}"#;
         let worked = r#"{"ok":true,"value":{"a":1},"error":null}"#;
         assert_eq!(result("result = attempt(files.fail)").as_deref(), Some(failed));
         assert_eq!(result("result = attempt(files.read_file, {'a': 1})").as_deref(), Some(worked));

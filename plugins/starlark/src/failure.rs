@@ -1,18 +1,15 @@
 //! The failure of a script, as people and models read it.
 
-use airlock_executor::{Failure, FailureKind};
+use std::fmt::Write as _;
+
+use airlock_executor::{Bindings, Failure, FailureKind, traceback};
 use starlark::codemap::Span;
 use starlark::{Error, ErrorKind};
 
-use crate::hints::hint_for;
-use crate::lower;
+use crate::hints;
+use crate::lower::OWN;
 use crate::lower::map::{Map, Place};
-use crate::tool::{Namespaces, ToolFailure};
-
-/// Frames that are shown at the outer and at the inner end of a call stack. A recursion has
-/// hundreds of equal frames.
-const OUTER_FRAMES: usize = 4;
-const INNER_FRAMES: usize = 8;
+use crate::tool::ToolFailure;
 
 /// Lines of a tool's message that are shown, and bytes of those after the first.
 const MESSAGE_LINES: usize = 10;
@@ -30,17 +27,20 @@ impl<'a> Source<'a> {
     /// Returns the place of a span of the lowered text, and its length in bytes.
     fn place(&self, span: Span) -> Option<(Place<'a>, usize)> {
         let origin = self.map.origin(span.begin().get()..span.end().get())?;
-        Some((Place::of(self.text, origin.start), origin.len()))
+        Some((Place::find(self.text, origin.start), origin.len()))
     }
 }
 
 /// Converts `error` to a failure for the reader of the script.
-pub(crate) fn describe(error: &Error, source: &Source<'_>, namespaces: &Namespaces) -> Failure {
+pub(crate) fn describe(error: &Error, source: &Source<'_>, bindings: &Bindings) -> Failure {
     let message = plain(&error.without_diagnostic().to_string());
     let place = error.span().and_then(|span| source.place(span.span));
     let code = place.as_ref().map_or("", |(place, _)| place.rest());
     let first = message.lines().next().unwrap_or_default();
-    let mut rendered = traceback(error, source);
+    let mut rendered = traceback(&frames(error, source), |out, (place, caller)| {
+        let Place { line, text, .. } = place;
+        let _ = writeln!(out, "  * {}:{line}, in {caller}\n      {}", source.file, text.trim());
+    });
     rendered.extend(["error: ", first, "\n"]);
     if kind(error) == FailureKind::Tool {
         rendered.push_str(&further_lines(&message));
@@ -48,15 +48,14 @@ pub(crate) fn describe(error: &Error, source: &Source<'_>, namespaces: &Namespac
     if let Some((place, length)) = &place {
         rendered.push_str(&place.snippet(source.file, *length));
     }
-    if let Some(hint) = hint_for(&message, code, namespaces) {
+    if let Some(hint) = hints::find(&message, code, bindings) {
         rendered.extend(["hint: ", &hint, "\n"]);
     }
-    let number = |number: usize| u32::try_from(number).ok();
     Failure {
         kind: kind(error),
         message: first.to_owned(),
-        line: place.as_ref().and_then(|(place, _)| number(place.line)),
-        column: place.as_ref().and_then(|(place, _)| number(place.column)),
+        line: place.as_ref().and_then(|(place, _)| u32::try_from(place.line).ok()),
+        column: place.as_ref().and_then(|(place, _)| u32::try_from(place.column).ok()),
         rendered,
     }
 }
@@ -96,33 +95,22 @@ fn kind(error: &Error) -> FailureKind {
     }
 }
 
-/// Renders the calls that led to the error, without the middle of a long stack.
-fn traceback(error: &Error, source: &Source<'_>) -> String {
-    let mut frames: Vec<String> = Vec::new();
+/// Returns the places of the calls that led to the error, and the functions that they are in.
+fn frames<'a>(error: &Error, source: &Source<'a>) -> Vec<(Place<'a>, String)> {
+    let mut frames = Vec::new();
     let mut caller = "<module>".to_owned();
     for frame in &error.call_stack().frames {
         if let Some(location) = &frame.location
             && let Some((place, _)) = source.place(location.span)
         {
-            let Place { line, text, .. } = place;
-            let text = text.trim();
-            frames.push(format!("  * {}:{line}, in {caller}\n      {text}\n", source.file));
+            frames.push((place, caller.clone()));
         }
-        if !frame.name.starts_with(lower::OWN) && frame.name != "None" {
+        if !frame.name.starts_with(OWN) && frame.name != "None" {
             caller.clone_from(&frame.name);
         }
     }
-    if frames.is_empty() {
-        return String::new();
-    }
-    let hidden = frames.len().saturating_sub(OUTER_FRAMES + INNER_FRAMES);
-    if hidden > 0 {
-        frames.splice(OUTER_FRAMES..OUTER_FRAMES + hidden, [format!("  … {hidden} more calls\n")]);
-    }
-    format!("{CALL_STACK_TRACEBACK_PREFIX}\n{}", frames.concat())
+    frames
 }
-
-const CALL_STACK_TRACEBACK_PREFIX: &str = "Traceback (most recent call last):";
 
 #[cfg(test)]
 mod tests {
@@ -137,12 +125,12 @@ mod tests {
         assert_eq!((failure.line, failure.column), (Some(2), Some(12)));
         let expected = "\
 Traceback (most recent call last):
-  * code.star:4, in <module>
+  * code:4, in <module>
       read()
-  * code.star:2, in read
+  * code:2, in read
       return files.fail(path = 'a')
 error: files.fail: refused
- --> code.star:2:12
+ --> code:2:12
 2 |     return files.fail(path = 'a')
   |            ^^^^^^^^^^^^^^^^^^^^^^
 ";
@@ -151,22 +139,21 @@ error: files.fail: refused
 
     #[test]
     fn the_lines_of_a_tools_message_are_shown_to_a_limit() {
-        let failure = fail("files.fail_at_length(x = 'one\\n two\\n\\nthree')");
-        assert_eq!(failure.message, r#"files.fail_at_length: {"x":"one"#);
-        let error = "error: files.fail_at_length: {\"x\":\"one\n   two\n  three\"}\n --> ";
+        let failure = fail("files.fail_with(text = 'one\\n two\\n\\nthree')");
+        assert_eq!(failure.message, "files.fail_with: one");
+        let error = "error: files.fail_with: one\n   two\n  three\n --> ";
         assert!(failure.rendered.contains(error), "{}", failure.rendered);
         let failure = fail("fail('one\\ntwo')");
         assert!(!failure.rendered.contains("\n  two\n"), "{}", failure.rendered);
-        let shown = |message: &str| further_lines(message);
-        assert_eq!(shown("one"), "");
+        assert_eq!(further_lines("one"), "");
         let pydantic = "1 validation error\nstate\n  Input should be 'open' or 'closed'\n";
-        assert_eq!(shown(pydantic), "  state\n    Input should be 'open' or 'closed'\n");
+        assert_eq!(further_lines(pydantic), "  state\n    Input should be 'open' or 'closed'\n");
         let lines = |count: usize| vec!["x"; count].join("\n");
-        assert_eq!(shown(&lines(10)), "  x\n".repeat(9));
-        assert_eq!(shown(&lines(12)), "  x\n".repeat(9) + "  … 2 more lines\n");
+        assert_eq!(further_lines(&lines(10)), "  x\n".repeat(9));
+        assert_eq!(further_lines(&lines(12)), "  x\n".repeat(9) + "  … 2 more lines\n");
         let long = format!("first\n{}", "y".repeat(1024));
-        assert_eq!(shown(&long), format!("  {}\n", "y".repeat(1024)));
-        assert_eq!(shown(&(long + "y")), "  … 1 more lines\n");
+        assert_eq!(further_lines(&long), format!("  {}\n", "y".repeat(1024)));
+        assert_eq!(further_lines(&(long + "y")), "  … 1 more lines\n");
     }
 
     #[test]

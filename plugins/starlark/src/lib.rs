@@ -5,7 +5,7 @@
 //! source and on the results of tools. The host decides which tools exist and whether a call is
 //! permitted: nothing here is a policy check.
 //!
-//! The same code builds natively, with [`Tools`] in place of the host, for tests and for comparing
+//! The same code builds natively, with [`Tools`](airlock_executor::Tools) in place of the host, for tests and for comparing
 //! speeds. What does not depend on the language is in `airlock-executor`.
 //!
 //! - `run`: a script from source to result
@@ -30,9 +30,8 @@ mod hints;
 )]
 #[expect(
     clippy::unnecessary_wraps,
-    clippy::needless_pass_by_value,
     clippy::elidable_lifetime_names,
-    reason = "Starlark's macros require results and the lifetime of values, and hand over what they unpacked"
+    reason = "Starlark's macros require results and the lifetime of values"
 )]
 #[expect(clippy::format_push_string, reason = "texts are short, and this reads best")]
 mod library;
@@ -45,21 +44,5 @@ mod run;
 )]
 mod tool;
 
-use airlock_executor::{Failure, Language, Script, Tools};
-
 /// The language of this executor.
 pub struct Starlark;
-
-impl Language for Starlark {
-    fn prepare() {
-        run::prepare();
-    }
-
-    fn run(
-        script: &Script,
-        tools: &dyn Tools,
-        print: &dyn Fn(&str),
-    ) -> Result<Option<String>, Failure> {
-        run::run(script, tools, print)
-    }
-}

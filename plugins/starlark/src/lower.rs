@@ -27,7 +27,7 @@ mod statements;
 mod strings;
 
 use ruff_python_ast::ModModule;
-use ruff_python_ast::token::TokenKind;
+use ruff_python_ast::token::{Token, TokenKind};
 use ruff_python_parser::Parsed;
 use ruff_text_size::{Ranged, TextRange};
 
@@ -63,7 +63,7 @@ pub(crate) fn lower(source: &str, clients: &[&str]) -> Result<Lowered, Vec<Refus
     let parsed =
         ruff_python_parser::parse_module(source).map_err(|error| vec![Refusal::parse(&error)])?;
     let body = &parsed.syntax().body;
-    let facts = Facts::of(body);
+    let facts = Facts::collect(body);
     if let Some(reserved) = reserved(source, &parsed, &facts) {
         return Err(vec![reserved]);
     }
@@ -185,25 +185,20 @@ impl<'a> Lowering<'a> {
 /// Finds the first name that begins as those which lowering adds. `facts` has the names as the parser
 /// reads them: to Python, some letters that are not in ASCII are the same as one that is.
 fn reserved(source: &str, parsed: &Parsed<ModModule>, facts: &Facts<'_>) -> Option<Refusal> {
-    let bound = facts.bound.iter().any(|name| name.starts_with(OWN));
-    if !bound && !source.contains(OWN) {
-        return None;
-    }
-    let names = || {
-        let names = parsed.tokens().iter().filter(|token| token.kind() == TokenKind::Name);
-        names.map(|token| (token.range(), source.get(token.range().to_std_range())))
-    };
-    let plain = names().find(|(_, name)| name.is_some_and(|name| name.starts_with(OWN)));
-    let other = || names().find(|(_, name)| name.is_some_and(|name| bound && !name.is_ascii()));
-    let (place, _) = plain.or_else(other)?;
+    let is_bound = facts.bound.iter().any(|name| name.starts_with(OWN));
+    let text = |name: &Token| &source[name.range().to_std_range()];
+    let mut names = parsed.tokens().iter().filter(|token| token.kind() == TokenKind::Name);
+    let plain = names.clone().find(|name| text(name).starts_with(OWN));
+    let reserved = plain.or_else(|| names.find(|name| is_bound && !text(name).is_ascii()))?;
     let message = format!("a name that begins with `{OWN}` is reserved: take another");
-    Some(Refusal::new(place, message))
+    Some(Refusal::new(reserved.range(), message))
 }
 
 /// Finds the place where brackets or blocks nest deeper than [`MAX_NESTING`], strings and comments
 /// aside.
 fn too_deep(source: &str) -> Option<Refusal> {
-    let (mut depth, mut quote) = (0_usize, None);
+    let mut depth = 0_usize;
+    let mut quote = None;
     let mut bytes = source.bytes().enumerate().peekable();
     while let Some((at, byte)) = bytes.next() {
         match (quote, byte) {

@@ -6,9 +6,9 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use airlock_executor::{Answer, Binding, Bindings, Request, ToolError, Tools};
+use airlock_executor::{Answer, Binding, Bindings, Lines, Request, ToolError, Tools};
 use allocative::Allocative;
 use starlark::environment::Module;
 use starlark::eval::{Arguments, Evaluator};
@@ -27,20 +27,18 @@ use crate::library::values::as_dict;
 #[derive(ProvidesStaticType)]
 pub(crate) struct Session<'a> {
     pub(crate) tools: &'a dyn Tools,
-    /// Receives each printed line.
-    line: &'a dyn Fn(&str),
-    /// Text that was printed after the last line.
-    pending: RefCell<String>,
+    lines: RefCell<Lines<'a>>,
     /// Regular expressions that were compiled.
     pub(crate) patterns: RefCell<Patterns>,
 }
 
 impl<'a> Session<'a> {
-    pub(crate) fn new(tools: &'a dyn Tools, line: &'a dyn Fn(&str)) -> Self {
-        Self { tools, line, pending: RefCell::default(), patterns: RefCell::default() }
+    pub(crate) fn new(tools: &'a dyn Tools, print: &'a dyn Fn(&str)) -> Self {
+        let lines = RefCell::new(Lines::new(print));
+        Self { tools, lines, patterns: RefCell::default() }
     }
 
-    pub(crate) fn of<'e>(evaluator: &'e Evaluator<'_, '_, 'a>) -> &'e Self {
+    pub(crate) fn from_evaluator<'e>(evaluator: &'e Evaluator<'_, '_, 'a>) -> &'e Self {
         evaluator
             .extra
             .and_then(|extra| extra.downcast_ref())
@@ -49,20 +47,14 @@ impl<'a> Session<'a> {
 
     /// Prints a text and its end, each line as soon as it is complete.
     pub(crate) fn print(&self, text: &str, end: &str) {
-        let mut pending = self.pending.borrow_mut();
-        pending.push_str(text);
-        pending.push_str(end);
-        let Some(last) = pending.rfind('\n') else { return };
-        pending[..last].split('\n').for_each(self.line);
-        pending.drain(..=last);
+        let mut lines = self.lines.borrow_mut();
+        lines.push(text);
+        lines.push(end);
     }
 
     /// Prints what is left without an end.
     pub(crate) fn flush(&self) {
-        let rest = self.pending.take();
-        if !rest.is_empty() {
-            (self.line)(&rest);
-        }
+        self.lines.borrow_mut().finish();
     }
 }
 
@@ -101,14 +93,13 @@ impl fmt::Display for ErrorValue {
 }
 
 impl ErrorValue {
-    const FIELDS: [&'static str; 4] = ["kind", "code", "message", "data"];
-
     /// Iterates over names and values of the fields.
     pub(crate) fn fields<'v>(
         &self,
         heap: Heap<'v>,
     ) -> impl Iterator<Item = (&'static str, Value<'v>)> {
-        Self::FIELDS.into_iter().filter_map(move |name| Some((name, self.get_attr(name, heap)?)))
+        let names = ToolError::ATTRIBUTES.into_iter();
+        names.filter_map(move |name| Some((name, self.get_attr(name, heap)?)))
     }
 }
 
@@ -130,7 +121,7 @@ impl<'v> StarlarkValue<'v> for ErrorValue {
     }
 
     fn dir_attr(&self) -> Vec<String> {
-        Self::FIELDS.map(Into::into).to_vec()
+        ToolError::ATTRIBUTES.map(Into::into).to_vec()
     }
 
     /// `"text" in error` looks into the message.
@@ -139,46 +130,11 @@ impl<'v> StarlarkValue<'v> for ErrorValue {
     }
 }
 
-/// The namespaces of one run, kept for error messages.
-pub(crate) struct Namespaces {
-    bindings: Bindings,
-    missed: Arc<Missed>,
-}
-
-/// Namespace and name of the last attribute that was not found. Starlark's own message names neither
-/// the namespace nor its tools.
-type Missed = Mutex<Option<(String, String)>>;
-
-impl Namespaces {
-    /// Adds a global to `module` for each namespace that the script can name.
-    pub(crate) fn bind(bindings: &Bindings, module: &Module<'_>) -> Self {
-        let missed = Arc::new(Missed::default());
-        for name in bindings.named() {
-            let (bindings, missed) = (bindings.clone(), Arc::clone(&missed));
-            let value = Namespace { name: name.to_owned(), bindings, missed };
-            module.set(name, module.heap().alloc(value));
-        }
-        Self { bindings: bindings.clone(), missed }
-    }
-
-    /// Returns the names of all namespaces.
-    pub(crate) fn names(&self) -> Vec<String> {
-        self.bindings.namespaces()
-    }
-
-    /// Returns the tool that a script means by one name, as the script must write it: the name of the
-    /// tool alone, or with the namespace and an underscore before it. `None` if there is no such tool.
-    pub(crate) fn spelled(&self, name: &str) -> Option<String> {
-        self.bindings.spelled(name)
-    }
-
-    /// Returns namespace, name and the available tools of the last look-up that failed; `None` if
-    /// none failed.
-    pub(crate) fn missed(&self) -> Option<(String, String, Vec<String>)> {
-        let missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (namespace, name) = missed?;
-        let tools = self.bindings.names(&namespace);
-        Some((namespace, name, tools))
+/// Adds a global to `module` for each namespace that the script can name.
+pub(crate) fn bind(bindings: &Bindings, module: &Module<'_>) {
+    for name in bindings.named() {
+        let namespace = Namespace { name: name.to_owned(), bindings: bindings.clone() };
+        module.set(name, module.heap().alloc(namespace));
     }
 }
 
@@ -188,20 +144,14 @@ struct Namespace {
     name: String,
     #[allocative(skip)]
     bindings: Bindings,
-    #[allocative(skip)]
-    missed: Arc<Missed>,
 }
 starlark_simple_value!(Namespace);
 
 #[starlark_value(type = "tools")]
 impl<'v> StarlarkValue<'v> for Namespace {
     fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
-        if let Some(tool) = self.bindings.find(&self.name, attribute) {
-            return Some(heap.alloc(Callable { tool }));
-        }
-        *self.missed.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((self.name.clone(), attribute.into()));
-        None
+        let tool = self.bindings.look_up(&self.name, attribute)?;
+        Some(heap.alloc(Callable { tool }))
     }
 
     fn has_attr(&self, attribute: &str, _heap: Heap<'v>) -> bool {
@@ -234,7 +184,7 @@ impl<'v> StarlarkValue<'v> for Callable {
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let request = self.request(self.arguments(arguments, evaluator.heap())?);
-        let answer = Session::of(evaluator).tools.call(request);
+        let answer = Session::from_evaluator(evaluator).tools.call(request);
         self.answer(answer, evaluator.heap()).map_err(Error::new_other)
     }
 }
@@ -251,19 +201,17 @@ impl Callable {
         answer: Result<Answer, ToolError>,
         heap: Heap<'v>,
     ) -> Result<Value<'v>, ToolFailure> {
-        match answer {
-            Ok(Answer::Json(json)) => convert::from_json(&json, heap).map_err(|error| {
-                self.failure(ToolError::internal(format!("its result is not JSON: {error}")))
-            }),
-            Ok(Answer::Text(text)) => Ok(text_or_data(text, heap)),
-            Err(error) => Err(self.failure(error)),
-        }
+        let parse = |json: &str| convert::from_json(json, heap);
+        answer
+            .and_then(|answer| answer.into_value(parse, |text| heap.alloc(text)))
+            .map_err(|error| ToolFailure { tool: self.to_string(), error })
     }
 
     /// Serializes a dict as a JSON object. Fails for any other value.
     pub(crate) fn object<'v>(&self, value: Value<'v>, heap: Heap<'v>) -> starlark::Result<String> {
         if as_dict(value).is_none() {
-            let (name, value) = (text::type_name(value), value.get_type());
+            let name = text::type_name(value);
+            let value = value.get_type();
             let article = if value == "int" || value == "error" { "an" } else { "a" };
             return Err(self.misuse(&format!("takes a dict of arguments, not {article} {name}")));
         }
@@ -295,14 +243,6 @@ impl Callable {
     fn misuse(&self, what: &str) -> Error {
         Error::new_kind(starlark::ErrorKind::Function(anyhow::anyhow!("{self} {what}")))
     }
-
-    fn failure(&self, error: ToolError) -> ToolFailure {
-        ToolFailure { tool: self.to_string(), error }
-    }
-}
-
-fn text_or_data(text: String, heap: Heap<'_>) -> Value<'_> {
-    convert::from_json(&text, heap).unwrap_or_else(|_| heap.alloc(text))
 }
 
 impl fmt::Display for Callable {
@@ -334,23 +274,7 @@ mod tests {
     use crate::run::tests::{fail, result};
 
     #[test]
-    fn a_script_that_uses_two_of_500_tools_asks_for_two() {
-        airlock_executor::testing::check_lazy_bindings::<crate::Starlark>();
-    }
-
-    #[test]
-    fn arguments_are_given_by_name_or_as_one_dict() {
-        for call in [
-            "files.read_file(a = 1, b = [2])",
-            "files.read_file({'a': 1, 'b': [2]})",
-            "files.read_file(**{'a': 1, 'b': [2]})",
-        ] {
-            assert_eq!(
-                result(&format!("result = {call}")).as_deref(),
-                Some(r#"{"a":1,"b":[2]}"#),
-                "{call}"
-            );
-        }
+    fn a_tool_takes_no_arguments_by_position() {
         let message = "files.read_file takes arguments by name: write the name of the parameter, like `read_file(name = …)`";
         for call in
             ["files.read_file('a')", "files.read_file('a', 'b')", "files.read_file({}, b = 1)"]
@@ -360,20 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_an_ordinary_value() {
-        let source = "
-f = files.read_file
-result = [f(n = 1), getattr(files, 'read_file')(n = 2), [g(n = 3) for g in [files.readFile]], {'f': f}['f'](n = 4)]
-";
-        assert_eq!(result(source).as_deref(), Some(r#"[{"n":1},{"n":2},[{"n":3}],{"n":4}]"#));
-    }
-
-    #[test]
-    fn a_namespace_can_be_inspected() {
-        let source = "result = [dir(files), hasattr(files, 'x'), hasattr(files, 'readFile'), getattr(files, 'x', None), type(files.fail).__name__]";
-        assert_eq!(
-            result(source).as_deref(),
-            Some(r#"[["fail","fail_at_length","read_file"],false,true,null,"tool"]"#)
-        );
+    fn a_tool_has_a_type() {
+        let source = "result = type(files.fail).__name__";
+        assert_eq!(result(source).as_deref(), Some("\"tool\""));
     }
 }

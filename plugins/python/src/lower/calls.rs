@@ -5,11 +5,12 @@
 
 use airlock_executor::Bindings;
 use ruff_python_ast::visitor::{Visitor, walk_expr};
-use ruff_python_ast::{Expr, ExprCall, ExprContext, Stmt};
-use ruff_text_size::Ranged as _;
+use ruff_python_ast::{Expr, ExprCall, ExprContext};
+use ruff_text_size::{Ranged as _, TextRange, TextSize};
 
 use super::names::Names;
 use super::source::Edit;
+use super::syntax::Syntax;
 
 /// Built-in functions that call one of their arguments.
 const CALLERS: [&str; 5] = ["filter", "map", "max", "min", "sorted"];
@@ -18,9 +19,9 @@ const CALLERS: [&str; 5] = ["filter", "map", "max", "min", "sorted"];
 const MAX_STEPS: usize = 4;
 
 /// Returns the changes.
-pub(super) fn edits(body: &[Stmt], names: &Names<'_>, bindings: &Bindings) -> Vec<Edit> {
-    let mut finder = Finder { names, bindings, edits: Vec::new() };
-    finder.visit_body(body);
+pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
+    let mut finder = Finder { names: &syntax.names, bindings, edits: Vec::new() };
+    finder.visit_body(syntax.body);
     finder.edits
 }
 
@@ -31,24 +32,18 @@ struct Finder<'s> {
 }
 
 impl Finder<'_> {
-    fn replace(&mut self, it: &Expr, with: String) {
-        let (at, remove) = (it.start().to_usize(), it.range().len().to_usize());
-        self.edits.push(Edit::replace(at, remove, with));
-    }
-
     /// Returns whether a function may call a tool.
     fn calls(&self, function: &Expr) -> bool {
-        let is_client = |name: &str| self.bindings.has(name);
         match function {
             Expr::Attribute(it) => {
-                matches!(&*it.value, Expr::Name(of) if is_client(of.id.as_str()))
+                matches!(&*it.value, Expr::Name(of) if self.bindings.has(of.id.as_str()))
             }
-            _ => self.names.mentions(function, &is_client, MAX_STEPS),
+            _ => self.names.mentions(function, &|name| self.bindings.has(name), MAX_STEPS),
         }
     }
 
     fn call(&mut self, call: &ExprCall) {
-        let named = call.arguments.find_keyword("key").map(|it| &it.value);
+        let named = call.arguments.find_keyword("key").map(|keyword| &keyword.value);
         match &*call.func {
             Expr::Name(name)
                 if CALLERS.contains(&name.id.as_str())
@@ -56,17 +51,17 @@ impl Finder<'_> {
             {
                 let first = matches!(name.id.as_str(), "filter" | "map");
                 let function = if first { call.arguments.args.first() } else { named };
-                if function.is_some_and(|it| self.calls(it)) {
-                    self.replace(&call.func, format!("_airlock_{}", name.id));
+                if function.is_some_and(|function| self.calls(function)) {
+                    self.edits.push(Edit::replace(name.range(), format!("_airlock_{}", name.id)));
                 }
             }
             Expr::Attribute(method) if method.attr.as_str() == "sort" => {
                 if let Expr::Name(list) = &*method.value
-                    && named.is_some_and(|it| self.calls(it))
+                    && named.is_some_and(|key| self.calls(key))
                 {
-                    let at = call.arguments.start().to_usize();
-                    self.replace(&call.func, "_airlock_sort".to_owned());
-                    self.edits.push(Edit::replace(at, 1, format!("({}, ", list.id)));
+                    let bracket = TextRange::at(call.arguments.start(), TextSize::of('('));
+                    self.edits.push(Edit::replace(method.range(), "_airlock_sort"));
+                    self.edits.push(Edit::replace(bracket, format!("({}, ", list.id)));
                 }
             }
             _ => {}
@@ -83,7 +78,7 @@ impl<'a> Visitor<'a> for Finder<'_> {
                     && it.ctx == ExprContext::Load
                     && self.names.is_builtin("callable") =>
             {
-                self.replace(expression, "_airlock_callable".to_owned());
+                self.edits.push(Edit::replace(it.range(), "_airlock_callable"));
             }
             _ => {}
         }

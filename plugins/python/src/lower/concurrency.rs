@@ -5,11 +5,13 @@
 //! failed call gives a value, and every `await` that may give one raises it: `await x` becomes
 //! `_airlock_one(await x)`. The functions for this are in a prelude before the script.
 
+use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ExprAwait, ExprCall, Stmt, StmtWith};
-use ruff_text_size::Ranged as _;
+use ruff_text_size::{Ranged as _, TextRange};
 
 use super::source::Edit;
+use super::syntax::Syntax;
 
 /// Functions that changed scripts call. Lines before the script, whose places are left out of
 /// failures.
@@ -29,27 +31,18 @@ const REPLACED: [(&str, &str); 7] = [
 ];
 
 /// Returns the changes.
-pub(super) fn edits(source: &str, body: &[Stmt]) -> Vec<Edit> {
-    let mut finder = Finder { source, edits: Vec::new() };
-    finder.visit_body(body);
+pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
+    let mut finder = Finder { syntax, edits: Vec::new() };
+    finder.visit_body(syntax.body);
     finder.edits
 }
 
 struct Finder<'s> {
-    source: &'s str,
+    syntax: &'s Syntax<'s>,
     edits: Vec<Edit>,
 }
 
 impl Finder<'_> {
-    fn replace(&mut self, what: &Expr, with: &'static str) {
-        let at = what.start().to_usize();
-        let remove = what.end().to_usize() - at;
-        // A line break in it would move the lines after it.
-        if !self.source[at..at + remove].contains('\n') {
-            self.edits.push(Edit::replace(at, remove, with));
-        }
-    }
-
     /// Puts an `await` into the call that raises what it gives.
     fn awaited(&mut self, expression: &ExprAwait) {
         let is_direct =
@@ -60,10 +53,10 @@ impl Finder<'_> {
 
     fn call(&mut self, call: &ExprCall) {
         let Some(name) = attribute(call) else { return };
-        if let Some((_, with)) = REPLACED.iter().find(|(of, _)| *of == name) {
-            self.replace(&call.func, with);
+        if let Some((_, with)) = REPLACED.iter().find(|(replaced, _)| *replaced == name) {
+            self.edits.extend(self.syntax.replace(&*call.func, *with));
         } else if name == "gather" && !call.arguments.keywords.is_empty() {
-            self.replace(&call.func, "_airlock_gather");
+            self.edits.extend(self.syntax.replace(&*call.func, "_airlock_gather"));
         }
     }
 
@@ -72,14 +65,12 @@ impl Finder<'_> {
         let [item] = &*with.items else { return };
         let is_guard =
             matches!(item.context_expr, Expr::Name(_) | Expr::Attribute(_) | Expr::Subscript(_));
-        let (at, end) = (with.start().to_usize(), item.end().to_usize());
-        if with.is_async
-            && is_guard
-            && item.optional_vars.is_none()
-            && self.source[end..].trim_start_matches(' ').starts_with(':')
-            && !self.source[at..end].contains('\n')
-        {
-            self.edits.push(Edit::replace(at, end - at, "if True"));
+        let mut rest = self.syntax.tokens(TextRange::new(item.end(), with.end()));
+        // Nothing is in brackets around it.
+        let is_last = rest.next().is_some_and(|token| token.kind() == TokenKind::Colon);
+        if with.is_async && is_guard && item.optional_vars.is_none() && is_last {
+            let head = TextRange::new(with.start(), item.end());
+            self.edits.extend(self.syntax.replace(&head, "if True"));
         }
     }
 }

@@ -26,9 +26,10 @@ struct Finder {
 impl Finder {
     fn class(&mut self, class: &StmtClassDef) {
         let decorator =
-            class.decorator_list.iter().find(|it| is_named(&it.expression, "dataclass"));
+            class.decorator_list.iter().find(|mark| is_named(&mark.expression, "dataclass"));
         let Some(decorator) = decorator else { return };
-        let (mut names, mut has_fields) = (String::new(), false);
+        let mut names = String::new();
+        let mut has_fields = false;
         for statement in &class.body {
             let Stmt::AnnAssign(it) = statement else { continue };
             let Expr::Name(name) = &*it.target else { continue };
@@ -40,19 +41,14 @@ impl Finder {
                 let _ = write!(names, "\"{}\", ", name.id);
                 has_fields |= it
                     .value
-                    .as_ref()
-                    .is_some_and(|it| matches!(&**it, Expr::Call(_)) && is_named(it, "field"));
+                    .as_deref()
+                    .is_some_and(|value| value.is_call_expr() && is_named(value, "field"));
             }
         }
         let _ = write!(self.table, "\"{}\": ({names}), ", class.name);
         if has_fields {
-            let range = decorator.expression.range();
             let insert = format!("_airlock_dataclass({names})");
-            self.edits.push(Edit::replace(
-                range.start().to_usize(),
-                range.len().to_usize(),
-                insert,
-            ));
+            self.edits.push(Edit::replace(decorator.expression.range(), insert));
         }
     }
 }

@@ -7,11 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
-use ruff_python_ast::{Decorator, Expr, ExprAttribute, ExprContext, Stmt, StmtClassDef};
-use ruff_text_size::Ranged as _;
+use ruff_python_ast::{
+    Decorator, Expr, ExprAttribute, ExprContext, Stmt, StmtClassDef, StmtFunctionDef,
+};
+use ruff_text_size::{Ranged as _, TextRange};
 
-use super::source::{Edit, without_comments};
+use super::source::Edit;
+use super::syntax::{Syntax, between};
 use super::{habits, methods};
 
 /// Kind of method that a decorator makes.
@@ -22,40 +26,42 @@ enum Kind {
     Class,
 }
 
-/// Text that reads attributes by names that are not in the text.
-const BY_NAME: [&str; 5] = ["getattr(", "hasattr(", "attrgetter", "setattr(", ".setter"];
+/// Names in scripts that read attributes by names which are not in the text, or that set them.
+const BY_NAME: [&str; 5] = ["getattr", "hasattr", "attrgetter", "setattr", "setter"];
 
-/// Returns the kind of a decorator that is replaced, on a method of this name.
-fn kind(source: &str, decorators: &[Decorator], method: &str) -> Option<Kind> {
-    let [Decorator { expression: Expr::Name(name), .. }] = decorators else { return None };
-    let is_unknown = BY_NAME.iter().any(|it| source.contains(it))
-        || habits::is_passed(method)
-        || methods::is_changed(method);
-    let kind = match name.id.as_str() {
+/// Returns the kind of a method whose decorator is replaced.
+fn kind(syntax: &Syntax<'_>, method: &StmtFunctionDef) -> Option<Kind> {
+    let [Decorator { expression: Expr::Name(decorator), .. }] = &*method.decorator_list else {
+        return None;
+    };
+    let kind = match decorator.id.as_str() {
         "property" => Kind::Property,
         "staticmethod" => Kind::Static,
         "classmethod" => Kind::Class,
         _ => return None,
     };
+    let is_unknown = habits::is_passed(&method.name)
+        || methods::is_changed(&method.name)
+        || BY_NAME.iter().any(|name| syntax.mentions(name));
     (!is_unknown).then_some(kind)
 }
 
 /// Returns whether the decorators of a method are replaced.
-pub(super) fn are_replaced(source: &str, decorators: &[Decorator], method: &str) -> bool {
-    kind(source, decorators, method).is_some()
+pub(super) fn are_replaced(syntax: &Syntax<'_>, method: &StmtFunctionDef) -> bool {
+    kind(syntax, method).is_some()
 }
 
 /// Returns the functions in Python that read the attributes, and the changes.
-pub(super) fn edits(source: &str, body: &[Stmt]) -> (String, Vec<Edit>) {
-    let mut methods = Methods { source, found: BTreeMap::new(), edits: Vec::new() };
-    methods.visit_body(body);
+pub(super) fn edits(syntax: &Syntax<'_>) -> (String, Vec<Edit>) {
+    let mut methods = Methods { syntax, found: BTreeMap::new(), edits: Vec::new() };
+    methods.visit_body(syntax.body);
     let mut text = String::new();
     for ((name, kind), classes) in &methods.found {
         write_function(&mut text, name, *kind, classes);
     }
-    let mut readers = Readers { source, found: methods.found, edits: methods.edits };
+    let mut readers = Readers { syntax, found: methods.found, edits: methods.edits };
     if !readers.found.is_empty() {
-        readers.visit_body(body);
+        readers.visit_body(syntax.body);
     }
     (text, readers.edits)
 }
@@ -95,7 +101,7 @@ impl Kind {
 
 /// Finds the methods, and removes their decorators.
 struct Methods<'a> {
-    source: &'a str,
+    syntax: &'a Syntax<'a>,
     /// The classes that have a method of this name and kind.
     found: BTreeMap<(&'a str, Kind), BTreeSet<&'a str>>,
     edits: Vec<Edit>,
@@ -106,11 +112,9 @@ impl<'a> Methods<'a> {
         for statement in &class.body {
             let Stmt::FunctionDef(it) = statement else { continue };
             let name = it.name.as_str();
-            if let Some(kind) = kind(self.source, &it.decorator_list, name) {
+            if let Some(kind) = kind(self.syntax, it) {
                 self.found.entry((name, kind)).or_default().insert(class.name.as_str());
-                let range = it.decorator_list[0].range();
-                let (at, remove) = (range.start().to_usize(), range.len().to_usize());
-                self.edits.push(Edit::replace(at, remove, ""));
+                self.edits.push(Edit::replace(it.decorator_list[0].range(), ""));
             }
         }
     }
@@ -127,7 +131,7 @@ impl<'a> Visitor<'a> for Methods<'a> {
 
 /// Changes where the attributes are read.
 struct Readers<'a> {
-    source: &'a str,
+    syntax: &'a Syntax<'a>,
     found: BTreeMap<(&'a str, Kind), BTreeSet<&'a str>>,
     edits: Vec<Edit>,
 }
@@ -145,14 +149,12 @@ impl Readers<'_> {
         if is_called && kind == Kind::Property {
             return;
         }
-        let (from, end) = (it.value.end().to_usize(), it.end().to_usize());
-        let gap = without_comments(&self.source[from..it.attr.start().to_usize()]);
-        let Some(dot) = gap.rfind('.') else { return };
-        let dot = from + dot;
-        let open = format!("{}{name}(", kind.prefix());
-        self.edits.push(Edit::open(it.start().to_usize(), end, open));
-        let breaks = "\n".repeat(self.source[dot..end].matches('\n').count());
-        self.edits.push(Edit::replace(dot, end - dot, breaks + ")"));
+        let Some(dot) = self.syntax.token(TokenKind::Dot, between(&*it.value, &it.attr)) else {
+            return;
+        };
+        let name = TextRange::new(dot.start(), it.end());
+        self.edits.push(Edit::open(it.range(), format!("{}{}(", kind.prefix(), it.attr)));
+        self.edits.push(Edit::replace(name, self.syntax.breaks(name) + ")"));
     }
 }
 
@@ -224,6 +226,7 @@ order = Order(7, [1, 2.5])
                 "[(order)\n  .total, max([order], key=lambda it: it.total).id, sum(o.total for o in [order])]",
                 "[3.5,7,3.5]",
             ),
+            ("[order.total, 'getattr(order)'] # getattr(order)", r#"[3.5,"getattr(order)"]"#),
             ("f'{order.total} {order.label!r}'", r#""3.5 '#7: 3.50'""#),
         ] {
             let source = format!("{ORDER}result = {expression}");

@@ -2,32 +2,34 @@
 //! the name to `None`.
 
 use ruff_python_ast::statement_visitor::{StatementVisitor, walk_stmt};
+use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::{Expr, Stmt, StmtDelete};
-use ruff_text_size::Ranged as _;
+use ruff_text_size::{Ranged as _, TextRange};
 
 use super::habits;
 use super::source::Edit;
+use super::syntax::{Syntax, between};
 
 /// Returns the changes. A deletion that cannot be changed stays, and the interpreter reports it.
-pub(super) fn edits(source: &str, body: &[Stmt]) -> Vec<Edit> {
-    let mut finder = Finder { source, edits: Vec::new() };
-    finder.visit_body(body);
+pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
+    let mut finder = Finder { syntax, edits: Vec::new() };
+    finder.visit_body(syntax.body);
     finder.edits
 }
 
 /// Returns the changes for one statement; `None` if it deletes anything but items, or one name.
-pub(super) fn of_statement(source: &str, delete: &StmtDelete) -> Option<Vec<Edit>> {
-    let first = delete.targets.first()?.start().to_usize();
-    let mut edits = vec![replaced(source, delete.start().to_usize(), first, "del", "")?];
+pub(super) fn replaced(syntax: &Syntax<'_>, delete: &StmtDelete) -> Option<Vec<Edit>> {
+    let del = TextRange::new(delete.start(), delete.targets.first()?.start());
+    let mut edits = vec![replaced_token(syntax, del, TokenKind::Del, "")?];
     if let [Expr::Name(name)] = &*delete.targets {
-        edits.push(Edit::insert(name.end().to_usize(), " = None"));
+        edits.push(Edit::insert(name.end(), " = None"));
         return Some(edits);
     }
     if let [target @ Expr::Subscript(it)] = &*delete.targets
-        && matches!(&*it.slice, Expr::Slice(_))
+        && it.slice.is_slice_expr()
     {
-        edits.extend(habits::splice(source, target, target.end().to_usize())?);
-        edits.push(Edit::close(target.end().to_usize(), target.start().to_usize(), "[])"));
+        edits.extend(habits::splice(syntax, target, target.end())?);
+        edits.push(Edit::close(target.range(), "[])"));
         return Some(edits);
     }
     for target in &delete.targets {
@@ -35,29 +37,35 @@ pub(super) fn of_statement(source: &str, delete: &StmtDelete) -> Option<Vec<Edit
         if matches!(&*it.slice, Expr::Slice(_) | Expr::Tuple(_)) {
             return None;
         }
-        let (open, key) = (it.value.end().to_usize(), it.slice.range());
-        edits.push(replaced(source, open, key.start().to_usize(), "[", ".pop(")?);
-        edits.push(replaced(source, key.end().to_usize(), it.end().to_usize(), "]", ")")?);
+        let before = between(&*it.value, &*it.slice);
+        let after = TextRange::new(it.slice.end(), it.end());
+        edits.push(replaced_token(syntax, before, TokenKind::Lsqb, ".pop(")?);
+        edits.push(replaced_token(syntax, after, TokenKind::Rsqb, ")")?);
     }
     Some(edits)
 }
 
-/// Returns the change that replaces `old` and blanks around it; `None` if anything else is there.
-fn replaced(source: &str, at: usize, end: usize, old: &str, new: &'static str) -> Option<Edit> {
-    let found = source.get(at..end)?;
-    let is_plain = found.trim_matches(' ') == old;
-    is_plain.then(|| Edit::replace(at, end - at, new))
+/// Returns the change that replaces a token and blanks around it; `None` if anything else is there.
+fn replaced_token(
+    syntax: &Syntax<'_>,
+    range: TextRange,
+    kind: TokenKind,
+    with: &'static str,
+) -> Option<Edit> {
+    let mut tokens = syntax.tokens(range);
+    let is_alone = tokens.next()?.kind() == kind && tokens.next().is_none();
+    is_alone.then(|| syntax.replace(&range, with)).flatten()
 }
 
 struct Finder<'s> {
-    source: &'s str,
+    syntax: &'s Syntax<'s>,
     edits: Vec<Edit>,
 }
 
 impl<'a> StatementVisitor<'a> for Finder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         if let Stmt::Delete(delete) = statement {
-            self.edits.extend(of_statement(self.source, delete).unwrap_or_default());
+            self.edits.extend(replaced(self.syntax, delete).unwrap_or_default());
         }
         walk_stmt(self, statement);
     }

@@ -7,45 +7,41 @@
 
 use std::collections::HashSet;
 
+use airlock_executor::ToolError;
+use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::visitor::{
     Visitor, walk_except_handler, walk_expr, walk_interpolated_string_element,
 };
 use ruff_python_ast::{
-    ExceptHandler, Expr, ExprCall, ExprContext, ExprName, InterpolatedElement,
-    InterpolatedStringElement, Stmt,
+    ConversionFlag, ExceptHandler, Expr, ExprCall, ExprContext, ExprName, InterpolatedElement,
+    InterpolatedStringElement,
 };
-use ruff_text_size::{Ranged as _, TextRange};
+use ruff_text_size::{Ranged as _, TextLen as _, TextRange};
 
 use super::source::Edit;
+use super::syntax::Syntax;
 use super::{CAUGHT, SHOWN, TOOL_ERROR};
 use crate::session;
 
-/// Attributes that a `ToolError` has beyond other exceptions.
-const ATTRIBUTES: [&str; 4] = ["kind", "code", "message", "data"];
-
 /// Returns the changes.
-pub(super) fn edits(source: &str, body: &[Stmt]) -> Vec<Edit> {
+pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
     let mut finder =
-        Finder { source, caught: Vec::new(), wrapped: HashSet::new(), edits: Vec::new() };
-    finder.visit_body(body);
-    finder.wrapped.into_iter().flat_map(wrap).chain(finder.edits).collect()
+        Finder { syntax, caught: Vec::new(), wrapped: HashSet::new(), edits: Vec::new() };
+    finder.visit_body(syntax.body);
+    let names = finder.wrapped.iter();
+    names.flat_map(|name| Edit::wrap(name, format!("{CAUGHT}("))).chain(finder.edits).collect()
 }
 
-/// Puts a name into a call of [`CAUGHT`].
-fn wrap((start, end): (usize, usize)) -> [Edit; 2] {
-    [Edit::open(start, end, format!("{CAUGHT}(")), Edit::close(end, start, ")")]
-}
-
-struct Finder<'a> {
-    source: &'a str,
+struct Finder<'a, 's> {
+    syntax: &'s Syntax<'a>,
     /// Names of the exceptions whose blocks surround the present place.
     caught: Vec<&'a str>,
-    /// Names to wrap.
-    wrapped: HashSet<(usize, usize)>,
+    /// Names to put into a call of [`CAUGHT`].
+    wrapped: HashSet<TextRange>,
     edits: Vec<Edit>,
 }
 
-impl Finder<'_> {
+impl Finder<'_, '_> {
     /// Returns the name of a caught exception if an expression is one.
     fn caught<'e>(&self, expression: &'e Expr) -> Option<&'e ExprName> {
         let Expr::Name(name) = expression else { return None };
@@ -55,35 +51,36 @@ impl Finder<'_> {
     /// Wraps an expression if it is the name of a caught exception.
     fn wrap(&mut self, expression: &Expr) {
         if let Some(name) = self.caught(expression) {
-            self.wrapped.insert(bytes(name.range()));
+            self.wrapped.insert(name.range());
         }
     }
 
     /// Lets [`SHOWN`] write a caught exception in place of `repr(e)`.
     fn represented(&mut self, call: &ExprCall) {
         if is_call(&call.func, &["repr"])
-            && let [of] = &*call.arguments.args
-            && let Some(name) = self.caught(of)
+            && let [value] = &*call.arguments.args
+            && let Some(name) = self.caught(value)
         {
-            let (at, end) = bytes(call.range());
-            self.edits.push(Edit::open(at, end, format!("({SHOWN}({}) or ", name.id)));
-            self.edits.push(Edit::close(end, at, ")"));
+            self.edits.extend(Edit::enclose(call, format!("({SHOWN}({}) or ", name.id), ")"));
         }
     }
 
     /// Does the same for `{e!r}` in an f-string.
-    fn interpolated(&mut self, it: &InterpolatedElement) {
-        if let Some(name) = self.caught(&it.expression) {
-            let (at, end) = bytes(name.range());
-            if self.source[end..].starts_with("!r") {
-                self.edits.push(Edit::insert(at, format!("{SHOWN}({}) or repr(", name.id)));
-                self.edits.push(Edit::replace(end, 2, ")"));
-            }
+    fn interpolated(&mut self, element: &InterpolatedElement) {
+        if element.conversion == ConversionFlag::Repr
+            && element.debug_text.is_none()
+            && let Some(name) = self.caught(&element.expression)
+            && let range = TextRange::new(name.end(), element.end())
+            && let Some(mark) = self.syntax.token(TokenKind::Exclamation, range)
+        {
+            let conversion = TextRange::at(mark.start(), "!r".text_len());
+            self.edits.push(Edit::insert(name.start(), format!("{SHOWN}({}) or repr(", name.id)));
+            self.edits.push(Edit::replace(conversion, ")"));
         }
     }
 }
 
-impl<'a> Visitor<'a> for Finder<'a> {
+impl<'a> Visitor<'a> for Finder<'a, '_> {
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
         let ExceptHandler::ExceptHandler(it) = handler;
         let depth = self.caught.len();
@@ -102,22 +99,22 @@ impl<'a> Visitor<'a> for Finder<'a> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
             Expr::Name(name) if name.id == TOOL_ERROR && name.ctx == ExprContext::Load => {
-                let (at, end) = bytes(name.range());
-                let insert = session::TOOL_ERROR.to_string();
-                self.edits.push(Edit::replace(at, end - at, insert));
+                self.edits.push(Edit::replace(name.range(), session::TOOL_ERROR.to_string()));
             }
-            Expr::Attribute(it) if ATTRIBUTES.contains(&it.attr.as_str()) => self.wrap(&it.value),
+            Expr::Attribute(it) if ToolError::ATTRIBUTES.contains(&it.attr.as_str()) => {
+                self.wrap(&it.value);
+            }
             Expr::Attribute(it) if it.attr == *"__name__" => match &*it.value {
                 Expr::Attribute(of) if of.attr == *"__class__" => self.wrap(&of.value),
                 Expr::Call(of) if is_call(&of.func, &["type"]) => {
-                    of.arguments.args.iter().for_each(|it| self.wrap(it));
+                    of.arguments.args.iter().for_each(|argument| self.wrap(argument));
                 }
                 _ => {}
             },
             Expr::Call(it) if is_call(&it.func, &["repr"]) => self.represented(it),
             Expr::Call(it) if is_call(&it.func, &["getattr", "hasattr"]) => {
                 if let [of, Expr::StringLiteral(name), ..] = &*it.arguments.args
-                    && ATTRIBUTES.contains(&name.value.to_str())
+                    && ToolError::ATTRIBUTES.contains(&name.value.to_str())
                 {
                     self.wrap(of);
                 }
@@ -130,11 +127,6 @@ impl<'a> Visitor<'a> for Finder<'a> {
 
 fn is_call(function: &Expr, names: &[&str]) -> bool {
     matches!(function, Expr::Name(name) if names.contains(&name.id.as_str()))
-}
-
-/// Returns the first byte of a range and the one behind it.
-fn bytes(range: TextRange) -> (usize, usize) {
-    (range.start().to_usize(), range.end().to_usize())
 }
 
 #[cfg(test)]
@@ -162,7 +154,7 @@ except ToolError as e:
 try:
     files.fail()
 except ToolError as e:
-    result = [repr(e), f'{e!r}', f\"{e!r:<40}|\", f'{e}']
+    result = [repr(e), f'{(e)!r}', f\"{e !r:<40}|\", f'{e}']
 ";
         let shown = "ToolError: refused (kind: denied)";
         let expected = format!(r#"["{shown}","{shown}","{shown:<40}|","refused"]"#);

@@ -16,6 +16,7 @@ use std::ptr;
 
 use airlock_executor::Bindings;
 use ruff_python_ast::{Expr, ExprCall, Stmt};
+use ruff_text_size::{Ranged as _, TextRange, TextSize};
 
 use self::scopes::{Held, Scopes};
 use super::LATER_TEXT;
@@ -29,7 +30,7 @@ const MAX_STEPS: usize = 8;
 
 /// Returns the changes.
 pub(super) fn edits(body: &[Stmt], bindings: &Bindings) -> Vec<Edit> {
-    let scopes = Scopes::of(body);
+    let scopes = Scopes::new(body);
     let mut flow = Flow { bindings, open: scopes.awaited(), scopes, seen: HashSet::new() };
     let mut calls = Vec::new();
     while let Some((scope, expression)) = flow.open.pop() {
@@ -42,11 +43,13 @@ pub(super) fn edits(body: &[Stmt], bindings: &Bindings) -> Vec<Edit> {
 
 /// Adds the argument to a call.
 fn mark(call: &ExprCall) -> Edit {
-    let inside = call.arguments.range.start().to_usize() + 1;
+    let inside = call.arguments.start() + TextSize::of('(');
+    // Before all that begins with the first argument.
+    let rest = TextRange::new(inside, TextSize::new(u32::MAX));
     if call.arguments.is_empty() {
-        Edit::open(inside, usize::MAX, LATER_TEXT)
+        Edit::open(rest, LATER_TEXT)
     } else {
-        Edit::open(inside, usize::MAX, format!("{LATER_TEXT}, "))
+        Edit::open(rest, format!("{LATER_TEXT}, "))
     }
 }
 
@@ -62,7 +65,7 @@ impl<'a> Flow<'a, '_> {
     /// Returns the call of a tool that an awaited value comes from; otherwise adds the expressions
     /// that it may come from.
     fn follow(&mut self, scope: usize, expression: &'a Expr) -> Option<&'a ExprCall> {
-        let mut add = |it: &'a Expr| self.open.push((scope, it));
+        let mut add = |value: &'a Expr| self.open.push((scope, value));
         match expression {
             Expr::Call(call) => return self.follow_call(scope, call),
             Expr::Name(name) => {
@@ -97,12 +100,12 @@ impl<'a> Flow<'a, '_> {
         match &*call.func {
             Expr::Attribute(it) if matches!(&*it.value, Expr::Name(of) if of.id.as_str() == "asyncio") =>
             {
-                self.open.extend(arguments.iter().map(|it| (scope, it)));
+                self.open.extend(arguments.iter().map(|argument| (scope, argument)));
             }
             // A method of a collection, such as `calls.values()`.
             Expr::Attribute(method) => self.open.push((scope, &method.value)),
             Expr::Name(name) if CARRIERS.contains(&name.id.as_str()) => {
-                self.open.extend(arguments.iter().map(|it| (scope, it)));
+                self.open.extend(arguments.iter().map(|argument| (scope, argument)));
             }
             Expr::Name(name) if name.id.as_str() == "map" => {
                 if let Some(function) = arguments.first() {

@@ -3,14 +3,16 @@
 
 use std::fmt::Write as _;
 
+use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{
-    Expr, ExprBinOp, ExprCall, ExprSlice, Operator, Stmt, StmtAssign, StmtAugAssign,
+    Expr, ExprAttribute, ExprBinOp, ExprCall, ExprName, ExprSlice, Operator, Stmt, StmtAssign,
+    StmtAugAssign,
 };
-use ruff_text_size::{Ranged, TextRange};
+use ruff_text_size::{Ranged as _, TextRange, TextSize};
 
-use super::names::Names;
-use super::source::{Edit, without_comments};
+use super::source::Edit;
+use super::syntax::{Syntax, between};
 
 /// Methods that scripts pass as functions, which the interpreter only calls.
 const METHODS: [&str; 18] = [
@@ -55,136 +57,143 @@ const TYPES: [&str; 12] = [
     "Union",
 ];
 
+/// Built-in types with parameters, which the interpreter takes in annotations alone.
+const BUILTIN_TYPES: [&str; 5] = ["dict", "list", "set", "tuple", "type"];
+
+/// Functions whose iterators are lists in the interpreter.
+const ITERATORS: [&str; 5] = ["enumerate", "filter", "map", "reversed", "zip"];
+
 /// Returns the changes.
-pub(super) fn edits(source: &str, body: &[Stmt], names: &Names<'_>) -> Vec<Edit> {
-    let mut finder = Finder { source, names, edits: Vec::new(), temporaries: 0 };
-    finder.visit_body(body);
+pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
+    let mut finder = Finder { syntax, edits: Vec::new(), temporaries: 0 };
+    finder.visit_body(syntax.body);
     finder.edits
 }
 
 /// Returns the change of an assignment to a slice, or of its deletion: `splice(xs, 1, 2, new)`.
-/// `end` is the first byte of the new values, or behind a deletion.
-pub(super) fn splice(source: &str, target: &Expr, end: usize) -> Option<[Edit; 2]> {
+/// `end` is the end of the `=`, or of what is deleted.
+pub(super) fn splice(syntax: &Syntax<'_>, target: &Expr, end: TextSize) -> Option<[Edit; 2]> {
     let Expr::Subscript(it) = target else { return None };
     let Expr::Slice(ExprSlice { lower, upper, step: None, .. }) = &*it.slice else { return None };
-    let bound = |bound: &Option<Box<Expr>>| match bound {
-        None => Some("None".to_owned()),
-        Some(bound) => plain(source, bound.range()),
-    };
-    let (at, from) = (target.start().to_usize(), it.value.end().to_usize());
-    source[from..end].trim_end().ends_with(['=', ']']).then_some(())?;
-    let insert = format!(", {}, {}, ", bound(lower)?, bound(upper)?);
-    let open = Edit::open(at, end, "_airlock_splice(");
-    (!source[from..end].contains('\n')).then(|| [open, Edit::replace(from, end - from, insert)])
+    let lower = lower.as_ref().map_or(Some("None"), |bound| copied(syntax, bound))?;
+    let upper = upper.as_ref().map_or(Some("None"), |bound| copied(syntax, bound))?;
+    let insert = format!(", {lower}, {upper},");
+    let bracket = syntax.token(TokenKind::Lsqb, TextRange::new(it.value.end(), end))?;
+    let slice = syntax.replace(&TextRange::new(bracket.start(), end), insert)?;
+    Some([Edit::open(TextRange::new(target.start(), end), "_airlock_splice("), slice])
 }
 
-/// Returns a text that is not changed elsewhere, and on one line.
-fn plain(source: &str, range: TextRange) -> Option<String> {
-    let text = &source[range.start().to_usize()..range.end().to_usize()];
-    let is_plain = !text.contains(['\n', '%', '|', '{', '<', '>'])
-        && !text.contains("await")
-        && !text.contains("//")
-        && !text.replace("len(", "").contains('(');
-    is_plain.then(|| text.to_owned())
+/// Returns the text of an expression for another place; `None` if it is on several lines, or if changes
+/// are made in it.
+fn copied<'a>(syntax: &Syntax<'a>, expression: &Expr) -> Option<&'a str> {
+    syntax.line(expression).filter(|_| is_unchanged(expression))
+}
+
+/// Returns whether no changes are made in an expression, and evaluating it twice does nothing.
+pub(super) fn is_unchanged(expression: &Expr) -> bool {
+    match expression {
+        Expr::Name(_)
+        | Expr::NumberLiteral(_)
+        | Expr::StringLiteral(_)
+        | Expr::BooleanLiteral(_)
+        | Expr::NoneLiteral(_) => true,
+        Expr::Attribute(it) => is_unchanged(&it.value),
+        Expr::Subscript(it) => is_unchanged(&it.value) && is_unchanged(&it.slice),
+        Expr::Slice(it) => {
+            [&it.lower, &it.upper, &it.step].into_iter().flatten().all(|bound| is_unchanged(bound))
+        }
+        Expr::Tuple(it) => it.elts.iter().all(is_unchanged),
+        Expr::List(it) => it.elts.iter().all(is_unchanged),
+        Expr::UnaryOp(it) => is_unchanged(&it.operand),
+        Expr::BinOp(it) => {
+            !matches!(it.op, Operator::Mod | Operator::BitOr | Operator::FloorDiv)
+                && is_unchanged(&it.left)
+                && is_unchanged(&it.right)
+        }
+        Expr::If(it) => [&it.test, &it.body, &it.orelse].into_iter().all(|part| is_unchanged(part)),
+        Expr::Call(it) => {
+            is_name(&it.func, &["len"])
+                && it.arguments.keywords.is_empty()
+                && it.arguments.args.iter().all(is_unchanged)
+        }
+        _ => false,
+    }
 }
 
 struct Finder<'s> {
-    source: &'s str,
-    names: &'s Names<'s>,
+    syntax: &'s Syntax<'s>,
     edits: Vec<Edit>,
     temporaries: usize,
 }
 
 impl Finder<'_> {
-    fn wrap(&mut self, it: &impl Ranged, open: &'static str) {
-        self.edits.extend(Edit::wrap(it, open));
-    }
-
-    /// Replaces an operator by a call: `a | b` becomes `f(a , b)`.
-    fn operator(&mut self, it: &ExprBinOp, operator: &str, open: &'static str) {
-        let (from, to) = (it.left.end().to_usize(), it.right.start().to_usize());
-        if let Some(at) = without_comments(&self.source[from..to]).find(operator) {
-            self.wrap(it, open);
-            let (at, remove) = (from + at, operator.len());
-            self.edits.push(Edit::replace(at, remove, ","));
-        }
-    }
-
     fn binary(&mut self, it: &ExprBinOp) {
-        match it.op {
-            Operator::Mod
-                if is_text(&it.left) || matches!(&*it.right, Expr::Tuple(_) | Expr::Dict(_)) =>
-            {
-                self.operator(it, "%", "_airlock_percent(");
+        let sides = [&*it.left, &*it.right];
+        let is_text = matches!(&*it.left, Expr::StringLiteral(_) | Expr::FString(_));
+        let has_values = matches!(&*it.right, Expr::Tuple(_) | Expr::Dict(_));
+        let edits = match it.op {
+            Operator::Mod if is_text || has_values => {
+                self.syntax.operator(it, sides, TokenKind::Percent, "_airlock_percent(")
             }
-            Operator::BitOr => self.operator(it, "|", "_airlock_or("),
-            _ => {}
-        }
+            Operator::BitOr => self.syntax.operator(it, sides, TokenKind::Vbar, "_airlock_or("),
+            _ => None,
+        };
+        self.edits.extend(edits.into_iter().flatten());
     }
 
     fn call(&mut self, call: &ExprCall) {
-        let arguments = &call.arguments;
-        let first = arguments.args.first();
-        match (&*call.func, first) {
-            // The interpreter's iterators over these are lists.
-            (Expr::Name(name), Some(Expr::Call(it)))
-                if name.id.as_str() == "next"
-                    && ["enumerate", "filter", "map", "reversed", "zip"]
-                        .iter()
-                        .any(|of| is_name(&it.func, of)) =>
-            {
-                self.wrap(it, "iter(");
-            }
-            (Expr::Name(name), Some(Expr::Generator(it)))
-                if !it.parenthesized && name.id.as_str() == "next" =>
-            {
-                self.wrap(it, "iter(");
-            }
-            (Expr::Name(name), Some(_)) if name.id.as_str() == "format" => {
-                self.replace(name.range(), "_airlock_format");
-            }
-            (Expr::Attribute(it), Some(items)) if it.attr.as_str() == "from_iterable" => {
-                let (at, end) = (it.value.end().to_usize(), it.end().to_usize());
-                self.edits.push(Edit::replace(at, end - at, ""));
-                let (start, end) = (items.start().to_usize(), items.end().to_usize());
-                match items {
-                    Expr::Generator(it) if !it.parenthesized => {
-                        self.edits.push(Edit::open(start, end, "*["));
-                        self.edits.push(Edit::close(end, start, "]"));
-                    }
-                    _ => self.edits.push(Edit::open(start, end, "*")),
+        if let Some(first) = call.arguments.args.first() {
+            match &*call.func {
+                Expr::Name(name) if name.id.as_str() == "next" => self.iterator(first),
+                Expr::Name(name) if name.id.as_str() == "format" => {
+                    self.edits.push(Edit::replace(name.range(), "_airlock_format"));
                 }
+                Expr::Attribute(it) if it.attr.as_str() == "from_iterable" => self.chain(it, first),
+                _ => {}
             }
-            _ => {}
         }
-        let values = arguments.keywords.iter().map(|keyword| &keyword.value);
-        for argument in arguments.args.iter().chain(values) {
+        let values = call.arguments.keywords.iter().map(|keyword| &keyword.value);
+        for argument in call.arguments.args.iter().chain(values) {
             self.method(argument);
+        }
+    }
+
+    /// Lets `next` have an iterator, in place of a list.
+    fn iterator(&mut self, argument: &Expr) {
+        let is_list = match argument {
+            Expr::Generator(it) => !it.parenthesized,
+            Expr::Call(it) => is_name(&it.func, &ITERATORS),
+            _ => false,
+        };
+        if is_list {
+            self.edits.extend(Edit::wrap(argument, "iter("));
+        }
+    }
+
+    /// Replaces `chain.from_iterable(items)` by `chain(*items)`.
+    fn chain(&mut self, method: &ExprAttribute, items: &Expr) {
+        let name = TextRange::new(method.value.end(), method.end());
+        let Some(name) = self.syntax.replace(&name, "") else { return };
+        self.edits.push(name);
+        match items {
+            Expr::Generator(it) if !it.parenthesized => {
+                self.edits.extend(Edit::enclose(it, "*[", "]"));
+            }
+            _ => self.edits.push(Edit::open(items.range(), "*")),
         }
     }
 
     /// Makes a function of a method that is passed as one.
     fn method(&mut self, argument: &Expr) {
-        let Expr::Attribute(it) = argument else { return };
-        if !METHODS.contains(&it.attr.as_str()) {
-            return;
-        }
-        let name = &it.attr;
-        let function = match &*it.value {
-            Expr::Name(of) if of.id.as_str() == "str" => format!("(lambda s, *a: s.{name}(*a))"),
-            Expr::Name(of) => {
-                let of = &of.id;
-                format!("_airlock_method({of}, \"{name}\", lambda *a: {of}.{name}(*a))")
-            }
-            _ => return,
-        };
-        self.replace(it.range(), function);
-    }
-
-    fn replace(&mut self, range: TextRange, with: impl Into<std::borrow::Cow<'static, str>>) {
-        let (at, end) = (range.start().to_usize(), range.end().to_usize());
-        if !self.source[at..end].contains('\n') {
-            self.edits.push(Edit::replace(at, end - at, with));
+        let Expr::Attribute(ExprAttribute { value, attr: name, .. }) = argument else { return };
+        let Expr::Name(ExprName { id: object, .. }) = &**value else { return };
+        if is_passed(name) {
+            let function = if object == "str" {
+                format!("(lambda s, *a: s.{name}(*a))")
+            } else {
+                format!("_airlock_method({object}, \"{name}\", lambda *a: {object}.{name}(*a))")
+            };
+            self.edits.extend(self.syntax.replace(argument, function));
         }
     }
 
@@ -192,68 +201,66 @@ impl Finder<'_> {
     fn alias(&mut self, value: &Expr) {
         let Expr::Subscript(it) = value else { return };
         let Expr::Name(name) = &*it.value else { return };
-        let (at, end) = (it.value.end().to_usize(), it.end().to_usize());
         let name = name.id.as_str();
-        let is_type = TYPES.contains(&name)
-            || (["dict", "list", "set", "tuple", "type"].contains(&name)
-                && self.names.is_builtin(name));
-        if is_type && !self.source[at..end].contains('\n') {
-            self.edits.push(Edit::replace(at, end - at, ""));
+        let is_builtin = BUILTIN_TYPES.contains(&name) && self.syntax.names.is_builtin(name);
+        if is_builtin || TYPES.contains(&name) {
+            let parameters = TextRange::new(it.value.end(), it.end());
+            self.edits.extend(self.syntax.replace(&parameters, ""));
         }
     }
 
     fn assign(&mut self, it: &StmtAssign) {
         self.alias(&it.value);
-        let [target] = &*it.targets else { return };
-        if let Expr::Tuple(targets) = target {
-            return self.unpack(&targets.elts, it);
-        }
-        if let Some(edits) = splice(self.source, target, it.value.start().to_usize()) {
-            self.edits.extend(edits);
-            self.edits.push(Edit::close(it.end().to_usize(), it.start().to_usize(), ")"));
+        match &*it.targets {
+            [Expr::Tuple(targets)] => self.unpack(&targets.elts, it),
+            [target] => {
+                let mut before = self.syntax.tokens(between(target, &*it.value));
+                if let Some(equal) = before.next().filter(|token| token.kind() == TokenKind::Equal)
+                    && let Some(edits) = splice(self.syntax, target, equal.end())
+                {
+                    self.edits.extend(edits);
+                    self.edits.push(Edit::close(it.range(), ")"));
+                }
+            }
+            _ => {}
         }
     }
 
     /// Unpacks to items by way of variables: `a[0], a[1] = x` becomes `t, u = x; a[0] = t; a[1] = u`.
     fn unpack(&mut self, targets: &[Expr], it: &StmtAssign) {
-        let is_item = |target: &&Expr| matches!(target, Expr::Subscript(_) | Expr::Attribute(_));
-        let items: Vec<_> = targets.iter().filter(is_item).collect();
-        let texts: Option<Vec<_>> =
-            items.iter().map(|item| plain(self.source, item.range())).collect();
+        let items: Vec<_> = targets
+            .iter()
+            .filter(|target| matches!(target, Expr::Subscript(_) | Expr::Attribute(_)))
+            .collect();
+        let texts: Option<Vec<_>> = items.iter().map(|item| copied(self.syntax, item)).collect();
         let Some(texts) = texts else { return };
         let mut after = String::new();
         for (item, text) in items.iter().zip(texts) {
             let name = format!("_airlock_{}", self.temporaries);
             self.temporaries += 1;
             let _ = write!(after, "; {text} = {name}");
-            self.replace(item.range(), name);
+            self.edits.push(Edit::replace(item.range(), name));
         }
         if !after.is_empty() {
-            self.edits.push(Edit::close(it.end().to_usize(), it.start().to_usize(), after));
+            self.edits.push(Edit::close(it.range(), after));
         }
     }
 
     /// Replaces `d |= e` by `d = f(d, e)`.
     fn augmented(&mut self, it: &StmtAugAssign) {
-        if it.op != Operator::BitOr {
-            return;
-        }
-        let Some(target) = plain(self.source, it.target.range()) else { return };
-        let (at, end) = (it.target.end().to_usize(), it.value.start().to_usize());
-        if !target.contains('(') && self.source[at..end].trim() == "|=" {
-            let insert = format!(" = _airlock_ior({target}, ");
-            self.edits.push(Edit::replace(at, end - at, insert));
-            self.edits.push(Edit::close(it.end().to_usize(), it.start().to_usize(), ")"));
+        if it.op == Operator::BitOr
+            && let Some(target) = copied(self.syntax, &it.target)
+            && let Some(operator) =
+                self.syntax.token(TokenKind::VbarEqual, between(&*it.target, &*it.value))
+        {
+            self.edits.push(Edit::replace(operator, format!("= _airlock_ior({target},")));
+            self.edits.push(Edit::close(it.range(), ")"));
         }
     }
 }
 
-fn is_name(expression: &Expr, name: &str) -> bool {
-    matches!(expression, Expr::Name(it) if it.id.as_str() == name)
-}
-
-fn is_text(expression: &Expr) -> bool {
-    matches!(expression, Expr::StringLiteral(_) | Expr::FString(_))
+fn is_name(expression: &Expr, names: &[&str]) -> bool {
+    matches!(expression, Expr::Name(name) if names.contains(&name.id.as_str()))
 }
 
 impl<'a> Visitor<'a> for Finder<'_> {
@@ -272,7 +279,7 @@ impl<'a> Visitor<'a> for Finder<'_> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
             Expr::Generator(it) if it.parenthesized => {
-                self.edits.push(Edit::open(it.start().to_usize(), it.end().to_usize(), "iter"));
+                self.edits.push(Edit::open(it.range(), "iter"));
             }
             Expr::BinOp(it) => self.binary(it),
             Expr::Call(it) => self.call(it),
@@ -326,6 +333,11 @@ mod tests {
                 "class A:\n  def __init__(self): self.title = 't'\na = A()\nshown = []\nprint(a.title)\nshown.append(a.title)\nresult = [str(a.title), shown, f'{str(a.title)}']",
                 r#"["t",["t"],"t"]"#,
             ),
+            (
+                "d = {'await': {'a': 1}, '(': [1, 2]}\nd['await'] |= {'b': 2}\nd['('][:1] = (3,)\nd['//'], d['|'] = 1, 2\nresult = d",
+                r#"{"await":{"a":1,"b":2},"(":[3,2],"//":1,"|":2}"#,
+            ),
+            ("xs = [1, 2]\n(xs)[len(xs):] = ([3]) # =\nresult = xs", "[1,2,3]"),
             ("def f(x: int | None = None) -> list[int] | None:\n    return x\nresult = f(1)", "1"),
         ] {
             assert_eq!(result(source).as_deref(), Some(value), "{source}");

@@ -9,10 +9,10 @@ use monty_types::CodeLoc;
 use ruff_python_ast::visitor::{Visitor, walk_comprehension, walk_expr, walk_stmt};
 use ruff_python_ast::{Arguments, Comprehension, Expr, Number, Operator, Stmt, StmtClassDef};
 use ruff_python_parser::parse_module;
-use ruff_text_size::{Ranged as _, TextSize};
+use ruff_text_size::{Ranged, TextRange};
 
+use super::syntax::Syntax;
 use super::{decorators, deletions};
-use crate::failure::place;
 
 /// A construct in a script that the interpreter lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,37 +32,40 @@ const MAX_LACKS: usize = 20;
 /// does not parse.
 pub(crate) fn find(source: &str) -> Vec<Lack> {
     let Ok(parsed) = parse_module(source) else { return Vec::new() };
-    let mut finder = Finder { source, found: Vec::new() };
-    finder.visit_body(&parsed.syntax().body);
-    finder.found.sort_by_key(|(at, ..)| *at);
+    let syntax = Syntax::new(source, &parsed);
+    let mut finder = Finder { syntax: &syntax, found: Vec::new() };
+    finder.visit_body(syntax.body);
+    finder.found.sort_by_key(|(at, ..)| at.start());
     finder.found.truncate(MAX_LACKS);
-    let lack = |(at, what, hint): (TextSize, &'static str, &'static str)| Lack {
-        at: place(source, at.to_usize()),
-        what: what.into(),
-        hint: hint.into(),
-    };
-    finder.found.into_iter().map(lack).collect()
+    let found = finder.found.into_iter();
+    found
+        .map(|(at, what, hint)| Lack {
+            at: syntax.place(&at),
+            what: what.into(),
+            hint: hint.into(),
+        })
+        .collect()
 }
 
 struct Finder<'s> {
-    source: &'s str,
-    found: Vec<(TextSize, &'static str, &'static str)>,
+    syntax: &'s Syntax<'s>,
+    found: Vec<(TextRange, &'static str, &'static str)>,
 }
 
 impl Finder<'_> {
-    fn lack(&mut self, at: &impl ruff_text_size::Ranged, what: &'static str, hint: &'static str) {
-        self.found.push((at.start(), what, hint));
+    fn lack(&mut self, at: &impl Ranged, what: &'static str, hint: &'static str) {
+        self.found.push((at.range(), what, hint));
     }
 
     fn class(&mut self, class: &StmtClassDef) {
-        if let Some(arguments) = class.arguments.as_ref().filter(|it| !it.is_empty()) {
+        if let Some(arguments) = class.arguments.as_ref().filter(|bases| !bases.is_empty()) {
             self.lack(&arguments.range(), "there is no inheritance", without(arguments));
         }
         for statement in &class.body {
             match statement {
                 Stmt::FunctionDef(it) => {
                     if let Some(decorator) = it.decorator_list.first()
-                        && !decorators::are_replaced(self.source, &it.decorator_list, &it.name)
+                        && !decorators::are_replaced(self.syntax, it)
                     {
                         self.lack(
                             decorator,
@@ -93,16 +96,14 @@ impl Finder<'_> {
 
 /// Returns what to write instead of a class with these bases.
 fn without(bases: &Arguments) -> &'static str {
-    let is_any = |names: &[&str]| {
-        bases.args.iter().any(|base| match base {
-            Expr::Name(it) => names.contains(&it.id.as_str()),
-            Expr::Attribute(it) => names.contains(&it.attr.as_str()),
-            _ => false,
-        })
-    };
-    if is_any(&["Enum", "IntEnum", "StrEnum", "Flag"]) {
+    let mut names = bases.args.iter().map(|base| match base {
+        Expr::Name(it) => it.id.as_str(),
+        Expr::Attribute(it) => it.attr.as_str(),
+        _ => "",
+    });
+    if names.clone().any(|name| matches!(name, "Enum" | "IntEnum" | "StrEnum" | "Flag")) {
         "use a dict: `STATUS = {\"OPEN\": \"open\"}`, or constants"
-    } else if is_any(&["NamedTuple", "TypedDict", "BaseModel"]) {
+    } else if names.any(|name| matches!(name, "NamedTuple" | "TypedDict" | "BaseModel")) {
         "write `@dataclass` before the class, without bases, or use a dict"
     } else {
         "write the class without bases; an error of your own is `raise ValueError(\"why\")`"
@@ -112,7 +113,7 @@ fn without(bases: &Arguments) -> &'static str {
 impl<'a> Visitor<'a> for Finder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::Delete(it) if deletions::of_statement(self.source, it).is_none() => self.lack(
+            Stmt::Delete(it) if deletions::replaced(self.syntax, it).is_none() => self.lack(
                 it,
                 "`del` works only on items of a list or dict",
                 "write `xs.pop(key)` for each item, or keep the rest: `xs = xs[2:]`",
@@ -212,17 +213,17 @@ mod tests {
         let failure = fail("def f():\n    x = yield 1\n\nmatch f():\n    case 1: pass\nx = 2j\n");
         assert_eq!(failure.message, "there is no `yield`");
         assert_eq!((failure.line, failure.column), (Some(2), Some(9)));
-        let expected = "  File \"code.py\", line 2
+        let expected = "  File \"code\", line 2
     x = yield 1
         ^
 error: there is no `yield`
 hint: collect the values in a list, and return that
-  File \"code.py\", line 4
+  File \"code\", line 4
     match f():
     ^
 error: there is no `match`
 hint: write `if x == 1: … elif x == 2: … else: …`
-  File \"code.py\", line 6
+  File \"code\", line 6
     x = 2j
         ^
 error: there are no complex numbers

@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
-use ruff_python_ast::{Alias, Expr, Stmt, StmtImport, StmtImportFrom};
-use ruff_text_size::{Ranged, TextRange};
+use ruff_python_ast::{Alias, Expr, Stmt, StmtImportFrom};
+use ruff_text_size::{Ranged as _, TextRange};
 
 use super::dataclasses;
 use super::source::Edit;
+use super::syntax::Syntax;
 
 /// A module, or a part of one.
 struct Module {
@@ -49,24 +50,30 @@ const MODULES: [Module; 15] = [
 
 /// Returns the names in a module that is supplied as a whole; `None` for any other.
 pub(crate) fn members(module: &str) -> Option<Vec<&'static str>> {
-    let module = MODULES.iter().find(|it| it.name == module && it.members.is_empty())?;
-    let class = format!("class _airlock_{}:", module.name.replace('.', "_"));
+    let module = MODULES.iter().find(|known| known.name == module && known.members.is_empty())?;
+    let class = format!("class {}:", class_name(module.name));
     let (_, text) = module.text.split_once(&*class)?;
-    let name = |line: &'static str| {
-        let line = line.strip_prefix("    ").filter(|line| !line.starts_with(' '))?;
-        let line = line.strip_prefix("def ").unwrap_or(line);
-        line.split(['(', ' ']).next()
-    };
-    Some(text.lines().filter_map(name).collect())
+    Some(text.lines().filter_map(member).collect())
+}
+
+/// Returns the name that a line of a class defines.
+fn member(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("    ").filter(|line| !line.starts_with(' '))?;
+    line.strip_prefix("def ").unwrap_or(line).split(['(', ' ']).next()
+}
+
+/// Returns the name of the class that holds a module.
+fn class_name(module: &str) -> String {
+    format!("_airlock_{}", module.replace('.', "_"))
 }
 
 /// Returns the changes, and the text to put before the script.
-pub(super) fn edits(source: &str, body: &[Stmt]) -> (Vec<Edit>, String) {
-    let mut finder = Finder { source, edits: Vec::new(), used: BTreeSet::new() };
-    finder.visit_body(body);
+pub(super) fn edits(syntax: &Syntax<'_>) -> (Vec<Edit>, String) {
+    let mut finder = Finder { syntax, edits: Vec::new(), used: BTreeSet::new() };
+    finder.visit_body(syntax.body);
     let mut text: String = finder.used.iter().map(|at| MODULES[*at].text).collect();
     if finder.used.iter().any(|at| MODULES[*at].name == "dataclasses") {
-        let (fields, decorators) = dataclasses::fields(body);
+        let (fields, decorators) = dataclasses::fields(syntax.body);
         finder.edits.extend(decorators);
         text.push_str(&fields);
     }
@@ -74,78 +81,65 @@ pub(super) fn edits(source: &str, body: &[Stmt]) -> (Vec<Edit>, String) {
 }
 
 struct Finder<'s> {
-    source: &'s str,
+    syntax: &'s Syntax<'s>,
     edits: Vec<Edit>,
     /// Modules that the script uses, by their number.
     used: BTreeSet<usize>,
 }
 
+/// What binds one name of an import.
+enum Import {
+    /// The statement that the script has, for this name alone.
+    Kept(String),
+    /// An assignment of a class, or of what is in it.
+    Replaced(String),
+}
+
 impl Finder<'_> {
     /// Returns the class that holds a module, or a member of it.
     fn class(&mut self, module: &str, member: Option<&str>) -> Option<String> {
-        let has = |it: &Module| {
-            it.name == module
-                && (it.members.is_empty() || member.is_some_and(|name| it.members.contains(&name)))
-        };
-        let at = MODULES.iter().position(has)?;
+        let at = MODULES.iter().position(|known| {
+            let is_whole = known.members.is_empty();
+            known.name == module
+                && (is_whole || member.is_some_and(|name| known.members.contains(&name)))
+        })?;
         self.used.insert(at);
         if module == "urllib" {
             self.class("urllib.parse", None);
         }
-        Some(format!("_airlock_{}", module.replace('.', "_")))
+        Some(class_name(module))
     }
 
-    fn import(&mut self, statement: &StmtImport) {
-        let one = |finder: &mut Self, alias: &Alias| {
-            let mut name = alias.name.as_str();
-            if name == "urllib.parse" && alias.asname.is_none() {
-                name = "urllib";
-            }
-            let class = finder.class(name, None);
-            (
-                class.is_some(),
-                match (class, &alias.asname) {
-                    (Some(class), bound) => {
-                        format!("{} = {class}", bound.as_ref().map_or(name, |it| it.as_str()))
-                    }
-                    (None, Some(bound)) => format!("import {name} as {bound}"),
-                    (None, None) => format!("import {name}"),
-                },
-            )
+    fn import(&mut self, alias: &Alias) -> Import {
+        let bound = alias.asname.as_ref();
+        let name = match alias.name.as_str() {
+            "urllib.parse" if bound.is_none() => "urllib",
+            name => name,
         };
-        let all: Vec<_> = statement.names.iter().map(|alias| one(self, alias)).collect();
-        self.replace(statement.range(), &all);
+        match (self.class(name, None), bound) {
+            (Some(class), None) => Import::Replaced(format!("{name} = {class}")),
+            (Some(class), Some(bound)) => Import::Replaced(format!("{bound} = {class}")),
+            (None, None) => Import::Kept(format!("import {name}")),
+            (None, Some(bound)) => Import::Kept(format!("import {name} as {bound}")),
+        }
     }
 
-    fn import_from(&mut self, statement: &StmtImportFrom) {
-        let Some(module) = statement.module.as_ref().filter(|_| statement.level == 0) else {
-            return;
-        };
-        let one = |finder: &mut Self, alias: &Alias| {
-            let name = alias.name.as_str();
-            let class = finder.class(module.as_str(), Some(name));
-            let bound = alias.asname.as_ref().map_or(name, |it| it.as_str());
-            (
-                class.is_some(),
-                match class {
-                    Some(class) => format!("{bound} = {class}.{name}"),
-                    None => format!("from {module} import {name} as {bound}"),
-                },
-            )
-        };
-        let all: Vec<_> = statement.names.iter().map(|alias| one(self, alias)).collect();
-        self.replace(statement.range(), &all);
+    fn import_from(&mut self, module: &str, Alias { name, asname, .. }: &Alias) -> Import {
+        let bound = asname.as_ref().unwrap_or(name);
+        match self.class(module, Some(name.as_str())) {
+            Some(class) => Import::Replaced(format!("{bound} = {class}.{name}")),
+            None => Import::Kept(format!("from {module} import {name} as {bound}")),
+        }
     }
 
-    /// Replaces an import by several, if one of them is changed and the import is on one line.
-    fn replace(&mut self, range: TextRange, all: &[(bool, String)]) {
-        let (at, end) = (range.start().to_usize(), range.end().to_usize());
-        let breaks = self.source[at..end].matches('\n').count();
-        if all.iter().any(|(is_changed, _)| *is_changed) {
-            let texts: Vec<_> = all.iter().map(|(_, text)| text.as_str()).collect();
+    /// Replaces an import by several, if one of them is changed.
+    fn replace(&mut self, statement: TextRange, imports: &[Import]) {
+        if imports.iter().any(|import| matches!(import, Import::Replaced(_))) {
+            let texts = imports.iter().map(|(Import::Kept(text) | Import::Replaced(text))| &**text);
+            let texts = texts.collect::<Vec<_>>().join("; ");
             // The lines after it stay where they are.
-            let insert = texts.join("; ") + &"\\\n".repeat(breaks);
-            self.edits.push(Edit::replace(at, end - at, insert));
+            let breaks = self.syntax.breaks(statement).replace('\n', "\\\n");
+            self.edits.push(Edit::replace(statement, texts + &breaks));
         }
     }
 }
@@ -153,8 +147,16 @@ impl Finder<'_> {
 impl<'a> Visitor<'a> for Finder<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         match statement {
-            Stmt::Import(it) => self.import(it),
-            Stmt::ImportFrom(it) => self.import_from(it),
+            Stmt::Import(it) => {
+                let imports: Vec<_> = it.names.iter().map(|alias| self.import(alias)).collect();
+                self.replace(it.range(), &imports);
+            }
+            Stmt::ImportFrom(StmtImportFrom { module: Some(module), names, level: 0, .. }) => {
+                let imports: Vec<_> =
+                    names.iter().map(|alias| self.import_from(module, alias)).collect();
+                self.replace(statement.range(), &imports);
+            }
+            Stmt::ImportFrom(_) => {}
             _ => walk_stmt(self, statement),
         }
     }
@@ -167,8 +169,7 @@ impl<'a> Visitor<'a> for Finder<'_> {
                 .any(|known| known.name == module.id.as_str() && !known.members.is_empty())
             && let Some(class) = self.class(module.id.as_str(), Some(it.attr.as_str()))
         {
-            let (at, end) = (module.start().to_usize(), module.end().to_usize());
-            self.edits.push(Edit::replace(at, end - at, class));
+            self.edits.push(Edit::replace(module.range(), class));
         }
         walk_expr(self, expression);
     }

@@ -9,24 +9,21 @@ use ruff_text_size::Ranged;
 
 use super::lacks::Lack;
 use super::prelude::OWN;
-use crate::failure::place;
+use super::syntax::Syntax;
 
 /// Functions in functions, at most. The interpreter's time to compile the innermost doubles with
 /// each.
 const MAX_DEPTH: usize = 10;
 
 /// Finds the first name that is reserved, and the first function that nests too deep.
-pub(super) fn find(source: &str, body: &[Stmt]) -> Vec<Lack> {
-    let mut finder =
-        Finder { source, has_own: source.contains(OWN), depth: 0, own: None, deep: None };
-    finder.visit_body(body);
+pub(super) fn find(syntax: &Syntax<'_>) -> Vec<Lack> {
+    let mut finder = Finder { syntax, depth: 0, own: None, deep: None };
+    finder.visit_body(syntax.body);
     finder.own.into_iter().chain(finder.deep).collect()
 }
 
 struct Finder<'s> {
-    source: &'s str,
-    /// Whether the script may have a reserved name.
-    has_own: bool,
+    syntax: &'s Syntax<'s>,
     /// Functions around the place.
     depth: usize,
     own: Option<Lack>,
@@ -35,12 +32,11 @@ struct Finder<'s> {
 
 impl Finder<'_> {
     fn lack(&self, at: &impl Ranged, what: String, hint: &'static str) -> Lack {
-        let at = place(self.source, at.start().to_usize());
-        Lack { at, what: what.into(), hint: hint.into() }
+        Lack { at: self.syntax.place(at), what: what.into(), hint: hint.into() }
     }
 
     fn name(&mut self, name: &str, at: &impl Ranged) {
-        if self.has_own && self.own.is_none() && name.starts_with(OWN) {
+        if self.own.is_none() && name.starts_with(OWN) {
             let what = format!("the name `{name}` is reserved");
             self.own = Some(self.lack(at, what, "give it another name"));
         }

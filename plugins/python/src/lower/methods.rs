@@ -7,15 +7,17 @@
 use std::borrow::Cow;
 
 use airlock_executor::Bindings;
+use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_interpolated_string_element};
 use ruff_python_ast::{
     CmpOp, Expr, ExprAttribute, ExprBinOp, ExprCall, ExprCompare, ExprContext,
-    InterpolatedStringElement, Operator, Stmt,
+    InterpolatedStringElement, Operator,
 };
-use ruff_text_size::Ranged as _;
+use ruff_text_size::{Ranged as _, TextLen as _, TextRange, TextSize};
 
-use super::names::Names;
-use super::source::{Edit, without_comments};
+use super::habits::is_unchanged;
+use super::source::Edit;
+use super::syntax::{Syntax, between};
 
 /// Condition under which a call of a method is changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,29 +66,30 @@ const PARTS: [char; 8] = ['(', '*', '?', '{', '|', '^', '$', '\\'];
 
 /// Returns whether calls of methods of this name are changed.
 pub(super) fn is_changed(method: &str) -> bool {
-    METHODS.iter().any(|(it, _)| *it == method)
+    METHODS.iter().any(|(name, _)| *name == method)
 }
 
 /// Returns the changes.
-pub(super) fn edits(
-    source: &str,
-    body: &[Stmt],
-    names: &Names<'_>,
-    bindings: &Bindings,
-) -> Vec<Edit> {
-    let has_dates = source.contains("timedelta");
-    let has_classes = ["csv", "StringIO", "urllib"].iter().any(|name| source.contains(name));
-    let mut finder = Finder { source, names, bindings, has_dates, has_classes, edits: Vec::new() };
-    finder.visit_body(body);
+pub(super) fn edits(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Edit> {
+    let mut finder = Finder {
+        syntax,
+        bindings,
+        has_dates: syntax.mentions("timedelta"),
+        has_patterns: syntax.mentions("compile"),
+        has_classes: ["csv", "StringIO", "urllib"].iter().any(|name| syntax.mentions(name)),
+        edits: Vec::new(),
+    };
+    finder.visit_body(syntax.body);
     finder.edits
 }
 
 struct Finder<'s> {
-    source: &'s str,
-    names: &'s Names<'s>,
+    syntax: &'s Syntax<'s>,
     bindings: &'s Bindings,
     /// Whether the script has lengths of time.
     has_dates: bool,
+    /// Whether the script may have compiled regular expressions.
+    has_patterns: bool,
     /// Whether the script may have objects of classes that stand for those of the library.
     has_classes: bool,
     edits: Vec<Edit>,
@@ -99,12 +102,10 @@ impl Finder<'_> {
             Expr::Name(it) => it.id.as_str(),
             _ => return,
         };
-        let has_default = || {
-            let names = &call.arguments.keywords;
-            names.iter().any(|it| it.arg.as_ref().is_some_and(|arg| arg.as_str() == "default"))
-        };
         match name {
-            "dumps" if has_default() => self.function(call, "_airlock_dumps("),
+            "dumps" if call.arguments.find_keyword("default").is_some() => {
+                self.function(call, "_airlock_dumps(");
+            }
             "timedelta" if !call.arguments.is_empty() && !are_whole(call) => {
                 self.function(call, "_airlock_timedelta(");
             }
@@ -121,11 +122,11 @@ impl Finder<'_> {
     /// Returns whether a call of a method is changed.
     fn applies(&self, method: &ExprAttribute, call: &ExprCall) -> bool {
         let name = method.attr.as_str();
-        let Some((_, when)) = METHODS.iter().find(|(it, _)| *it == name) else {
+        let Some((_, when)) = METHODS.iter().find(|(method, _)| *method == name) else {
             return false;
         };
         let is_client = matches!(&*method.value, Expr::Name(it)
-            if self.bindings.has(it.id.as_str()) && self.names.is_builtin(it.id.as_str()));
+            if self.bindings.has(it.id.as_str()) && self.syntax.names.is_builtin(it.id.as_str()));
         if is_client {
             return false;
         }
@@ -151,7 +152,7 @@ impl Finder<'_> {
     fn is_pattern(&self, method: &ExprAttribute, call: &ExprCall, at: usize) -> bool {
         let given = &call.arguments.args;
         let is_module = matches!(&*method.value, Expr::Name(it) if it.id.as_str() == "re");
-        if !is_module && (!self.source.contains("compile(") || call.arguments.is_empty()) {
+        if !is_module && (!self.has_patterns || call.arguments.is_empty()) {
             return false;
         }
         match (is_module, at) {
@@ -169,127 +170,111 @@ impl Finder<'_> {
 
     /// Replaces `value.method(` by `_airlock_method(value, `.
     fn method(&mut self, method: &ExprAttribute, call: &ExprCall) {
-        let from = method.value.end().to_usize();
-        let to = call.arguments.range.start().to_usize() + 1;
-        let name = method.attr.start().to_usize();
-        let gap = without_comments(&self.source[from..name]);
-        let Some(dot) = gap.rfind('.').map(|at| from + at) else { return };
-        let open = format!("_airlock_{}(", method.attr);
-        self.open(call, open);
+        let Some(dot) = self.syntax.token(TokenKind::Dot, between(&*method.value, &method.attr))
+        else {
+            return;
+        };
+        self.open(call, format!("_airlock_{}(", method.attr));
+        let name = TextRange::new(dot.start(), bracket(call).end());
         let comma = if call.arguments.is_empty() { "" } else { ", " };
-        let insert = "\n".repeat(self.source[dot..to].matches('\n').count()) + comma;
-        self.edits.push(Edit::replace(dot, to - dot, insert));
+        self.edits.push(Edit::replace(name, self.syntax.breaks(name) + comma));
     }
 
     /// Begins a call before another.
     fn open(&mut self, call: &ExprCall, open: impl Into<Cow<'static, str>>) {
-        let (at, end) = (call.start().to_usize(), call.end().to_usize());
-        self.edits.push(Edit::open(at, end, open));
+        self.edits.push(Edit::open(call.range(), open));
         // Beside another argument, a generator needs brackets of its own.
         if let [Expr::Generator(it)] = &*call.arguments.args
             && !it.parenthesized
         {
-            let (start, end) = (it.start().to_usize(), it.end().to_usize());
-            self.edits.push(Edit::open(start, end, "["));
-            self.edits.push(Edit::close(end, start, "]"));
+            self.edits.extend(Edit::enclose(it, "[", "]"));
         }
     }
 
     /// Replaces `function(` by `open` and the function.
     fn function(&mut self, call: &ExprCall, open: &'static str) {
-        let at = call.arguments.range.start().to_usize();
         self.open(call, open);
-        self.edits.push(Edit::replace(at, 1, ", "));
-    }
-
-    /// Replaces an operator by a call: `a <= b` becomes `open a , b)`.
-    fn operator(&mut self, it: &Expr, sides: [&Expr; 2], operator: &str, open: &'static str) {
-        let (from, to) = (sides[0].end().to_usize(), sides[1].start().to_usize());
-        let gap = without_comments(&self.source[from..to]);
-        let Some(at) = gap.find(operator) else { return };
-        self.edits.extend(Edit::wrap(it, open));
-        let (at, remove) = (from + at, operator.len());
-        self.edits.push(Edit::replace(at, remove, ","));
+        self.edits.push(Edit::replace(bracket(call), ", "));
     }
 
     /// Compares sets, which the interpreter does by methods alone. A chain becomes several calls, if
     /// names and constants are in its middle: `a <= b < c` is `(f(a , b) and g(b, c))`.
-    fn compare(&mut self, whole: &Expr, it: &ExprCompare) {
+    fn compare(&mut self, it: &ExprCompare) {
         let Some((last, middle)) = it.comparators.split_last() else { return };
         let operators: Option<Vec<_>> = it.ops.iter().copied().map(set_operator).collect();
         let Some(operators) = operators else { return };
         let mut sides = middle.iter().chain([&*it.left, last]);
-        if !sides.any(|side| self.names.is_set(side)) {
+        if !sides.any(|side| self.syntax.names.is_set(side)) {
             return;
         }
         if let ([(operator, open)], []) = (&*operators, middle) {
-            return self.operator(whole, [&it.left, last], operator, open);
+            let edits = self.syntax.operator(it, [&it.left, last], *operator, open);
+            self.edits.extend(edits.into_iter().flatten());
+        } else if let Some(edits) = self.chain(it, &operators, middle) {
+            self.edits.extend(Edit::enclose(it, format!("({}", operators[0].1), "))"));
+            self.edits.extend(edits);
         }
+    }
+
+    /// Returns the changes of the operators in a chain of comparisons; `None` if it stays.
+    fn chain(
+        &self,
+        it: &ExprCompare,
+        operators: &[(TokenKind, &'static str)],
+        middle: &[Expr],
+    ) -> Option<Vec<Edit>> {
         // What is written twice, and evaluated twice.
-        let repeated: Vec<_> = middle
+        let repeated: Option<Vec<_>> = middle
             .iter()
-            .filter(|it| is_constant(it))
-            .map(|it| &self.source[it.start().to_usize()..it.end().to_usize()])
-            .filter(|text| !text.contains('\n'))
+            .map(|side| self.syntax.line(side).filter(|_| is_constant(side)))
             .collect();
-        if repeated.len() < middle.len() {
-            return;
-        }
-        let (mut edits, mut left) = (Vec::new(), &*it.left);
-        for (at, ((operator, open), right)) in operators.iter().zip(&it.comparators).enumerate() {
-            let (from, to) = (left.end().to_usize(), right.start().to_usize());
-            let gap = without_comments(&self.source[from..to]);
-            // Before a later operator there is nothing, such as the bracket of an operand.
-            let is_next = |found: &usize| at == 0 || gap[..*found].trim().is_empty();
-            let Some(found) = gap.find(operator).filter(is_next) else { return };
-            let insert = match at.checked_sub(1) {
-                None => ",".to_owned(),
-                Some(before) => format!(") and {open}{},", repeated[before]),
+        let repeated = repeated?;
+        let mut edits = Vec::new();
+        let mut left = &*it.left;
+        for (at, ((kind, open), right)) in operators.iter().zip(&it.comparators).enumerate() {
+            let mut tokens = self.syntax.tokens(between(left, right));
+            let (operator, insert) = match at.checked_sub(1) {
+                None => (tokens.find(|token| token.kind() == *kind)?, ",".to_owned()),
+                // Before a later operator there is nothing, such as the bracket of an operand.
+                Some(before) => (
+                    tokens.next().filter(|token| token.kind() == *kind)?,
+                    format!(") and {open}{},", repeated[before]),
+                ),
             };
-            edits.push(Edit::replace(from + found, operator.len(), insert));
+            edits.push(Edit::replace(operator.range(), insert));
             left = right;
         }
-        let (start, end) = (whole.start().to_usize(), whole.end().to_usize());
-        self.edits.push(Edit::open(start, end, format!("({}", operators[0].1)));
-        self.edits.push(Edit::close(end, start, "))"));
-        self.edits.extend(edits);
+        Some(edits)
     }
 
     /// Asks for the name of a function, or of what stands for a class of the library.
-    fn name(&mut self, whole: &Expr, it: &ExprAttribute) {
-        let is_type = matches!(&*it.value, Expr::Call(it)
-            if matches!(&*it.func, Expr::Name(name) if name.id.as_str() == "type"));
-        let (from, to) = (it.value.end().to_usize(), it.end().to_usize());
+    fn name(&mut self, it: &ExprAttribute) {
+        let is_type = matches!(&*it.value, Expr::Call(call)
+            if matches!(&*call.func, Expr::Name(name) if name.id.as_str() == "type"));
         if it.attr.as_str() == "__name__"
             && it.ctx == ExprContext::Load
             && (self.has_classes || !is_type)
-            && let Some(brackets) = self.source[from..to].strip_suffix(".__name__")
+            && let Some(dot) = self.syntax.token(TokenKind::Dot, between(&*it.value, &it.attr))
+            && let name = TextRange::new(dot.start(), it.end())
+            && let Some(name) = self.syntax.replace(&name, "")
         {
-            let from = from + brackets.len();
-            self.edits.extend(Edit::wrap(whole, "_airlock_name("));
-            self.edits.push(Edit::replace(from, to - from, ""));
+            self.edits.extend(Edit::wrap(it, "_airlock_name("));
+            self.edits.push(name);
         }
     }
 
     /// Computes with lengths of time, which the interpreter only adds and multiplies by integers.
-    fn binary(&mut self, whole: &Expr, it: &ExprBinOp) {
+    fn binary(&mut self, it: &ExprBinOp) {
         let (operator, open) = match it.op {
-            Operator::FloorDiv => ("//", "_airlock_floor("),
-            Operator::Div => ("/", "_airlock_divide("),
-            Operator::Mod => ("%", "_airlock_modulo("),
-            Operator::Mult => ("*", "_airlock_times("),
+            Operator::FloorDiv => (TokenKind::DoubleSlash, "_airlock_floor("),
+            Operator::Div => (TokenKind::Slash, "_airlock_divide("),
+            Operator::Mod => (TokenKind::Percent, "_airlock_modulo("),
+            Operator::Mult => (TokenKind::Star, "_airlock_times("),
             _ => return,
         };
-        // Formatting with `%`, and plain arithmetic.
-        let is_other = |it: &Expr| {
-            is_integer(it)
-                || matches!(
-                    it,
-                    Expr::StringLiteral(_) | Expr::FString(_) | Expr::Tuple(_) | Expr::Dict(_)
-                )
-        };
-        if !is_other(&it.left) && !is_other(&it.right) {
-            self.operator(whole, [&it.left, &it.right], operator, open);
+        if !is_no_time(&it.left) && !is_no_time(&it.right) {
+            let edits = self.syntax.operator(it, [&it.left, &it.right], operator, open);
+            self.edits.extend(edits.into_iter().flatten());
         }
     }
 
@@ -297,26 +282,31 @@ impl Finder<'_> {
     fn interpolated(&mut self, element: &InterpolatedStringElement) {
         let InterpolatedStringElement::Interpolation(it) = element else { return };
         let Some(spec) = &it.format_spec else { return };
-        let (from, to) = (spec.start().to_usize(), spec.end().to_usize());
-        let range = it.expression.range();
-        let value = &self.source[range.start().to_usize()..range.end().to_usize()];
-        if value.contains(['(', '\n', '{', '"', '\'', '%']) {
+        let Some(value) =
+            self.syntax.line(&*it.expression).filter(|_| is_unchanged(&it.expression))
+        else {
             return;
-        }
-        for (at, _) in self.source[from..to].match_indices("%f") {
-            let insert = format!("{{_airlock_microseconds({value})}}");
-            self.edits.push(Edit::replace(from + at, 2, insert));
+        };
+        for part in spec.elements.literals() {
+            for (at, digits) in self.syntax.text(part).match_indices("%f") {
+                let Ok(at) = TextSize::try_from(at) else { continue };
+                let insert = format!("{{_airlock_microseconds({value})}}");
+                self.edits.push(Edit::replace(
+                    TextRange::at(part.start() + at, digits.text_len()),
+                    insert,
+                ));
+            }
         }
     }
 }
 
 /// Returns how a comparison of sets is written, and the function that stands for it.
-fn set_operator(operator: CmpOp) -> Option<(&'static str, &'static str)> {
+fn set_operator(operator: CmpOp) -> Option<(TokenKind, &'static str)> {
     match operator {
-        CmpOp::LtE => Some(("<=", "_airlock_is_subset(")),
-        CmpOp::Lt => Some(("<", "_airlock_is_proper_subset(")),
-        CmpOp::GtE => Some((">=", "_airlock_is_superset(")),
-        CmpOp::Gt => Some((">", "_airlock_is_proper_superset(")),
+        CmpOp::LtE => Some((TokenKind::LessEqual, "_airlock_is_subset(")),
+        CmpOp::Lt => Some((TokenKind::Less, "_airlock_is_proper_subset(")),
+        CmpOp::GtE => Some((TokenKind::GreaterEqual, "_airlock_is_superset(")),
+        CmpOp::Gt => Some((TokenKind::Greater, "_airlock_is_proper_superset(")),
         _ => None,
     }
 }
@@ -332,17 +322,34 @@ fn is_constant(expression: &Expr) -> bool {
 
 /// Returns whether all arguments are integers in the text.
 fn are_whole(call: &ExprCall) -> bool {
-    let is_whole = |it: &Expr| match it {
+    let mut named = call.arguments.keywords.iter();
+    call.arguments.args.iter().all(is_whole)
+        && named.all(|keyword| keyword.arg.is_some() && is_whole(&keyword.value))
+}
+
+fn is_whole(expression: &Expr) -> bool {
+    match expression {
         Expr::UnaryOp(it) => is_integer(&it.operand),
-        _ => is_integer(it),
-    };
-    let named = call.arguments.keywords.iter().map(|it| (it.arg.is_some(), &it.value));
-    let given = call.arguments.args.iter().map(|it| (true, it));
-    given.chain(named).all(|(has_name, it)| has_name && is_whole(it))
+        _ => is_integer(expression),
+    }
 }
 
 fn is_integer(expression: &Expr) -> bool {
     matches!(expression, Expr::NumberLiteral(it) if it.value.is_int())
+}
+
+/// Returns whether a value is no length of time: a number, or a part of formatting with `%`.
+fn is_no_time(expression: &Expr) -> bool {
+    is_integer(expression)
+        || matches!(
+            expression,
+            Expr::StringLiteral(_) | Expr::FString(_) | Expr::Tuple(_) | Expr::Dict(_)
+        )
+}
+
+/// Returns the opening bracket of a call.
+fn bracket(call: &ExprCall) -> TextRange {
+    TextRange::at(call.arguments.start(), TextSize::of('('))
 }
 
 impl<'a> Visitor<'a> for Finder<'_> {
@@ -357,9 +364,9 @@ impl<'a> Visitor<'a> for Finder<'_> {
     fn visit_expr(&mut self, expression: &'a Expr) {
         match expression {
             Expr::Call(it) => self.call(it),
-            Expr::Compare(it) => self.compare(expression, it),
-            Expr::Attribute(it) => self.name(expression, it),
-            Expr::BinOp(it) if self.has_dates => self.binary(expression, it),
+            Expr::Compare(it) => self.compare(it),
+            Expr::Attribute(it) => self.name(it),
+            Expr::BinOp(it) if self.has_dates => self.binary(it),
             _ => {}
         }
         walk_expr(self, expression);

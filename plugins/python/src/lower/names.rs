@@ -22,7 +22,7 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn of(body: &'a [Stmt]) -> Self {
+    pub(super) fn new(body: &'a [Stmt]) -> Self {
         let mut names = Self::default();
         names.visit_body(body);
         names
@@ -74,19 +74,19 @@ impl<'a> Names<'a> {
         match function {
             Expr::Name(name) => {
                 let name = name.id.as_str();
-                for (_, body) in self.functions.iter().filter(|(it, _)| *it == name) {
+                for (_, body) in self.functions.iter().filter(|(function, _)| *function == name) {
                     read.visit_body(body);
                 }
-                for (_, value) in self.lambdas.iter().filter(|(it, _)| *it == name) {
+                for (_, value) in self.lambdas.iter().filter(|(lambda, _)| *lambda == name) {
                     read.visit_expr(value);
                 }
             }
             Expr::Lambda(it) => read.visit_expr(&it.body),
             _ => return false,
         }
-        read.0.iter().any(|it| {
-            is_name(it.id.as_str())
-                || (depth > 0 && self.mentions(&Expr::Name((*it).clone()), is_name, depth - 1))
+        read.0.iter().any(|name| {
+            is_name(name.id.as_str())
+                || (depth > 0 && self.mentions(&Expr::Name((*name).clone()), is_name, depth - 1))
         })
     }
 }
@@ -134,7 +134,7 @@ impl<'a> Visitor<'a> for Names<'a> {
     }
 
     fn visit_alias(&mut self, alias: &'a Alias) {
-        self.bound.insert(alias.asname.as_ref().map_or(alias.name.as_str(), |it| it.as_str()));
+        self.bound.insert(alias.asname.as_ref().unwrap_or(&alias.name).as_str());
     }
 
     fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {

@@ -9,6 +9,7 @@ use ruff_text_size::Ranged as _;
 
 use super::names::Names;
 use super::source::Edit;
+use super::syntax::Syntax;
 
 /// Built-in functions that return a truth value.
 const FUNCTIONS: [&str; 6] = ["all", "any", "bool", "callable", "hasattr", "isinstance"];
@@ -30,9 +31,9 @@ const METHODS: [&str; 12] = [
 ];
 
 /// Returns the changes.
-pub(super) fn edits(body: &[Stmt], names: &Names<'_>) -> Vec<Edit> {
-    let mut finder = Finder { names, edits: Vec::new() };
-    finder.visit_body(body);
+pub(super) fn edits(syntax: &Syntax<'_>) -> Vec<Edit> {
+    let mut finder = Finder { names: &syntax.names, edits: Vec::new() };
+    finder.visit_body(syntax.body);
     finder.edits
 }
 
@@ -43,9 +44,9 @@ struct Finder<'s> {
 
 impl Finder<'_> {
     /// Makes a number of an operand that is a truth value.
-    fn operand(&mut self, it: &Expr) {
-        if is_truth(it) {
-            self.edits.extend(Edit::wrap(it, "_airlock_number("));
+    fn operand(&mut self, operand: &Expr) {
+        if is_truth(operand) {
+            self.edits.extend(Edit::wrap(operand, "_airlock_number("));
         }
     }
 
@@ -62,8 +63,7 @@ impl Finder<'_> {
             _ => false,
         };
         if !is_plain {
-            let (at, remove) = (name.start().to_usize(), name.id.len());
-            self.edits.push(Edit::replace(at, remove, "_airlock_sum"));
+            self.edits.push(Edit::replace(name.range(), "_airlock_sum"));
         }
     }
 }

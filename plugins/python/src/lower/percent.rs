@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
+use airlock_executor::floats::{exponential, general};
 use monty_types::MontyObject;
 
 /// Widest field, and most digits after the point. More is no text for a reader.
 const MAX_WIDTH: usize = 10_000;
+
+const INCOMPLETE: &str = "incomplete format";
 
 /// Formats like `format % value`. Fails with a message like Python's.
 pub(crate) fn format(format: &str, value: &MontyObject) -> Result<String, String> {
@@ -14,7 +17,9 @@ pub(crate) fn format(format: &str, value: &MontyObject) -> Result<String, String
         other => std::slice::from_ref(other).iter(),
     };
     let is_plain = !matches!(value, MontyObject::Tuple(_) | MontyObject::Dict(_));
-    let (mut out, mut rest, mut used) = (String::new(), format, 0);
+    let mut out = String::new();
+    let mut rest = format;
+    let mut used = 0;
     while let Some((text, after)) = rest.split_once('%') {
         out.push_str(text);
         let (spec, after) = Spec::parse(after)?;
@@ -43,8 +48,8 @@ fn named<'v>(value: &'v MontyObject, key: &str) -> Result<&'v MontyObject, Strin
     let MontyObject::Dict(pairs) = value else {
         return Err("format requires a mapping".to_owned());
     };
-    let is_key = |name: &MontyObject| matches!(name, MontyObject::String(name) if name == key);
-    let found = pairs.iter().find(|(name, _)| is_key(name));
+    let mut pairs = pairs.iter();
+    let found = pairs.find(|(name, _)| matches!(name, MontyObject::String(name) if name == key));
     found.map(|(_, value)| value).ok_or_else(|| format!("there is no key '{key}' to format"))
 }
 
@@ -62,10 +67,9 @@ struct Spec {
 impl Spec {
     /// Reads what follows a `%`. Returns the rest, too.
     fn parse(text: &str) -> Result<(Self, &str), String> {
-        let incomplete = || "incomplete format".to_owned();
         let (key, text) = match text.strip_prefix('(') {
             Some(text) => {
-                let (key, text) = text.split_once(')').ok_or_else(incomplete)?;
+                let (key, text) = text.split_once(')').ok_or(INCOMPLETE)?;
                 (Some(key.to_owned()), text)
             }
             None => (None, text),
@@ -78,7 +82,7 @@ impl Spec {
             None => (None, text),
         };
         let text = text.trim_start_matches(['h', 'l', 'L']);
-        let kind = text.chars().next().ok_or_else(incomplete)?;
+        let kind = text.chars().next().ok_or(INCOMPLETE)?;
         let spec = Self {
             key,
             left: flags.contains('-'),
@@ -135,7 +139,8 @@ impl Spec {
         let MontyObject::Int(number) = value else {
             return Err(format!("%{} format: an integer is required", self.kind));
         };
-        let (sign, number) = (if *number < 0 { "-" } else { "" }, number.unsigned_abs());
+        let sign = if *number < 0 { "-" } else { "" };
+        let number = number.unsigned_abs();
         Ok(match self.kind {
             'x' => format!("{sign}{number:x}"),
             'X' => format!("{sign}{number:X}"),
@@ -161,44 +166,8 @@ impl Spec {
                 let text = exponential(number, digits);
                 if self.kind == 'E' { text.to_uppercase() } else { text }
             }
-            _ => general(number, digits.max(1)),
+            _ => general(number, digits, false),
         })
-    }
-}
-
-/// Formats like Python: at least two digits of an exponent with its sign.
-fn exponential(number: f64, digits: usize) -> String {
-    let text = format!("{number:.digits$e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => {
-            let (sign, exponent) = match exponent.strip_prefix('-') {
-                Some(exponent) => ('-', exponent),
-                None => ('+', exponent),
-            };
-            format!("{mantissa}e{sign}{exponent:0>2}")
-        }
-        None => text,
-    }
-}
-
-/// Formats with this many significant digits, without zeros at the end.
-fn general(number: f64, digits: usize) -> String {
-    let scientific = exponential(number, digits - 1);
-    let exponent: i64 = scientific.split_once('e').and_then(|(_, it)| it.parse().ok()).unwrap_or(0);
-    let trim = |text: &str| {
-        if text.contains('.') {
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        } else {
-            text.to_owned()
-        }
-    };
-    let most = i64::try_from(digits).unwrap_or(i64::MAX);
-    if (-4..most).contains(&exponent) {
-        let after = usize::try_from(most - 1 - exponent).unwrap_or(0);
-        trim(&format!("{number:.after$}"))
-    } else {
-        let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "+00"));
-        format!("{}e{exponent}", trim(mantissa))
     }
 }
 
@@ -214,7 +183,7 @@ fn whole(value: &MontyObject) -> Result<String, String> {
 
 /// Reads a number, which is 0 if there is none.
 fn number(text: &str) -> Result<(usize, &str), String> {
-    let end = text.len() - text.trim_start_matches(|it: char| it.is_ascii_digit()).len();
+    let end = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (digits, rest) = text.split_at(end);
     let number = if digits.is_empty() { Some(0) } else { digits.parse().ok() };
     let number = number.filter(|number| *number <= MAX_WIDTH);

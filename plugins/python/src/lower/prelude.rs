@@ -53,7 +53,8 @@ const BUILTINS: [&str; 24] = [
 /// Returns the functions whose names are in `texts`, and those that they call in turn.
 pub(super) fn functions<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     let mut wanted: Vec<&str> = texts.flat_map(named).collect();
-    let (mut seen, mut out) = (BTreeSet::new(), String::new());
+    let mut seen = BTreeSet::new();
+    let mut out = String::new();
     while let Some(name) = wanted.pop() {
         if seen.insert(name)
             && let Some(text) = FUNCTIONS.get(name)
@@ -68,9 +69,9 @@ pub(super) fn functions<'t>(texts: impl Iterator<Item = &'t str>) -> String {
 /// Iterates over the names of functions in a text.
 fn named(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices(OWN).map(|(at, _)| {
-        let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
         let rest = &text[at..];
-        &rest[..rest.find(|it| !is_part(it)).unwrap_or(rest.len())]
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        &rest[..end.unwrap_or(rest.len())]
     })
 }
 
@@ -93,19 +94,19 @@ fn index() -> BTreeMap<&'static str, &'static str> {
 pub(super) fn shielded(prelude: String, names: &Names<'_>) -> String {
     let mut text = prelude;
     for name in BUILTINS.iter().filter(|name| !names.is_builtin(name)) {
-        let (from, to) = (*name, format!("{OWN}builtin_{name}"));
-        text = format!("{to} = {from}\n{}", renamed(&text, from, &to));
+        let own = format!("{OWN}builtin_{name}");
+        text = format!("{own} = {name}\n{}", renamed(&text, name, &own));
     }
     text
 }
 
 /// Renames the uses of a built-in function in a text; not methods and parameters with its name.
 fn renamed(text: &str, from: &str, to: &str) -> String {
-    let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
     for (at, _) in text.match_indices(from) {
         let before = text[..at].chars().next_back().unwrap_or('\n');
         let after = text[at + from.len()..].chars().next().unwrap_or('\n');
-        let is_word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '"' | '\'');
         let is_other = is_word(before)
             || before == '.'
             || is_word(after)
@@ -118,6 +119,11 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
         }
     }
     out + &text[done..]
+}
+
+/// Returns whether a character beside a name makes it a part of another, or of a text.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '"' | '\'')
 }
 
 #[cfg(test)]

@@ -4,51 +4,58 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use monty_types::CodeLoc;
-use ruff_text_size::Ranged;
+use ruff_text_size::{Ranged, TextRange, TextSize};
 
 /// A change at one place. It removes as many line breaks as it inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edit {
-    /// Byte in the original.
-    pub(crate) at: usize,
-    /// Bytes that are removed there.
-    pub(crate) remove: usize,
+    /// The part of the original that is removed, or the empty range where text is inserted.
+    range: TextRange,
     /// Text that is inserted there.
     pub(crate) insert: Cow<'static, str>,
-    /// Byte of the original at the other end of what this and another change enclose; `at` if they
-    /// enclose nothing. Of several at one place, the outer opens first and closes last.
-    other: usize,
+    /// The other end of what this and another change enclose; the start of the range if they enclose
+    /// nothing. Of several at one place, the outer opens first and closes last.
+    other: TextSize,
 }
 
 impl Edit {
-    pub(crate) fn insert(at: usize, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { at, remove: 0, insert: text.into(), other: at }
+    pub(crate) fn insert(at: TextSize, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::replace(TextRange::empty(at), text)
     }
 
-    pub(crate) fn replace(at: usize, remove: usize, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { at, remove, insert: text.into(), other: at }
+    pub(crate) fn replace(range: TextRange, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { range, insert: text.into(), other: range.start() }
     }
 
-    /// Inserts the start of something that reaches up to `end`.
-    pub(crate) fn open(at: usize, end: usize, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { at, remove: 0, insert: text.into(), other: end }
+    /// Inserts the start of something that reaches over `range`.
+    pub(crate) fn open(range: TextRange, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { range: TextRange::empty(range.start()), insert: text.into(), other: range.end() }
     }
 
-    /// Inserts the end of something that begins at `start`.
-    pub(crate) fn close(at: usize, start: usize, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { at, remove: 0, insert: text.into(), other: start }
+    /// Inserts the end of something that reaches over `range`.
+    pub(crate) fn close(range: TextRange, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { range: TextRange::empty(range.end()), insert: text.into(), other: range.start() }
+    }
+
+    /// Encloses an expression.
+    pub(crate) fn enclose(
+        expression: &impl Ranged,
+        open: impl Into<Cow<'static, str>>,
+        close: &'static str,
+    ) -> [Self; 2] {
+        [Self::open(expression.range(), open), Self::close(expression.range(), close)]
     }
 
     /// Puts an expression into a call, which begins with `open`.
-    pub(crate) fn wrap(of: &impl Ranged, open: impl Into<Cow<'static, str>>) -> [Self; 2] {
-        let (start, end) = (of.start().to_usize(), of.end().to_usize());
-        [Self::open(start, end, open), Self::close(end, start, ")")]
+    pub(crate) fn wrap(expression: &impl Ranged, open: impl Into<Cow<'static, str>>) -> [Self; 2] {
+        Self::enclose(expression, open, ")")
     }
 
     /// Returns the order of changes: at one place, first what ends there, the inner before the
     /// outer, then what begins there, the outer before the inner, and then what is replaced.
-    fn order(&self) -> (usize, bool, bool, Reverse<usize>) {
-        (self.at, self.remove > 0, self.other >= self.at, Reverse(self.other))
+    fn order(&self) -> (TextSize, bool, bool, Reverse<TextSize>) {
+        let at = self.range.start();
+        (at, !self.range.is_empty(), self.other >= at, Reverse(self.other))
     }
 }
 
@@ -70,10 +77,12 @@ impl<'a> Text<'a> {
     pub(crate) fn new(source: &'a str, prelude: String, mut edits: Vec<Edit>) -> Self {
         // Stable: of two at the same place, the one that was found first comes first.
         edits.sort_by_key(Edit::order);
-        let mut end = 0;
+        let mut end = TextSize::default();
         edits.retain(|edit| {
-            let is_free = edit.at >= end;
-            end = end.max(if is_free { edit.at + edit.remove } else { 0 });
+            let is_free = edit.range.start() >= end;
+            if is_free {
+                end = edit.range.end();
+            }
             is_free
         });
         if edits.is_empty() {
@@ -82,9 +91,9 @@ impl<'a> Text<'a> {
         let mut text = String::with_capacity(source.len() + 16 * edits.len());
         let mut done = 0;
         for edit in &edits {
-            text.push_str(&source[done..edit.at]);
+            text.push_str(&source[done..edit.range.start().to_usize()]);
             text.push_str(&edit.insert);
-            done = edit.at + edit.remove;
+            done = edit.range.end().to_usize();
         }
         text.push_str(&source[done..]);
         Self { source, prelude, text: text.into(), edits }
@@ -126,35 +135,22 @@ impl<'a> Text<'a> {
     }
 
     fn original_byte(&self, byte: usize) -> usize {
-        let (mut removed, mut inserted) = (0, 0);
+        let mut removed = 0;
+        let mut inserted = 0;
         for edit in &self.edits {
-            let start = edit.at + inserted - removed;
+            let at = edit.range.start().to_usize();
+            let start = at + inserted - removed;
             if byte < start {
                 break;
             }
             if byte < start + edit.insert.len() {
-                return edit.at;
+                return at;
             }
-            removed += edit.remove;
+            removed += edit.range.len().to_usize();
             inserted += edit.insert.len();
         }
         byte + removed - inserted
     }
-}
-
-/// Returns the text between two expressions with blanks for its comments, of as many bytes.
-pub(super) fn without_comments(gap: &str) -> Cow<'_, str> {
-    if !gap.contains('#') {
-        return gap.into();
-    }
-    let line = |line: &str| match line.split_once('#') {
-        Some((code, comment)) => {
-            let end = if comment.ends_with('\n') { "\n" } else { "" };
-            format!("{code}{}{end}", " ".repeat(1 + comment.len() - end.len()))
-        }
-        None => line.to_owned(),
-    };
-    gap.split_inclusive('\n').map(line).collect::<String>().into()
 }
 
 /// Returns the column behind these characters.
@@ -176,24 +172,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_are_blanks_of_as_many_bytes() {
-        assert_eq!(without_comments(" <= "), " <= ");
-        let gap = " # é<\n < # <=\n#";
-        assert_eq!(without_comments(gap), "      \n <     \n ");
-        assert_eq!(without_comments(gap).len(), gap.len());
-    }
-
-    #[test]
     fn places_are_those_of_the_original() {
         let source = "é = 1\nab(c)\n";
-        let edits = vec![Edit::insert(10, "..., "), Edit::replace(7, 2, "xyz")];
+        let name = TextRange::at(TextSize::new(7), TextSize::new(2));
+        let edits = vec![Edit::insert(TextSize::new(10), "..., "), Edit::replace(name, "xyz")];
         let text = Text::new(source, "# lead\n".to_owned(), edits);
         assert_eq!(text.program("!"), "# lead\né = 1\nxyz(..., c)\n!");
         assert_eq!(text.original(CodeLoc { line: 1, column: 1 }), None);
-        let place = |line: u32, column| {
-            let place = text.original(CodeLoc { line: line + 1, column });
-            place.map(|place| (place.line, place.column))
-        };
         for (changed, original) in [
             ((1, 3), (1, 3)),
             ((2, 1), (2, 1)),
@@ -205,7 +190,10 @@ mod tests {
             ((2, 99), (2, 6)),
             ((9, 1), (2, 6)),
         ] {
-            assert_eq!(place(changed.0, changed.1), Some(original), "{changed:?}");
+            let (line, column) = changed;
+            let place = text.original(CodeLoc { line: line + 1, column });
+            let place = place.map(|place| (place.line, place.column));
+            assert_eq!(place, Some(original), "{changed:?}");
         }
     }
 }

@@ -9,22 +9,21 @@ use std::collections::HashSet;
 use airlock_executor::Bindings;
 use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Expr, ExprCall, ExprContext, Stmt};
-use ruff_text_size::Ranged as _;
 
 use super::concurrency::attribute;
 use super::lacks::Lack;
-use crate::failure::place;
+use super::syntax::Syntax;
 
 /// Functions of `asyncio` whose value has to be awaited.
 const AWAITABLE: [&str; 5] = ["gather", "create_task", "ensure_future", "shield", "wait_for"];
 
 /// Finds what is never awaited, in the order of the script.
-pub(super) fn find(source: &str, body: &[Stmt], bindings: &Bindings) -> Vec<Lack> {
+pub(super) fn find(syntax: &Syntax<'_>, bindings: &Bindings) -> Vec<Lack> {
     let mut names = Names::default();
-    names.visit_body(body);
-    let may_await = source.contains("async") || source.contains("gather");
-    let mut finder = Finder { source, names, bindings, may_await, found: Vec::new() };
-    finder.visit_body(body);
+    names.visit_body(syntax.body);
+    let has_asyncio = syntax.mentions("asyncio");
+    let mut finder = Finder { syntax, names, bindings, has_asyncio, found: Vec::new() };
+    finder.visit_body(syntax.body);
     finder.found
 }
 
@@ -41,27 +40,28 @@ struct Names<'a> {
 impl<'a> Visitor<'a> for Names<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         if let Stmt::FunctionDef(it) = statement {
-            let of = if it.is_async { &mut self.coroutines } else { &mut self.others };
-            of.insert(it.name.as_str());
+            let names = if it.is_async { &mut self.coroutines } else { &mut self.others };
+            names.insert(it.name.as_str());
         }
         walk_stmt(self, statement);
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
         if let Expr::Name(it) = expression {
-            let of = if it.ctx == ExprContext::Load { &mut self.read } else { &mut self.others };
-            of.insert(it.id.as_str());
+            let is_read = it.ctx == ExprContext::Load;
+            let names = if is_read { &mut self.read } else { &mut self.others };
+            names.insert(it.id.as_str());
         }
         walk_expr(self, expression);
     }
 }
 
 struct Finder<'a> {
-    source: &'a str,
+    syntax: &'a Syntax<'a>,
     names: Names<'a>,
     bindings: &'a Bindings,
-    /// Whether the script may have something to await.
-    may_await: bool,
+    /// Whether the script has the module. Without it, `gather` is a name that the run lacks.
+    has_asyncio: bool,
     found: Vec<Lack>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Finder<'a> {
         }
         let Some(tool) = self.bindings.find(client, it.attr.as_str()) else { return };
         self.found.push(Lack {
-            at: place(self.source, it.start().to_usize()),
+            at: self.syntax.place(it),
             what: format!("`{tool}` is a tool, and this statement does not call it").into(),
             hint: format!("write `{tool}(…)`").into(),
         });
@@ -88,21 +88,19 @@ impl<'a> Finder<'a> {
         let is_coroutine = matches!(&*call.func, Expr::Name(it)
             if self.names.coroutines.contains(it.id.as_str())
                 && !self.names.others.contains(it.id.as_str()));
-        // Without the module, `gather` is a name that the run lacks.
-        let is_awaitable = self.source.contains("asyncio")
-            && attribute(call).is_some_and(|name| AWAITABLE.contains(&name));
+        let is_awaitable =
+            self.has_asyncio && attribute(call).is_some_and(|name| AWAITABLE.contains(&name));
         if !is_coroutine && !is_awaitable {
             return None;
         }
-        let function = call.func.range();
-        let text = &self.source[function.start().to_usize()..function.end().to_usize()];
+        let text = self.syntax.text(&*call.func);
         Some(if call.arguments.is_empty() { format!("{text}()") } else { format!("{text}(…)") })
     }
 
     fn dropped(&mut self, value: &'a Expr) {
         let Expr::Call(call) = value else { return };
-        let Some(text) = self.may_await.then(|| self.awaitable(call)).flatten() else { return };
-        let at = place(self.source, call.start().to_usize());
+        let Some(text) = self.awaitable(call) else { return };
+        let at = self.syntax.place(call);
         self.found.push(Lack {
             what: format!("`{text}` at line {} is never awaited, so it does nothing", at.line)
                 .into(),

@@ -214,7 +214,8 @@ fn place<'v>(
 ) -> starlark::Result<i32> {
     let all = items(sorted, eval.heap())?;
     let key = key.and_then(NoneOr::into_option);
-    let (mut low, mut high) = (0, all.len());
+    let mut low = 0;
+    let mut high = all.len();
     while low < high {
         let middle = usize::midpoint(low, high);
         let item = key.map_or(Ok(all[middle]), |key| call(key, &[all[middle]], eval))?;

@@ -77,7 +77,7 @@ impl<'v> StarlarkValue<'v> for DictLike<'v> {
             let found = twin(index, heap).and_then(|twin| dict?.get(twin).transpose());
             return found.unwrap_or_else(|| Ok(heap.alloc(0)));
         };
-        let made = match factory.downcast_ref::<Type>().map(|it| it.name) {
+        let made = match factory.downcast_ref::<Type>().map(|class| class.name) {
             Some("list") => heap.alloc(AllocList::EMPTY),
             Some("dict") => heap.alloc(AllocDict::EMPTY),
             Some("int") => heap.alloc(0),
@@ -222,8 +222,9 @@ fn twin<'v>(key: Value<'v>, heap: Heap<'v>) -> Option<Value<'v>> {
     if let Some(truth) = key.unpack_bool() {
         return Some(heap.alloc(i32::from(truth)));
     }
-    let is = |truth: &bool| heap.alloc(i32::from(*truth)).equals(key).unwrap_or_default();
-    [false, true].into_iter().find(is).map(Value::new_bool)
+    let mut truths = [false, true].into_iter();
+    let same = truths.find(|truth| heap.alloc(i32::from(*truth)).equals(key).unwrap_or_default());
+    same.map(Value::new_bool)
 }
 
 /// Returns the entries of a counter, the most frequent first.
@@ -261,7 +262,7 @@ pub(crate) fn construct<'v>(
             let inner = heap.alloc(Dict::new(types::dict_of(args, heap)?));
             Ok(heap.alloc(DictLike { inner, factory: Some(factory) }))
         }
-        _ => Deque::of(args, heap),
+        _ => Deque::construct(args, heap),
     }
 }
 
@@ -383,7 +384,9 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         }
         let fields = match field_names.unpack_str() {
             Some(names) => names.replace(',', " ").split_whitespace().map(Into::into).collect(),
-            None => items(field_names, heap)?.into_iter().map(|it| text::str(it, heap)).collect(),
+            None => {
+                items(field_names, heap)?.into_iter().map(|name| text::str(name, heap)).collect()
+            }
         };
         Ok(heap.alloc(TupleType::new(typename, fields)))
     }

@@ -18,10 +18,7 @@ pub(crate) fn comparisons(builder: &mut GlobalsBuilder) {
         if a.ptr_eq(b) {
             return Ok(true);
         }
-        let small = |it: Value<'v>| {
-            matches!(it.get_type(), "string" | "int") || it.downcast_ref::<Type>().is_some()
-        };
-        Ok(small(a) && small(b) && a.equals(b)?)
+        Ok(has_no_identity(a) && has_no_identity(b) && a.equals(b)?)
     }
 
     /// Equality where either side may know the other.
@@ -135,7 +132,8 @@ fn ordered<'v>(
     if a.get_type() != "set" || b.get_type() != "set" {
         return Ok(test(compare_by(a, b, operator, eval.heap())?));
     }
-    let (size, other) = (a.length()?, b.length()?);
+    let size = a.length()?;
+    let other = b.length()?;
     let (part, whole) = if size > other { (b, a) } else { (a, b) };
     for item in items(part, eval.heap())? {
         if !whole.is_in(item)? {
@@ -143,4 +141,8 @@ fn ordered<'v>(
         }
     }
     Ok(test(size.cmp(&other)))
+}
+
+fn has_no_identity(value: Value<'_>) -> bool {
+    matches!(value.get_type(), "string" | "int") || value.downcast_ref::<Type>().is_some()
 }

@@ -94,7 +94,8 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
         let all = items(value, heap)?;
-        let (before, after) = (before.unsigned_abs() as usize, after.unsigned_abs() as usize);
+        let before = before.unsigned_abs() as usize;
+        let after = after.unsigned_abs() as usize;
         if all.len() < before + after {
             return Err(misuse(format!(
                 "not enough values to unpack (expected at least {}, got {})",
@@ -209,24 +210,17 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<NoneType> {
         let heap = eval.heap();
-        let Some(content) = ListRef::from_value(value).map(|it| it.content().to_vec()) else {
+        let Some(content) = ListRef::from_value(value).map(|list| list.content().to_vec()) else {
             return Err(misuse(format!(
                 "a slice of {} cannot be assigned",
                 text::type_name(value)
             )));
         };
         let length = i64::try_from(content.len()).unwrap_or(i64::MAX);
-        let place = |bound: Value<'v>, default: i64| -> starlark::Result<i64> {
-            if bound.is_none() {
-                return Ok(default);
-            }
-            let at = size(bound, "slice index")?;
-            Ok((if at < 0 { at + length } else { at }).clamp(0, length))
-        };
         let step = if step.is_none() { 1 } else { size(step, "slice step")? };
-        let (from, to) = (place(start, 0)?, place(stop, length)?);
+        let from = slice_bound(start, 0, length)?;
+        let to = slice_bound(stop, length, length)?;
         let new = items(new, heap)?;
-        let inside = |at: i64| (from..to).contains(&at) && (at - from) % step == 0;
         if step < 1 || step != 1 && !new.is_empty() {
             return Err(misuse("a slice with a step cannot be assigned: use a loop"));
         }
@@ -235,7 +229,8 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
             if at == from {
                 all.extend(new.iter().copied());
             }
-            if !inside(at) {
+            let is_replaced = (from..to).contains(&at) && (at - from) % step == 0;
+            if !is_replaced {
                 all.push(item);
             }
         }
@@ -491,4 +486,13 @@ fn radix<'v>(number: Value<'v>, spec: &str, heap: Heap<'v>) -> starlark::Result<
 pub(crate) fn real(value: Value<'_>) -> starlark::Result<f64> {
     as_float(value)
         .ok_or_else(|| misuse(format!("must be real number, not {}", text::type_name(value))))
+}
+
+/// Returns the position that a bound of a slice stands for in a list of this length.
+fn slice_bound(bound: Value<'_>, default: i64, length: i64) -> starlark::Result<i64> {
+    if bound.is_none() {
+        return Ok(default);
+    }
+    let at = size(bound, "slice index")?;
+    Ok((if at < 0 { at + length } else { at }).clamp(0, length))
 }

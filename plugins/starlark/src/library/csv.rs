@@ -36,7 +36,8 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         let dialect = Dialect::new(delimiter, quotechar, skipinitialspace)?;
         let rows = rows(lines, &dialect, heap)?;
-        let rows = rows.into_iter().map(|row| list(heap, row.into_iter().map(|it| heap.alloc(it))));
+        let rows =
+            rows.into_iter().map(|row| list(heap, row.into_iter().map(|field| heap.alloc(field))));
         Ok(heap.alloc(Iter::new(rows.collect())))
     }
 
@@ -61,7 +62,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
             None => rows.next().unwrap_or_default(),
         };
         let [restkey, restval] =
-            [restkey, restval].map(|it| it.into_option().unwrap_or(Value::new_none()));
+            [restkey, restval].map(|value| value.into_option().unwrap_or(Value::new_none()));
         let rows = rows.filter(|row| !row.is_empty()).map(|mut row| {
             let more = if row.len() > names.len() { row.split_off(names.len()) } else { vec![] };
             row.resize(names.len(), restval);
@@ -118,14 +119,16 @@ struct Dialect {
 
 impl Dialect {
     fn new(delimiter: &str, quote: NoneOr<&str>, skip_space: bool) -> starlark::Result<Self> {
-        let single = |text: &str, name: &str| {
-            let mut chars = text.chars();
-            let only = chars.next().filter(|_| chars.as_str().is_empty());
-            only.ok_or_else(|| misuse(format!("\"{name}\" must be a 1-character string")))
-        };
-        let quote = quote.into_option().map(|it| single(it, "quotechar")).transpose()?;
+        let quote = quote.into_option().map(|quote| single(quote, "quotechar")).transpose()?;
         Ok(Self { delimiter: single(delimiter, "delimiter")?, quote, skip_space })
     }
+}
+
+/// Returns the only character of a text.
+fn single(text: &str, name: &str) -> starlark::Result<char> {
+    let mut chars = text.chars();
+    let only = chars.next().filter(|_| chars.as_str().is_empty());
+    only.ok_or_else(|| misuse(format!("\"{name}\" must be a 1-character string")))
 }
 
 #[cfg(test)]

@@ -126,8 +126,8 @@ pub(crate) fn utc(heap: Heap<'_>) -> Value<'_> {
 }
 
 impl Date {
-    fn of(year: i64, month: i64, day: i64) -> starlark::Result<Self> {
-        Day::of(year, month, day).map(|day| Self { day }).map_err(misuse)
+    fn new(year: i64, month: i64, day: i64) -> starlark::Result<Self> {
+        Day::new(year, month, day).map(|day| Self { day }).map_err(misuse)
     }
 
     fn shifted(self, micros: i64) -> starlark::Result<Self> {
@@ -304,9 +304,11 @@ impl fmt::Display for Date {
 impl fmt::Display for DateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (year, month, day) = self.day().civil();
-        let (hour, minute) = (self.field(3600 * MICROS, 24), self.field(60 * MICROS, 60));
+        let hour = self.field(3600 * MICROS, 24);
+        let minute = self.field(60 * MICROS, 60);
         write!(f, "datetime.datetime({year}, {month}, {day}, {hour}, {minute}")?;
-        let (second, micros) = (self.field(MICROS, 60), self.field(1, MICROS));
+        let second = self.field(MICROS, 60);
+        let micros = self.field(1, MICROS);
         if second != 0 || micros != 0 {
             write!(f, ", {second}")?;
         }

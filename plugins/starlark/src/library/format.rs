@@ -1,5 +1,6 @@
 //! Format specifications: `format(x, ".2f")`, f-strings, `str.format` and `%`.
 
+use airlock_executor::floats::{exponential, general};
 use num_bigint::{BigInt, Sign};
 use starlark::values::{Heap, Value};
 
@@ -29,14 +30,9 @@ impl Spec {
         let mut spec = Self::default();
         let chars: Vec<char> = text.chars().collect();
         let mut rest = &chars[..];
-        let is_align = |c: &char| matches!(c, '<' | '>' | '^' | '=');
-        if let [fill, align, after @ ..] = rest
-            && is_align(align)
-        {
+        if let [fill, align @ ('<' | '>' | '^' | '='), after @ ..] = rest {
             (spec.fill, spec.align, rest) = (Some(*fill), Some(*align), after);
-        } else if let [align, after @ ..] = rest
-            && is_align(align)
-        {
+        } else if let [align @ ('<' | '>' | '^' | '='), after @ ..] = rest {
             (spec.align, rest) = (Some(*align), after);
         }
         if let [sign @ ('+' | '-' | ' '), after @ ..] = rest {
@@ -76,12 +72,14 @@ impl Spec {
     fn pad(&self, prefix: &str, body: &str, align: char) -> String {
         let length = prefix.chars().count() + body.chars().count();
         let missing = self.width.saturating_sub(length);
-        let fill = |count: usize| self.fill.unwrap_or(' ').to_string().repeat(count);
+        let fill = self.fill.unwrap_or(' ').to_string();
+        let left = fill.repeat(missing / 2);
+        let right = fill.repeat(missing - missing / 2);
         match self.align.unwrap_or(align) {
-            '<' => format!("{prefix}{body}{}", fill(missing)),
-            '^' => format!("{}{prefix}{body}{}", fill(missing / 2), fill(missing - missing / 2)),
-            '=' => format!("{prefix}{}{body}", fill(missing)),
-            _ => format!("{}{prefix}{body}", fill(missing)),
+            '<' => format!("{prefix}{body}{left}{right}"),
+            '^' => format!("{left}{prefix}{body}{right}"),
+            '=' => format!("{prefix}{left}{right}{body}"),
+            _ => format!("{left}{right}{prefix}{body}"),
         }
     }
 
@@ -222,38 +220,6 @@ fn of_float(value: f64, spec: &Spec) -> Result<String, String> {
     Ok(spec.pad(prefix, &body, '>'))
 }
 
-fn exponential(value: f64, precision: usize) -> String {
-    let text = format!("{value:.precision$e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, digits) = match exponent.strip_prefix('-') {
-        Some(digits) => ('-', digits),
-        None => ('+', exponent),
-    };
-    format!("{mantissa}e{sign}{digits:0>2}")
-}
-
-/// The `g` format: so many significant digits, without zeros at the end.
-fn general(value: f64, precision: usize, keep_zeros: bool) -> String {
-    let precision = precision.max(1);
-    let scientific = exponential(value, precision - 1);
-    let exponent: i32 =
-        scientific.split_once('e').and_then(|(_, it)| it.parse().ok()).unwrap_or_default();
-    let significant = i32::try_from(precision).unwrap_or(i32::MAX);
-    let strip = |digits: &str| {
-        if digits.contains('.') && !keep_zeros {
-            digits.trim_end_matches('0').trim_end_matches('.').to_owned()
-        } else {
-            digits.to_owned()
-        }
-    };
-    if exponent < -4 || exponent >= significant {
-        let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "+00"));
-        return format!("{}e{exponent}", strip(mantissa));
-    }
-    let decimals = usize::try_from(significant - 1 - exponent).unwrap_or_default();
-    strip(&format!("{value:.decimals$}"))
-}
-
 /// `str.format`: fields by position or name, with indexes, conversions and specifications.
 pub(crate) fn format_fields<'v>(
     template: &str,
@@ -379,7 +345,9 @@ pub(crate) fn percent<'v>(
 ) -> starlark::Result<String> {
     let is_tuple = value.get_type() == "tuple";
     let arguments = if is_tuple { as_slice(value).unwrap_or_default() } else { &[] };
-    let (mut out, mut used, mut rest) = (String::new(), 0, template);
+    let mut out = String::new();
+    let mut used = 0;
+    let mut rest = template;
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
@@ -391,7 +359,8 @@ pub(crate) fn percent<'v>(
         let end = rest
             .find(|c: char| c.is_ascii_alphabetic() || c == '%')
             .ok_or_else(|| misuse("incomplete format"))?;
-        let (flags, kind) = (&rest[..end], &rest[end..=end]);
+        let flags = &rest[..end];
+        let kind = &rest[end..=end];
         rest = &rest[end + 1..];
         if kind == "%" {
             out.push('%');

@@ -70,7 +70,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] function: Value<'v>,
         heap: Heap<'v>,
     ) -> anyhow::Result<Value<'v>> {
-        Ok(heap.alloc(Cached::of(function, None, heap)))
+        Ok(heap.alloc(Cached::new(function, None, heap)))
     }
 
     /// Returns a decorator that leaves its function as it is: functions have no names to copy.
@@ -114,7 +114,7 @@ impl<'v> StarlarkValue<'v> for Partial<'v> {
         arguments: &Arguments<'v, '_>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let args = Args::of("partial", arguments, eval.heap())?;
+        let args = Args::unpack("partial", arguments, eval.heap())?;
         let positional = [&self.positional[..], &args.positional[..]].concat();
         let mut named: Vec<_> = self
             .named
@@ -158,7 +158,7 @@ impl<'v> StarlarkValue<'v> for KeyMaker<'v> {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
-        let [item] = Args::of("cmp_to_key", arguments, heap)?.bind(["object"])?;
+        let [item] = Args::unpack("cmp_to_key", arguments, heap)?.bind(["object"])?;
         let item = super::values::required(item, "object")?;
         Ok(heap.alloc(Key { function: self.function, item }))
     }
@@ -228,7 +228,7 @@ impl<'v> StarlarkValue<'v> for Chain {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
-        chain(Args::of("chain", arguments, heap)?.only_positional()?, heap)
+        chain(Args::unpack("chain", arguments, heap)?.only_positional()?, heap)
     }
 }
 

@@ -27,7 +27,8 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
         let place =
-            |at: usize, default: usize| match bounds.items.get(at).filter(|it| !it.is_none()) {
+            |at: usize, default: usize| match bounds.items.get(at).filter(|bound| !bound.is_none())
+            {
                 Some(bound) => super::numbers::count(*bound, "islice() bound"),
                 None => Ok(default),
             };
@@ -66,19 +67,21 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
         let times = repeat.map_or(Ok(1), |times| super::numbers::count(times, "repeat"))?;
-        let columns: Rows<'v> =
-            sequences.items.iter().map(|it| items(*it, heap)).collect::<Result<_, _>>()?;
+        let columns: Rows<'v> = sequences
+            .items
+            .iter()
+            .map(|sequence| items(*sequence, heap))
+            .collect::<Result<_, _>>()?;
         let total = columns.iter().map(Vec::len).try_fold(1_usize, usize::checked_mul);
         let total = total.and_then(|n| n.checked_pow(u32::try_from(times).ok()?));
         bounded(total)?;
         let mut rows: Rows<'v> = vec![Vec::new()];
         for _ in 0..times {
             for column in &columns {
-                let longer = |row: &Vec<Value<'v>>| {
-                    let row = row.clone();
-                    column.iter().map(move |item| [&row[..], &[*item]].concat()).collect::<Vec<_>>()
-                };
-                rows = rows.iter().flat_map(longer).collect();
+                let longer = rows
+                    .iter()
+                    .flat_map(|row| column.iter().map(|item| [&row[..], &[*item]].concat()));
+                rows = longer.collect();
             }
         }
         Ok(tuples(rows, heap))
@@ -165,13 +168,17 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         #[starlark(require = named)] fillvalue: Option<Value<'v>>,
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
-        let columns: Rows<'v> =
-            sequences.items.iter().map(|it| items(*it, heap)).collect::<Result<_, _>>()?;
+        let columns: Rows<'v> = sequences
+            .items
+            .iter()
+            .map(|sequence| items(*sequence, heap))
+            .collect::<Result<_, _>>()?;
         let longest = columns.iter().map(Vec::len).max().unwrap_or_default();
         let fill = fillvalue.unwrap_or(Value::new_none());
-        let row =
-            |at: usize| columns.iter().map(|it| it.get(at).copied().unwrap_or(fill)).collect();
-        Ok(tuples((0..longest).map(row).collect(), heap))
+        let rows = (0..longest).map(|at| {
+            columns.iter().map(|column| column.get(at).copied().unwrap_or(fill)).collect()
+        });
+        Ok(tuples(rows.collect(), heap))
     }
 
     fn takewhile<'v>(
@@ -271,7 +278,8 @@ fn choose<'v>(
     again: bool,
     heap: Heap<'v>,
 ) -> starlark::Result<Value<'v>> {
-    let (pool, size) = (items(values, heap)?, count(size, "r")?);
+    let pool = items(values, heap)?;
+    let size = count(size, "r")?;
     let mut rows: Vec<Vec<usize>> = vec![Vec::new()];
     for _ in 0..size {
         let mut longer = Vec::new();

@@ -175,8 +175,8 @@ impl<'v> Writer<'_, 'v, '_, '_> {
         if self.sort_keys {
             let keys: Vec<_> = entries.iter().map(|(key, _)| *key).collect();
             let sorted = sort(&keys, None, false, self.eval)?;
-            let place = |key: &Value<'v>| sorted.iter().position(|other| other.ptr_eq(*key));
-            entries.sort_by_cached_key(|(key, _)| place(key));
+            entries
+                .sort_by_cached_key(|(key, _)| sorted.iter().position(|other| other.ptr_eq(*key)));
         }
         self.out.push('{');
         for (at, (key, item)) in entries.iter().enumerate() {

@@ -137,7 +137,7 @@ pub(crate) fn math(builder: &mut GlobalsBuilder) {
             _ => Ok(values
                 .items
                 .iter()
-                .map(|it| real(*it).map(|it| it * it))
+                .map(|value| real(*value).map(|number| number * number))
                 .sum::<Result<f64, _>>()?
                 .sqrt()),
         }
@@ -170,7 +170,8 @@ pub(crate) fn math(builder: &mut GlobalsBuilder) {
         #[starlark(require = named)] rel_tol: Option<Value<'v>>,
         #[starlark(require = named)] abs_tol: Option<Value<'v>>,
     ) -> starlark::Result<bool> {
-        let (a, b) = (real(a)?, real(b)?);
+        let a = real(a)?;
+        let b = real(b)?;
         let relative = rel_tol.map_or(Ok(1e-9), real)?;
         let absolute = abs_tol.map_or(Ok(0.0), real)?;
         Ok(a == b || (a - b).abs() <= (relative * a.abs().max(b.abs())).max(absolute))
@@ -211,13 +212,13 @@ pub(crate) fn math(builder: &mut GlobalsBuilder) {
     }
 
     fn comb<'v>(n: Value<'v>, k: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        let (n, k) = (count(n, "n")?, count(k, "k")?);
+        let n = count(n, "n")?;
+        let k = count(k, "k")?;
         let k = if k > n { return Ok(heap.alloc(0)) } else { k.min(n - k) };
         if k > MAX_FACTORIAL {
             return Err(misuse(format!("comb() chooses at most {MAX_FACTORIAL}")));
         }
-        let product = |all: BigInt, at: usize| all * (n - at) / (at + 1);
-        Ok(heap.alloc((0..k).fold(BigInt::from(1), product)))
+        Ok(heap.alloc((0..k).fold(BigInt::from(1), |all, at| all * (n - at) / (at + 1))))
     }
 
     fn perm<'v>(n: Value<'v>, k: Option<Value<'v>>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
@@ -285,7 +286,8 @@ fn int(value: Value<'_>) -> starlark::Result<BigInt> {
 }
 
 fn greatest(a: &BigInt, b: &BigInt) -> BigInt {
-    let (mut a, mut b) = (a.abs(), b.abs());
+    let mut a = a.abs();
+    let mut b = b.abs();
     while !b.is_zero() {
         (a, b) = (b.clone(), a % b);
     }
@@ -313,7 +315,7 @@ fn positive(value: Value<'_>) -> starlark::Result<f64> {
 }
 
 fn in_domain(result: f64, arguments: &[Value<'_>]) -> starlark::Result<f64> {
-    let usual = arguments.iter().all(|it| real(*it).is_ok_and(f64::is_finite));
+    let usual = arguments.iter().all(|argument| real(*argument).is_ok_and(f64::is_finite));
     match result {
         _ if !usual || result.is_finite() => Ok(result),
         _ if result.is_nan() => Err(misuse("math domain error")),
@@ -344,13 +346,14 @@ pub(crate) fn string(builder: &mut GlobalsBuilder) {
 fn words(builder: &mut GlobalsBuilder) {
     /// Capitalizes each word.
     fn capwords(text: &str) -> anyhow::Result<String> {
-        let capital = |word: &str| {
-            let mut chars = word.chars();
-            let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
-            first + &chars.as_str().to_lowercase()
-        };
-        Ok(text.split_whitespace().map(capital).collect::<Vec<_>>().join(" "))
+        Ok(text.split_whitespace().map(capitalized).collect::<Vec<_>>().join(" "))
     }
+}
+
+fn capitalized(word: &str) -> String {
+    let mut chars = word.chars();
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    first + &chars.as_str().to_lowercase()
 }
 
 /// Returns the exponential of a number, rounded correctly but for rare ties. That of the component's
@@ -387,16 +390,16 @@ impl Double {
         let sum = self.0 + other.0;
         let part = sum - self.0;
         let lost = (self.0 - (sum - part)) + (other.0 - part);
-        Self::of(sum, lost + self.1 + other.1)
+        Self::new(sum, lost + self.1 + other.1)
     }
 
     fn times(self, other: Self) -> Self {
         let product = self.0 * other.0;
         let lost = self.0.mul_add(other.0, -product);
-        Self::of(product, lost + self.0 * other.1 + self.1 * other.0)
+        Self::new(product, lost + self.0 * other.1 + self.1 * other.0)
     }
 
-    fn of(large: f64, small: f64) -> Self {
+    fn new(large: f64, small: f64) -> Self {
         let sum = large + small;
         Self(sum, small - (sum - large))
     }
@@ -434,7 +437,7 @@ impl<'v> StarlarkValue<'v> for Typing {
         arguments: &Arguments<'v, '_>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let args = Args::of("typing", arguments, eval.heap())?;
+        let args = Args::unpack("typing", arguments, eval.heap())?;
         Ok(args.positional.last().copied().unwrap_or(Value::new_none()))
     }
 }

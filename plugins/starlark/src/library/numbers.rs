@@ -94,7 +94,8 @@ pub(crate) fn numbers(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] b: Value<'v>,
         heap: Heap<'v>,
     ) -> starlark::Result<Value<'v>> {
-        let (a, b) = (number(a, heap), number(b, heap));
+        let a = number(a, heap);
+        let b = number(b, heap);
         Ok(heap.alloc((a.floor_div(b, heap)?, a.percent(b, heap)?)))
     }
 
@@ -192,7 +193,7 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
             sequences
                 .items
                 .iter()
-                .map(|it| items(*it, heap))
+                .map(|sequence| items(*sequence, heap))
                 .collect::<starlark::Result<Vec<_>>>()?
         } else {
             columns(&sequences.items, heap)?
@@ -201,8 +202,8 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
         if strict && rows.iter().any(|row| row.len() != shortest) {
             return Err(misuse("zip() arguments have different lengths"));
         }
-        let tuple = |at: usize| heap.alloc(AllocTuple(rows.iter().map(|row| row[at])));
-        Ok(list(heap, (0..shortest).map(tuple)))
+        let tuples = (0..shortest).map(|at| heap.alloc(AllocTuple(rows.iter().map(|row| row[at]))));
+        Ok(list(heap, tuples))
     }
 
     /// The results of a function for the items of one sequence or several.
@@ -239,21 +240,21 @@ pub(crate) fn sequences(builder: &mut GlobalsBuilder) {
 }
 
 fn columns<'v>(sequences: &[Value<'v>], heap: Heap<'v>) -> starlark::Result<Vec<Vec<Value<'v>>>> {
-    let iterators = sequences.iter().any(|it| it.downcast_ref::<Iter>().is_some());
+    let iterators = sequences.iter().any(|sequence| sequence.downcast_ref::<Iter>().is_some());
     if iterators && sequences.len() > 1 {
         return in_turn(sequences, heap);
     }
-    sequences.iter().map(|it| items(*it, heap)).collect()
+    sequences.iter().map(|sequence| items(*sequence, heap)).collect()
 }
 
 /// Takes an item of each sequence in turn, until one has none. An iterator keeps what is left, and
 /// may be there more than once.
 fn in_turn<'v>(sequences: &[Value<'v>], heap: Heap<'v>) -> starlark::Result<Vec<Vec<Value<'v>>>> {
-    let source = |it: &Value<'v>| match it.downcast_ref::<Iter>() {
+    let sources = sequences.iter().map(|sequence| match sequence.downcast_ref::<Iter>() {
         Some(iter) => Ok((Some(iter), Vec::new())),
-        None => Ok((None, items(*it, heap)?)),
-    };
-    let sources = sequences.iter().map(source).collect::<starlark::Result<Vec<_>>>()?;
+        None => Ok((None, items(*sequence, heap)?)),
+    });
+    let sources = sources.collect::<starlark::Result<Vec<_>>>()?;
     let mut columns = vec![Vec::new(); sources.len()];
     for at in 0.. {
         for ((iter, all), column) in sources.iter().zip(&mut columns) {
@@ -301,7 +302,8 @@ fn extreme<'v>(
 
 /// Adds numbers of which some are floats, as `CPython` does since 3.12: with compensation.
 fn float_sum(start: Value<'_>, values: &[Value<'_>]) -> Option<f64> {
-    let (mut total, mut lost) = (as_float(start)?, 0.0);
+    let mut total = as_float(start)?;
+    let mut lost = 0.0;
     for value in values {
         let term = as_float(*value)?;
         if strict_float(*value).is_none() {
@@ -336,10 +338,12 @@ pub(crate) fn power<'v>(
         return Ok(heap.alloc(base.pow(times)));
     }
     let unusable = || {
-        let (a, b) = (text::type_name(base), text::type_name(exponent));
+        let a = text::type_name(base);
+        let b = text::type_name(exponent);
         misuse(format!("unsupported operand type(s) for ** or pow(): '{a}' and '{b}'"))
     };
-    let (a, b) = (as_float(base).ok_or_else(unusable)?, as_float(exponent).ok_or_else(unusable)?);
+    let a = as_float(base).ok_or_else(unusable)?;
+    let b = as_float(exponent).ok_or_else(unusable)?;
     if a == 0.0 && b < 0.0 {
         return Err(misuse("0.0 cannot be raised to a negative power"));
     }

@@ -122,11 +122,11 @@ impl<'v> StarlarkValue<'v> for Getter<'v> {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
-        let [object] = Args::of("itemgetter", arguments, heap)?.bind(["object"])?;
+        let [object] = Args::unpack("itemgetter", arguments, heap)?.bind(["object"])?;
         let object = super::values::required(object, "object")?;
         let get = |key: &Value<'v>| match key.unpack_str().filter(|_| self.attribute) {
             Some(path) => {
-                path.split('.').try_fold(object, |it, name| it.get_attr_error(name, heap))
+                path.split('.').try_fold(object, |value, name| value.get_attr_error(name, heap))
             }
             None => object.at(*key, heap),
         };

@@ -188,7 +188,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         flags: Option<Value<'v>>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let named = maxsplit.map(|it| ("maxsplit", it)).into_iter().collect();
+        let named = maxsplit.map(|most| ("maxsplit", most)).into_iter().collect();
         run("split", pattern, flags, vec![string], named, eval)
     }
 
@@ -200,7 +200,7 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         flags: Option<Value<'v>>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let named = count.map(|it| ("count", it)).into_iter().collect();
+        let named = count.map(|most| ("count", most)).into_iter().collect();
         run("sub", pattern, flags, vec![repl, string], named, eval)
     }
 
@@ -252,10 +252,11 @@ fn pattern_of<'v>(
     let flags = flags
         .map_or(Some(0), as_i64)
         .ok_or_else(|| misuse("flags are `re.IGNORECASE` and the like"))?;
-    let session = Session::of(eval);
+    let session = Session::from_evaluator(eval);
     let Patterns(kept) = &mut *session.patterns.borrow_mut();
-    let same = |it: &&Pattern| it.compiled.source == source && it.compiled.flags == flags;
-    if let Some(known) = kept.iter().find(same) {
+    let known =
+        kept.iter().find(|known| known.compiled.source == source && known.compiled.flags == flags);
+    if let Some(known) = known {
         return Ok(known.clone());
     }
     let compiled = compile(source, flags)
@@ -303,12 +304,12 @@ impl Compiled {
         before: &str,
         after: &str,
     ) -> Option<&'a Regex> {
-        let make = || {
+        let regex = slot.get_or_init(|| {
             // A comment at the end of a verbose pattern must not hide the bracket.
             let end = if self.flags & VERBOSE == 0 { "" } else { "\n" };
             build(&format!("{before}(?:{}{end}){after}", self.translated), self.flags).ok()
-        };
-        slot.get_or_init(make).as_ref()
+        });
+        regex.as_ref()
     }
 }
 
@@ -318,7 +319,8 @@ fn every<'r, 't>(
     regex: &'r Regex,
     text: &'t str,
 ) -> impl Iterator<Item = Captures<'t>> + use<'r, 't> {
-    let (mut from, mut empty) = (0, false);
+    let mut from = 0;
+    let mut empty = false;
     std::iter::from_fn(move || {
         // After an empty place, the search goes on a character later.
         if empty {
@@ -365,16 +367,19 @@ impl Pattern {
         }
     }
 
-    fn find<'v>(&self, name: &str, string: &str, heap: Heap<'v>) -> Value<'v> {
-        let Compiled { anywhere, start, whole, .. } = &*self.compiled;
-        let single = |regex: Option<&Regex>| match regex.and_then(|it| it.captures(string)) {
+    fn find_one<'v>(&self, regex: Option<&Regex>, string: &str, heap: Heap<'v>) -> Value<'v> {
+        match regex.and_then(|regex| regex.captures(string)) {
             Some(captures) => heap.alloc(Match::new(self, string, &captures)),
             None => Value::new_none(),
-        };
+        }
+    }
+
+    fn find<'v>(&self, name: &str, string: &str, heap: Heap<'v>) -> Value<'v> {
+        let Compiled { anywhere, start, whole, .. } = &*self.compiled;
         match name {
-            "search" => single(Some(anywhere)),
-            "match" => single(self.compiled.around(start, "\\A", "")),
-            "fullmatch" => single(self.compiled.around(whole, "\\A", "\\z")),
+            "search" => self.find_one(Some(anywhere), string, heap),
+            "match" => self.find_one(self.compiled.around(start, "\\A", ""), string, heap),
+            "fullmatch" => self.find_one(self.compiled.around(whole, "\\A", "\\z"), string, heap),
             "finditer" => {
                 let all = every(anywhere, string);
                 let all = all.map(|captures| heap.alloc(Match::new(self, string, &captures)));
@@ -382,7 +387,8 @@ impl Pattern {
             }
             _ => {
                 let all = every(anywhere, string).map(|captures| {
-                    let group = |at| heap.alloc(captures.get(at).map_or("", |it| it.as_str()));
+                    let group =
+                        |at| heap.alloc(captures.get(at).map_or("", |group| group.as_str()));
                     match captures.len() {
                         1 => group(0),
                         2 => group(1),
@@ -404,10 +410,13 @@ impl Pattern {
         let most = count.and_then(as_i64).filter(|most| *most > 0);
         let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
         let template = replacement.unpack_str().map(Template::parse).transpose()?;
-        let (mut out, mut last, mut done) = (String::new(), 0, 0);
+        let mut out = String::new();
+        let mut last = 0;
+        let mut done = 0;
         for captures in every(&self.compiled.anywhere, string).take(most) {
             let found = Match::new(self, string, &captures);
-            let Some((start, end)) = captures.get(0).map(|it| (it.start(), it.end())) else {
+            let Some((start, end)) = captures.get(0).map(|whole| (whole.start(), whole.end()))
+            else {
                 continue;
             };
             out.push_str(&string[last..start]);
@@ -426,11 +435,12 @@ impl Pattern {
 
     fn split<'v>(&self, string: &str, most: Option<i64>, heap: Heap<'v>) -> Value<'v> {
         let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
-        let (mut parts, mut last) = (Vec::new(), 0);
+        let mut parts = Vec::new();
+        let mut last = 0;
         for captures in every(&self.compiled.anywhere, string).take(most) {
             let Some(found) = captures.get(0) else { continue };
             parts.push(heap.alloc(&string[last..found.start()]));
-            let groups = (1..captures.len()).map(|at| captures.get(at).map(|it| it.as_str()));
+            let groups = (1..captures.len()).map(|at| captures.get(at).map(|group| group.as_str()));
             parts.extend(groups.map(|group| optional(group, heap)));
             last = found.end();
         }

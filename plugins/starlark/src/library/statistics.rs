@@ -15,8 +15,9 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
     fn mean<'v>(data: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
         let data = some(data, "mean", heap)?;
         // The mean of ints is an int if it is whole, and exact before it becomes a float.
-        if let Some(ints) = data.iter().map(|it| as_int(*it)).collect::<Option<Vec<_>>>() {
-            let (total, length) = (ints.iter().sum::<BigInt>(), BigInt::from(ints.len()));
+        if let Some(ints) = data.iter().map(|number| as_int(*number)).collect::<Option<Vec<_>>>() {
+            let total = ints.iter().sum::<BigInt>();
+            let length = BigInt::from(ints.len());
             return Ok(if &total % &length == BigInt::ZERO {
                 heap.alloc(total / length)
             } else {
@@ -61,22 +62,9 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
         if data.len() < 2 || parts < 1 {
             return Err(misuse("quantiles() takes at least two data points, and `n` from 1"));
         }
-        let wide = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let (parts, last) = (wide(parts), wide(data.len() - 1));
-        let point = |at: i64| -> starlark::Result<Value<'v>> {
-            let (before, more) = if method == "inclusive" {
-                (at * last / parts, at * last % parts)
-            } else {
-                let place = at * (last + 2);
-                let before = (place / parts).clamp(1, last);
-                (before - 1, place - before * parts)
-            };
-            let before = usize::try_from(before).unwrap_or_default();
-            let less = heap.alloc(parts - more).mul(data[before], heap)?;
-            let sum = less.add(heap.alloc(more).mul(data[before + 1], heap)?, heap)?;
-            sum.div(heap.alloc(parts), heap)
-        };
-        Ok(list(heap, (1..parts).map(point).collect::<starlark::Result<Vec<_>>>()?))
+        let parts = i64::try_from(parts).unwrap_or(i64::MAX);
+        let points = (1..parts).map(|at| quantile(&data, at, parts, method == "inclusive", heap));
+        Ok(list(heap, points.collect::<starlark::Result<Vec<_>>>()?))
     }
 
     fn mode<'v>(data: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
@@ -88,11 +76,11 @@ pub(crate) fn module(builder: &mut GlobalsBuilder) {
     }
 
     fn variance<'v>(data: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        spread(data, "variance", 1, heap).map(|it| shown(it, heap))
+        spread(data, "variance", 1, heap).map(|value| shown(value, heap))
     }
 
     fn pvariance<'v>(data: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        spread(data, "pvariance", 0, heap).map(|it| shown(it, heap))
+        spread(data, "pvariance", 0, heap).map(|value| shown(value, heap))
     }
 
     fn stdev<'v>(data: Value<'v>, heap: Heap<'v>) -> starlark::Result<f64> {
@@ -119,11 +107,12 @@ fn ordered<'v>(data: Value<'v>, name: &str, heap: Heap<'v>) -> starlark::Result<
 }
 
 fn floats(data: &[Value<'_>]) -> starlark::Result<Vec<f64>> {
-    data.iter().map(|it| real(*it)).collect()
+    data.iter().map(|number| real(*number)).collect()
 }
 
 fn average(data: &[f64]) -> f64 {
-    let (mut total, mut lost) = (0.0_f64, 0.0_f64);
+    let mut total = 0.0_f64;
+    let mut lost = 0.0_f64;
     for term in data {
         let next = total + term;
         lost +=
@@ -150,16 +139,16 @@ fn spread<'v>(
         return Err(misuse(format!("{name} requires at least {} data points", lost + 1)));
     }
     // Ints: n * sum(x²) - sum(x)² is exact.
-    if let Some(ints) = data.iter().map(|it| as_int(*it)).collect::<Option<Vec<_>>>() {
+    if let Some(ints) = data.iter().map(|number| as_int(*number)).collect::<Option<Vec<_>>>() {
         let length = BigInt::from(ints.len());
-        let squares: BigInt = ints.iter().map(|it| it * it).sum();
+        let squares: BigInt = ints.iter().map(|int| int * int).sum();
         let total: BigInt = ints.iter().sum();
         let below = &length * BigInt::from(data.len() - lost);
         return Ok((ratio(&(length * squares - &total * &total), &below), true));
     }
     let values = floats(&data)?;
     let mean = average(&values);
-    let squares: Vec<f64> = values.iter().map(|it| (it - mean) * (it - mean)).collect();
+    let squares: Vec<f64> = values.iter().map(|value| (value - mean) * (value - mean)).collect();
     #[expect(
         clippy::cast_precision_loss,
         reason = "a list has fewer items than a float has digits"
@@ -186,4 +175,25 @@ fn modes<'v>(data: &[Value<'v>]) -> starlark::Result<Vec<Value<'v>>> {
     }
     let most = counts.values().copied().max().unwrap_or_default();
     Ok(counts.into_iter().filter(|(_, count)| *count == most).map(|(item, _)| item).collect())
+}
+/// Returns the point below which are `at` of so many equal parts of the sorted data.
+fn quantile<'v>(
+    data: &[Value<'v>],
+    at: i64,
+    parts: i64,
+    is_inclusive: bool,
+    heap: Heap<'v>,
+) -> starlark::Result<Value<'v>> {
+    let last = i64::try_from(data.len() - 1).unwrap_or(i64::MAX);
+    let (before, more) = if is_inclusive {
+        (at * last / parts, at * last % parts)
+    } else {
+        let place = at * (last + 2);
+        let before = (place / parts).clamp(1, last);
+        (before - 1, place - before * parts)
+    };
+    let before = usize::try_from(before).unwrap_or_default();
+    let less = heap.alloc(parts - more).mul(data[before], heap)?;
+    let sum = less.add(heap.alloc(more).mul(data[before + 1], heap)?, heap)?;
+    sum.div(heap.alloc(parts), heap)
 }

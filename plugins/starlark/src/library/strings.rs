@@ -144,7 +144,7 @@ fn split<'v>(
     let [separator, most] = args.bind(["sep", "maxsplit"])?;
     let most = most.map_or(Ok(-1), |most| size(most, "maxsplit"))?;
     let most = usize::try_from(most).unwrap_or(usize::MAX - 1);
-    let parts: Vec<&str> = match separator.filter(|it| !it.is_none()) {
+    let parts: Vec<&str> = match separator.filter(|separator| !separator.is_none()) {
         Some(separator) => {
             let separator = text_of(separator, "sep")?;
             if separator.is_empty() {
@@ -252,24 +252,26 @@ fn window<'a>(
         return Ok(Some((this, 0)));
     }
     let length = i64::try_from(this.chars().count()).unwrap_or(i64::MAX);
-    let place = |value: Option<Value<'_>>, default: i64| -> starlark::Result<i64> {
-        match value.filter(|value| !value.is_none()) {
-            None => Ok(default),
-            Some(value) => {
-                let at = size(value, "position")?;
-                Ok(if at < 0 { (at + length).max(0) } else { at })
-            }
-        }
-    };
-    let (from, to) = (place(start, 0)?, place(end, length)?.min(length));
+    let from = position(start, 0, length)?;
+    let to = position(end, length, length)?.min(length);
     if from > to {
         return Ok(None);
     }
-    let byte = |at: i64| {
-        let at = usize::try_from(at).unwrap_or_default();
-        this.char_indices().nth(at).map_or(this.len(), |(byte, _)| byte)
-    };
-    Ok(Some((&this[byte(from)..byte(to)], usize::try_from(from).unwrap_or_default())))
+    let from = usize::try_from(from).unwrap_or_default();
+    let to = usize::try_from(to).unwrap_or_default();
+    Ok(Some((&this[byte_at(this, from)..byte_at(this, to)], from)))
+}
+
+/// Returns the position that an argument stands for in a text of this length.
+fn position(value: Option<Value<'_>>, default: i64, length: i64) -> starlark::Result<i64> {
+    let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(default) };
+    let at = size(value, "position")?;
+    Ok(if at < 0 { (at + length).max(0) } else { at })
+}
+
+/// Returns the first byte of a character.
+fn byte_at(text: &str, character: usize) -> usize {
+    text.char_indices().nth(character).map_or(text.len(), |(byte, _)| byte)
 }
 
 fn affix<'v>(this: &str, name: &str, args: Args<'v>) -> starlark::Result<Value<'v>> {
@@ -281,11 +283,11 @@ fn affix<'v>(this: &str, name: &str, args: Args<'v>) -> starlark::Result<Value<'
     let within = window(this, start, end)?;
     for affix in affixes {
         let affix = text_of(*affix, &format!("{name} first arg"))?;
-        let fits = |(text, _): (&str, usize)| match name {
+        let fits = within.is_some_and(|(text, _)| match name {
             "startswith" => text.starts_with(affix),
             _ => text.ends_with(affix),
-        };
-        if within.is_some_and(fits) {
+        });
+        if fits {
             return Ok(Value::new_bool(true));
         }
     }
@@ -341,7 +343,8 @@ fn translate<'v>(this: &str, args: Args<'v>, heap: Heap<'v>) -> starlark::Result
 }
 
 fn expand(this: &str, size: usize) -> String {
-    let (mut out, mut column) = (String::new(), 0);
+    let mut out = String::new();
+    let mut column = 0;
     for c in this.chars() {
         match c {
             '\t' if size > 0 => {

@@ -63,14 +63,14 @@ fn write_repr<'v>(out: &mut String, value: Value<'v>, heap: Option<Heap<'v>>, de
         return out.push_str(&float_repr(float));
     }
     let write = |out: &mut String, item: Value<'v>| write_repr(out, item, heap, depth + 1);
-    let slice = || as_slice(value).unwrap_or_default().iter().copied();
+    let slice = as_slice(value).unwrap_or_default();
     match value.get_type() {
-        "list" => enclosed(out, "[", "]", slice(), write),
+        "list" => enclosed(out, "[", "]", slice.iter().copied(), write),
         "tuple" if value.downcast_ref::<NamedTuple>().is_some() => out.push_str(&value.to_repr()),
-        "tuple" if as_slice(value).is_some_and(|items| items.len() == 1) => {
-            enclosed(out, "(", ",)", slice(), write);
+        "tuple" if slice.len() == 1 => {
+            enclosed(out, "(", ",)", slice.iter().copied(), write);
         }
-        "tuple" => enclosed(out, "(", ")", slice(), write),
+        "tuple" => enclosed(out, "(", ")", slice.iter().copied(), write),
         "dict" => {
             let Some(dict) = DictRef::from_value(value) else { return out.push_str("{...}") };
             enclosed(out, "{", "}", dict.iter(), |out, (key, item)| {

@@ -48,7 +48,7 @@ impl<'v> StarlarkValue<'v> for Type {
         arguments: &Arguments<'v, '_>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        construct(self.name, Args::of(self.name, arguments, eval.heap())?, eval)
+        construct(self.name, Args::unpack(self.name, arguments, eval.heap())?, eval)
     }
 
     fn get_attr(&self, attribute: &str, heap: Heap<'v>) -> Option<Value<'v>> {
@@ -124,7 +124,7 @@ impl<'v> StarlarkValue<'v> for Unbound {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
-        let mut args = Args::of(self.class, arguments, heap)?;
+        let mut args = Args::unpack(self.class, arguments, heap)?;
         match (self.class, self.method.as_str()) {
             ("dict" | "OrderedDict" | "Counter", "fromkeys") => {
                 let [keys, value] = args.bind(["iterable", "value"])?;

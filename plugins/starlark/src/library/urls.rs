@@ -56,8 +56,8 @@ fn parse(builder: &mut GlobalsBuilder) {
             ("params", heap.alloc(params)),
             ("query", heap.alloc(query)),
             ("fragment", heap.alloc(fragment)),
-            ("hostname", hostname.map_or(none, |it| heap.alloc(it))),
-            ("port", port.map_or(none, |it| heap.alloc(u32::from(it)))),
+            ("hostname", hostname.map_or(none, |host| heap.alloc(host))),
+            ("port", port.map_or(none, |port| heap.alloc(u32::from(port)))),
         ])))
     }
 
@@ -71,8 +71,8 @@ fn parse(builder: &mut GlobalsBuilder) {
             ("path", heap.alloc(whole)),
             ("query", heap.alloc(query)),
             ("fragment", heap.alloc(fragment)),
-            ("hostname", hostname.map_or(none, |it| heap.alloc(it))),
-            ("port", port.map_or(none, |it| heap.alloc(u32::from(it)))),
+            ("hostname", hostname.map_or(none, |host| heap.alloc(host))),
+            ("port", port.map_or(none, |port| heap.alloc(u32::from(port)))),
         ])))
     }
 
@@ -97,8 +97,10 @@ fn parse(builder: &mut GlobalsBuilder) {
             let key = encode(&text::str(key, heap), safe, true);
             let several = doseq && as_slice(value).is_some();
             let values = if several { items(value, heap)? } else { vec![value] };
-            let encoded = |value| encode(&text::str(value, heap), safe, true);
-            out.extend(values.into_iter().map(|value| format!("{key}={}", encoded(value))));
+            for value in values {
+                let value = encode(&text::str(value, heap), safe, true);
+                out.push(format!("{key}={value}"));
+            }
         }
         Ok(out.join("&"))
     }
@@ -173,7 +175,7 @@ fn split(url: &str) -> Parts<'_> {
         None => (rest, ""),
     };
     let address = parts.netloc.rsplit('@').next().unwrap_or_default();
-    let (host, port) = match address.strip_prefix('[').and_then(|it| it.split_once(']')) {
+    let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, after)) => (host, after.strip_prefix(':')),
         None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
     };
@@ -192,20 +194,20 @@ fn text_of<'v>(value: Value<'v>, function: &str) -> starlark::Result<&'v str> {
 
 /// Returns the pairs of a sequence.
 fn pairs<'v>(query: Value<'v>, heap: Heap<'v>) -> starlark::Result<Vec<(Value<'v>, Value<'v>)>> {
-    let pair = |pair: Value<'v>| match as_slice(pair) {
+    let pairs = items(query, heap)?.into_iter().map(|pair| match as_slice(pair) {
         Some([key, value]) => Ok((*key, *value)),
         _ => Err(misuse("urlencode() takes a dict, or a list of pairs")),
-    };
-    items(query, heap)?.into_iter().map(pair).collect()
+    });
+    pairs.collect()
 }
 
 /// Splits a query into decoded keys and values.
 fn query(text: &str, blank: bool) -> Vec<(String, String)> {
-    let decoded = |part: &str| decode(&part.replace('+', " "));
+    let text = text.replace('+', " ");
     let parts = text.split('&').filter_map(|part| match part.split_once('=') {
         Some((_, "")) if !blank => None,
-        Some((key, value)) => Some((decoded(key), decoded(value))),
-        None => (blank && !part.is_empty()).then(|| (decoded(part), String::new())),
+        Some((key, value)) => Some((decode(key), decode(value))),
+        None => (blank && !part.is_empty()).then(|| (decode(part), String::new())),
     });
     parts.collect()
 }
@@ -228,12 +230,14 @@ fn encode(text: &str, safe: &str, plus: bool) -> String {
 
 /// Decodes `%41`. What is no UTF-8 becomes a replacement character.
 fn decode(text: &str) -> String {
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
     while let Some(byte) = bytes.get(at) {
-        let code = (*byte == b'%').then(|| (digit(bytes.get(at + 1)), digit(bytes.get(at + 2))));
-        if let Some((Some(high), Some(low))) = code {
+        if *byte == b'%'
+            && let Some(high) = hex_digit(bytes.get(at + 1))
+            && let Some(low) = hex_digit(bytes.get(at + 2))
+        {
             out.push(u8::try_from(high * 16 + low).unwrap_or_default());
             at += 3;
         } else {
@@ -242,6 +246,10 @@ fn decode(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&out).into_owned()
+}
+
+fn hex_digit(byte: Option<&u8>) -> Option<u32> {
+    byte.and_then(|byte| char::from(*byte).to_digit(16))
 }
 
 #[cfg(test)]

@@ -148,7 +148,8 @@ pub(crate) fn compare_by<'v>(
         return Ok(x.len().cmp(&y.len()));
     }
     number(a, heap).compare(number(b, heap)).map_err(|_| {
-        let (a, b) = (text::type_name(a), text::type_name(b));
+        let a = text::type_name(a);
+        let b = text::type_name(b);
         misuse(format!("'{operator}' not supported between instances of '{a}' and '{b}'"))
     })
 }
@@ -166,7 +167,8 @@ pub(crate) fn sort_by<T: Copy>(
     sort_by(&mut left, compare)?;
     sort_by(&mut right, compare)?;
     items.reserve(left.len() + right.len());
-    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    let mut left = left.into_iter().peekable();
+    let mut right = right.into_iter().peekable();
     while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
         let smaller = if compare(*b, *a)? == Ordering::Less { &mut right } else { &mut left };
         items.extend(smaller.next());
@@ -219,7 +221,7 @@ impl<'v> Args<'v> {
         Self { function, positional, named }
     }
 
-    pub(crate) fn of(
+    pub(crate) fn unpack(
         function: &'static str,
         arguments: &Arguments<'v, '_>,
         heap: Heap<'v>,

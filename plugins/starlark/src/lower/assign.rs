@@ -192,7 +192,8 @@ impl<'a> Lowering<'a> {
 
     /// Writes `a[b] op= c` for an operator that Starlark lacks, with `a` and `b` evaluated once.
     fn modify_item(&mut self, it: &'a StmtAugAssign, target: &'a ExprSubscript) {
-        let (object, key) = (self.fresh(), self.fresh());
+        let object = self.fresh();
+        let key = self.fresh();
         for (name, part) in [(&object, &target.value), (&key, &target.slice)] {
             self.line();
             self.push(&format!("{name} = "));

@@ -1,7 +1,8 @@
 //! Functions, loops and conditions.
 
 use ruff_python_ast::{
-    Decorator, Expr, Parameters, Stmt, StmtFor, StmtFunctionDef, StmtIf, StmtWhile,
+    Decorator, Expr, ParameterWithDefault, Parameters, Stmt, StmtFor, StmtFunctionDef, StmtIf,
+    StmtWhile,
 };
 use ruff_text_size::{Ranged, TextRange};
 
@@ -64,14 +65,15 @@ impl<'a> Lowering<'a> {
 
     /// Evaluates decorators before the function that they decorate, and returns their names.
     fn decorators(&mut self, decorators: &'a [Decorator]) -> Vec<String> {
-        let evaluate = |decorator: &'a Decorator| {
+        let mut names = Vec::with_capacity(decorators.len());
+        for decorator in decorators {
             let name = self.fresh();
             self.line();
             self.push(&format!("{name} = "));
             self.expression(&decorator.expression);
-            name
-        };
-        decorators.iter().map(evaluate).collect()
+            names.push(name);
+        }
+        names
     }
 
     /// Writes parameters with their defaults, and without annotations.
@@ -80,21 +82,23 @@ impl<'a> Lowering<'a> {
             Text(&'static str),
             Name(&'static str, &'a str, Option<&'a Expr>),
         }
+        impl<'a> From<&'a ParameterWithDefault> for Part<'a> {
+            fn from(it: &'a ParameterWithDefault) -> Self {
+                Self::Name("", it.parameter.name.as_str(), it.default.as_deref())
+            }
+        }
         let mut parts = Vec::new();
-        let named = |it: &'a ruff_python_ast::ParameterWithDefault| {
-            Part::Name("", it.parameter.name.as_str(), it.default.as_deref())
-        };
-        parts.extend(it.posonlyargs.iter().map(named));
+        parts.extend(it.posonlyargs.iter().map(Part::from));
         if !it.posonlyargs.is_empty() {
             parts.push(Part::Text("/"));
         }
-        parts.extend(it.args.iter().map(named));
+        parts.extend(it.args.iter().map(Part::from));
         match &it.vararg {
             Some(all) => parts.push(Part::Name("*", all.name.as_str(), None)),
             None if it.kwonlyargs.is_empty() => (),
             None => parts.push(Part::Text("*")),
         }
-        parts.extend(it.kwonlyargs.iter().map(named));
+        parts.extend(it.kwonlyargs.iter().map(Part::from));
         parts.extend(it.kwarg.iter().map(|all| Part::Name("**", all.name.as_str(), None)));
         self.separated(parts, |this, part| match part {
             Part::Text(text) => this.push(text),

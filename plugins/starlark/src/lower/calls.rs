@@ -57,7 +57,7 @@ impl<'a> Lowering<'a> {
                 if let Some((name, say)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
                     self.refuse(it.func.range(), format!("there is no `{name}`: {say}"));
                 }
-                if let Some(lazy) = Lazy::of(name)
+                if let Some(lazy) = Lazy::parse(name)
                     && let [Expr::Generator(generator), rest @ ..] = &*it.arguments.args
                 {
                     return self.lazy_call(lazy, generator, rest, it);
@@ -150,9 +150,12 @@ impl<'a> Lowering<'a> {
     }
 
     fn argument_list(&mut self, arguments: &'a Arguments, eager: bool) {
-        let stars = arguments.args.iter().filter(|it| it.is_starred_expr()).count();
-        let spreads = arguments.keywords.iter().filter(|it| it.arg.is_none()).count();
-        let odd = arguments.keywords.iter().any(|it| it.arg.as_ref().is_some_and(|it| is_odd(it)));
+        let stars = arguments.args.iter().filter(|argument| argument.is_starred_expr()).count();
+        let spreads = arguments.keywords.iter().filter(|keyword| keyword.arg.is_none()).count();
+        let odd = arguments
+            .keywords
+            .iter()
+            .any(|keyword| keyword.arg.as_ref().is_some_and(|name| is_odd(name)));
         let mut first = true;
         if stars > 0 {
             self.push("*");

@@ -42,7 +42,8 @@ impl<'a> Lowering<'a> {
     fn chain(&mut self, left: Option<&str>, first: &'a Expr, ops: &[CmpOp], rights: &'a [Expr]) {
         let [op, ops @ ..] = ops else { return };
         let [right, rights @ ..] = rights else { return };
-        let (x, y) = (left.map_or_else(|| self.fresh(), Into::into), self.fresh());
+        let x = left.map_or_else(|| self.fresh(), Into::into);
+        let y = self.fresh();
         let nodes = (first, right);
         if ops.is_empty() {
             return self.comparison(*op, nodes, |this| this.push(&x), |this| this.side(*op, right));
@@ -98,24 +99,25 @@ impl<'a> Lowering<'a> {
     /// Returns the function for a comparison that Starlark does not have, by the form of its
     /// operands.
     fn special(&self, op: CmpOp, left: &Expr, right: &Expr) -> Option<&'static str> {
-        let either = |test: &dyn Fn(&Expr) -> bool| test(left) || test(right);
-        let truth = || either(&|it| it.is_boolean_literal_expr());
-        let ordered = || truth() || either(&|it| self.is_set(it));
-        let knows = || either(&|it| it.is_tuple_expr()) || is_type_call(left);
+        let has_keys = is_keys(left) || is_keys(right);
+        let is_truth = left.is_boolean_literal_expr() || right.is_boolean_literal_expr();
+        let is_order = matches!(op, CmpOp::Lt | CmpOp::LtE | CmpOp::Gt | CmpOp::GtE);
+        let has_order = is_order && (is_truth || self.is_set(left) || self.is_set(right));
+        let is_known = left.is_tuple_expr() || right.is_tuple_expr() || is_type_call(left);
         match op {
-            CmpOp::Eq if either(&is_keys) => Some("eq_keys"),
-            CmpOp::NotEq if either(&is_keys) => Some("ne_keys"),
+            CmpOp::Eq if has_keys => Some("eq_keys"),
+            CmpOp::NotEq if has_keys => Some("ne_keys"),
             // Python's truth values are the numbers 0 and 1.
-            CmpOp::Eq if truth() => Some("same"),
-            CmpOp::NotEq if truth() => Some("differs"),
+            CmpOp::Eq if is_truth => Some("same"),
+            CmpOp::NotEq if is_truth => Some("differs"),
             CmpOp::In if left.is_boolean_literal_expr() || has_truth(right) => Some("among"),
             CmpOp::NotIn if left.is_boolean_literal_expr() || has_truth(right) => Some("not_among"),
-            CmpOp::Eq if knows() => Some("eq"),
-            CmpOp::NotEq if knows() => Some("ne"),
-            CmpOp::Lt if ordered() => Some("lt"),
-            CmpOp::LtE if ordered() => Some("le"),
-            CmpOp::Gt if ordered() => Some("gt"),
-            CmpOp::GtE if ordered() => Some("ge"),
+            CmpOp::Eq if is_known => Some("eq"),
+            CmpOp::NotEq if is_known => Some("ne"),
+            CmpOp::Lt if has_order => Some("lt"),
+            CmpOp::LtE if has_order => Some("le"),
+            CmpOp::Gt if has_order => Some("gt"),
+            CmpOp::GtE if has_order => Some("ge"),
             _ => None,
         }
     }
@@ -144,8 +146,8 @@ pub(super) fn makes_set(it: &Expr, known: &BTreeSet<&str>) -> bool {
 
 /// Returns whether this is `d.keys()` or `d.items()`.
 fn is_view(it: &Expr) -> bool {
-    let view = |name: &str| matches!(name, "keys" | "items");
-    matches!(it, Expr::Call(call) if matches!(&*call.func, Expr::Attribute(it) if view(&it.attr)))
+    matches!(it, Expr::Call(call) if matches!(&*call.func, Expr::Attribute(it)
+        if matches!(&*it.attr, "keys" | "items")))
 }
 
 /// Returns whether this is `d.keys()`, which Python compares like a set.

@@ -16,7 +16,7 @@ pub(super) enum Lazy {
 }
 
 impl Lazy {
-    pub(super) fn of(function: &str) -> Option<Self> {
+    pub(super) fn parse(function: &str) -> Option<Self> {
         match function {
             "any" => Some(Self::Any),
             "all" => Some(Self::All),

@@ -18,7 +18,8 @@ impl<'a> Lowering<'a> {
             }
             // `import a.b` binds `a`.
             let first = module.split('.').next().unwrap_or_default();
-            let (bound, value) = alias.asname.as_ref().map_or((first, first), |it| (it, module));
+            let (bound, value) =
+                alias.asname.as_ref().map_or((first, first), |name| (name, module));
             self.bind(bound, &format!("{OWN}mod_{value}"));
         }
     }

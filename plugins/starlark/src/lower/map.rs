@@ -22,8 +22,9 @@ impl Map {
 
     /// Returns the origin of the smallest part around `span`; `None` if there is none.
     pub(crate) fn origin(&self, span: Range<u32>) -> Option<Range<usize>> {
-        let around = |part: &Range<u32>| part.start <= span.start && span.end <= part.end;
-        let parts = self.parts.iter().filter(|(lowered, _)| around(lowered));
+        let parts = self.parts.iter();
+        let parts =
+            parts.filter(|(lowered, _)| lowered.start <= span.start && span.end <= lowered.end);
         let (_, origin) = parts.min_by_key(|(lowered, _)| lowered.end - lowered.start)?;
         Some(origin.start as usize..origin.end as usize)
     }
@@ -38,7 +39,7 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Returns the place of the byte `at`. Columns count characters.
-    pub(crate) fn of(source: &'a str, at: usize) -> Self {
+    pub(crate) fn find(source: &'a str, at: usize) -> Self {
         let at = (0..=at.min(source.len())).rev().find(|at| source.is_char_boundary(*at));
         let before = &source[..at.unwrap_or_default()];
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -25,7 +25,8 @@ impl<'a> Lowering<'a> {
     /// Writes a `match`. A flag tells whether the cases go on: a guard may refuse a case after its
     /// names are bound.
     pub(super) fn match_(&mut self, it: &'a StmtMatch) {
-        let (subject, open) = (self.fresh(), self.fresh());
+        let subject = self.fresh();
+        let open = self.fresh();
         self.line();
         self.push(&format!("{subject} = "));
         self.expression(&it.subject);

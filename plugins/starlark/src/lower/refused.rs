@@ -48,7 +48,7 @@ impl Refusal {
 pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure {
     let mut rendered = String::new();
     for refusal in refusals.iter().take(SHOWN) {
-        let place = Place::of(source, refusal.range.start().to_usize());
+        let place = Place::find(source, refusal.range.start().to_usize());
         let snippet = place.snippet(file, refusal.range.len().to_usize());
         let mark = if refusal.runs_in_python { MARK } else { "" };
         rendered.push_str(&format!("error: {}{mark}\n{snippet}", refusal.message));
@@ -61,7 +61,7 @@ pub(crate) fn failure(file: &str, source: &str, refusals: &[Refusal]) -> Failure
         rendered.push_str(NOTE);
     }
     let first = &refusals[0];
-    let place = Place::of(source, first.range.start().to_usize());
+    let place = Place::find(source, first.range.start().to_usize());
     let message = match refusals.len() - 1 {
         0 => first.message.clone(),
         more => format!("{} (and {more} more in this script)", first.message),

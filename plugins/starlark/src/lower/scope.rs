@@ -41,7 +41,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(body: &'a [Stmt]) -> Self {
+    pub(super) fn collect(body: &'a [Stmt]) -> Self {
         let mut reader = Reader { facts: Self::default(), path: Vec::new() };
         reader.visit_body(body);
         let mut facts = reader.facts;
@@ -181,7 +181,7 @@ impl<'a> Visitor<'a> for Reader<'a> {
                 let dotted =
                     matches!(&*it.func, Expr::Attribute(name) if &*name.attr == "defaultdict");
                 let factory = it.arguments.args.first();
-                if (named || dotted) && factory.is_some_and(|it| !is_type(it)) {
+                if (named || dotted) && factory.is_some_and(|factory| !is_type(factory)) {
                     self.facts.factories = true;
                 }
             }
@@ -214,9 +214,9 @@ impl<'a> Reader<'a> {
     ) {
         for generator in generators {
             self.visit_expr(&generator.iter);
-            generator.ifs.iter().for_each(|it| self.visit_expr(it));
+            generator.ifs.iter().for_each(|test| self.visit_expr(test));
         }
-        parts.into_iter().for_each(|it| self.visit_expr(it));
+        parts.into_iter().for_each(|part| self.visit_expr(part));
     }
 }
 
@@ -286,12 +286,11 @@ impl<'a> Scopes<'a> {
             Some(start) => facts.functions.get(start),
             None => Some(&facts.module),
         };
-        let own = |name: &&&str| {
-            names.is_some_and(|it| {
-                function.is_none() || !it.global.contains(**name) && !it.nonlocal.contains(**name)
-            })
-        };
-        names.iter().flat_map(|names| &names.cells).filter(own).copied().collect()
+        let Some(names) = names else { return Vec::new() };
+        let cells = names.cells.iter().filter(|name| {
+            function.is_none() || !names.global.contains(**name) && !names.nonlocal.contains(**name)
+        });
+        cells.copied().collect()
     }
 }
 

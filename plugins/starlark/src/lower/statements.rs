@@ -1,7 +1,7 @@
 //! Statements.
 
 use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtAssert, StmtDelete, StmtRaise, StmtReturn};
-use ruff_text_size::Ranged;
+use ruff_text_size::{Ranged, TextLen as _, TextRange};
 
 use super::{Lowering, OWN};
 
@@ -102,21 +102,10 @@ impl<'a> Lowering<'a> {
 
     /// Refuses a statement that has no counterpart, and looks for more of them in it.
     fn refused_statement(&mut self, statement: &'a Stmt) {
-        let head = ruff_text_size::TextRange::at(statement.start(), 0.into());
-        let refuse = |this: &mut Self, message: &str, runs_in_python: bool| {
-            let word = u32::try_from(
-                this.text_of(statement).split([' ', ':']).next().unwrap_or_default().len(),
-            );
-            let range = head.add_end(word.unwrap_or_default().into());
-            if runs_in_python {
-                this.refuse_here(range, message);
-            } else {
-                this.refuse(range, message);
-            }
-        };
+        let head = self.first_word(statement);
         match statement {
             Stmt::Try(it) => {
-                refuse(self, NO_TRY, true);
+                self.refuse_here(head, NO_TRY);
                 self.block(&it.body);
                 for ExceptHandler::ExceptHandler(handler) in &it.handlers {
                     self.block(&handler.body);
@@ -125,13 +114,19 @@ impl<'a> Lowering<'a> {
                 self.block(&it.finalbody);
             }
             Stmt::With(it) => {
-                refuse(self, NO_WITH, false);
+                self.refuse(head, NO_WITH);
                 self.block(&it.body);
             }
             // What is in a class is of no use without it.
-            Stmt::ClassDef(_) => refuse(self, NO_CLASS, true),
-            _ => refuse(self, "this statement is not available", false),
+            Stmt::ClassDef(_) => self.refuse_here(head, NO_CLASS),
+            _ => self.refuse(head, "this statement is not available"),
         }
+    }
+
+    /// Returns the place of the first word of a statement, which is marked for the reader.
+    fn first_word(&self, statement: &Stmt) -> TextRange {
+        let word = self.text_of(statement).split([' ', ':']).next().unwrap_or_default();
+        TextRange::at(statement.start(), word.text_len())
     }
 
     fn word(&mut self, word: &str) {

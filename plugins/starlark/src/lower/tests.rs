@@ -65,19 +65,19 @@ fn all_refusals_of_a_script_are_in_one_failure() {
     let failure = fail("import os\ntry:\n  with a:\n    pass\nexcept E:\n  raise\n");
     let expected = "\
 error: there is no module `os`: scripts have no files or processes of their own: call a tool
- --> code.star:1:8
+ --> code:1:8
 1 | import os
   |        ^^
 error: there is no `try`: `attempt(tool, {\"argument\": value})` returns a struct with `ok`, `value` and `error`; test for other failures before they happen, e.g. `if key in d`, `s.lstrip(\"-\").isdigit()` [python]
- --> code.star:2:1
+ --> code:2:1
 2 | try:
   | ^^^
 error: there is no `with`: scripts have no files or locks of their own: call a tool
- --> code.star:3:3
+ --> code:3:3
 3 |   with a:
   |   ^^^^
 error: `raise` needs an error here: call `fail(\"why\")` [python]
- --> code.star:6:3
+ --> code:6:3
 6 |   raise
   |   ^^^^^
 note: Python (`code_mode_language: python`, or the header `x-airlock-code-mode-language: python`) runs the constructs marked [python]
@@ -125,12 +125,12 @@ fn a_traceback_shows_the_lines_of_the_script() {
     let failure = fail("def f(x):\n    return max(x, key=lambda y: y['a'])\n\nresult = f([{}])\n");
     let expected = "\
 Traceback (most recent call last):
-  * code.star:4, in <module>
+  * code:4, in <module>
       result = f([{}])
-  * code.star:2, in f
+  * code:2, in f
       return max(x, key=lambda y: y['a'])
 error: Key `\"a\"` was not found
- --> code.star:2:33
+ --> code:2:33
 2 |     return max(x, key=lambda y: y['a'])
   |                                 ^^^^^^
 ";
@@ -139,9 +139,8 @@ error: Key `\"a\"` was not found
 
 #[test]
 fn sources_are_refused_where_they_nest_too_deeply() {
-    let nested = |depth: usize| format!("x = {}{}", "[".repeat(depth), "]".repeat(depth));
-    assert_eq!(result(&nested(79)), None);
-    let failure = fail(&nested(81));
+    assert_eq!(result(&nested_lists(79)), None);
+    let failure = fail(&nested_lists(81));
     assert_eq!(failure.kind, FailureKind::Syntax);
     let brackets = "brackets are nested more than 80 deep: build the value in several statements";
     assert_eq!(failure.message, brackets);
@@ -151,20 +150,20 @@ fn sources_are_refused_where_they_nest_too_deeply() {
     let sum = format!("x = 1{}", " + 1".repeat(160));
     assert!(fail(&sum).message.starts_with(expression));
     for word in [" or ", " and "] {
-        let terms = |count: usize| format!("x = {}", vec!["1"; count].join(word));
-        assert_eq!(result(&terms(149)), None);
-        assert!(fail(&terms(150)).message.starts_with(expression));
+        assert_eq!(result(&format!("x = {}", terms(149, word))), None);
+        let failure = fail(&format!("x = {}", terms(150, word)));
+        assert!(failure.message.starts_with(expression));
     }
-    let chain = |count: usize| format!("x = 1{}", " < 2".repeat(count));
-    assert_eq!(result(&chain(80)), None);
-    assert!(fail(&chain(81)).message.starts_with("a chain has more than 80 comparisons"));
+    assert_eq!(result(&format!("x = 1{}", " < 2".repeat(80))), None);
+    let failure = fail(&format!("x = 1{}", " < 2".repeat(81)));
+    assert!(failure.message.starts_with("a chain has more than 80 comparisons"));
     for (before, between, after) in [("", " | ", ""), ("[", ", ", "]")] {
-        let parts = |count: usize| {
-            let parts = vec!["1"; count].join(between);
+        let [most, more] = [80, 81].map(|count| {
+            let parts = terms(count, between);
             format!("match 1:\n    case {before}{parts}{after}:\n        pass")
-        };
-        assert_eq!(result(&parts(80)), None);
-        assert!(fail(&parts(81)).message.starts_with("a pattern has more than 80 parts"));
+        });
+        assert_eq!(result(&most), None);
+        assert!(fail(&more).message.starts_with("a pattern has more than 80 parts"));
     }
     let decorated = format!(
         "def d(f):\n    return f\n{}def g():\n    return 1\nresult = g()",
@@ -178,73 +177,88 @@ fn sources_are_refused_where_they_nest_too_deeply() {
     assert!(blocks.starts_with(statements), "{blocks}");
 }
 
+fn nested_lists(depth: usize) -> String {
+    format!("x = {}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
+fn terms(count: usize, operator: &str) -> String {
+    vec!["1"; count].join(operator)
+}
+
 #[test]
 fn a_chain_of_elif_is_as_long_as_the_script() {
-    let chain = |clauses: usize, test: &dyn Fn(usize) -> String| {
-        let clause = |at: usize| format!("    elif {}: return {at}\n", test(at));
-        let clauses: Vec<_> = (1..=clauses).map(clause).collect();
-        let clauses = clauses.concat();
-        format!("def f(x):\n    if {}: return 0\n{clauses}    else: return -1\n", test(0))
-    };
-    let tail = |clauses: usize| format!("result = [f(0), f(1), f({clauses}), f(-5)]");
     for clauses in [1, 8, 9, 10, 11, 400, 5_000] {
-        let expected = format!("[0,1,{clauses},-1]");
-        let plain = chain(clauses, &|at| format!("x == {at}"));
-        assert_eq!(result(&(plain + &tail(clauses))).as_deref(), Some(&*expected), "{clauses}");
-        let named = chain(clauses, &|at| format!("(y := x) == {at}"));
-        assert_eq!(result(&(named + &tail(clauses))).as_deref(), Some(&*expected), "{clauses}");
+        for operand in ["x", "(y := x)"] {
+            let expected = format!("[0,1,{clauses},-1]");
+            let source = elif_chain(clauses, operand);
+            assert_eq!(result(&source).as_deref(), Some(&*expected), "{clauses} {operand}");
+        }
     }
     // Only tests before the first that holds are evaluated.
     let source = "seen = []\ndef t(n, v):\n  seen.append(n)\n  return v\nif t(0, False): pass\n";
-    let clause = |at: usize| format!("elif t({at}, {at} == 20): x = {at}\n");
-    let more = (1..30).map(clause).collect::<Vec<_>>().concat();
+    let more: Vec<_> = (1..30).map(|at| format!("elif t({at}, {at} == 20): x = {at}\n")).collect();
+    let more = more.concat();
     let ours = result(&format!("{source}{more}else: x = -1\nresult = [x, len(seen)]"));
     assert_eq!(ours.as_deref(), Some("[20,21]"));
 }
 
+/// Returns a script with a function whose `elif` have these numbers.
+fn elif_chain(clauses: usize, operand: &str) -> String {
+    let elif: Vec<_> =
+        (1..=clauses).map(|at| format!("    elif {operand} == {at}: return {at}\n")).collect();
+    let elif = elif.concat();
+    format!(
+        "def f(x):\n    if {operand} == 0: return 0\n{elif}    else: return -1\nresult = [f(0), f(1), f({clauses}), f(-5)]"
+    )
+}
+
 #[test]
 fn chains_of_elif_nest_in_each_other_to_a_limit() {
-    // Each in the last clause of the one before.
-    let nested = |levels: usize, clauses: usize| {
-        let mut source = String::from("x = 3\n");
-        for level in 0..levels {
-            let indent = " ".repeat(level);
-            source += &format!("{indent}if x == 1: r = 1\n");
-            source += &format!("{indent}elif x == 2: r = 2\n").repeat(clauses);
-            source += &format!("{indent}else:\n");
-        }
-        source + &format!("{}r = 3\nresult = r", " ".repeat(levels))
-    };
     for (clauses, levels) in [(0, 79), (1, 38), (10, 24), (11, 39), (500, 39)] {
-        assert_eq!(result(&nested(levels, clauses)).as_deref(), Some("3"), "{clauses}");
-        let failure = fail(&nested(levels + 3, clauses));
-        let (line, column) = (failure.line.unwrap_or(0), failure.column.unwrap_or(0));
+        assert_eq!(result(&nested_chains(levels, clauses)).as_deref(), Some("3"), "{clauses}");
+        let failure = fail(&nested_chains(levels + 3, clauses));
+        let line = failure.line.unwrap_or(0);
+        let column = failure.column.unwrap_or(0);
         assert!(failure.message.starts_with("statements are nested more than 80 deep"));
         assert!(line > 2 && column as usize >= levels, "{clauses}: {line}:{column}");
     }
 }
 
+/// Returns a script with chains of `elif`, each in the last clause of the one before.
+fn nested_chains(levels: usize, clauses: usize) -> String {
+    let mut source = String::from("x = 3\n");
+    for level in 0..levels {
+        let indent = " ".repeat(level);
+        source += &format!("{indent}if x == 1: r = 1\n");
+        source += &format!("{indent}elif x == 2: r = 2\n").repeat(clauses);
+        source += &format!("{indent}else:\n");
+    }
+    source + &format!("{}r = 3\nresult = r", " ".repeat(levels))
+}
+
 #[test]
 fn a_script_that_becomes_too_long_is_refused_at_its_place() {
-    let cases = |count: usize, part: &dyn Fn(usize) -> String| {
-        let key = "k".repeat(900);
-        let parts: Vec<_> = (0..80).map(part).collect();
-        let case = format!("    case {{'{key}': [{}]}}:\n        x = 1\n", parts.join(", "));
-        format!("match 1:\n{}", case.repeat(count))
-    };
     // A name takes its part of the value twice: as it is collected, and as it is bound.
-    let [number, name] = [(|_| "1".into()) as fn(usize) -> String, |at| format!("a{at}")];
-    for (part, fits, beyond) in [(number, 54, 62), (name, 26, 31)] {
-        assert_eq!(result(&cases(fits, &part)), None);
-        let Err(refusals) = super::lower(&cases(beyond, &part), &[]) else {
+    let numbers = vec!["1".to_owned(); 80];
+    let names = (0..80).map(|at| format!("a{at}")).collect();
+    for (parts, fits, beyond) in [(numbers, 54, 62), (names, 26, 31)] {
+        assert_eq!(result(&long_cases(fits, &parts)), None);
+        let Err(refusals) = super::lower(&long_cases(beyond, &parts), &[]) else {
             panic!("{beyond} cases are lowered");
         };
         assert_eq!(refusals.len(), 1);
-        let failure = fail(&cases(beyond, &part));
+        let failure = fail(&long_cases(beyond, &parts));
         assert_eq!(failure.kind, FailureKind::Syntax);
         assert!(failure.message.starts_with("the script becomes too long here"));
         assert!(failure.line > Some(2) && failure.column > Some(1), "{:?}", failure.line);
     }
+}
+
+/// Returns a script with patterns of these parts.
+fn long_cases(count: usize, parts: &[String]) -> String {
+    let key = "k".repeat(900);
+    let case = format!("    case {{'{key}': [{}]}}:\n        x = 1\n", parts.join(", "));
+    format!("match 1:\n{}", case.repeat(count))
 }
 
 #[test]

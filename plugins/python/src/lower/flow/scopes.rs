@@ -50,7 +50,7 @@ struct Parameter<'a> {
 
 impl<'a> Scopes<'a> {
     /// Reads a script.
-    pub(super) fn of(body: &'a [Stmt]) -> Self {
+    pub(super) fn new(body: &'a [Stmt]) -> Self {
         let mut scopes =
             Self { all: vec![Scope::default()], calls: HashMap::new(), awaited: Vec::new(), at: 0 };
         scopes.visit_body(body);
@@ -92,7 +92,8 @@ impl<'a> Scopes<'a> {
 
     /// Returns what calls of a function give for a parameter.
     fn arguments(&self, name: &str, parameter: &Parameter<'a>) -> Vec<Held<'a>> {
-        let given = |(scope, call): &(usize, &'a ExprCall)| {
+        let calls = self.calls.get(parameter.function).into_iter().flatten();
+        let given = calls.filter_map(|(scope, call)| {
             let Arguments { args, keywords, .. } = &call.arguments;
             let named = keywords
                 .iter()
@@ -100,9 +101,8 @@ impl<'a> Scopes<'a> {
             let value =
                 named.map(|keyword| &keyword.value).or_else(|| args.get(parameter.position));
             value.map(|value| Held::Value(*scope, value))
-        };
-        let calls = self.calls.get(parameter.function);
-        calls.into_iter().flatten().filter_map(given).collect()
+        });
+        given.collect()
     }
 
     fn bind(&mut self, name: &'a str, held: Held<'a>) {
@@ -143,7 +143,7 @@ impl<'a> Scopes<'a> {
     }
 
     fn call(&mut self, call: &'a ExprCall) {
-        let arguments = call.arguments.args.iter().map(|it| (self.at, it));
+        let arguments = call.arguments.args.iter().map(|argument| (self.at, argument));
         match &*call.func {
             Expr::Attribute(method) => {
                 let name = method.attr.as_str();
@@ -176,7 +176,7 @@ fn parameters<'a>(
     parameters
         .iter_non_variadic_params()
         .map(|parameter| parameter.parameter.name.as_str())
-        .chain(parameters.vararg.iter().map(|it| it.name.as_str()))
+        .chain(parameters.vararg.iter().map(|parameter| parameter.name.as_str()))
         .enumerate()
         .map(|(position, name)| (name, Parameter { function, position }))
         .collect()

@@ -97,10 +97,10 @@ impl<'v> StarlarkValue<'v> for Deque<'v> {
 
 impl<'v> Deque<'v> {
     /// Calls `deque`.
-    pub(super) fn of(args: Args<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+    pub(super) fn construct(args: Args<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
         let [from, maxlen] = args.bind(["iterable", "maxlen"])?;
         let content = from.map_or(Ok(Vec::new()), |from| items(from, heap))?;
-        let maxlen = match maxlen.filter(|it| !it.is_none()) {
+        let maxlen = match maxlen.filter(|maxlen| !maxlen.is_none()) {
             Some(maxlen) => Some(usize::try_from(size(maxlen, "maxlen")?).unwrap_or_default()),
             None => None,
         };
@@ -117,17 +117,17 @@ impl<'v> Deque<'v> {
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
         let first = args.only_positional()?.first().copied();
-        let index = |at: i32| heap.alloc(at);
+        let start = heap.alloc(0);
         match name {
             "append" => call_method(self.inner, "append", &[required(first, "item")?], eval)?,
             "appendleft" => {
-                call_method(self.inner, "insert", &[index(0), required(first, "item")?], eval)?
+                call_method(self.inner, "insert", &[start, required(first, "item")?], eval)?
             }
             "popleft" => {
                 if !self.inner.to_bool() {
                     return Err(misuse("pop from an empty deque"));
                 }
-                return call_method(self.inner, "pop", &[index(0)], eval);
+                return call_method(self.inner, "pop", &[start], eval);
             }
             "extend" => {
                 let more = list(heap, items(required(first, "iterable")?, heap)?);
@@ -135,7 +135,7 @@ impl<'v> Deque<'v> {
             }
             "extendleft" => {
                 for item in items(required(first, "iterable")?, heap)? {
-                    call_method(self.inner, "insert", &[index(0), item], eval)?;
+                    call_method(self.inner, "insert", &[start, item], eval)?;
                 }
                 Value::new_none()
             }
@@ -167,9 +167,9 @@ impl<'v> Deque<'v> {
         };
         let left = matches!(name, "appendleft" | "extendleft");
         while self.maxlen.is_some_and(|maxlen| {
-            ListRef::from_value(self.inner).is_some_and(|it| it.len() > maxlen)
+            ListRef::from_value(self.inner).is_some_and(|list| list.len() > maxlen)
         }) {
-            call_method(self.inner, "pop", &[index(if left { -1 } else { 0 })], eval)?;
+            call_method(self.inner, "pop", &[heap.alloc(if left { -1 } else { 0 })], eval)?;
         }
         Ok(Value::new_none())
     }

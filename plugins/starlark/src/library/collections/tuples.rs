@@ -37,7 +37,9 @@ impl TupleType {
     }
 
     pub(crate) fn is_type_of(&self, value: Value<'_>) -> bool {
-        value.downcast_ref::<NamedTuple>().is_some_and(|it| Arc::ptr_eq(&it.shape, &self.shape))
+        value
+            .downcast_ref::<NamedTuple>()
+            .is_some_and(|tuple| Arc::ptr_eq(&tuple.shape, &self.shape))
     }
 }
 
@@ -69,7 +71,7 @@ impl<'v> StarlarkValue<'v> for TupleType {
         arguments: &Arguments<'v, '_>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let args = Args::of("namedtuple", arguments, eval.heap())?;
+        let args = Args::unpack("namedtuple", arguments, eval.heap())?;
         let fields = &self.shape.fields;
         let mut values = args.positional;
         for field in &fields[values.len().min(fields.len())..] {

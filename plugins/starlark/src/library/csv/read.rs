@@ -85,7 +85,9 @@ pub(super) fn rows<'v>(
             "csv reads lines, not one text: write `csv.reader(io.StringIO(text))` or `csv.reader(text.splitlines())`",
         ));
     }
-    let (mut rows, field, fields) = (Vec::new(), String::new(), Vec::new());
+    let mut rows = Vec::new();
+    let field = String::new();
+    let fields = Vec::new();
     let mut row = Row { dialect, at: At::RowStart, field, fields };
     for line in items(lines, heap)? {
         for c in text_of(line, "a line")?.chars() {

@@ -88,8 +88,7 @@ impl<'v> Writer<'v> {
                 }
             }
         }
-        let field = |name: &Value<'v>| Ok(dict.get(*name)?.unwrap_or(*missing));
-        names.iter().map(field).collect()
+        names.iter().map(|name| Ok(dict.get(*name)?.unwrap_or(*missing))).collect()
     }
 
     fn write(&self, fields: &[Value<'v>], heap: Heap<'v>) -> starlark::Result<usize> {
@@ -116,10 +115,10 @@ impl<'v> Writer<'v> {
     ) -> starlark::Result<()> {
         let content = if field.is_none() { String::new() } else { text::str(field, heap) };
         let Dialect { delimiter, quote, .. } = self.dialect;
-        let special = |c: char| {
+        let is_special = content.contains(|c: char| {
             c == delimiter || Some(c) == quote || c == '\r' || c == '\n' || self.end.contains(c)
-        };
-        let needs = content.contains(special) || alone && content.is_empty();
+        });
+        let needs = is_special || alone && content.is_empty();
         let number = matches!(field.get_type(), "int" | "float" | "bool");
         let quoted = match self.quoting {
             NONE => false,

@@ -1,13 +1,12 @@
 //! Days of the Gregorian calendar.
 
+use airlock_executor::calendar::{self, DAYS};
+
 pub(super) const MICROS: i64 = 1_000_000;
 pub(super) const MICROS_A_DAY: i64 = 86_400 * MICROS;
 
 /// The ordinal of 1 January 1970, with 1 for that of the year 1.
 pub(super) const EPOCH_ORDINAL: i64 = 719_163;
-
-/// The first and the last day that `datetime` has: of the years 1 and 9999.
-const RANGE: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 
 const MONTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -17,7 +16,7 @@ pub(super) struct Day(pub(super) i64);
 
 impl Day {
     /// Returns the day of a date. Fails if there is none.
-    pub(super) fn of(year: i64, month: i64, day: i64) -> Result<Self, String> {
+    pub(super) fn new(year: i64, month: i64, day: i64) -> Result<Self, String> {
         if !(1..=9999).contains(&year) {
             return Err(format!("year {year} is out of range"));
         }
@@ -32,20 +31,12 @@ impl Day {
 
     /// Returns a day if it is in the range of the calendar.
     pub(super) fn checked(day: Option<i64>) -> Option<Self> {
-        day.filter(|day| RANGE.contains(day)).map(Self)
+        day.filter(|day| DAYS.contains(day)).map(Self)
     }
 
-    /// Returns year, month and day (Hinnant's algorithm, in years that begin in March).
+    /// Returns year, month and day.
     pub(super) fn civil(self) -> (i64, i64, i64) {
-        let shifted = self.0 + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let of_era = shifted.rem_euclid(146_097);
-        let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year + year / 4 - year / 100);
-        let month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * month + 2) / 5 + 1;
-        let month = if month < 10 { month + 3 } else { month - 9 };
-        (year + era * 400 + i64::from(month <= 2), month, day)
+        calendar::civil(self.0)
     }
 
     /// Returns the day of the week, 0 for Monday.

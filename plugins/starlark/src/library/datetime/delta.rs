@@ -111,7 +111,7 @@ impl<'v> StarlarkValue<'v> for TimeDelta {
     }
 
     fn floor_div(&self, other: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        if let Some(below) = other.downcast_ref::<Self>().filter(|it| it.micros != 0) {
+        if let Some(below) = other.downcast_ref::<Self>().filter(|delta| delta.micros != 0) {
             return Ok(heap.alloc(floor(self.micros, below.micros)));
         }
         match as_i64(other) {

@@ -17,15 +17,13 @@ pub(crate) fn construct<'v>(
     match name {
         "date" => {
             let [year, month, day] = args.bind(["year", "month", "day"])?;
-            let part = |value, name| size(required(value, name)?, name);
-            Ok(heap.alloc(Date::of(part(year, "year")?, part(month, "month")?, part(day, "day")?)?))
+            Ok(heap.alloc(date(year, month, day)?))
         }
         "datetime" => {
             let names =
                 ["year", "month", "day", "hour", "minute", "second", "microsecond", "tzinfo"];
             let [year, month, day, hour, minute, second, micro, zone] = args.bind(names)?;
-            let part = |value, name| size(required(value, name)?, name);
-            let date = Date::of(part(year, "year")?, part(month, "month")?, part(day, "day")?)?;
+            let date = date(year, month, day)?;
             let clock = clock([hour, minute, second, micro], [0; 4])?;
             let offset = zone_of(zone)?;
             Ok(heap.alloc(DateTime::new(date.day.0 * MICROS_A_DAY + clock, offset)?))
@@ -46,7 +44,8 @@ pub(crate) fn construct<'v>(
             let names =
                 ["days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks"];
             let parts = args.bind(names)?;
-            let (mut whole, mut fraction) = (0_i64, 0.0);
+            let mut whole = 0_i64;
+            let mut fraction = 0.0;
             for (part, unit) in parts.into_iter().zip(units) {
                 let Some(part) = part else { continue };
                 if let Some(int) = as_int(part) {
@@ -92,6 +91,17 @@ pub(super) fn zone_of(zone: Option<Value<'_>>) -> starlark::Result<Option<i32>> 
             None => Err(misuse("tzinfo must be a timezone")),
         },
     }
+}
+
+fn date(
+    year: Option<Value<'_>>,
+    month: Option<Value<'_>>,
+    day: Option<Value<'_>>,
+) -> starlark::Result<Date> {
+    let year = size(required(year, "year")?, "year")?;
+    let month = size(required(month, "month")?, "month")?;
+    let day = size(required(day, "day")?, "day")?;
+    Date::new(year, month, day)
 }
 
 /// Calls a method of the types `date` and `datetime`.

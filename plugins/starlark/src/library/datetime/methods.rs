@@ -26,8 +26,9 @@ pub(crate) fn method<'v>(
         "isoformat" if is_date => Ok(heap.alloc(show::date(day))),
         "isoformat" => {
             let [separator, precision] = args.bind(["sep", "timespec"])?;
-            let separator = separator.map_or(Ok("T"), |it| text_of(it, "sep"))?;
-            let precision = precision.map(|it| text_of(it, "timespec")).transpose()?;
+            let separator = separator.map_or(Ok("T"), |separator| text_of(separator, "sep"))?;
+            let precision =
+                precision.map(|precision| text_of(precision, "timespec")).transpose()?;
             show::iso(time, separator, precision).map(|text| heap.alloc(text)).map_err(misuse)
         }
         "strftime" => {
@@ -71,7 +72,7 @@ fn replaced<'v>(
     let (old_year, old_month, old_day) = time.day().civil();
     let part =
         |value: Option<Value<'v>>, old| value.map_or(Ok(old), |value| size(value, "replace()"));
-    let date = Date::of(part(year, old_year)?, part(month, old_month)?, part(day, old_day)?)?;
+    let date = Date::new(part(year, old_year)?, part(month, old_month)?, part(day, old_day)?)?;
     if is_date {
         return Ok(heap.alloc(date));
     }

@@ -98,7 +98,7 @@ pub(super) fn iso(text: &str, date_only: bool) -> Option<DateTime> {
         if dash && !reader.skip("-") {
             return None;
         }
-        Day::of(year, month, reader.digits(2, 2)?).ok()?
+        Day::new(year, month, reader.digits(2, 2)?).ok()?
     };
     let midnight = day.0 * MICROS_A_DAY;
     if reader.rest.is_empty() || date_only {
@@ -111,14 +111,14 @@ pub(super) fn iso(text: &str, date_only: bool) -> Option<DateTime> {
     let mut clock = reader.digits(2, 2).filter(|hour| *hour < 24)? * 3600 * MICROS;
     let colon = reader.skip(":");
     if colon || reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
-        clock += reader.digits(2, 2).filter(|it| *it < 60)? * 60 * MICROS;
+        clock += reader.digits(2, 2).filter(|minute| *minute < 60)? * 60 * MICROS;
         let more = if colon {
             reader.skip(":")
         } else {
             reader.rest.starts_with(|c: char| c.is_ascii_digit())
         };
         if more {
-            clock += reader.digits(2, 2).filter(|it| *it < 60)? * MICROS;
+            clock += reader.digits(2, 2).filter(|second| *second < 60)? * MICROS;
             if reader.skip(".") || reader.skip(",") {
                 clock += reader.fraction(usize::MAX)?;
             }
@@ -132,7 +132,7 @@ fn of_week(year: i64, week: i64, weekday: i64) -> Option<Day> {
     if !(1..=53).contains(&week) || !(1..=7).contains(&weekday) {
         return None;
     }
-    let fourth = Day::of(year, 1, 4).ok()?;
+    let fourth = Day::new(year, 1, 4).ok()?;
     let day = Day(fourth.0 - fourth.weekday() + (week - 1) * 7 + weekday - 1);
     (day.iso_week() == (year, week)).then_some(day)
 }
@@ -153,7 +153,6 @@ struct Parts {
 
 /// Reads a text by a template with `%` codes.
 pub(super) fn strptime(text: &str, format: &str) -> Result<DateTime, String> {
-    let mismatch = || format!("time data '{text}' does not match format '{format}'");
     let mut parts = Parts {
         year: 1900,
         month: 1,
@@ -167,7 +166,10 @@ pub(super) fn strptime(text: &str, format: &str) -> Result<DateTime, String> {
         offset: None,
     };
     let mut reader = Reader { rest: text };
-    fill(&mut parts, &mut reader, format)?.ok_or_else(mismatch)?;
+    let mismatch = format!("time data '{text}' does not match format '{format}'");
+    if fill(&mut parts, &mut reader, format)?.is_none() {
+        return Err(mismatch);
+    }
     if !reader.rest.is_empty() {
         return Err(format!("unconverted data remains: {}", reader.rest));
     }
@@ -176,11 +178,11 @@ pub(super) fn strptime(text: &str, format: &str) -> Result<DateTime, String> {
         None => parts.hour,
     };
     if hour > 23 || parts.minute > 59 || parts.second > 61 {
-        return Err(mismatch());
+        return Err(mismatch);
     }
-    let mut day = Day::of(parts.year, parts.month, parts.day)?;
+    let mut day = Day::new(parts.year, parts.month, parts.day)?;
     if let Some(of_year) = parts.of_year {
-        day = Day(Day::of(parts.year, 1, 1)?.0 + of_year - 1);
+        day = Day(Day::new(parts.year, 1, 1)?.0 + of_year - 1);
     }
     let clock = (hour * 3600 + parts.minute * 60 + parts.second) * MICROS + parts.micros;
     Ok(DateTime { local: day.0 * MICROS_A_DAY + clock, offset: parts.offset })
@@ -230,21 +232,23 @@ fn fill(parts: &mut Parts, reader: &mut Reader<'_>, format: &str) -> Result<Opti
 #[expect(clippy::option_option, reason = "an unknown code and a text that does not match differ")]
 fn field(parts: &mut Parts, reader: &mut Reader<'_>, code: char) -> Option<Option<()>> {
     let read = match code {
-        'Y' => reader.digits(4, 4).map(|it| parts.year = it),
-        'm' => reader.digits(1, 2).map(|it| parts.month = it),
-        'd' | 'e' => reader.digits(1, 2).map(|it| parts.day = it),
-        'H' | 'I' => reader.digits(1, 2).map(|it| parts.hour = it),
-        'M' => reader.digits(1, 2).map(|it| parts.minute = it),
-        'S' => reader.digits(1, 2).map(|it| parts.second = it),
-        'f' => reader.fraction(6).map(|it| parts.micros = it),
-        'y' => reader.digits(2, 2).map(|it| parts.year = it + if it < 69 { 2000 } else { 1900 }),
-        'j' => reader.digits(1, 3).map(|it| parts.of_year = Some(it)),
-        'b' | 'h' => reader.name(&MONTHS, false).map(|it| parts.month = it + 1),
-        'B' => reader.name(&MONTHS, true).map(|it| parts.month = it + 1),
+        'Y' => reader.digits(4, 4).map(|year| parts.year = year),
+        'm' => reader.digits(1, 2).map(|month| parts.month = month),
+        'd' | 'e' => reader.digits(1, 2).map(|day| parts.day = day),
+        'H' | 'I' => reader.digits(1, 2).map(|hour| parts.hour = hour),
+        'M' => reader.digits(1, 2).map(|minute| parts.minute = minute),
+        'S' => reader.digits(1, 2).map(|second| parts.second = second),
+        'f' => reader.fraction(6).map(|micros| parts.micros = micros),
+        'y' => {
+            reader.digits(2, 2).map(|year| parts.year = year + if year < 69 { 2000 } else { 1900 })
+        }
+        'j' => reader.digits(1, 3).map(|day| parts.of_year = Some(day)),
+        'b' | 'h' => reader.name(&MONTHS, false).map(|at| parts.month = at + 1),
+        'B' => reader.name(&MONTHS, true).map(|at| parts.month = at + 1),
         'a' => reader.name(&WEEKDAYS, false).map(drop),
         'A' => reader.name(&WEEKDAYS, true).map(drop),
-        'p' => reader.half().map(|it| parts.afternoon = Some(it)),
-        'z' => reader.zone().map(|it| parts.offset = Some(it)),
+        'p' => reader.half().map(|half| parts.afternoon = Some(half)),
+        'z' => reader.zone().map(|zone| parts.offset = Some(zone)),
         'Z' => ["UTC", "GMT"].iter().any(|zone| reader.skip(zone)).then_some(()),
         '%' => reader.skip("%").then_some(()),
         _ => return None,

@@ -32,8 +32,10 @@ pub(super) fn iso(
     separator: &str,
     precision: Option<&str>,
 ) -> Result<String, String> {
-    let (hour, minute) = (time.field(3600 * MICROS, 24), time.field(60 * MICROS, 60));
-    let (second, micros) = (time.field(MICROS, 60), time.field(1, MICROS));
+    let hour = time.field(3600 * MICROS, 24);
+    let minute = time.field(60 * MICROS, 60);
+    let second = time.field(MICROS, 60);
+    let micros = time.field(1, MICROS);
     let precision = match precision.unwrap_or("auto") {
         "auto" if micros == 0 => "seconds",
         "auto" => "microseconds",
@@ -69,7 +71,8 @@ pub(super) fn zone_name(offset: i32) -> String {
 
 /// Writes a difference as `1 day, 2:03:04`.
 pub(super) fn delta(micros: i64) -> String {
-    let (days, rest) = (micros.div_euclid(MICROS_A_DAY), micros.rem_euclid(MICROS_A_DAY));
+    let days = micros.div_euclid(MICROS_A_DAY);
+    let rest = micros.rem_euclid(MICROS_A_DAY);
     let seconds = rest / MICROS;
     let mut out = match days {
         0 => String::new(),
@@ -110,7 +113,8 @@ pub(super) fn strftime(time: DateTime, template: &str) -> Result<String, String>
 fn field(time: DateTime, code: char) -> Result<String, String> {
     let day = time.day();
     let (year, month, of_month) = day.civil();
-    let (hour, minute) = (time.field(3600 * MICROS, 24), time.field(60 * MICROS, 60));
+    let hour = time.field(3600 * MICROS, 24);
+    let minute = time.field(60 * MICROS, 60);
     let second = time.field(MICROS, 60);
     let name = |names: &[&'static str], at: i64| {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or_default()

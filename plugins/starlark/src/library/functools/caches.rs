@@ -38,7 +38,7 @@ pub(super) fn caching<'v>(
         None => Some(KEPT),
         Some(none) if none.is_none() => None,
         Some(function) if function.get_type() == "function" => {
-            return Ok(heap.alloc(Cached::of(function, Some(KEPT), heap)));
+            return Ok(heap.alloc(Cached::new(function, Some(KEPT), heap)));
         }
         Some(maxsize) => Some(count(maxsize, "maxsize")?),
     };
@@ -71,8 +71,8 @@ impl<'v> StarlarkValue<'v> for Caching {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
-        let [function] = Args::of("lru_cache", arguments, heap)?.bind(["function"])?;
-        Ok(heap.alloc(Cached::of(required(function, "function")?, self.kept, heap)))
+        let [function] = Args::unpack("lru_cache", arguments, heap)?.bind(["function"])?;
+        Ok(heap.alloc(Cached::new(required(function, "function")?, self.kept, heap)))
     }
 }
 
@@ -99,7 +99,7 @@ impl<'v> StarlarkValue<'v> for Same {
         arguments: &Arguments<'v, '_>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let [function] = Args::of("wraps", arguments, eval.heap())?.bind(["function"])?;
+        let [function] = Args::unpack("wraps", arguments, eval.heap())?.bind(["function"])?;
         required(function, "function")
     }
 }
@@ -128,7 +128,7 @@ pub(super) struct Cached<'v> {
 }
 
 impl<'v> Cached<'v> {
-    pub(super) fn of(function: Value<'v>, kept: Option<usize>, heap: Heap<'v>) -> Self {
+    pub(super) fn new(function: Value<'v>, kept: Option<usize>, heap: Heap<'v>) -> Self {
         let results = heap.alloc(AllocDict::EMPTY);
         Self { function, results, kept, counts: Arc::default() }
     }
@@ -198,7 +198,7 @@ impl<'v> StarlarkValue<'v> for Cached<'v> {
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
         let heap = eval.heap();
-        let Args { positional, named, .. } = Args::of("lru_cache", arguments, heap)?;
+        let Args { positional, named, .. } = Args::unpack("lru_cache", arguments, heap)?;
         let names = named.iter().flat_map(|(name, value)| [heap.alloc(*name), *value]);
         let parts = [heap.alloc(positional.len())].into_iter().chain(positional.iter().copied());
         let key = heap.alloc(AllocTuple(parts.chain(names).collect::<Vec<_>>()));

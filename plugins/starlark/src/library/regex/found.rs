@@ -42,7 +42,8 @@ impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut quoted = String::new();
         text::quote(&mut quoted, self.text(0).unwrap_or_default());
-        let (start, end) = (self.position(0, true), self.position(0, false));
+        let start = self.position(0, true);
+        let end = self.position(0, false);
         write!(f, "<re.Match object; span=({start}, {end}), match={quoted}>")
     }
 }
@@ -68,8 +69,8 @@ impl<'v> StarlarkValue<'v> for Match {
 
 impl Match {
     pub(super) fn new(pattern: &Pattern, text: &str, captures: &Captures<'_>) -> Self {
-        let span = |at: usize| captures.get(at).map(|it| (it.start(), it.end()));
-        let groups = (0..captures.len()).map(span).collect();
+        let groups = captures.iter().map(|group| group.map(|group| (group.start(), group.end())));
+        let groups = groups.collect();
         Self { found: Arc::new(Found { pattern: pattern.clone(), text: text.into(), groups }) }
     }
 
@@ -87,9 +88,13 @@ impl Match {
 
     fn index(&self, group: Value<'_>) -> starlark::Result<usize> {
         let at = match group.unpack_str() {
-            Some(name) => {
-                self.found.pattern.compiled.anywhere.capture_names().position(|it| it == Some(name))
-            }
+            Some(name) => self
+                .found
+                .pattern
+                .compiled
+                .anywhere
+                .capture_names()
+                .position(|known| known == Some(name)),
             None => as_i64(group).and_then(|at| usize::try_from(at).ok()),
         };
         at.filter(|at| *at < self.found.groups.len()).ok_or_else(|| misuse("no such group"))
@@ -111,16 +116,19 @@ impl Match {
                 [] => Ok(optional(self.text(0), heap)),
                 [only] => self.group(*only, heap),
                 several => {
-                    let groups: Vec<_> =
-                        several.iter().map(|it| self.group(*it, heap)).collect::<Result<_, _>>()?;
+                    let groups: Vec<_> = several
+                        .iter()
+                        .map(|group| self.group(*group, heap))
+                        .collect::<Result<_, _>>()?;
                     Ok(heap.alloc(AllocTuple(groups)))
                 }
             },
             "groups" => {
                 let [default] = args.bind(["default"])?;
                 let missing = default.unwrap_or(Value::new_none());
-                let group = |at| self.text(at).map_or(missing, |text| heap.alloc(text));
-                Ok(heap.alloc(AllocTuple((1..count).map(group))))
+                let groups =
+                    (1..count).map(|at| self.text(at).map_or(missing, |text| heap.alloc(text)));
+                Ok(heap.alloc(AllocTuple(groups)))
             }
             "groupdict" => {
                 let groups = self.found.pattern.compiled.anywhere.capture_names().enumerate();
@@ -136,7 +144,8 @@ impl Match {
             _ => {
                 let [group] = args.bind(["group"])?;
                 let at = group.map_or(Ok(0), |group| self.index(group))?;
-                let (start, end) = (self.position(at, true), self.position(at, false));
+                let start = self.position(at, true);
+                let end = self.position(at, false);
                 Ok(match name {
                     "start" => heap.alloc(start),
                     "end" => heap.alloc(end),
@@ -157,7 +166,7 @@ impl Match {
                 Part::Group(at) => return Err(misuse(format!("invalid group reference {at}"))),
                 Part::Named(name) => {
                     let mut names = self.found.pattern.compiled.anywhere.capture_names();
-                    let at = names.position(|it| it == Some(name));
+                    let at = names.position(|known| known == Some(name));
                     let at = at.ok_or_else(|| misuse(format!("unknown group name '{name}'")))?;
                     out.push_str(self.text(at).unwrap_or_default());
                 }

@@ -13,7 +13,8 @@ pub(super) enum Part {
 
 impl Template {
     pub(super) fn parse(template: &str) -> starlark::Result<Self> {
-        let (mut parts, mut text) = (Vec::new(), String::new());
+        let mut parts = Vec::new();
+        let mut text = String::new();
         let mut rest = template;
         while let Some(at) = rest.find('\\') {
             text.push_str(&rest[..at]);

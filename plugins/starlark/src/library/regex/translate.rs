@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 pub(super) fn translate(source: &str, verbose: bool) -> Result<String, String> {
     let chars: Vec<char> = source.chars().collect();
     let mut out = String::with_capacity(source.len() + 8);
-    let (mut at, mut class) = (0, None);
+    let mut at = 0;
+    let mut class = None;
     while let Some(c) = chars.get(at).copied() {
         let rest = &chars[at + 1..];
         at += 1;
@@ -94,8 +95,8 @@ fn is_count(rest: &[char]) -> bool {
     let Some(end) = rest.iter().position(|c| *c == '}') else { return false };
     let inner: String = rest[..end].iter().collect();
     let (low, high) = inner.split_once(',').unwrap_or((&inner, "0"));
-    let digits = |text: &str| text.bytes().all(|c| c.is_ascii_digit());
-    inner != "," && !inner.is_empty() && digits(low) && digits(high)
+    let mut digits = low.bytes().chain(high.bytes());
+    inner != "," && !inner.is_empty() && digits.all(|c| c.is_ascii_digit())
 }
 
 /// Returns whether the translated pattern has a count that is still open.

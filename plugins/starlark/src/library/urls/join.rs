@@ -13,7 +13,8 @@ pub(super) fn join(base: &str, url: &str) -> String {
     if base.is_empty() || url.is_empty() {
         return format!("{base}{url}");
     }
-    let (from, mut to) = (split(base), split(url));
+    let from = split(base);
+    let mut to = split(url);
     if to.scheme.is_empty() {
         to.scheme.clone_from(&from.scheme);
     }

@@ -1,0 +1,30 @@
+//! The run that fills the snapshot of an executor.
+
+use crate::{Answer, Binding, Language, Request, Script, ToolError, Tools};
+
+/// Runs a script that touches what usual runs need, as [`Language::prepare`]. It may call the tool
+/// `tools.touch`, which is also `tools.Touch`.
+///
+/// # Panics
+///
+/// If the script fails, or leaves no result.
+pub fn warm_up<L: Language>(name: &str, source: &str) {
+    let touch = Binding {
+        namespace: "tools".into(),
+        name: "touch".into(),
+        alias: Some("Touch".into()),
+        tool: "tools-touch".into(),
+    };
+    let bindings = vec![touch].into();
+    let script = Script { name: name.into(), source: source.into(), bindings, clock_ms: None };
+    let outcome = L::run(&script, &Touch, &|_| ());
+    assert!(matches!(outcome, Ok(Some(_))), "the warm-up script fails: {outcome:?}");
+}
+
+struct Touch;
+
+impl Tools for Touch {
+    fn call(&self, _: Request) -> Result<Answer, ToolError> {
+        Ok(Answer::Json("{\"text\": [1, 2.5]}".into()))
+    }
+}
