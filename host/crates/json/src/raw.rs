@@ -289,6 +289,11 @@ fn is_between(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b':')
 }
 
+/// Returns JSON text without line breaks, which are possible between its tokens alone.
+pub fn on_one_line(json: &str) -> String {
+    json.replace(['\n', '\r'], " ")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::{collection, prelude::*};
@@ -363,6 +368,11 @@ mod tests {
     fn object_with(count: usize) -> Vec<u8> {
         let members: Vec<_> = (0..count).map(|n| format!("\"{n}\":0")).collect();
         format!("{{{}}}", members.join(",")).into()
+    }
+
+    #[test]
+    fn line_breaks_between_tokens_are_removed_and_numbers_stay_as_written() {
+        assert_eq!(on_one_line("{\"n\":\r\n 1.10}"), "{\"n\":   1.10}");
     }
 
     #[test]

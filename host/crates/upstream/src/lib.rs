@@ -97,7 +97,7 @@ pub use self::{
     process::is_program,
     runtime::Runtime,
     settings::{
-        Bounds, Framing, Lifecycle, Process, Protocol, Restart, Settings, Timeouts, Transport,
+        Bounds, Framing, Lifecycle, Pinning, Process, Protocol, Restart, Settings, Timeouts, Transport,
     },
     status::{Phase, Transition},
     supervise::supervise,

@@ -21,7 +21,6 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{info, warn};
 
@@ -36,7 +35,7 @@ use self::{
     definition::{Listing, on_blocking_thread},
     keep::{Keep, PinError, definitions},
 };
-use super::Settings;
+use super::{Settings, settings::Pinning};
 use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
 use airlock_plugin::{FileVersion, Lock, WATCH_PERIOD};
 use airlock_strings::{visible_line, with_causes};
@@ -45,20 +44,6 @@ use airlock_strings::{visible_line, with_causes};
 const MAX_LOGGED: usize = 20;
 /// Interval between two lists while the accepted definitions cannot be read.
 const RETRY: Duration = Duration::from_secs(30);
-
-/// Definitions of a server's tools that are used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pinning {
-    /// Those that the server sends. Nothing is pinned.
-    Off,
-    /// Those of the first list, and accepted ones. A tool that is added later needs an approval for
-    /// every call until it is accepted.
-    #[default]
-    TrustOnFirstUse,
-    /// Accepted ones.
-    Strict,
-}
 
 /// The pins of all servers of a gateway. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ use super::{
     limits::{MAX_FAILURE_BYTES, MAX_QUOTE_BYTES, MAX_RESULT_BYTES},
     link::{AskError, Link, Request},
     questions::{self, Asked, Bound, Refused},
-    server::{NoLink, Server, on_one_line},
+    server::{NoLink, Server},
     transport::SendError,
 };
 use airlock_core::{
@@ -166,7 +166,7 @@ fn to_request(request: &RelayRequest) -> Request {
         RelayRequest::Prompt { name, arguments } => {
             let request = Request::new("prompts/get").about("name", name);
             match arguments {
-                Some(arguments) => request.with("arguments", on_one_line(arguments)),
+                Some(arguments) => request.with("arguments", airlock_json::raw::on_one_line(arguments)),
                 None => request,
             }
         }
@@ -181,9 +181,9 @@ fn to_request(request: &RelayRequest) -> Request {
             };
             let request = Request::new("completion/complete")
                 .with("ref", subject)
-                .with("argument", on_one_line(argument));
+                .with("argument", airlock_json::raw::on_one_line(argument));
             match context {
-                Some(context) => request.with("context", on_one_line(context)),
+                Some(context) => request.with("context", airlock_json::raw::on_one_line(context)),
                 None => request,
             }
         }

@@ -34,7 +34,6 @@ use self::{
 };
 pub(super) use self::{
     access::{Access, PerCall},
-    sending::on_one_line,
 };
 use super::{
     limits::SLOTS_WEIGHT,

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use serde::Serialize;
+
 use airlock_process::{Confinement, Limits as ProcessLimits};
 
 use super::{
@@ -10,12 +12,25 @@ use super::{
     limits::{
         FIRST_RETRY, HEARTBEAT, LAST_RETRY, MAX_RUNNING, MAX_WAITING, STABLE_AFTER, STARTUP_TIMEOUT,
     },
-    pins::Pinning,
 };
 use airlock_core::{
     secret::Secret,
     tool::{ClientName, QuestionKinds},
 };
+
+/// Definitions of a server's tools that are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pinning {
+    /// Those that the server sends. Nothing is pinned.
+    Off,
+    /// Those of the first list, and accepted ones. A tool that is added later needs an approval for
+    /// every call until it is accepted.
+    #[default]
+    TrustOnFirstUse,
+    /// Accepted ones.
+    Strict,
+}
 
 /// Settings for one MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]

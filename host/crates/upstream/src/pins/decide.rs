@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Definition, Pinning};
+use super::Definition;
+use crate::settings::Pinning;
 use airlock_core::tool::ToolDefinition;
 
 /// The definitions of one server that may be used, by the tools' names.

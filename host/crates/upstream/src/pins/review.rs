@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Change, Definition, Kind, Pinning};
+use super::{Change, Definition, Kind};
+use crate::settings::Pinning;
 use airlock_plugin::{LockedTool, digest};
 use airlock_strings::cut;
 

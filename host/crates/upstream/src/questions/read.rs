@@ -11,7 +11,6 @@ use super::super::{
     decode::RpcError,
     inbox::OpenQuestion,
     limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES, MAX_URL_BYTES},
-    server::on_one_line,
 };
 use airlock_core::tool::{Answers, ClientName, Question, QuestionKind, QuestionKinds};
 use airlock_strings::stripped;
@@ -178,7 +177,7 @@ impl Again {
 /// answer.
 pub(super) fn response(kind: QuestionKind, given: Option<String>) -> Result<String, RpcError> {
     match (given, kind) {
-        (Some(result), _) => Ok(on_one_line(&result)),
+        (Some(result), _) => Ok(airlock_json::raw::on_one_line(&result)),
         (None, QuestionKind::Form | QuestionKind::Url) => Ok(CANCELLED.to_owned()),
         (None, QuestionKind::Sampling | QuestionKind::Roots) => Err(RpcError {
             // The code that the specification uses for a user's refusal (2025-11-25, "Sampling").

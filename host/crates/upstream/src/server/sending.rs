@@ -142,7 +142,7 @@ async fn ask(
     let taker = (!link.is_modern()).then(|| taker.clone());
     let mut request = Request::new("tools/call")
         .about("name", &tool.original)
-        .with("arguments", on_one_line(call.arguments().as_str()))
+        .with("arguments", airlock_json::raw::on_one_line(call.arguments().as_str()))
         .with_headers(headers(link, call))
         .with_caller(caller.clone())
         .holding(permits.cloned())
@@ -188,11 +188,6 @@ fn headers(link: &Link, call: &Admitted) -> Vec<(HeaderName, HeaderValue)> {
         headers.extend(mirror::headers(schema, call.arguments().as_str()));
     }
     headers
-}
-
-/// Returns JSON text without line breaks, which are possible between its tokens alone.
-pub(crate) fn on_one_line(json: &str) -> String {
-    json.replace(['\n', '\r'], " ")
 }
 
 /// Returns whether a call may be sent once more over another connection: nothing was sent, or
@@ -242,14 +237,4 @@ fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> Result<Ende
 /// Returns the error of a call that found no way to the server.
 pub(super) fn unavailable(tool: &ToolName, cause: Unavailable) -> CallError {
     CallError::Unavailable { tool: tool.clone(), cause: Cause::from(cause) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_are_sent_on_one_line_with_their_numbers_as_written() {
-        assert_eq!(on_one_line("{\"n\":\r\n 1.10}"), "{\"n\":   1.10}");
-    }
 }
