@@ -54,7 +54,7 @@ pub struct Gateway {
     shutdown: Option<BoxFuture<'static, ()>>,
     upstreams: Upstreams,
     pins: upstream::pins::Pins,
-    logins: upstream::Logins,
+    logins: airlock_mcp_client::Logins,
     /// Runs of scripts; `None` if none are kept.
     runs: Option<Runs>,
     /// Code mode; `None` if no client is in code mode.
@@ -387,7 +387,7 @@ impl Builder {
         let mut gateway = Gateway {
             reloader: Reloader::new(&config, plugins.clone(), sandbox.clone(), has_code_mode),
             pins: pins(&config),
-            logins: upstream::Logins::new(config.store.clone()),
+            logins: airlock_mcp_client::Logins::new(config.store.clone()),
             runs: kept_runs(&config),
             code_mode: None,
             plugins,
@@ -459,7 +459,7 @@ fn pins(config: &Config) -> upstream::pins::Pins {
 fn report_without_pins(config: &Config) {
     for client in &config.clients {
         if let Source::Upstream(settings) = &client.source
-            && settings.pin == upstream::pins::Pinning::Off
+            && settings.pin == airlock_mcp_client::Pinning::Off
         {
             warn!(client = %client.name, "definitions are not pinned: a changed tool is used unchecked");
         }
@@ -474,7 +474,7 @@ fn report_local_callers(config: &Config) {
     }
     let clients = config.clients.iter().filter(|client| match &client.source {
         Source::Upstream(settings) => {
-            matches!(settings.transport, upstream::Transport::Stdio(_))
+            matches!(settings.transport, airlock_mcp_client::Transport::Stdio(_))
         }
         Source::Plugin(_) => false,
     });

@@ -115,7 +115,8 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use airlock_plugin::{LOCK_FILE, Lock, Metadata};
+    use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
+    use airlock_plugin::Metadata;
 
     /// Writes a configuration with one plugin. Returns the path of its component, and its file.
     fn configured(home: &Path) -> (std::path::PathBuf, ConfigFile) {
@@ -149,7 +150,7 @@ mod tests {
         lock.save(&path).expect("written");
         insta::assert_snapshot!(checked(&file).await.expect_err("it is not pinned"), @r#"HOME/gateway.json: mcp.client_configs[name = "p"].wasm_config.component: the gateway does not load it, because it was never accepted; `airlock plugin diff p --config HOME/gateway.json` shows it, `airlock plugin accept p --config HOME/gateway.json` accepts it"#);
         let wasm = fs::read(&component).expect("it is there");
-        lock.accept(&name, &Metadata::of(&wasm).expect("its metadata"));
+        lock.accept(Metadata::of(&wasm).expect("its metadata").pin(&name));
         lock.save(&path).expect("written");
         assert_eq!(checked(&file).await, Ok(()));
 

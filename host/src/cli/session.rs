@@ -14,8 +14,8 @@ use airlock_core::{
     door::{Caller, ScriptLanguage},
     tool::CallError,
 };
+use airlock_mcp_client::Transport;
 use airlock_sandbox::Compiling;
-use airlock_upstream::Transport;
 
 /// Longest wait for sources to connect, of a command that must not wait as long as a source may take
 /// to start.
@@ -200,7 +200,7 @@ fn announcement(waiting: &[&config::Client]) -> String {
     format!("waiting for {} to start{advice}", names.join(", "))
 }
 
-fn settings(client: &config::Client) -> Option<&airlock_upstream::Settings> {
+fn settings(client: &config::Client) -> Option<&airlock_mcp_client::Settings> {
     match &client.source {
         Source::Upstream(settings) => Some(settings),
         Source::Plugin(_) => None,

@@ -10,10 +10,8 @@ use tracing::{info, warn};
 use super::{configured, report_unpinned};
 use airlock_config::{Config, ConfigError, Fingerprint};
 use airlock_core::tool::{ClientName, INTERNAL_CLIENT};
-use airlock_plugin::{
-    Configured, FileVersion, PluginError, Plugins, Reconfigured, Reloaded, StoreError,
-    WATCH_PERIOD, file_version,
-};
+use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
+use airlock_plugin::{Configured, PluginError, Plugins, Reconfigured, Reloaded, StoreError};
 use airlock_sandbox::Sandbox;
 use airlock_server::{NotReloaded, Reload};
 use airlock_strings::{cut, with_causes};

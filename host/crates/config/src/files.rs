@@ -10,13 +10,15 @@ use airlock_core::{
     secret,
     tool::{ClientName, ToolDefinition},
 };
+use airlock_lock::Lock;
+use airlock_mcp_client::{Pinning, Transport};
 use airlock_model::{self as model, Models};
 use airlock_plugin::{
-    self as plugin, Drift, Grant, Lock, Metadata, Reason, Rights, UnassignedStore, read_component,
+    self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
 };
 use airlock_store::kv;
 use airlock_strings::{visible_line, with_causes};
-use airlock_upstream::{self as upstream, Transport, pins::Pinning};
+use airlock_upstream as upstream;
 
 impl Config {
     /// Checks every script, component and directory, that the grant of each plugin is what the plugin
@@ -149,7 +151,7 @@ fn key_of_client(client: &ClientName) -> KeyPath {
 }
 
 /// Checks the certificates of a server, or the program and the paths of its process.
-fn check_upstream(client: &ClientName, upstream: &upstream::Settings) -> Vec<Problem> {
+fn check_upstream(client: &ClientName, upstream: &airlock_mcp_client::Settings) -> Vec<Problem> {
     let key = key_of_client(client);
     match &upstream.transport {
         Transport::Stdio(process) => check_process(&key.member("stdio_config"), process),
@@ -163,7 +165,7 @@ fn check_upstream(client: &ClientName, upstream: &upstream::Settings) -> Vec<Pro
 
 /// Checks the paths of a process. A command without `/` is looked up in `PATH` when the server is
 /// started. `key` is that of `stdio_config`.
-fn check_process(key: &KeyPath, process: &upstream::Process) -> Vec<Problem> {
+fn check_process(key: &KeyPath, process: &airlock_mcp_client::Process) -> Vec<Problem> {
     let command = Path::new(&process.command);
     let program = process.command.contains('/').then(|| {
         let key = key.member("command");
@@ -172,7 +174,7 @@ fn check_process(key: &KeyPath, process: &upstream::Process) -> Vec<Problem> {
                 "{} is not executable; run `chmod +x` on it, or name an interpreter as the command",
                 command.display()
             );
-            (!upstream::is_program(command)).then_some(Problem { key, message })
+            (!airlock_mcp_client::is_program(command)).then_some(Problem { key, message })
         })
     });
     let directory = process.directory.as_ref();

@@ -36,8 +36,9 @@ use airlock_core::{
     secret,
     tool::{ClientName, Policy},
 };
+use airlock_lock::FILE_NAME as LOCK_FILE;
 use airlock_model as model;
-use airlock_plugin::{self as plugin, LOCK_FILE};
+use airlock_plugin as plugin;
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
 use airlock_server as server;
@@ -114,7 +115,7 @@ pub struct Disabled {
 #[derive(Debug, Clone)]
 pub enum Source {
     /// An MCP server.
-    Upstream(upstream::Settings),
+    Upstream(airlock_mcp_client::Settings),
     /// A plugin.
     Plugin(Box<plugin::Settings>),
 }

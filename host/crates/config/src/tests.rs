@@ -14,11 +14,11 @@ use airlock_core::{
     limit::{Limit, LimitSet},
     tool::{Prefix, Trust, Whitelist},
 };
+use airlock_mcp_client::Transport;
 use airlock_model as model;
 use airlock_plugin::{FilesGrant, Grant, PartialQuota};
 use airlock_sandbox::Access;
 use airlock_server as server;
-use airlock_upstream::Transport;
 
 const SECRET: &str = "sk-bf-hunter2-hunter2-hunter2";
 
@@ -67,7 +67,7 @@ fn fs_with(key: &str, value: Value) -> Value {
 
 #[test]
 fn pins_of_a_server_are_trusted_on_first_use_unless_the_file_says_otherwise() {
-    use airlock_upstream::pins::Pinning;
+    use airlock_mcp_client::Pinning;
     assert_eq!(pin(&clients(json!([stdio("fs")]))), Pinning::TrustOnFirstUse);
     for (name, expected) in [
         ("off", Pinning::Off),
@@ -83,7 +83,7 @@ fn pins_of_a_server_are_trusted_on_first_use_unless_the_file_says_otherwise() {
     );
 }
 
-fn pin(file: &Value) -> airlock_upstream::pins::Pinning {
+fn pin(file: &Value) -> airlock_mcp_client::Pinning {
     match &good(file).clients[0].source {
         Source::Upstream(settings) => settings.pin,
         Source::Plugin(_) => panic!("it is a server"),

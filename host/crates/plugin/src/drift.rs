@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Consent, Grant, Lock, Metadata, Widening, lock::Pin, metadata::canonical_tool};
+use super::{Consent, Grant, Metadata, Widening, metadata::canonical_tool};
 use airlock_core::tool::ClientName;
+use airlock_lock::{Lock, Pin};
 use airlock_strings::{visible, visible_line};
 
 /// Differences of one plugin from its accepted state.
@@ -328,7 +329,7 @@ mod tests {
         );
         let mut lock = Lock::default();
         assert_eq!(between(&lock, &metadata).expect("drift").changes, [Change::NotAccepted]);
-        lock.accept(&client(), &metadata);
+        lock.accept(metadata.pin(&client()));
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(super::super::LOCK_FILE);
         assert!(Lock::load(&path).expect("absence is no error").is_none());
@@ -348,7 +349,7 @@ mod tests {
     #[test]
     fn a_displayed_change_has_no_line_breaks() {
         let mut lock = Lock::default();
-        lock.accept(&client(), &Metadata::new(b"one", Vec::new(), None, Vec::new()));
+        lock.accept(Metadata::new(b"one", Vec::new(), None, Vec::new()).pin(&client()));
         let tools = json!([{"name": "a\n  it asks for nothing", "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("tools");
         let now = Metadata::new(b"two", tools, None, vec!["wasi:x\n  as it was accepted".into()]);
@@ -398,7 +399,7 @@ mod tests {
     #[test]
     fn another_id_and_a_wider_granted_request_are_changes_that_need_consent() {
         let mut lock = Lock::default();
-        lock.accept(&client(), &metadata(b"one", json!([]), &api("https://a.example")));
+        lock.accept(metadata(b"one", json!([]), &api("https://a.example")).pin(&client()));
         let mut now = metadata(b"two", json!([]), &api("https://b.example"));
         now.manifest.as_mut().expect("a manifest").id = "q".to_owned();
         let grant =

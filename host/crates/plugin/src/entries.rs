@@ -9,8 +9,9 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tracing::info;
 
-use super::{Configured, Pin, PluginError, Plugins, Reloaded, Settings, watch::FilesVersion};
+use super::{Configured, PluginError, Plugins, Reloaded, Settings, watch::FilesVersion};
 use airlock_core::tool::{ClientName, Policy};
+use airlock_lock::Pin;
 
 /// The entries of all plugins, by name.
 pub(super) struct Entries(ArcSwap<BTreeMap<ClientName, Arc<Entry>>>);

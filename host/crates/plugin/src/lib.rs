@@ -15,7 +15,6 @@ mod entries;
 mod grant;
 mod hidden;
 mod load;
-mod lock;
 mod lock_policy;
 mod manifest;
 mod metadata;
@@ -29,18 +28,12 @@ mod widening;
 
 use std::path::PathBuf;
 
-pub use self::{
-    component::read_component,
-    metadata::{digest, sorted},
-    progress::compiling,
-    watch::{FileVersion, PERIOD as WATCH_PERIOD, file_version},
-};
+pub use self::{component::read_component, progress::compiling};
 pub use self::{
     consent::Consent,
     drift::{Change, Drift},
     entries::Reconfigured,
     grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
-    lock::{FILE_NAME as LOCK_FILE, Lock, LockError, LockedTool, Pin},
     manifest::{
         BadManifest, FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Manifest,
         Request, Requests, SCHEMA as MANIFEST_SCHEMA, SECTION as MANIFEST_SECTION, ScratchRequest,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::{
-    Grant, Manifest, Metadata, Pin, PluginError, Plugins, Rights, Settings, compiling, hidden,
+    Grant, Manifest, Metadata, PluginError, Plugins, Rights, Settings, compiling, hidden,
     plugins::Shared, read_component, unassigned,
 };
 use airlock_catalog::{report_dropped, report_unchecked};
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_egress::Egress;
+use airlock_lock::Pin;
 use airlock_sandbox::{Grants, HostResources, LoadError, Plugin, Tools};
 use airlock_store::{self as store, Database};
 
@@ -60,7 +61,7 @@ impl Plugins {
         report_dropped(client, &tools.left_out);
         report_unchecked(client, &tools.unchecked);
         let Tools { definitions, .. } = tools;
-        Ok(Some(Loaded { plugin, definitions, pin: Pin::of(client, &metadata) }))
+        Ok(Some(Loaded { plugin, definitions, pin: metadata.pin(client) }))
     }
 
     /// Computes the rights of a plugin on a blocking thread, because it reads secrets from disk.

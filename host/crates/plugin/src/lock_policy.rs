@@ -5,8 +5,9 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{Change, Drift, Grant, Lock, LockError, Metadata, Pin, PluginError, plugins::Widened};
+use super::{Change, Drift, Grant, Metadata, PluginError, plugins::Widened};
 use airlock_core::tool::ClientName;
+use airlock_lock::{Lock, LockError, Pin};
 
 /// Decides whether a component may be loaded, by the lock file as it is at that moment.
 pub(super) struct LockPolicy {
@@ -70,7 +71,7 @@ fn not_wider(
     metadata: &Metadata,
     grant: &Grant,
 ) -> Result<(), PluginError> {
-    let lock = Lock::of(in_place.clone());
+    let lock = Lock::of_one(in_place.clone());
     let Some(drift) = Drift::between(&lock, client, metadata, grant) else { return Ok(()) };
     // A plugin in place without a manifest has everything that is granted already.
     let wider = drift
@@ -87,7 +88,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{HttpGrant, LOCK_FILE, MANIFEST_SCHEMA, Manifest};
+    use crate::{HttpGrant, MANIFEST_SCHEMA, Manifest};
+    use airlock_lock::FILE_NAME as LOCK_FILE;
 
     fn client() -> ClientName {
         ClientName::parse("guest").expect("a name")
@@ -109,7 +111,7 @@ mod tests {
             check().expect("no state was ever accepted");
         }
         let mut lock = Lock::default();
-        lock.accept(&client, &metadata);
+        lock.accept(metadata.pin(&client));
         lock.save(&path).expect("written");
         check().expect("it is accepted");
         fs::remove_file(&path).expect("removed");
@@ -136,7 +138,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join(LOCK_FILE);
         let mut lock = Lock::default();
-        lock.accept(&client(), &metadata());
+        lock.accept(metadata().pin(&client()));
         lock.save(&path).expect("written");
         let other = Metadata::new(b"two", Vec::new(), None, Vec::new());
         let policy = LockPolicy::new(Some(path));
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn without_a_lock_file_a_build_with_a_wider_granted_request_does_not_replace_the_loaded_one() {
-        let loaded = Pin::of(&client(), &build(b"one", "https://api.example.com"));
+        let loaded = build(b"one", "https://api.example.com").pin(&client());
         let home = tempfile::tempdir().expect("a directory");
         let moved = build(b"two", "https://example.org");
         let narrower = build(b"two", "https://api.example.com/v1");
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn without_a_lock_file_neither_another_plugin_nor_one_without_a_manifest_takes_the_place() {
-        let loaded = Pin::of(&client(), &build_of("p"));
+        let loaded = build_of("p").pin(&client());
         let policy = LockPolicy::new(None);
         for other in [build_of("q"), metadata()] {
             let error = policy.check(&client(), &other, &Grant::default(), Some(&loaded));

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
-use airlock_core::tool::ToolDefinition;
+use airlock_core::tool::{ClientName, ToolDefinition};
+use airlock_lock::{Pin, PinnedTool, digest, sorted};
 use airlock_sandbox::{self as sandbox, DeclaredEffect, Effect, LoadError};
 use airlock_strings as text;
 
@@ -121,6 +121,19 @@ impl Metadata {
         digest(Value::from(tools).to_string().as_bytes())
     }
 
+    /// Returns the state that the lock file records of a plugin that is accepted as it is now.
+    pub fn pin(&self, client: &ClientName) -> Pin {
+        Pin {
+            client: client.to_string(),
+            id: self.id().map(str::to_owned),
+            version: self.manifest.as_ref().map(|manifest| manifest.version.to_string()),
+            component: self.digest.clone(),
+            descriptors: self.descriptors(),
+            requests: self.lock_lines(),
+            tools: self.tools.iter().map(pinned_tool).collect(),
+        }
+    }
+
     /// Returns the lines of the lock file about the imports, the requested rights and the declared
     /// effects, one for each. A line changes only if the request or the effect does.
     pub fn lock_lines(&self) -> Vec<String> {
@@ -141,28 +154,17 @@ impl Metadata {
     }
 }
 
-/// Returns `sha256:` and the digest of `bytes`, in hexadecimal.
-pub fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", text::hex(&Sha256::digest(bytes)))
+fn pinned_tool(tool: &ToolDefinition) -> PinnedTool {
+    PinnedTool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        definition: canonical_tool(tool).to_string(),
+    }
 }
 
 /// Returns a tool as JSON with sorted members, so that the order in the source does not matter.
 pub(super) fn canonical_tool(tool: &ToolDefinition) -> Value {
     sorted(serde_json::to_value(tool).unwrap_or_default())
-}
-
-/// Sorts the members of every object in a value by their names.
-pub fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> =
-                members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
-            members.sort_by(|one, other| one.0.cmp(&other.0));
-            members.into_iter().collect::<serde_json::Map<_, _>>().into()
-        }
-        Value::Array(elements) => elements.into_iter().map(sorted).collect(),
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
 use super::{
-    Change, Drift, LockError, MetadataError, Refusal, Settings, StoreError,
+    Change, Drift, MetadataError, Refusal, Settings, StoreError,
     entries::{Entries, Entry},
     load::Loaded,
     lock_policy::LockPolicy,
@@ -22,6 +22,7 @@ use super::{
 use airlock_catalog::{Catalog, report_dropped};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_egress::{self as egress, Egress};
+use airlock_lock::LockError;
 use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
 use airlock_store::{self as store, Database};
 use airlock_strings::with_causes;

@@ -1,21 +1,13 @@
 //! Detects replaced components by polling. Files are checked once a second. This detects renames,
 //! mounts and changes on network filesystems, and costs one system call per file.
 
-use std::{
-    collections::BTreeMap,
-    os::unix::fs::MetadataExt as _,
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use std::collections::BTreeMap;
 
 use tokio_util::sync::CancellationToken;
 
 use super::{Plugins, Settings};
 use airlock_core::tool::ClientName;
-
-/// Interval between checks. A file must look the same in two checks before it is read, so that no
-/// half-written file is read.
-pub const PERIOD: Duration = Duration::from_secs(1);
+use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
 
 /// Version of the files that a plugin depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,18 +16,10 @@ pub(super) struct FilesVersion {
     lock: Option<FileVersion>,
 }
 
-/// Version of one file. Another version is another content.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileVersion {
-    inode: u64,
-    bytes: u64,
-    modified: Option<SystemTime>,
-}
-
 impl Plugins {
     /// Reloads changed plugins until `stop` is cancelled.
     pub async fn watch(&self, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(PERIOD);
+        let mut ticks = tokio::time::interval(WATCH_PERIOD);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut before = BTreeMap::new();
         loop {
@@ -81,14 +65,4 @@ impl Plugins {
         };
         FilesVersion { component, lock }
     }
-}
-
-/// Returns the version of a file; `None` if it cannot be examined.
-pub async fn file_version(path: &Path) -> Option<FileVersion> {
-    let metadata = tokio::fs::metadata(path).await.ok()?;
-    Some(FileVersion {
-        inode: metadata.ino(),
-        bytes: metadata.len(),
-        modified: metadata.modified().ok(),
-    })
 }

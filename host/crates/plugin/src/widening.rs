@@ -8,7 +8,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Grant, HttpGrant, Manifest, Pin, Request, ToolEffects, manifest::ANY};
+use super::{Grant, HttpGrant, Manifest, Request, ToolEffects, manifest::ANY};
+use airlock_lock::Pin;
 use airlock_sandbox::DeclaredEffect;
 use airlock_strings::visible_line;
 
@@ -376,7 +377,7 @@ mod tests {
 
     #[test]
     fn another_effect_of_an_accepted_tool_is_wider_if_a_granted_request_makes_it_possible() {
-        let pin = Pin::of(&ClientName::parse("p").expect("a name"), &with_two_tools(&["http"]));
+        let pin = with_two_tools(&["http"]).pin(&ClientName::parse("p").expect("a name"));
         let widened = |effects: &[&str], grant: &Grant| {
             let build = with_two_tools(effects);
             let widened = Widening::effects(&pin, build.manifest.as_ref(), grant);
@@ -425,7 +426,7 @@ mod tests {
     }
 
     fn widened_effects(was: &Metadata, is: &Metadata) -> String {
-        let pin = Pin::of(&ClientName::parse("p").expect("a name"), was);
+        let pin = was.pin(&ClientName::parse("p").expect("a name"));
         let widened = Widening::effects(&pin, is.manifest.as_ref(), &everything());
         widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
     }
@@ -464,7 +465,7 @@ mod tests {
         let mut grant = everything();
         grant.http.push(HttpGrant::Requested("b".to_owned()));
         let widened = |was: &[&str], is: &[&str]| {
-            let pin = Pin::of(&ClientName::parse("p").expect("a name"), &with_one_tool(was));
+            let pin = with_one_tool(was).pin(&ClientName::parse("p").expect("a name"));
             let widened = Widening::effects(&pin, with_one_tool(is).manifest.as_ref(), &grant);
             widened.iter().map(Widening::to_string).collect::<Vec<_>>().join("\n")
         };

@@ -128,8 +128,8 @@ mod tests {
     use tokio::runtime::Handle;
 
     use super::*;
-    use crate::{Settings, Transport};
     use airlock_core::tool::ClientName;
+    use airlock_mcp_client::{Settings, Transport};
 
     fn control() -> (Control, mpsc::Receiver<Command>) {
         let name = ClientName::parse("up").expect("a good name");

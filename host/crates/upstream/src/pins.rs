@@ -35,9 +35,9 @@ use self::{
     definition::{Listing, on_blocking_thread},
     keep::{Keep, PinError, definitions},
 };
-use super::{Settings, settings::Pinning};
 use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
-use airlock_plugin::{FileVersion, Lock, WATCH_PERIOD};
+use airlock_lock::{FileVersion, Lock, WATCH_PERIOD};
+use airlock_mcp_client::{Settings, settings::Pinning};
 use airlock_strings::{visible_line, with_causes};
 
 /// Maximum quarantined tools of one list that are logged one by one.

@@ -7,16 +7,16 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `read` | reads and bounds the questions |
 //! | `conversation` | one running call of a legacy server, and its questions |
 //! | `parked` | requests that wait for answers, bounded and expiring |
 
 mod conversation;
 mod parked;
-mod read;
 
 pub(super) use self::{
     conversation::{Conversation, conversation},
     parked::{Bound, Parked, Waits},
-    read::{Asked, Refused, ServerQuestion, TASK, asked, is_question},
+};
+pub(super) use airlock_mcp_client::questions::{
+    Asked, Refused, ServerQuestion, TASK, asked, is_question,
 };

@@ -22,19 +22,21 @@ use tokio::sync::Notify;
 pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscribe};
 use self::hub::Hub;
 use super::{
-    decode,
-    inbox::{Logs, Party},
-    limits::{MAX_FAILURE_BYTES, MAX_QUOTE_BYTES, MAX_RESULT_BYTES},
-    link::{AskError, Link, Request},
     questions::{self, Asked, Bound, Refused},
     server::{NoLink, Server},
-    transport::SendError,
 };
 use airlock_core::{
     door::{Log, LogLevel, Mailbox, Relay, RelayError, RelayRequest, Subject, Subscription},
     tool::{Cause, ClientName},
 };
 use airlock_json::raw;
+use airlock_mcp_client::{
+    decode,
+    inbox::{Logs, Party},
+    limits::{MAX_FAILURE_BYTES, MAX_QUOTE_BYTES, MAX_RESULT_BYTES},
+    link::{AskError, Link, Request},
+    transport::SendError,
+};
 use airlock_strings::{cut, one_line};
 
 /// Member of `_meta` of a modern request that asks for log messages.
@@ -166,7 +168,9 @@ fn to_request(request: &RelayRequest) -> Request {
         RelayRequest::Prompt { name, arguments } => {
             let request = Request::new("prompts/get").about("name", name);
             match arguments {
-                Some(arguments) => request.with("arguments", airlock_json::raw::on_one_line(arguments)),
+                Some(arguments) => {
+                    request.with("arguments", airlock_json::raw::on_one_line(arguments))
+                }
                 None => request,
             }
         }

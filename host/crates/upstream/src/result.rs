@@ -4,14 +4,11 @@ mod failure;
 
 use serde_json::{Map, Value};
 
-use super::{
-    decode::RpcError,
-    limits::MAX_RESULT_BYTES,
-    questions::{self, Asked, Refused},
-};
+use super::questions::{self, Asked, Refused};
 use airlock_core::tool::{
     CallError, Cause, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
 };
+use airlock_mcp_client::{decode::RpcError, limits::MAX_RESULT_BYTES};
 
 /// Key of the metadata that names the server. It is for the operator and not for the caller.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -119,8 +116,9 @@ fn meta(meta: Option<Value>) -> Option<Map<String, Value>> {
 mod tests {
     use serde_json::json;
 
-    use super::{super::limits::MAX_FAILURE_BYTES, *};
+    use super::*;
     use airlock_core::tool::ClientName;
+    use airlock_mcp_client::limits::MAX_FAILURE_BYTES;
 
     fn tool() -> ToolName {
         ToolName::new(&ClientName::parse("x").expect("a good name"), "t")

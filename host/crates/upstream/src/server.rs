@@ -28,27 +28,27 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
+pub(super) use self::access::{Access, PerCall};
 use self::{
     access::Shared,
     conversing::{Begin, Ended},
 };
-pub(super) use self::{
-    access::{Access, PerCall},
-};
 use super::{
-    limits::SLOTS_WEIGHT,
-    link::{HeldPermits, Link},
-    logs::Logs,
     metrics::{Metrics, Sample},
     questions::{Conversation, Parked},
     relay::{self, Relaying},
-    settings::Settings,
     status::Status,
 };
 use airlock_core::{
     door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
     tenant::{Pool, Tenant},
     tool::{Answers, CallError, Cause, ToolOutput},
+};
+use airlock_mcp_client::{
+    limits::SLOTS_WEIGHT,
+    link::{HeldPermits, Link},
+    logs::Logs,
+    settings::Settings,
 };
 
 /// Runs the tools of one server, connected or not. It outlives its connections, so a view from

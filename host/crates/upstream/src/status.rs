@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{
+use airlock_mcp_client::{
     handshake::Agreed,
     limits::{KEPT_TRANSITIONS, MAX_KEPT_REASON_CHARS},
 };

@@ -16,31 +16,34 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
+    control::{Command, Control, ReconnectAnswer},
+    framing::FramingSearch,
+    pins::{ClientPins, Screened},
+    relay,
+    server::{Access, PerCall, Server},
+    status::Phase,
+};
+use airlock_catalog::{Catalog, State};
+use airlock_mcp_client::{
     backoff::Backoff,
     connection::{Attempt, Connection},
-    control::{Command, Control, ReconnectAnswer},
     credentials::Credentials,
     error::{ConnectionError, ConnectionFailure},
-    framing::FramingSearch,
     handshake::Handshake,
     limits::{FLOOD_COOL_DOWN, LAST_RETRY, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL},
     link::Link,
     listing::ToolList,
     oauth::Logins,
-    pins::{ClientPins, Screened},
-    relay, secrets,
-    server::{Access, PerCall, Server},
+    secrets,
     settings::{Lifecycle, Restart, Settings},
     skipped::SkippedTools,
-    status::Phase,
 };
-use airlock_catalog::{Catalog, State};
 use airlock_strings::with_causes;
 
 /// Returns the future that keeps one server connected until `stop` is cancelled, and the operator's
 /// control of it. The future connects, lists the tools, publishes them
 /// into the catalog, follows changes of the list, and reconnects. The first reconnect is immediate;
-/// each further one waits longer, as [`Restart`](super::Restart) says. Returns when the server is
+/// each further one waits longer, as [`Restart`](airlock_mcp_client::Restart) says. Returns when the server is
 /// stopped, its process group included.
 ///
 /// The state is `Failed` if the settings can never work, for example because the URL or a header is

@@ -10,16 +10,16 @@ use std::{collections::BTreeSet, time::Duration};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::{
+use super::questions::TASK;
+use airlock_core::tool::{QuestionKinds, Tool};
+use airlock_json::raw;
+use airlock_mcp_client::{
     decode::RpcError,
     handshake::Capability,
     inbox::{Party, Taker},
     limits::{MAX_ID_BYTES, TASK_POLL, TASK_POLL_MILLIS},
     link::{AskError, Link, Request},
-    questions::TASK,
 };
-use airlock_core::tool::{QuestionKinds, Tool};
-use airlock_json::raw;
 
 /// A task at a server.
 #[derive(Debug, PartialEq, Eq)]
@@ -243,7 +243,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{
+    use airlock_mcp_client::{
         handshake::Handshake,
         link::tests::{Rest, Server, complete, connect},
     };

@@ -11,13 +11,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{credentials::Credentials, error::ConnectionError, supervise::supervise_with, *};
+use super::{supervise::supervise_with, *};
 use airlock_catalog::{Catalog, Client, State};
 use airlock_core::{
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
     secret::{BadSecret, Secret},
     tool::{CallError, ClientName, Policy, Whitelist},
 };
+use airlock_mcp_client::{credentials::Credentials, error::ConnectionError};
 
 /// Time limit for every wait, longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

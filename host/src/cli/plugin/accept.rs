@@ -62,7 +62,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         if let Some(drift) = drift {
             refusals.extend(refusal(args, &pins, &client, &component, &drift, obstacles).await?);
         }
-        pins.lock.accept(&client, &component.metadata);
+        pins.lock.accept(component.metadata.pin(&client));
     }
     ensure!(refusals.is_empty(), "{}", text(&refusals));
     let path = pins.path.display();

@@ -312,14 +312,14 @@ async fn pin(
     component: &Component,
     name: &ClientName,
 ) -> anyhow::Result<Vec<String>> {
-    pins.lock.accept(name, &component.metadata);
+    pins.lock.accept(component.metadata.pin(name));
     let mut notes = Vec::new();
     let others: Vec<_> =
         pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();
     for (client, settings) in others {
         match Component::read_with_tools(&settings.component).await {
             Ok(other) => {
-                pins.lock.accept(&client, &other.metadata);
+                pins.lock.accept(other.metadata.pin(&client));
                 notes.push(format!(
                     "{client} is pinned as it is now, because there was no lock file"
                 ));

@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use super::{component::Component, install::Obstacle};
 use airlock_config::{Client, Source};
 use airlock_core::tool::ClientName;
-use airlock_plugin::{Change, Drift, LOCK_FILE, Lock, Metadata, Settings};
+use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
+use airlock_plugin::{Change, Drift, Metadata, Settings};
 use airlock_strings::{visible, visible_line};
 
 /// A configuration's plugins and its lock.
@@ -62,7 +63,7 @@ impl Pins {
             |_| Metadata::new(b"", Vec::new(), None, Vec::new()),
             |component| component.metadata,
         );
-        lock.accept(client, &metadata);
+        lock.accept(metadata.pin(client));
         Some(lock)
     }
 

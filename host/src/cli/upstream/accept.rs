@@ -17,7 +17,7 @@ use super::{
 };
 use crate::gateway::Gateway;
 use airlock_core::tool::{CallError, ClientName};
-use airlock_plugin::{LOCK_FILE, Lock, LockedTool};
+use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockedTool};
 use airlock_upstream::pins::Review;
 
 /// Maximum characters of the names of accepted tools.

@@ -13,8 +13,8 @@ use tokio::process::Command;
 use crate::cli::{Done, output, session::ConfigFile, signals::Signals};
 use airlock_config::{Config, Source};
 use airlock_core::tool::{CallError, ClientName};
+use airlock_mcp_client::{Callback, LoggedIn, Logins, PendingLogin, Settings};
 use airlock_strings::visible_line;
-use airlock_upstream::{Callback, LoggedIn, Logins, PendingLogin, Settings};
 
 /// Time for the operator to log in with the browser.
 const PATIENCE: Duration = Duration::from_mins(10);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::cli::{Done, output, session::ConfigFile};
 use airlock_core::tool::ClientName;
-use airlock_upstream::Logins;
+use airlock_mcp_client::Logins;
 
 /// Forget the login at an MCP server
 ///

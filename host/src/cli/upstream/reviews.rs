@@ -7,8 +7,9 @@ use super::super::output;
 use crate::gateway::Gateway;
 use airlock_config::{self as config, Config, Source};
 use airlock_core::tool::ClientName;
+use airlock_mcp_client::Pinning;
 use airlock_strings::visible_line;
-use airlock_upstream::pins::{self, Change, Kind, Pinning, Quarantined, Review};
+use airlock_upstream::pins::{self, Change, Kind, Quarantined, Review};
 
 /// Maximum characters of the name of a tool.
 const NAME_WIDTH: usize = 200;

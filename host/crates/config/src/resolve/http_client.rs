@@ -9,7 +9,7 @@ use super::{
     super::file::{self, AuthType, OAuthConfig, TlsConfig},
     Field, upstream,
 };
-use airlock_upstream::{Authorities, ExtraHeaders, HttpSettings, Oauth, is_reserved_header};
+use airlock_mcp_client::{Authorities, ExtraHeaders, HttpSettings, Oauth, is_reserved_header};
 
 /// Maximum scopes of one client.
 const MAX_SCOPES: usize = 100;

@@ -17,7 +17,7 @@ use airlock_core::{
     secret::Secret,
     units::{Size, Span},
 };
-use airlock_upstream::{
+use airlock_mcp_client::{
     Confinement, Docker, Image, Mount, Place, Process, ProcessLimits, Transport,
 };
 

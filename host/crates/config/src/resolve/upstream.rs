@@ -16,8 +16,8 @@ use airlock_core::{
     tool::{ClientName, QuestionKind, QuestionKinds},
     units::{SecondsOrSpan, Span},
 };
-use airlock_upstream::{
-    Bounds, Framing, Lifecycle, Protocol, Restart, Settings, Timeouts, Transport, pins::Pinning,
+use airlock_mcp_client::{
+    Bounds, Framing, Lifecycle, Pinning, Protocol, Restart, Settings, Timeouts, Transport,
 };
 
 /// Headers that the transport itself sets.

@@ -1,7 +1,7 @@
 //! Settings of MCP servers that are reached over HTTP.
 
 use airlock_core::secret::Secret;
-use airlock_upstream::{Authorities, ExtraHeaders, HttpSettings, Oauth, Transport};
+use airlock_mcp_client::{Authorities, ExtraHeaders, HttpSettings, Oauth, Transport};
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use airlock_upstream::{Docker, Image, Mount, Place, Process, ProcessLimits};
+use airlock_mcp_client::{Docker, Image, Mount, Place, Process, ProcessLimits};
 
 fn transport(file: &Value) -> Transport {
     let Source::Upstream(settings) = good(file).clients.remove(0).source else {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::Definition;
-use crate::settings::Pinning;
 use airlock_core::tool::ToolDefinition;
+use airlock_mcp_client::settings::Pinning;
 
 /// The definitions of one server that may be used, by the tools' names.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::sets;
 use airlock_core::tool::ToolDefinition;
-use airlock_plugin::{digest, sorted};
+use airlock_lock::{digest, sorted};
 
 /// A definition of a tool, with its digest over all members.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use tracing::warn;
 use super::{Definition, decide::Pinned, definition::on_blocking_thread};
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::tool::{ClientName, ToolDefinition};
-use airlock_plugin::{FileVersion, Lock, LockError, LockedTool, file_version};
+use airlock_lock::{FileVersion, Lock, LockError, LockedTool, file_version};
 use airlock_store::{Database, OpenError, Settings, Unavailable, upstream::UpstreamPin};
 use airlock_strings::with_causes;
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{Change, Definition, Kind};
-use crate::settings::Pinning;
-use airlock_plugin::{LockedTool, digest};
+use airlock_lock::{LockedTool, digest};
+use airlock_mcp_client::settings::Pinning;
 use airlock_strings::cut;
 
 /// Length to which the name of a tool is cut in the administrative API, in bytes.

@@ -5,9 +5,9 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use serde_json::json;
 
 use super::{definition::DIGESTS, *};
-use crate::Transport;
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
-use airlock_plugin::{LOCK_FILE, Lock};
+use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
+use airlock_mcp_client::Transport;
 
 struct Home(tempfile::TempDir);
 

@@ -3,17 +3,15 @@
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{
-    super::{
-        decode::RpcError,
-        inbox::{OpenQuestion, Taker},
-        limits::{MAX_QUESTIONS, MAX_ROUNDS, QUESTION_TIMEOUT},
-    },
-    read::{Refused, ServerQuestion, response},
-};
 use airlock_core::{
     tenant::Held,
     tool::{Answers, ClientName, Question, QuestionKinds},
+};
+use airlock_mcp_client::{
+    decode::RpcError,
+    inbox::{OpenQuestion, Taker},
+    limits::{MAX_QUESTIONS, MAX_ROUNDS, QUESTION_TIMEOUT},
+    questions::{Refused, ServerQuestion, response},
 };
 
 /// A running call, as its caller's task sees it. Dropping it cancels the call.

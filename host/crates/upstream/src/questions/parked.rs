@@ -15,11 +15,11 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use super::{
-    super::limits::{MAX_PARKED, MAX_TENANT_PARKED},
-    read::{Again, Refused},
-};
 use airlock_core::tenant::Tenant;
+use airlock_mcp_client::{
+    limits::{MAX_PARKED, MAX_TENANT_PARKED},
+    questions::{Again, Refused},
+};
 
 /// Sender and contents of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

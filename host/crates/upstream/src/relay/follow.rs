@@ -10,24 +10,24 @@ use tokio::{
 use tracing::{debug, info};
 
 use super::{
-    super::handshake::Capability,
-    super::{
-        backoff::Backoff,
-        inbox::ServerEvent,
-        limits::{
-            LIST_CHANGE_DELAY, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
-            SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
-        },
-        link::{AskError, Link, Request},
-        server::Server,
-        settings::{Restart, Settings},
-    },
+    super::server::Server,
     hub::Hub,
     lists::{self, Kind},
 };
 use airlock_catalog::Catalog;
 use airlock_core::tool::{Offer, Offers};
 use airlock_json::raw;
+use airlock_mcp_client::{
+    backoff::Backoff,
+    handshake::Capability,
+    inbox::ServerEvent,
+    limits::{
+        LIST_CHANGE_DELAY, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
+        SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
+    },
+    link::{AskError, Link, Request},
+    settings::{Restart, Settings},
+};
 
 /// Bounds on the time to live that a server announces for its lists.
 const MIN_TTL: Duration = Duration::from_mins(1);

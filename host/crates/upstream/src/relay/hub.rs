@@ -7,11 +7,11 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::super::limits::{MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS};
 use airlock_core::{
     door::{Mailbox, RelayError, Subscription},
     tenant::Tenant,
 };
+use airlock_mcp_client::limits::{MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS};
 
 /// Subscriptions of all MCP clients at one server.
 #[derive(Default)]

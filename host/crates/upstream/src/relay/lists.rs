@@ -11,7 +11,12 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-use super::super::{
+use airlock_core::{
+    secret::Scrubber,
+    tool::{ClientName, Offer, without_hidden},
+};
+use airlock_json::{self as json, JsonText, RawObject, raw};
+use airlock_mcp_client::{
     decode,
     limits::{
         LIST_TIMEOUT, MAX_EXPRESSIONS, MAX_LIST_BYTES, MAX_OFFER_KEY_BYTES, MAX_OFFERS, MAX_PAGES,
@@ -19,11 +24,6 @@ use super::super::{
     },
     link::{AskError, Link, Request},
 };
-use airlock_core::{
-    secret::Scrubber,
-    tool::{ClientName, Offer, without_hidden},
-};
-use airlock_json::{self as json, JsonText, RawObject, raw};
 use airlock_strings::stripped;
 
 /// One of the lists of a server.

@@ -13,22 +13,21 @@ use tokio::{
 };
 
 use super::{
-    super::{
-        connection::{Attempt, Connection},
-        credentials::Credentials,
-        limits::RECONNECT_PATIENCE,
-        link::{HeldPermits, Link},
-        logs::Logs,
-        metrics::Metrics,
-        settings::{Bounds, Settings},
-        status::Status,
-    },
+    super::{metrics::Metrics, status::Status},
     NoLink,
     sending::Unavailable,
 };
 use airlock_core::{
     tenant::Tenant,
     tool::{Cause, ClientName, QuestionKinds},
+};
+use airlock_mcp_client::{
+    connection::{Attempt, Connection},
+    credentials::Credentials,
+    limits::RECONNECT_PATIENCE,
+    link::{HeldPermits, Link},
+    logs::Logs,
+    settings::{Bounds, Settings},
 };
 
 /// State of a server that its calls share with the one who keeps it connected.
@@ -196,7 +195,7 @@ mod tests {
     use tokio::runtime::Handle;
 
     use super::{super::Server, *};
-    use crate::{Transport, inbox::Inbox, stdio::Stdio};
+    use airlock_mcp_client::{Transport, inbox::Inbox, stdio::Stdio};
 
     #[tokio::test]
     async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {

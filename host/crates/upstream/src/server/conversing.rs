@@ -8,7 +8,6 @@ use tracing::Instrument as _;
 
 use super::{
     super::{
-        limits::{MAX_ROUNDS, QUESTION_TIMEOUT},
         questions::{Asked, Bound, Conversation, Refused, Waits, conversation},
         result,
     },
@@ -22,6 +21,7 @@ use airlock_core::{
         Answers, CallError, Cause, InputRequired, Question, QuestionKinds, ToolName, ToolOutput,
     },
 };
+use airlock_mcp_client::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 
 /// Parameters that resume a request, as JSON texts on one line.
 pub(crate) type Parameters = Vec<(&'static str, String)>;

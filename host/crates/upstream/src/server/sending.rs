@@ -7,17 +7,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    super::{
-        answer,
-        connection::{Connection, Intake},
-        error::ConnectionError,
-        http::mirror,
-        inbox::{Party, Taker},
-        link::{AskError, HeldPermits, Link, Report, Request},
-        questions::TASK,
-        relay, result, tasks,
-        transport::SendError,
-    },
+    super::{questions::TASK, relay, result, tasks},
     access::{Access, PerCall, Permits, Shared},
     conversing::Ended,
 };
@@ -26,6 +16,15 @@ use airlock_core::{
     tool::{CallError, Cause, QuestionKinds, Tool, ToolName},
 };
 use airlock_json::raw;
+use airlock_mcp_client::{
+    answer,
+    connection::{Connection, Intake},
+    error::ConnectionError,
+    http::mirror,
+    inbox::{Party, Taker},
+    link::{AskError, HeldPermits, Link, Report, Request},
+    transport::SendError,
+};
 
 /// A call in its own task.
 pub(super) struct Sending {

@@ -9,19 +9,22 @@ use tracing::warn;
 
 use super::{
     super::{
-        answer,
-        connection::{Connection, Intake},
         control::Command,
-        error::ConnectionError,
-        handshake::Handshake,
-        inbox::{Inbox, Noise},
-        limits::{FLOOD_TOLERANCE, LIST_CHANGE_DELAY},
-        link::{AskError, Link},
-        listing, relay,
+        relay,
         server::{Access, Server},
-        settings::{Lifecycle, Settings, Timeouts},
     },
     Ended, Supervisor, list_pace,
+};
+use airlock_mcp_client::{
+    answer,
+    connection::{Connection, Intake},
+    error::ConnectionError,
+    handshake::Handshake,
+    inbox::{Inbox, Noise},
+    limits::{FLOOD_TOLERANCE, LIST_CHANGE_DELAY},
+    link::{AskError, Link},
+    listing,
+    settings::{Lifecycle, Settings, Timeouts},
 };
 
 /// Reason that serving ended, before the connection is closed.

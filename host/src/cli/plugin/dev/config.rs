@@ -21,7 +21,8 @@ use airlock_core::{
     secret,
     tool::{ClientName, INTERNAL_CLIENT, ToolName},
 };
-use airlock_plugin::{LOCK_FILE, Lock, Manifest, Metadata, Reason, Requests, Rights};
+use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
+use airlock_plugin::{Manifest, Metadata, Reason, Requests, Rights};
 
 /// A build, with the rights and the configuration that it is called with.
 pub(super) struct Entry<'a> {
@@ -110,7 +111,7 @@ impl Entry<'_> {
     fn protect(&self, config: &mut Config, client: &ClientName) -> anyhow::Result<()> {
         config.sandbox.off_limits = config.own_files(&self.file.path);
         if let Some(mut lock) = Lock::load_of_plugins(&self.file.path.with_file_name(LOCK_FILE))? {
-            lock.accept(client, self.metadata);
+            lock.accept(self.metadata.pin(client));
             let path = self.state.join(LOCK_FILE);
             lock.save(&path)?;
             config.lock = Some(path);

@@ -9,7 +9,8 @@ use super::{
 };
 use airlock_config::{Config, ConfigError, KeyPath, Problem};
 use airlock_core::tool::ClientName;
-use airlock_plugin::{Change, Drift, Lock, Requests, Settings};
+use airlock_lock::Lock;
+use airlock_plugin::{Change, Drift, Requests, Settings};
 use airlock_strings::visible_line;
 
 /// Circumstances of an installation. They do not depend on the options.

@@ -1,0 +1,327 @@
+//! `airlock.lock`: the accepted state of each plugin, and the accepted definitions of MCP servers.
+//! It lies beside the configuration, and the operator keeps it under version control. If it lists
+//! plugins, a plugin that differs from it or is not in it is not loaded.
+
+mod digest;
+mod file;
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use airlock_core::tool::ClientName;
+use airlock_strings::visible_json;
+
+pub use self::{
+    digest::{digest, sorted},
+    file::{FileVersion, WATCH_PERIOD, file_version},
+};
+
+/// File name, beside the configuration.
+pub const FILE_NAME: &str = "airlock.lock";
+/// Version of the format that this build writes and reads.
+const VERSION: u32 = 1;
+/// Maximum size of the file, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+const HEAD: &str = "# The accepted state of plugins and of the tools of MCP servers; keep it under version control.\n\
+                    # Written by `airlock plugin accept` and `airlock upstream accept`. The gateway uses nothing that has\n\
+                    # changed since: `airlock plugin diff` and `airlock upstream diff` show the changes.\n\n";
+
+/// The accepted state of plugins and MCP servers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lock {
+    /// `None` if the file says nothing about plugins.
+    pins: Option<Vec<Pin>>,
+    upstreams: Vec<UpstreamLock>,
+}
+
+/// The accepted definitions of one MCP server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpstreamLock {
+    client: String,
+    #[serde(default, rename = "tool")]
+    tools: Vec<LockedTool>,
+}
+
+/// One accepted definition of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockedTool {
+    /// Name of the tool at its server.
+    pub name: String,
+    /// Digest of the definition, `sha256:` and hexadecimal.
+    pub digest: String,
+    /// The whole definition, as JSON.
+    pub definition: String,
+}
+
+/// The accepted state of one plugin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pin {
+    /// The client.
+    pub client: String,
+    /// Name of the plugin in its manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Version of the plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Digest of the component.
+    pub component: String,
+    /// Digest of the tool descriptors.
+    pub descriptors: String,
+    /// Requested rights.
+    pub requests: Vec<String>,
+    /// Tools, so that a change can be shown.
+    #[serde(default, rename = "tool")]
+    pub tools: Vec<PinnedTool>,
+}
+
+/// One accepted tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedTool {
+    /// Name that the plugin uses.
+    pub name: String,
+    /// Its description.
+    pub description: String,
+    /// The whole definition, as JSON.
+    pub definition: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    #[serde(default, rename = "plugin", skip_serializing_if = "Option::is_none")]
+    plugins: Option<Vec<Pin>>,
+    #[serde(default, rename = "upstream", skip_serializing_if = "Vec::is_empty")]
+    upstreams: Vec<UpstreamLock>,
+}
+
+/// Reason that a lock file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// The file exists but cannot be read, or it cannot be written.
+    #[error("{path} cannot be {what}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// `read` or `written`.
+        what: &'static str,
+        /// The I/O error.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is not a lock file of this version.
+    #[error("{path} is no lock file: {reason}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Description of the defect.
+        reason: String,
+    },
+    /// The file existed before and is missing now.
+    #[error(
+        "{path} was there and is gone, so that nothing tells what was accepted; put it back, or restart to go on without"
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Lock {
+    /// Creates the lock of one accepted plugin.
+    pub fn of_one(pin: Pin) -> Self {
+        Self { pins: Some(vec![pin]), upstreams: Vec::new() }
+    }
+
+    /// Reads the file; `None` if it does not exist. Fails if it cannot be read, because the
+    /// accepted state is then unknown.
+    pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
+        let failed = |source| LockError::Io { path: path.to_owned(), what: "read", source };
+        let malformed = |reason: String| LockError::Malformed { path: path.to_owned(), reason };
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+            Ok(metadata) if metadata.len() > MAX_BYTES => {
+                return Err(malformed(format!("more than {MAX_BYTES} bytes")));
+            }
+            Ok(_) => {}
+        }
+        let text = fs::read_to_string(path).map_err(failed)?;
+        let file: File = toml::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        if file.version != VERSION {
+            return Err(malformed(format!(
+                "found version {}, this build reads {VERSION}",
+                file.version
+            )));
+        }
+        let File { plugins, upstreams, .. } = file;
+        // A file without any section is an empty list of plugins: nothing is accepted.
+        let pins = plugins.or_else(|| upstreams.is_empty().then(Vec::new));
+        Ok(Some(Self { pins, upstreams }))
+    }
+
+    /// Reads the file as far as it is about plugins; `None` if it does not exist or says nothing
+    /// about plugins. Fails as [`Self::load`] does.
+    pub fn load_of_plugins(path: &Path) -> Result<Option<Self>, LockError> {
+        Ok(Self::load(path)?.filter(Self::is_of_plugins))
+    }
+
+    /// Returns whether the file says which plugins are accepted. A file that was written for MCP
+    /// servers alone does not.
+    pub fn is_of_plugins(&self) -> bool {
+        self.pins.is_some()
+    }
+
+    /// Replaces the file atomically: a reader sees the old file or the new one.
+    pub fn save(&self, path: &Path) -> Result<(), LockError> {
+        let failed = |source| LockError::Io { path: path.to_owned(), what: "written", source };
+        let plugins = self.pins.clone();
+        let upstreams = self.upstreams.clone();
+        let text = toml::to_string(&File { version: VERSION, plugins, upstreams })
+            .map_err(|error| failed(io::Error::other(error)))?;
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+        let written =
+            file.write_all(HEAD.as_bytes()).and_then(|()| file.write_all(text.as_bytes()));
+        written.and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        // Readable by others, as the operator's other files are; a temporary file is not.
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        file.as_file().set_permissions(readable).map_err(failed)?;
+        file.persist(path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// Returns the accepted state of a client; `None` if it was never accepted.
+    pub fn pin(&self, client: &ClientName) -> Option<&Pin> {
+        self.pins.iter().flatten().find(|pin| pin.client == client.as_str())
+    }
+
+    /// Accepts this state of a plugin, in the place of an earlier one.
+    pub fn accept(&mut self, pin: Pin) {
+        let pins = self.pins.get_or_insert_default();
+        pins.retain(|other| other.client != pin.client);
+        pins.push(pin);
+        pins.sort_by(|one, other| one.client.cmp(&other.client));
+    }
+
+    /// Removes a client. Returns whether it was present.
+    pub fn remove(&mut self, client: &ClientName) -> bool {
+        let Some(pins) = &mut self.pins else { return false };
+        let before = pins.len();
+        pins.retain(|pin| pin.client != client.as_str());
+        pins.len() < before
+    }
+
+    /// Returns the accepted definitions of an MCP server; `None` if nothing of it was ever accepted.
+    pub fn upstream(&self, client: &ClientName) -> Option<&[LockedTool]> {
+        let found = self.upstreams.iter().find(|upstream| upstream.client == client.as_str());
+        found.map(|upstream| upstream.tools.as_slice())
+    }
+
+    /// Accepts these definitions of an MCP server, and no others. Invisible characters of the
+    /// definitions are escaped, so that a reader of the file sees them.
+    pub fn accept_upstream(&mut self, client: &ClientName, tools: Vec<LockedTool>) {
+        self.upstreams.retain(|upstream| upstream.client != client.as_str());
+        let escaped = tools
+            .into_iter()
+            .map(|tool| LockedTool { definition: visible_json(&tool.definition), ..tool });
+        let tools = escaped.collect();
+        self.upstreams.push(UpstreamLock { client: client.to_string(), tools });
+        self.upstreams.sort_by(|one, other| one.client.cmp(&other.client));
+    }
+}
+
+impl PinnedTool {
+    /// Returns the definition as JSON; `null` if the file was edited and the text is not JSON.
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.definition).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str) -> ClientName {
+        ClientName::parse(name).expect("a name")
+    }
+
+    fn locked(name: &str, definition: &str) -> LockedTool {
+        let name = name.to_owned();
+        let definition = definition.to_owned();
+        LockedTool { name, digest: "sha256:00".to_owned(), definition }
+    }
+
+    #[test]
+    fn a_file_for_servers_alone_says_nothing_about_plugins() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(FILE_NAME);
+        let mut lock = Lock::default();
+        lock.accept_upstream(&client("up"), vec![locked("add", "{}")]);
+        lock.save(&path).expect("written");
+        let read = Lock::load(&path).expect("read").expect("it is there");
+        assert_eq!(read, lock);
+        assert!(!read.is_of_plugins() && Lock::load_of_plugins(&path).expect("read").is_none());
+        assert_eq!(read.upstream(&client("up")), Some(&[locked("add", "{}")][..]));
+        assert_eq!(read.upstream(&client("other")), None);
+        lock.accept(Pin {
+            client: "guest".to_owned(),
+            id: None,
+            version: None,
+            component: digest(b""),
+            descriptors: digest(b"[]"),
+            requests: Vec::new(),
+            tools: Vec::new(),
+        });
+        lock.save(&path).expect("written");
+        let read = Lock::load_of_plugins(&path).expect("read").expect("it is of plugins");
+        assert_eq!(read, lock);
+        lock.remove(&client("guest"));
+        lock.save(&path).expect("written");
+        assert!(Lock::load_of_plugins(&path).expect("read").is_some(), "all plugins are refused");
+    }
+
+    #[test]
+    fn a_file_without_sections_accepts_no_plugin_and_an_unknown_section_is_refused() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(FILE_NAME);
+        fs::write(&path, "version = 1\n").expect("written");
+        assert!(Lock::load_of_plugins(&path).expect("read").is_some());
+        for text in [
+            "version = 1\n[[server]]\nclient = 'up'\n",
+            "version = 1\n[[upstream]]\nclient = 'up'\nmode = 'off'\n",
+            "version = 1\n[[upstream]]\nclient = 'up'\n[[upstream.tool]]\nname = 'a'\n",
+        ] {
+            fs::write(&path, text).expect("written");
+            assert!(matches!(Lock::load(&path), Err(LockError::Malformed { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn invisible_characters_of_a_definition_are_escaped_in_the_file() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join(FILE_NAME);
+        let definition = "{\"description\":\"a\u{202e}b\u{e0041}é\"}";
+        let mut lock = Lock::default();
+        lock.accept_upstream(&client("up"), vec![locked("add", definition)]);
+        lock.save(&path).expect("written");
+        let text = fs::read_to_string(&path).expect("read");
+        assert!(text.contains(r"a\u202eb\udb40\udc41é"), "{text}");
+        let read = Lock::load(&path).expect("read").expect("it is there");
+        let tool = &read.upstream(&client("up")).expect("accepted")[0];
+        let value: Value = serde_json::from_str(&tool.definition).expect("JSON");
+        assert_eq!(value, serde_json::from_str::<Value>(definition).expect("JSON"));
+    }
+}

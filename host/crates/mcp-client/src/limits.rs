@@ -1,0 +1,292 @@
+//! Bounds on the resources that a server may use, all in one place.
+//!
+//! A server can be slow, broken or hostile. Each of these bounds, except those under *Threads*,
+//! holds for one connection to one server, whatever the other servers do. Times and sizes are fixed
+//! by the gateway; the configuration sets `startup_timeout` and the deadline of a call.
+
+use std::time::Duration;
+
+use airlock_core::tool::ANSWER_TIMEOUT;
+
+// Messages from a server.
+
+/// Maximum length of a message, in bytes: a line on stdout, an HTTP body or an event of a stream. A
+/// longer one is dropped while it is read.
+pub(super) const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Maximum memory of a parsed message, in bytes. Dense JSON takes eighty times the size of its
+/// text.
+pub const MAX_TREE_BYTES: usize = 32 << 20;
+/// Maximum length of a message that only concerns the protocol (a cancellation, an
+/// acknowledgement), in bytes.
+pub(super) const MAX_NOTIFICATION_BYTES: usize = 64 << 10;
+/// Maximum length of the body of an HTTP error, in bytes.
+pub(super) const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
+/// Maximum length of an identifier that a server chooses, of a request, a session or an event, in
+/// bytes.
+pub const MAX_ID_BYTES: usize = 1 << 10;
+/// Length to which the method name of a server's request is cut, in bytes.
+pub(super) const MAX_METHOD_BYTES: usize = 128;
+
+// Unsolicited messages from a server. Their cost is counted in tokens, see `TokenBucket`.
+
+/// Maximum pending requests of a server. One more is a flood.
+pub(super) const MAX_UNANSWERED: usize = 64;
+/// Time in which a server regains one token: it may spend ten thousand tokens per second for an
+/// unlimited time.
+pub(super) const TOKEN_TIME: Duration = Duration::from_micros(100);
+/// Tokens that a server may spend at once.
+pub(super) const BURST_TOKENS: u32 = 10_000;
+/// Maximum time for which a server may stay over its rate. A server that has spent all its tokens
+/// is read no faster than it regains them. If that lasts for this time, the server floods the
+/// gateway.
+pub const FLOOD_TOLERANCE: Duration = Duration::from_secs(3);
+/// Bytes of a message that cost one token, in addition to one token for each message.
+pub(super) const BYTES_PER_TOKEN: usize = 1 << 10;
+/// Tokens for a request, which must be answered.
+pub(super) const REQUEST_TOKENS: u32 = 10;
+/// Tokens for a stream of events that the gateway opens because the server ended the previous one.
+pub(super) const STREAM_TOKENS: u32 = 1_000;
+/// Minimum and maximum delay before an ended stream of events is opened again, in milliseconds,
+/// whatever delay the server asks for.
+pub(super) const STREAM_RETRY_MILLIS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
+
+/// Notifications of a server that wait to be passed on. Further ones are dropped.
+pub(super) const MAX_EVENTS: usize = 256;
+/// Reports of progress of one request that wait to be passed on. Further ones are dropped.
+pub(super) const PROGRESS_QUEUE: usize = 64;
+/// Length to which the message of a report of progress is cut, in bytes.
+pub(super) const MAX_PROGRESS_BYTES: usize = 1 << 10;
+
+/// Time after a request of a caller was given up in which log messages and questions are not passed
+/// on to its own tenant either, because they may still be about it.
+pub(super) const LOG_QUARANTINE: Duration = Duration::from_secs(10);
+/// Time for a server to confirm a level of log messages. It is not waited for any longer.
+pub(super) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
+
+// Questions of a server to a caller.
+
+/// Maximum questions that a server asks at a time.
+pub const MAX_QUESTIONS: usize = 16;
+/// Maximum questions of a legacy server during one call, and maximum rounds of questions of a modern
+/// one.
+pub const MAX_ROUNDS: u32 = 16;
+/// Maximum length of the questions that a server asks at a time, in bytes.
+pub(super) const MAX_QUESTION_BYTES: usize = 64 << 10;
+/// Maximum length of the state that a modern server wants back with the answers, in bytes.
+pub(super) const MAX_STATE_BYTES: usize = 64 << 10;
+/// Time for a caller to come back with answers, a little more than it has to answer. Until then, a
+/// running call keeps its place. Coming back without answers does not extend it.
+pub const QUESTION_TIMEOUT: Duration = ANSWER_TIMEOUT.saturating_add(Duration::from_secs(10));
+/// Maximum requests of one server that wait for answers.
+pub const MAX_PARKED: usize = 256;
+/// Maximum questions of one connection that callers have.
+pub(super) const MAX_ASKED: usize = MAX_PARKED * MAX_QUESTIONS;
+/// Maximum requests of callers that were given up and not answered, whose tenants are remembered. With
+/// more of them, nobody is asked until the next connection.
+pub(super) const MAX_KEPT_ABANDONED: usize = 1_024;
+/// Maximum requests of one server and one tenant that wait for answers: a quarter of the calls that
+/// run by default. One more ends the oldest.
+pub const MAX_TENANT_PARKED: usize = 8;
+
+// Messages to a server.
+
+/// Maximum requests that wait to be written: more than the calls that run by default, so that pings
+/// find a place.
+pub(super) const MAX_REQUESTS_IN_FLIGHT: usize = MAX_RUNNING * 2;
+/// Maximum cancellations and responses in flight: as many as there can be.
+pub(super) const MAX_CONTROL_IN_FLIGHT: usize = MAX_ABANDONED + MAX_UNANSWERED;
+/// Delay before a ping that found no free slot is tried again, until [`PING_TIMEOUT`] ends.
+pub(super) const PING_RETRY: Duration = Duration::from_millis(200);
+/// Maximum abandoned calls whose cancellations wait to be sent.
+pub(super) const MAX_ABANDONED: usize = 256;
+/// Time limit for sending a cancellation. A later one has no use.
+pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+
+// Calls.
+
+/// Default of the running calls on one server.
+pub(super) const MAX_RUNNING: usize = 32;
+/// Default of the calls that wait for a permit; a further call fails as busy. One tenant gets three
+/// quarters of the slots.
+pub(super) const MAX_WAITING: usize = 128;
+/// Weight that divides the slots among tenants, see [`Shares`](airlock_core::tenant::Shares).
+pub const SLOTS_WEIGHT: usize = 3;
+/// Maximum size of a result, in bytes. A larger one is refused.
+pub const MAX_RESULT_BYTES: usize = 1 << 20;
+/// Length to which a tool's message about its failure is cut, in bytes.
+pub const MAX_FAILURE_BYTES: usize = 16 << 10;
+/// Length to which the code of a tool's failure is cut, in bytes.
+pub const MAX_CODE_BYTES: usize = 64;
+/// Maximum characters of a raw result that is used as a message.
+pub const MAX_RAW_CHARS: usize = 2_000;
+
+/// Delay before the state of a task is asked for, if its server names none.
+pub const TASK_POLL: Duration = Duration::from_secs(1);
+/// Minimum and maximum delay before the state of a task is asked for, in milliseconds, whatever delay
+/// its server names.
+pub const TASK_POLL_MILLIS: std::ops::RangeInclusive<u64> = 50..=30_000;
+
+/// Tools of one server whose calls are counted apart. Calls of further ones are counted together.
+pub const MAX_COUNTED_TOOLS: usize = airlock_catalog::MAX_TOOLS_PER_CLIENT;
+/// Time after which the operator is told that a call has waited for its server.
+pub const SLOW_GRANT: Duration = Duration::from_millis(100);
+/// Minimum time between two such messages about one server.
+pub const SLOW_GRANT_PAUSE: Duration = Duration::from_mins(1);
+
+// Lists of tools.
+
+/// Maximum pages of a list.
+pub const MAX_PAGES: usize = 100;
+/// Maximum JSON text of all tools together, in bytes.
+pub const MAX_LIST_BYTES: usize = 4 << 20;
+/// Maximum reasons for left-out tools that are logged about one list.
+pub(super) const MAX_SKIP_REASONS: usize = 20;
+/// Length to which the reason for a left-out tool is cut, in bytes.
+pub(super) const MAX_SKIP_REASON_BYTES: usize = 200;
+/// Time limit for reading a whole list. The pages that were read by then are kept.
+pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delays before a list is read again that is suspiciously short. After the last one it counts.
+pub const SUSPICION_DELAYS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
+/// Changes of a list after which further ones are delayed more and more.
+pub const QUICK_LIST_CHANGES: u32 = 4;
+/// Delay before a list is read again after a change, so that many changes cost one reading. While
+/// the list keeps changing, the delay grows as it does between attempts to connect.
+pub const LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);
+
+// Resources and prompts.
+
+/// Maximum resources, and maximum prompts, of one server.
+pub const MAX_OFFERS: usize = 1_000;
+/// Maximum templates of resources of one server. Each is compared with the URI of each request.
+pub const MAX_TEMPLATES: usize = 100;
+/// Maximum length of a URI template, in bytes.
+pub const MAX_TEMPLATE_BYTES: usize = 1 << 10;
+/// Maximum expressions of a URI template. Each is a step of a comparison.
+pub const MAX_EXPRESSIONS: usize = 16;
+/// Maximum length of a URI or the name of a prompt, in bytes.
+pub const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
+/// Time for the lists of resources and prompts to be read before the server counts as connected.
+/// Later ones are read in the background.
+pub const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum subscriptions to resources of one server, of all tenants.
+pub const MAX_SUBSCRIPTIONS: usize = 5_000;
+/// Maximum subscriptions to resources of one server, of one tenant.
+pub const MAX_TENANT_SUBSCRIPTIONS: usize = 500;
+/// Delay before changed subscriptions are sent to a modern server, so that many changes cost one
+/// request: it names all resources.
+pub const SUBSCRIPTION_PACE: Duration = Duration::from_millis(200);
+/// Time for which the request before stays open beside a new one, so that the server reports every
+/// change on one of them.
+pub const SUBSCRIPTION_OVERLAP: Duration = Duration::from_secs(1);
+/// Time for a server to confirm a subscription. It is not waited for any longer.
+pub const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+// Connections.
+
+/// Time for a server to answer `server/discover`, before `initialize` is sent too. A legacy server
+/// need not answer a method that it does not know.
+pub(super) const PROBE_PATIENCE: Duration = Duration::from_secs(3);
+/// Default time for starting a server and the handshake: a package runner such as `npx` may have to
+/// download the server first.
+pub(super) const STARTUP_TIMEOUT: Duration = Duration::from_mins(2);
+/// Time for a call that may be repeated to wait for another connection.
+pub const RECONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// Changes of the state of a server that are kept for operators.
+pub const KEPT_TRANSITIONS: usize = 32;
+/// Characters to which the reason for an earlier state is cut, and that of the last failure.
+pub const MAX_KEPT_REASON_CHARS: usize = 512;
+/// Time after which the same failure to connect is logged as a warning again.
+pub const WARNING_INTERVAL: Duration = Duration::from_mins(10);
+/// Time to learn the reason that a connection ended, once the handshake has failed with it.
+pub(super) const END_PATIENCE: Duration = Duration::from_millis(500);
+/// Default interval between checks of an idle server.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(30);
+/// Time in which an idle server must answer a ping.
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Delay before a subscription that ended is renewed.
+pub const SUBSCRIPTION_RETRY: Duration = Duration::from_secs(5);
+/// Time limit for closing a connection on the gateway's side, before its process is stopped.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Delay before the second consecutive retry to connect. Each further retry waits twice as long.
+pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// Maximum delay before a retry.
+pub const LAST_RETRY: Duration = Duration::from_mins(1);
+/// Time after which a connection counts as stable, which resets the count of attempts.
+pub(super) const STABLE_AFTER: Duration = Duration::from_mins(1);
+/// Minimum delay before a server that flooded the gateway is connected again.
+pub const FLOOD_COOL_DOWN: Duration = Duration::from_secs(10);
+/// Time limit for connecting to an HTTP host; the later steps have deadlines of their own.
+pub(super) const HTTP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum HTTP requests in flight that carry a request of JSON-RPC; further ones wait.
+pub(super) const MAX_HTTP_REQUESTS: usize = 64;
+/// Maximum HTTP requests in flight that carry a notification or a response; further ones wait.
+pub(super) const MAX_HTTP_CONTROL: usize = 32;
+/// Time after which an idle HTTP connection is closed. Node.js and uvicorn close theirs after 5 s,
+/// and a request that meets this end is lost.
+pub(super) const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Maximum idle HTTP connections that are kept.
+pub(super) const MAX_IDLE_CONNECTIONS: usize = 32;
+/// Attempts to resume a stream of events without a new event, after which its request fails.
+pub(super) const MAX_RESUMPTIONS: u32 = 5;
+/// Time limit for ending a session at the server.
+pub(super) const SESSION_END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum length of a URL that a server names, in bytes.
+pub(super) const MAX_URL_BYTES: usize = 8 << 10;
+/// Maximum consecutive HTTP redirects.
+pub(super) const MAX_REDIRECTS: usize = 3;
+
+// Child processes.
+
+/// Bytes that are kept from the end of a server's stderr.
+pub(super) const KEPT_STDERR_BYTES: usize = 64 << 10;
+/// Length to which a line of stderr is cut, in bytes.
+pub(super) const MAX_STDERR_LINE_BYTES: usize = 2 << 10;
+/// Bytes of stderr that are read without a pause.
+pub(super) const STDERR_BURST_BYTES: usize = 4 << 20;
+/// Pause after [`STDERR_BURST_BYTES`], which limits stderr to 16 MiB per second.
+pub(super) const STDERR_PAUSE: Duration = Duration::from_millis(250);
+/// Bytes of stderr that are reported when the server dies.
+pub(super) const REPORTED_STDERR_BYTES: usize = 1 << 10;
+/// Lines of stderr that are reported when the server dies.
+pub(super) const REPORTED_STDERR_LINES: usize = 10;
+/// Bytes of stderr that are shown to operators.
+pub(super) const SHOWN_STDERR_BYTES: usize = 64 << 10;
+/// Processes of one server whose stderr is stored: the last one, and the one before it.
+pub(super) const STDERR_SOURCES: usize = 2;
+/// Time in which a server must exit after its stdin is closed, and again after SIGTERM.
+pub(super) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit for reading the rest of stderr after a server has exited. Another process may have
+/// inherited the pipe and kept it open.
+pub(super) const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+
+// Containers.
+
+/// Time limit for each request to the Docker daemon.
+pub(super) const DOCKER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for pulling an image.
+pub(super) const DOCKER_PULL_TIMEOUT: Duration = Duration::from_mins(10);
+/// Delay between two looks at a process in a container that is to end.
+pub(super) const DOCKER_POLL: Duration = Duration::from_millis(50);
+
+// Text of a server that the operator and the caller read.
+
+/// Length to which the reason for a missing connection is cut, in bytes.
+pub(super) const MAX_REASON_BYTES: usize = 2 << 10;
+/// Length to which a server's text inside another message (an HTTP body, a header) is cut, in
+/// bytes.
+pub const MAX_QUOTE_BYTES: usize = 200;
+/// Length to which a protocol version is cut in the log, in bytes.
+pub(super) const MAX_VERSION_BYTES: usize = 32;
+/// Length to which a server's instructions for models are cut, in bytes.
+pub(super) const MAX_INSTRUCTIONS_BYTES: usize = 8 << 10;
+/// Minimum length of a configured value that is treated as a secret, in bytes. Shorter values are
+/// more likely to be words than credentials, and redacting them would garble every message.
+pub(super) const MIN_SECRET_BYTES: usize = 8;
+
+// Threads.
+
+/// Minimum and maximum threads for all servers together; between these bounds, one thread for each
+/// CPU.
+pub const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
+/// Time in which a dropped runtime must end its tasks, so that no child process outlives it.
+pub const RUNTIME_SHUTDOWN: Duration = Duration::from_secs(1);

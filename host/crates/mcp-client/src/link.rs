@@ -1,0 +1,391 @@
+//! JSON-RPC with one server over any transport: requests, notifications, and responses to the
+//! server's own requests.
+
+mod request;
+
+use std::{
+    any::Any,
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use serde_json::Value;
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+pub use self::request::Request;
+use super::{
+    decode::{self, RpcError},
+    envelope::RpcId,
+    error::ConnectionError,
+    handshake::{Agreed, Capability},
+    inbox::{Inbox, Reception, Waiting},
+    limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED, PING_RETRY, PING_TIMEOUT},
+    transport::{Outgoing, OutgoingKind, RequestHead, SendError, Transport},
+};
+use airlock_core::door::{LogLevel, Progress};
+
+/// Sends messages to the server of a connection.
+pub struct Link {
+    transport: Arc<dyn Transport>,
+    inbox: Arc<Inbox>,
+    next_id: AtomicI64,
+    agreed: OnceLock<Agreed>,
+    abandoned: mpsc::Sender<Abandoned>,
+    check_request: Notify,
+    log_level: Mutex<Option<LogLevel>>,
+}
+
+/// Report of a server about a request that is in flight.
+pub enum Report {
+    /// Progress.
+    Progress(Progress),
+    /// A log message: `notifications/message`, as a whole.
+    Log(Vec<u8>),
+}
+
+/// Queue of abandoned work, whose cancellations are to be sent.
+pub(super) type AbandonedRequests = mpsc::Receiver<Abandoned>;
+
+/// Permits of a request. What they are is known to those that give them.
+pub type HeldPermits = Arc<dyn Any + Send + Sync>;
+
+/// Abandoned work of a server.
+pub enum Abandoned {
+    /// A request, with the permits that it holds.
+    Request(i64, Option<HeldPermits>),
+    /// A task.
+    Task(String),
+}
+
+/// Task that receives messages until the connection ends, and returns the reason that it ended.
+pub(super) type Receiver = AbortOnDropHandle<ConnectionError>;
+
+/// Reason that a request has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The server refused the request.
+    #[error(transparent)]
+    Refused(RpcError),
+    /// The request was not sent, or its response not received.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The connection ended before the response arrived.
+    #[error("the connection ended before the response")]
+    Lost,
+    /// The response is over a bound.
+    #[error("the response is too large")]
+    TooLarge,
+    /// The response cannot be read.
+    #[error("the response cannot be read: {0}")]
+    Unreadable(&'static str),
+}
+
+impl AskError {
+    /// Returns whether the server cannot have seen the request.
+    pub fn is_unsent(&self) -> bool {
+        matches!(self, Self::Send(error) if error.is_unsent())
+    }
+
+    /// Returns whether the server cannot take the request because it does not read.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Send(SendError::Full))
+    }
+}
+
+impl Link {
+    /// Begins to receive over a transport. The connection ends when the returned task does; dropping
+    /// the task stops receiving.
+    pub(super) fn open(
+        transport: Arc<dyn Transport>,
+        inbox: Arc<Inbox>,
+    ) -> (Arc<Self>, AbandonedRequests, Receiver) {
+        let (abandoned, queue) = mpsc::channel(MAX_ABANDONED);
+        let receiving = transport.clone();
+        let pending = inbox.clone();
+        let receiver = tokio::spawn(async move {
+            let ended = receiving.receive().await;
+            pending.disconnect();
+            ended
+        });
+        let link = Self {
+            transport,
+            inbox,
+            next_id: AtomicI64::new(1),
+            agreed: OnceLock::new(),
+            abandoned,
+            check_request: Notify::new(),
+            log_level: Mutex::new(None),
+        };
+        (Arc::new(link), queue, AbortOnDropHandle::new(receiver))
+    }
+
+    /// Returns the inbox.
+    pub fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// Returns the transport.
+    pub fn transport(&self) -> &dyn Transport {
+        &*self.transport
+    }
+
+    /// Records the result of the handshake.
+    pub(super) fn agree(&self, agreed: Agreed) {
+        self.transport.negotiated(agreed.version);
+        // The handshake is completed once.
+        let _ = self.agreed.set(agreed);
+    }
+
+    /// Returns the result of the handshake; `None` until it is complete.
+    pub fn agreed(&self) -> Option<&Agreed> {
+        self.agreed.get()
+    }
+
+    /// Returns whether the server speaks a revision without `initialize`.
+    pub fn is_modern(&self) -> bool {
+        self.agreed().is_some_and(|agreed| agreed.version.is_modern())
+    }
+
+    /// Sends a request and returns its result. Dropping the future cancels the request at the
+    /// server.
+    pub async fn ask(&self, request: Request) -> Result<Value, AskError> {
+        self.ask_with_progress(request, |_| {}).await
+    }
+
+    /// Does the same as [`Self::ask`], and hands on the progress that the server reports. All of it
+    /// is handed on before the result is returned.
+    pub(super) async fn ask_with_progress(
+        &self,
+        request: Request,
+        mut report: impl FnMut(Progress),
+    ) -> Result<Value, AskError> {
+        let asking = self.ask_with_reports(request, |reported| {
+            if let Report::Progress(progress) = reported {
+                report(progress);
+            }
+        });
+        asking.await
+    }
+
+    /// Does the same as [`Self::ask_with_progress`], and hands on log messages too.
+    pub async fn ask_with_reports(
+        &self,
+        request: Request,
+        report: impl FnMut(Report),
+    ) -> Result<Value, AskError> {
+        let text = self.ask_raw(request, report).await?;
+        match decode::response(&text) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(AskError::Refused(error)),
+            Err(reason) => Err(AskError::Unreadable(reason)),
+        }
+    }
+
+    /// Does the same as [`Self::ask_with_reports`], but returns the JSON text of the response.
+    pub async fn ask_raw(
+        &self,
+        request: Request,
+        report: impl FnMut(Report),
+    ) -> Result<Vec<u8>, AskError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let waiting = self.inbox.expect(id, request.kind);
+        if let Some(caller) = &request.caller {
+            waiting.belong(caller.clone(), request.logs, request.questions.clone());
+        }
+        let id_to_cancel = request.is_cancellable.then_some(id);
+        let mut pending =
+            Pending { link: self, id: id_to_cancel, permits: request.permits.clone() };
+        let text = request.to_text(id, self.agreed());
+        let head = RequestHead {
+            id,
+            method: request.method,
+            name: request.name,
+            headers: request.headers,
+        };
+        let sending = self.transport.send(Outgoing { text, kind: OutgoingKind::Request(head) });
+        let received = receive(waiting, sending, report).await;
+        pending.id = None;
+        match received? {
+            Reception::Text(text) => Ok(text),
+            Reception::TooLarge => Err(AskError::TooLarge),
+            Reception::Unreadable(reason) => Err(AskError::Unreadable(reason)),
+        }
+    }
+
+    /// Sends a notification.
+    pub(super) async fn notify(
+        &self,
+        method: &'static str,
+        params: &Value,
+    ) -> Result<(), SendError> {
+        let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#);
+        self.transport.send(Outgoing { text, kind: OutgoingKind::Notification(method) }).await
+    }
+
+    /// Makes a legacy server send log messages from `level` on. A level that was set before is only
+    /// lowered: the callers take what they want.
+    pub async fn lower_log_level(&self, level: LogLevel) {
+        if !self.agreed().is_some_and(|agreed| agreed.has(Capability::Logging)) {
+            return;
+        }
+        {
+            let mut known = self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.is_some_and(|known| known <= level) {
+                return;
+            }
+            *known = Some(level);
+        }
+        let name = Value::from(level.as_str()).to_string();
+        let request = Request::new("logging/setLevel").with("level", name);
+        // A server that refuses it sends what it likes.
+        let _ = timeout(LOG_LEVEL_TIMEOUT, self.ask(request)).await;
+    }
+
+    /// Responds to a request of the server.
+    pub(super) async fn respond(&self, id: &RpcId, response: Result<String, RpcError>) {
+        let body = match response {
+            Ok(result) => format!(r#""result":{result}"#),
+            Err(error) => {
+                let message = Value::from(error.message);
+                let data = error.data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
+                format!(r#""error":{{"code":{},"message":{message}{data}}}"#, error.code)
+            }
+        };
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{},{body}}}"#, id.to_json());
+        // A response that cannot be sent no longer counts as pending either.
+        let _ = self.transport.send(Outgoing { text, kind: OutgoingKind::Response }).await;
+        self.inbox.record_answered(id);
+    }
+
+    /// Reports that a message could not be sent, so that the server is checked.
+    pub fn request_check(&self) {
+        self.check_request.notify_one();
+    }
+
+    /// Waits until a check is requested.
+    pub async fn check_requested(&self) {
+        self.check_request.notified().await;
+    }
+
+    /// Checks that the server responds. An error that comes from the server counts as a response.
+    pub async fn check(&self) -> Result<(), ConnectionError> {
+        let method = if self.is_modern() { "server/discover" } else { "ping" };
+        let asking = async {
+            loop {
+                match self.ask(Request::new(method)).await {
+                    // A full outbox only shows that the server is busy.
+                    Err(error) if error.is_full() => sleep(PING_RETRY).await,
+                    answered => return answered,
+                }
+            }
+        };
+        match timeout(PING_TIMEOUT, asking).await {
+            Err(_) => Err(ConnectionError::PingTimeout(PING_TIMEOUT)),
+            Ok(
+                Ok(_) | Err(AskError::Refused(_) | AskError::TooLarge | AskError::Unreadable(_)),
+            ) => Ok(()),
+            Ok(Err(error)) => Err(ConnectionError::asked(error, ConnectionError::Unreachable)),
+        }
+    }
+
+    /// Cancels a task at the server.
+    pub fn abandon_task(&self, id: String) {
+        // A full queue means that the server does not read cancellations either.
+        let _ = self.abandoned.try_send(Abandoned::Task(id));
+    }
+
+    async fn cancel(&self, abandoned: Abandoned) {
+        // A server that does not accept it completes the work, and its result is dropped.
+        match abandoned {
+            // The permits are dropped at the end.
+            Abandoned::Request(id, _permits) => {
+                let params =
+                    serde_json::json!({"requestId": id, "reason": "the caller no longer waits"});
+                let is_sent = self.notify("notifications/cancelled", &params).await.is_ok();
+                if is_sent && self.inbox.is_abandoned(id) && !self.is_modern() {
+                    // Most servers do not answer a cancelled request. They read in order, so the answer
+                    // to a later one shows that they have read the cancellation.
+                    let asked = self.ask(Request::new("ping").uncancellable()).await;
+                    if matches!(asked, Ok(_) | Err(AskError::Refused(_))) {
+                        self.inbox.record_cancelled(id);
+                    }
+                }
+            }
+            Abandoned::Task(id) => {
+                let request = Request::new("tasks/cancel").about("taskId", &id).taking_tasks();
+                let _ = self.ask(request.uncancellable()).await;
+            }
+        }
+    }
+
+    /// Sends cancellations for abandoned work, as long as the connection exists.
+    pub async fn cancel_abandoned(self: &Arc<Self>, mut abandoned: AbandonedRequests) {
+        let mut sending = JoinSet::new();
+        loop {
+            tokio::select! {
+                Some(abandoned) = abandoned.recv() => {
+                    let link = self.clone();
+                    sending.spawn(async move { timeout(CANCEL_TIMEOUT, link.cancel(abandoned)).await });
+                }
+                Some(_) = sending.join_next() => {}
+                else => return,
+            }
+        }
+    }
+}
+
+/// Waits for a response while the request is being sent. Reports of progress come first.
+async fn receive(
+    mut waiting: Waiting,
+    sending: impl Future<Output = Result<(), SendError>>,
+    mut report: impl FnMut(Report),
+) -> Result<Reception, AskError> {
+    let mut sending = pin!(sending);
+    let mut is_sent = false;
+    loop {
+        tokio::select! {
+            biased;
+            Some(progress) = waiting.reports.recv() => report(Report::Progress(progress)),
+            Some(text) = waiting.logs.recv() => report(Report::Log(text)),
+            response = &mut waiting.response => return response.map_err(|_| AskError::Lost),
+            sent = &mut sending, if !is_sent => {
+                is_sent = true;
+                if let Err(error) = sent {
+                    // The response may have arrived before sending failed.
+                    return waiting.response.try_recv().map_err(|_| AskError::Send(error));
+                }
+            }
+        }
+    }
+}
+
+/// A request whose response is awaited. Dropping it before the response arrives cancels the request
+/// at the server.
+struct Pending<'a> {
+    link: &'a Link,
+    id: Option<i64>,
+    permits: Option<HeldPermits>,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take()
+            && !self.link.transport.cancels_by_drop()
+        {
+            // A full queue means that the server does not read cancellations either.
+            let _ = self.link.abandoned.try_send(Abandoned::Request(id, self.permits.take()));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,68 @@
+//! Reasons that a request has no access token.
+
+use super::super::{logins::LoginsUnavailable, refresh::RefreshError};
+use airlock_core::tool::ClientName;
+
+/// Reason that a request has no access token. Nothing was executed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AuthorizationError {
+    /// The operator has to log in.
+    #[error(transparent)]
+    Login(#[from] LoginNeeded),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] LoginsUnavailable),
+    /// The stored token cannot be sent.
+    #[error("the stored login cannot be used")]
+    Unusable,
+    /// The tokens could not be refreshed. A later attempt may succeed.
+    #[error("the access token was not refreshed")]
+    Refresh(#[from] RefreshError),
+    /// The token is refused, and none may be requested in its place: the login cannot be renewed, or
+    /// it was for the same reason a moment ago.
+    #[error("there is no other access token")]
+    NoOther,
+    /// The tokens that were received last are not stored yet.
+    #[error("the access token is not refreshed, because the store of logins cannot be written")]
+    Unstored,
+    /// An earlier attempt failed a moment ago.
+    #[error("the access token could not be refreshed a moment ago")]
+    Paused,
+    /// Another process takes too long to refresh the tokens.
+    #[error("another process refreshes the access token")]
+    Busy,
+    /// The gateway stops.
+    #[error("refreshing the access token was interrupted")]
+    Interrupted,
+}
+
+/// Reason that only the operator can help, with the command to run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why} run `airlock upstream login {client}`")]
+pub struct LoginNeeded {
+    pub(super) client: ClientName,
+    pub(super) why: Why,
+}
+
+/// Reason that a login is needed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Why {
+    #[error("it needs a login;")]
+    Missing,
+    #[error("the login has expired;")]
+    Expired,
+    #[error("the authorization server does not renew the login ({0});")]
+    Refused(String),
+    #[error("the server refuses the token of the login;")]
+    Rejected,
+    #[error(
+        "the server refuses this request with the token of the login; if it refuses others too,"
+    )]
+    Declined,
+    #[error("the server asks for a login with more rights{0};")]
+    Scopes(String),
+    #[error(
+        "the server asks for more rights than `oauth_config.scopes` permits{0}; if it shall have them, add them and"
+    )]
+    Limited(String),
+}
