@@ -140,7 +140,7 @@ fn used(capabilities: Option<&Value>) -> [bool; USED.len()] {
 
 /// Identity and capabilities of the gateway as a client of one server.
 #[derive(Debug, Clone)]
-pub(super) struct Identity {
+pub struct Identity {
     info: Value,
     /// Questions that a legacy server may ask at all. A modern one learns with each request what its
     /// caller can answer.
@@ -149,7 +149,7 @@ pub(super) struct Identity {
 
 impl Identity {
     /// Creates the identity of the gateway as a client named `client`.
-    pub(super) fn new(client: &ClientName, questions: QuestionKinds) -> Self {
+    pub fn new(client: &ClientName, questions: QuestionKinds) -> Self {
         let info =
             json!({"name": format!("Airlock-{client}"), "version": env!("CARGO_PKG_VERSION")});
         Self { info, questions }
@@ -176,7 +176,7 @@ fn with_capabilities(meta: &str, questions: QuestionKinds, takes_tasks: bool) ->
 /// Completes a handshake. The answer to the modern handshake may come at any time: after
 /// [`PROBE_PATIENCE`] the legacy one is sent too, and the first that succeeds counts. A server that
 /// is slow to start is therefore never taken for one that is silent.
-pub(super) async fn complete(
+pub async fn complete(
     link: &Link,
     identity: &Identity,
     handshake: Handshake,

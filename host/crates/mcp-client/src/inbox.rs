@@ -99,7 +99,7 @@ pub struct Unsolicited {
 
 impl Inbox {
     /// Creates the inbox of a new connection.
-    pub(super) fn new(redactor: Arc<Redactor>) -> (Arc<Self>, Unsolicited) {
+    pub fn new(redactor: Arc<Redactor>) -> (Arc<Self>, Unsolicited) {
         // A request that is received is counted as unanswered, so the queue is never full.
         let (requests, pending_requests) = mpsc::channel(MAX_UNANSWERED);
         // One response for each question, whose number is bounded.
@@ -176,7 +176,7 @@ impl Inbox {
     }
 
     /// Records that the server has sent something. Any byte counts.
-    pub(super) fn touch(&self) {
+    pub fn touch(&self) {
         *lock(&self.received) = Instant::now();
     }
 

@@ -54,8 +54,12 @@ pub mod settings;
 pub mod skipped;
 mod sse;
 mod stderr;
-mod stdio;
+pub mod stdio;
 pub mod transport;
+
+// A test of this crate is read by the tests of `airlock-upstream` too.
+#[cfg(test)]
+extern crate self as airlock_mcp_client;
 
 pub use airlock_process::{Confinement, Limits as ProcessLimits};
 

@@ -92,7 +92,7 @@ pub const MAX_TENANT_PARKED: usize = 8;
 
 /// Maximum requests that wait to be written: more than the calls that run by default, so that pings
 /// find a place.
-pub(super) const MAX_REQUESTS_IN_FLIGHT: usize = MAX_RUNNING * 2;
+pub const MAX_REQUESTS_IN_FLIGHT: usize = MAX_RUNNING * 2;
 /// Maximum cancellations and responses in flight: as many as there can be.
 pub(super) const MAX_CONTROL_IN_FLIGHT: usize = MAX_ABANDONED + MAX_UNANSWERED;
 /// Delay before a ping that found no free slot is tried again, until [`PING_TIMEOUT`] ends.
@@ -105,10 +105,10 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 // Calls.
 
 /// Default of the running calls on one server.
-pub(super) const MAX_RUNNING: usize = 32;
+pub const MAX_RUNNING: usize = 32;
 /// Default of the calls that wait for a permit; a further call fails as busy. One tenant gets three
 /// quarters of the slots.
-pub(super) const MAX_WAITING: usize = 128;
+pub const MAX_WAITING: usize = 128;
 /// Weight that divides the slots among tenants, see [`Shares`](airlock_core::tenant::Shares).
 pub const SLOTS_WEIGHT: usize = 3;
 /// Maximum size of a result, in bytes. A larger one is refused.

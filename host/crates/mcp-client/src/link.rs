@@ -53,7 +53,7 @@ pub enum Report {
 }
 
 /// Queue of abandoned work, whose cancellations are to be sent.
-pub(super) type AbandonedRequests = mpsc::Receiver<Abandoned>;
+pub type AbandonedRequests = mpsc::Receiver<Abandoned>;
 
 /// Permits of a request. What they are is known to those that give them.
 pub type HeldPermits = Arc<dyn Any + Send + Sync>;
@@ -67,7 +67,7 @@ pub enum Abandoned {
 }
 
 /// Task that receives messages until the connection ends, and returns the reason that it ended.
-pub(super) type Receiver = AbortOnDropHandle<ConnectionError>;
+pub type Receiver = AbortOnDropHandle<ConnectionError>;
 
 /// Reason that a request has no result.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +104,7 @@ impl AskError {
 impl Link {
     /// Begins to receive over a transport. The connection ends when the returned task does; dropping
     /// the task stops receiving.
-    pub(super) fn open(
+    pub fn open(
         transport: Arc<dyn Transport>,
         inbox: Arc<Inbox>,
     ) -> (Arc<Self>, AbandonedRequests, Receiver) {
@@ -388,4 +388,4 @@ impl Drop for Pending<'_> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

@@ -25,7 +25,7 @@ use airlock_wire::version::Version;
 /// Reads and writes messages. A server that reads nothing fills the two queues; further messages
 /// fail. Notifications and responses have a queue of their own: abandoned calls can fill the one for
 /// requests, and their cancellations must still be sent.
-pub(super) struct Stdio<R> {
+pub struct Stdio<R> {
     /// Taken by the one receiver.
     frames: Mutex<Frames<R>>,
     requests: mpsc::Sender<Line>,
@@ -45,7 +45,7 @@ struct Line {
 
 impl<R: AsyncRead + Send + Unpin + 'static> Stdio<R> {
     /// Creates the transport. Messages are written with a header if it `has_headers`. Must be called inside a runtime, on which the messages are written.
-    pub(super) fn new(
+    pub fn new(
         read: R,
         write: impl AsyncWrite + Send + Unpin + 'static,
         inbox: Arc<Inbox>,

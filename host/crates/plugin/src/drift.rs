@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(between(&lock, &metadata).expect("drift").changes, [Change::NotAccepted]);
         lock.accept(metadata.pin(&client()));
         let home = tempfile::tempdir().expect("a directory");
-        let path = home.path().join(super::super::LOCK_FILE);
+        let path = home.path().join(airlock_lock::FILE_NAME);
         assert!(Lock::load(&path).expect("absence is no error").is_none());
         lock.save(&path).expect("it is written");
         let read = Lock::load(&path).expect("it is read").expect("it is there");
@@ -366,12 +366,12 @@ mod tests {
     fn every_change_is_shown_with_invisible_characters_made_visible() {
         let mut lock = Lock::default();
         lock.accept(
-            &client(),
-            &metadata(
+            metadata(
                 b"one",
                 json!([tool("Reads.\nFast."), {"name": "gone", "inputSchema": {}}]),
                 &json!({}),
-            ),
+            )
+            .pin(&client()),
         );
         let now = metadata(
             b"two",

@@ -28,6 +28,9 @@ mod control;
 mod framing;
 mod metrics;
 pub mod pins;
+#[cfg(test)]
+#[path = "../../mcp-client/src/link/tests/pipe.rs"]
+mod pipe;
 mod questions;
 mod relay;
 mod result;

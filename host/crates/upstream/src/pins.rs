@@ -37,7 +37,7 @@ use self::{
 };
 use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
 use airlock_lock::{FileVersion, Lock, WATCH_PERIOD};
-use airlock_mcp_client::{Settings, settings::Pinning};
+pub use airlock_mcp_client::{Settings, settings::Pinning};
 use airlock_strings::{visible_line, with_causes};
 
 /// Maximum quarantined tools of one list that are logged one by one.

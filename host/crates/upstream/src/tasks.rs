@@ -243,10 +243,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use airlock_mcp_client::{
-        handshake::Handshake,
-        link::tests::{Rest, Server, complete, connect},
-    };
+    use crate::pipe::{Rest, Server, complete, connect};
+    use airlock_mcp_client::handshake::Handshake;
 
     #[test]
     fn a_task_is_read_with_its_interval_within_bounds() {

@@ -18,7 +18,10 @@ use airlock_core::{
     secret::{BadSecret, Secret},
     tool::{CallError, ClientName, Policy, Whitelist},
 };
-use airlock_mcp_client::{credentials::Credentials, error::ConnectionError};
+use airlock_mcp_client::{
+    Framing, HttpSettings, Lifecycle, Logins, Process, ProcessLimits, Settings, Transport,
+    credentials::Credentials, error::ConnectionError, limits, secrets,
+};
 
 /// Time limit for every wait, longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

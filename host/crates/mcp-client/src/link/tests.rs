@@ -1,75 +1,17 @@
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
+use tokio::io::AsyncWriteExt as _;
 
+mod pipe;
+
+use self::pipe::{Server, complete, connect};
 use super::*;
 use crate::{
-    handshake::{self, Capability, Handshake, Identity},
-    inbox::{Party, Unsolicited},
+    handshake::{Capability, Handshake},
+    inbox::Party,
     limits::{MAX_REQUESTS_IN_FLIGHT, PROBE_PATIENCE},
-    stdio::Stdio,
 };
-use airlock_core::{
-    tenant::Tenant,
-    tool::{ClientName, QuestionKinds},
-};
-
-/// A server at the other end of a pipe.
-pub(crate) struct Server(BufReader<DuplexStream>);
-
-impl Server {
-    /// Reads a message.
-    pub(crate) async fn read(&mut self) -> Value {
-        let mut line = String::new();
-        self.0.read_line(&mut line).await.expect("a line");
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))
-    }
-
-    async fn say(&mut self, message: Value) {
-        self.0.write_all(format!("{message}\n").as_bytes()).await.expect("written");
-    }
-
-    pub(crate) async fn respond(&mut self, request: &Value, result: Value) {
-        self.say(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await;
-    }
-
-    async fn refuse(&mut self, request: &Value) {
-        let error = json!({"code": -32601, "message": "unknown method"});
-        self.say(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).await;
-    }
-
-    /// Answers `initialize`.
-    async fn initialize(&mut self, version: &str) {
-        let initialize = self.read().await;
-        assert_eq!(initialize["method"], "initialize");
-        let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": "a\nb", "version": "1"}});
-        self.respond(&initialize, result).await;
-    }
-}
-
-/// Parts of a connection that must live as long as it.
-pub(crate) struct Rest {
-    pub(crate) abandoned: AbandonedRequests,
-    _unsolicited: Unsolicited,
-    _receiver: Receiver,
-}
-
-pub(crate) fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
-    let (ours, theirs) = duplex(bytes);
-    let (read, write) = split(ours);
-    let (inbox, unsolicited) = Inbox::new(Arc::default());
-    let (link, abandoned, receiver) =
-        Link::open(Arc::new(Stdio::new(read, write, inbox.clone(), false)), inbox);
-    let server = Server(BufReader::new(theirs));
-    (link, server, Rest { abandoned, _unsolicited: unsolicited, _receiver: receiver })
-}
-
-/// Completes the handshake.
-pub(crate) async fn complete(link: &Link, handshake: Handshake) -> Result<(), ConnectionError> {
-    let identity =
-        Identity::new(&ClientName::parse("up").expect("a good name"), QuestionKinds::NONE);
-    handshake::complete(link, &identity, handshake).await
-}
+use airlock_core::{tenant::Tenant, tool::QuestionKinds};
 
 #[tokio::test]
 async fn a_modern_server_is_asked_with_the_revision_in_every_request() {

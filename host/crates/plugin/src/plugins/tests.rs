@@ -45,7 +45,7 @@ async fn a_plugin_that_hangs_while_loading_does_not_delay_the_stop() {
     let mut watch = std::pin::pin!(plugins.watch(stop.clone()));
     // By then `watch` has checked the files more than twice, and waits for the lock, which is never
     // released.
-    assert!(tokio::time::timeout(watch::PERIOD * 10, watch.as_mut()).await.is_err());
+    assert!(tokio::time::timeout(airlock_lock::WATCH_PERIOD * 10, watch.as_mut()).await.is_err());
     stop.cancel();
     assert!(tokio::time::timeout(LONG, watch).await.is_ok());
 }
