@@ -3,10 +3,8 @@
 //! It keeps a bounded number of counters and reports in memory until it ends. It has no dependency
 //! on the gateway.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, sync::Arc};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
@@ -84,7 +82,7 @@ impl ServerHandler for Server {
 
 impl Server {
     fn records(&self) -> MutexGuard<'_, Records> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Events of a running request, in one sequence that every API is rendered from.
 
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     pin::Pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
 };
 
@@ -212,7 +213,7 @@ impl Reports {
     pub(super) async fn next(&self) -> Event {
         poll_fn(|context| {
             loop {
-                let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut events = self.events.lock();
                 let Some(receiver) = &mut *events else { return Poll::Pending };
                 match ready!(receiver.poll_recv(context)) {
                     Some(event) => {
@@ -232,7 +233,7 @@ impl Reports {
     pub(super) async fn flush(&self, emitter: &Emitter) {
         loop {
             let waiting = {
-                let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut events = self.events.lock();
                 events.as_mut().and_then(|events| events.try_recv().ok())
             };
             match waiting {
@@ -264,8 +265,8 @@ impl Reports {
         self.ids().get(&call).cloned()
     }
 
-    fn ids(&self) -> std::sync::MutexGuard<'_, HashMap<CallId, String>> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ids(&self) -> parking_lot::MutexGuard<'_, HashMap<CallId, String>> {
+        self.ids.lock()
     }
 }
 

@@ -5,10 +5,8 @@
 //! for which no check is bounded, is reported to the operator, and values pass unchecked: the
 //! source's tools stay usable.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -102,11 +100,11 @@ impl Schemas {
     fn compile(checks: Checks, tools: &[Arc<Tool>]) -> Self {
         // The locks guard no data.
         let quick = {
-            let _turn = QUICK_COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = QUICK_COMPILER.lock();
             Self::compile_quickly(checks, tools)
         };
         quick.unwrap_or_else(|| {
-            let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = COMPILER.lock();
             let mut schemas = Self::default();
             let compiled = schemas.compile_lists(
                 checks,
@@ -479,7 +477,7 @@ mod tests {
         assert!(Schemas::compile_quickly(Checks::Arguments, &long).is_none());
         assert_eq!(Schemas::compile(Checks::Arguments, &large).input.len(), 2);
         // It would wait for ever if it needed this turn.
-        let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = COMPILER.lock();
         assert_eq!(Schemas::compile(Checks::Arguments, &ordinary).input.len(), 100);
     }
 

@@ -10,10 +10,11 @@ mod observed;
 mod report;
 mod views;
 
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use arc_swap::ArcSwap;
@@ -532,7 +533,7 @@ impl Catalog {
 
     fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         // A writer that panicked left the old snapshot in place, which is still consistent.
-        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.writing.lock();
         let mut next = (*self.current.load_full()).clone();
         change(&mut next);
         naming::assign_bare_names(&mut next.clients);

@@ -5,10 +5,8 @@
 //! language of scripts, which selects the texts of the meta-tools. So the number of different ones is
 //! bounded by the configuration; their memory is bounded here.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
 
 use airlock_core::{
     door::{Filter, ScriptLanguage, View, VirtualKey},
@@ -60,7 +58,7 @@ impl Views {
 
     /// Finds a view, and makes it the last that is dropped.
     fn find(&self, key: Option<&VirtualKey>, language: Option<ScriptLanguage>) -> Option<View> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let rows = key.map(|key| &key.rows);
         let at =
             kept.iter().position(|kept| kept.language == language && kept.rows.as_ref() == rows)?;
@@ -71,7 +69,7 @@ impl Views {
     }
 
     fn keep(&self, key: Option<&VirtualKey>, view: View) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let rows = key.map(|key| key.rows.clone());
         let language = view.language();
         kept.push_front(Kept { rows, language, view });
@@ -135,7 +133,7 @@ mod tests {
     }
 
     fn kept_in(views: &Views) -> usize {
-        views.0.lock().expect("no panic").len()
+        views.0.lock().len()
     }
 
     fn key(name: &str, clients: &[&str]) -> VirtualKey {

@@ -6,10 +6,11 @@
 
 mod shares;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     fmt,
     hash::{Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use sha2::{Digest as _, Sha256};
@@ -118,8 +119,7 @@ impl Pool {
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
-        // A poisoned lock is safe to use: counts are consistent after every statement.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -491,7 +491,7 @@ async fn an_unknown_credential_is_logged_with_the_granted_ones_and_not_reported_
 
 /// A log in memory.
 #[derive(Clone, Default)]
-struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+struct Log(Arc<parking_lot::Mutex<Vec<u8>>>);
 
 impl Log {
     fn text(&self) -> String {

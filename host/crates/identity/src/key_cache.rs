@@ -1,9 +1,7 @@
 //! Keeps the key set of the issuer.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
@@ -133,14 +131,14 @@ impl KeyCache {
             drop(ended);
         });
         let task = Some(AbortOnDropHandle::new(task));
-        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = task;
+        *self.task.lock() = task;
         running
     }
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The key set of an issuer.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use serde_json::Value;
 use tracing::warn;
@@ -62,14 +62,14 @@ impl KeySet {
 
     /// Checks the signature of a token.
     pub(crate) fn verify(&self, jws: &Jws<'_>, digest: &Digest) -> Result<(), Invalid> {
-        if self.verified.lock().unwrap_or_else(PoisonError::into_inner).contains(digest) {
+        if self.verified.lock().contains(digest) {
             return Ok(());
         }
         let key = self.find(jws.header.kid.as_deref(), jws.header.algorithm)?;
         if !key.verifies(jws.header.algorithm, jws.signed, &jws.signature) {
             return Err(Invalid::Signature);
         }
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(*digest);
+        self.verified.lock().insert(*digest);
         Ok(())
     }
 

@@ -7,10 +7,8 @@
 
 mod awaited;
 
-use std::{
-    borrow::Cow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{borrow::Cow, sync::Arc};
 
 use tokio::{
     sync::{Notify, SetOnce, mpsc},
@@ -452,7 +450,7 @@ fn price(bytes: usize) -> u32 {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // The bucket and the requests in flight are consistent after every statement.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

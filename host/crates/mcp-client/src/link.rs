@@ -3,12 +3,13 @@
 
 mod request;
 
+use parking_lot::Mutex;
 use std::{
     any::Any,
     future::Future,
     pin::pin,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicI64, Ordering},
     },
 };
@@ -238,7 +239,7 @@ impl Link {
             return;
         }
         {
-            let mut known = self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.log_level.lock();
             if known.is_some_and(|known| known <= level) {
                 return;
             }

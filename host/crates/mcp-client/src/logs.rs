@@ -1,9 +1,7 @@
 //! The stored stderr of one server, for operators.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::limits::{SHOWN_STDERR_BYTES, STDERR_SOURCES};
 
@@ -21,7 +19,7 @@ impl Logs {
     /// Adds the stderr of a process that was started. That of the process before the last one is
     /// dropped: a crash is still there after the restart.
     pub(super) fn follow(&self, stderr: Arc<dyn Stderr>) {
-        let mut sources = self.lock();
+        let mut sources = self.0.lock();
         if sources.len() == STDERR_SOURCES {
             sources.pop_front();
         }
@@ -32,7 +30,7 @@ impl Logs {
     /// together. Empty if the server is no process of this machine.
     pub fn lines(&self) -> Vec<String> {
         // Redaction takes time, so it is done without the lock.
-        let sources: Vec<_> = self.lock().iter().cloned().collect();
+        let sources: Vec<_> = self.0.lock().iter().cloned().collect();
         let mut lines: Vec<String> = sources.iter().flat_map(|source| source.lines()).collect();
         let mut room = SHOWN_STDERR_BYTES;
         let fitting = lines.iter().rev().take_while(|line| {
@@ -43,11 +41,6 @@ impl Logs {
         });
         let shown = fitting.count();
         lines.split_off(lines.len() - shown)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<dyn Stderr>>> {
-        // The list is consistent after every statement.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

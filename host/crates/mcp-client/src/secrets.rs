@@ -8,9 +8,10 @@
 //! The tokens of a login are such secrets too. They change while the server is connected, so the
 //! scrubber of a server is replaced then: see [`Redactor`].
 
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use arc_swap::ArcSwap;
@@ -94,7 +95,7 @@ impl Redactor {
     /// Redacts tokens from now on, until [`KEPT_TOKENS`] further ones have been added.
     pub(super) fn add_tokens(&self, added: impl IntoIterator<Item = (&'static str, String)>) {
         // The queue is consistent after every statement.
-        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = self.tokens.lock();
         let mut is_changed = false;
         for (name, token) in added {
             let is_known =

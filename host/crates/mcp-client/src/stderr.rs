@@ -1,10 +1,7 @@
 //! The end of a server's stderr, for diagnostics. It is never read as part of the protocol.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -50,7 +47,7 @@ impl StderrTail {
     /// never pauses.
     pub(super) fn push(&self, bytes: &[u8]) -> Option<Duration> {
         const MAX: usize = KEPT_STDERR_BYTES + MARGIN_BYTES;
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let last = &bytes[bytes.len().saturating_sub(MAX)..];
         let excess = (kept.bytes.len() + last.len()).saturating_sub(MAX).min(kept.bytes.len());
         kept.is_cut |= excess > 0 || last.len() < bytes.len();
@@ -92,11 +89,6 @@ impl StderrTail {
         }
         last
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        // The bytes are consistent after every statement.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Stderr for StderrTail {
@@ -105,7 +97,7 @@ impl Stderr for StderrTail {
     /// out.
     fn lines(&self) -> Vec<String> {
         let (bytes, is_cut) = {
-            let mut kept = self.lock();
+            let mut kept = self.kept.lock();
             (kept.bytes.make_contiguous().to_vec(), kept.is_cut)
         };
         let text = String::from_utf8_lossy(&bytes);

@@ -5,9 +5,9 @@
 //! answer of its user. `requestState` has a MAC over the call, so that an answer is valid only for
 //! the call that was asked about.
 
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -240,7 +240,7 @@ impl Seal {
     /// Uses a state for the call that was approved. Fails if it was used before, or if too many of the
     /// tenant are remembered.
     fn spend(&self, tenant: &Tenant, state: Spent) -> Result<(), RpcError> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         let expired = (now(), [0; 32]);
         used.retain(|_, own| {
             *own = own.split_off(&expired);

@@ -4,12 +4,8 @@
 //! the session of a client of the legacy era: it opens a new session when the old one has expired,
 //! and resumes a stream that was cut.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -451,7 +447,7 @@ impl Bridge {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,10 +1,8 @@
 //! The events of one stream of the legacy era, kept so that a client that lost the connection can
 //! resume the stream (2025-11-25, section "Resumability and Redelivery").
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;
 
@@ -152,7 +150,7 @@ impl EventLog {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

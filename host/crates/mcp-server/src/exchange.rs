@@ -3,11 +3,12 @@
 //! The transport polls an [`Exchange`] for what to send next. The work runs only while it is polled,
 //! and dropping the exchange cancels it: a guest is stopped, an upstream server is notified.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     task::Poll,
@@ -206,7 +207,7 @@ impl Asks {
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<Id, oneshot::Sender<Option<String>>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

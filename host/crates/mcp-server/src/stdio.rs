@@ -4,10 +4,8 @@
 //! Requests of both eras may be mixed. A client of the legacy era declares its capabilities with
 //! `initialize`; before, it is treated as a client without any.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -327,5 +325,5 @@ async fn response(mut exchange: Exchange, output: &mpsc::Sender<String>) -> Opti
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

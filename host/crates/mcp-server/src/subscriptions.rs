@@ -1,9 +1,7 @@
 //! Subscriptions of one MCP client to changes of resources.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     offers::{OfferList, Offering},
@@ -123,6 +121,6 @@ impl Subscriptions {
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<String, Subscription>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }

@@ -15,9 +15,10 @@
 //! A task belongs to a tenant; for every other one it does not exist. Its identifier cannot be
 //! guessed. Tasks and their results are in memory, bounded for each tenant and in all.
 
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 
@@ -114,7 +115,7 @@ struct Asked {
 impl Tasks {
     /// Adds a task for a call that may take `timeout`. `None` if there is no room for it.
     fn create(&self, tenant: Tenant, timeout: Duration) -> Option<Arc<Task>> {
-        let mut by_id = self.lock();
+        let mut by_id = self.0.lock();
         let now = Instant::now();
         by_id.retain(|_, task| task.is_kept(now));
         let own = by_id.values().filter(|task| task.tenant == tenant).count();
@@ -147,7 +148,7 @@ impl Tasks {
     fn find(&self, params: &Params, tenant: &Tenant) -> Result<Arc<Task>, RpcError> {
         let id = params.string("taskId");
         let id = id.ok_or_else(|| RpcError::invalid_params("`taskId` must be a string"))?;
-        let task = self.lock().get(&*id).filter(|task| task.tenant == *tenant).cloned();
+        let task = self.0.lock().get(&*id).filter(|task| task.tenant == *tenant).cloned();
         task.filter(|task| task.is_kept(Instant::now())).ok_or_else(|| {
             let id = cut(id.into_owned(), 64);
             RpcError::invalid_params(format!("the task {id:?} does not exist or has expired"))
@@ -157,7 +158,7 @@ impl Tasks {
     /// Stores the outcome of a task. If the results of all tasks have no room for it, the tenant with
     /// the longest results loses all of them.
     fn end(&self, task: &Task, outcome: Result<String, RpcError>) {
-        let by_id = self.lock();
+        let by_id = self.0.lock();
         let bytes = outcome.as_ref().map_or(0, String::len);
         let mut held = HashMap::<&Tenant, usize>::new();
         for other in by_id.values() {
@@ -181,11 +182,6 @@ impl Tasks {
             others.for_each(|other| other.discard_result());
         }
         task.set(Phase::Ended(Arc::new(outcome)));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Task>>> {
-        // The map is consistent after every statement.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -254,7 +250,7 @@ impl Task {
 
     /// Stops the call.
     fn stop(&self) {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.work.lock().take();
     }
 
     fn cancel(&self) {
@@ -446,7 +442,7 @@ pub(super) async fn call(
     tokio::select! {
         biased;
         Ok(task) = &mut is_deferred => {
-            *task.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+            *task.work.lock() = Some(work);
             Ok(task.created(version))
         }
         outcome = &mut work => outcome.ok().flatten().unwrap_or_else(|| {

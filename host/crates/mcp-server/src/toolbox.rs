@@ -3,10 +3,11 @@
 //! A client lists its tools and calls them again and again, so both the view and the text of the list
 //! are kept until the catalog changes.
 
+use parking_lot::Mutex;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use serde_json::Value;
@@ -282,7 +283,7 @@ impl Toolboxes {
         }
         let toolbox = Arc::new(Toolbox::new(&snapshot, selection));
         let tenant = selection.tenant();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         // Those of older snapshots are of no use, and keep the snapshot in memory.
         kept.retain(|kept| Arc::ptr_eq(&kept.snapshot, &snapshot) && kept.toolbox.is_small());
         let own = kept.iter().filter(|kept| kept.tenant == tenant).count();
@@ -304,7 +305,7 @@ impl Toolboxes {
 
     /// Finds a kept toolbox, and makes it the last that is dropped.
     fn find(&self, snapshot: &Arc<Snapshot>, selection: &Selection) -> Option<Arc<Toolbox>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let index = kept.iter().position(|kept| kept.is_of(snapshot, selection))?;
         let found = kept.remove(index)?;
         let toolbox = found.toolbox.clone();
@@ -440,18 +441,18 @@ mod tests {
         publish(&catalog, "fs", json!([{"name": "b", "inputSchema": {}}]));
         let second = boxes.open(&everything(Scope::All));
         assert!(first.digests() != second.digests() && second.find("fs-b").is_some());
-        assert_eq!(boxes.kept.lock().expect("no panic").len(), 1);
+        assert_eq!(boxes.kept.lock().len(), 1);
         for n in 0..KEPT + 5 {
             boxes.open(&Selection {
                 key: Some(Arc::new(account(&n.to_string()))),
                 ..everything(Scope::All)
             });
         }
-        assert_eq!(boxes.kept.lock().expect("no panic").len(), KEPT);
+        assert_eq!(boxes.kept.lock().len(), KEPT);
         for n in 0..KEPT_OF_TENANT + 5 {
             boxes.open(&everything(Scope::Client(client(&format!("c{n}")))));
         }
-        let kept = boxes.kept.lock().expect("no panic");
+        let kept = boxes.kept.lock();
         let own = kept.iter().filter(|kept| kept.tenant == Tenant::ANONYMOUS).count();
         assert_eq!((kept.len(), own), (KEPT, KEPT_OF_TENANT));
     }

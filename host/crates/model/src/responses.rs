@@ -31,10 +31,8 @@ mod stream;
 mod tools;
 mod usage;
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::Url;
@@ -130,14 +128,14 @@ impl Responses {
 
     /// Returns whether the model of a request is known to have no encrypted reasoning.
     pub(super) fn is_plain(&self, prompt: &Prompt) -> bool {
-        let plain = self.plain_models.lock().unwrap_or_else(PoisonError::into_inner);
+        let plain = self.plain_models.lock();
         model_of(prompt).is_some_and(|model| plain.contains(&model))
     }
 
     /// Notes that a request failed because it asked for encrypted reasoning, and succeeded without.
     pub(super) fn note_plain(&self, prompt: &Prompt) {
         let model = model_of(prompt).filter(|model| model.len() <= MAX_MODEL_BYTES);
-        let mut plain = self.plain_models.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plain = self.plain_models.lock();
         if plain.len() < MAX_PLAIN_MODELS {
             plain.extend(model);
         }

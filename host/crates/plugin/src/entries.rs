@@ -1,9 +1,7 @@
 //! The plugin entries of the configuration, which may change while the gateway runs.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
@@ -98,16 +96,16 @@ impl Entry {
 
     /// Returns the entry as it is configured now.
     pub(super) fn spec(&self) -> Arc<Spec> {
-        self.spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.spec.lock().clone()
     }
 
     fn set_spec(&self, spec: Spec) {
-        *self.spec.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(spec);
+        *self.spec.lock() = Arc::new(spec);
     }
 
     pub(super) fn last_load(&self) -> MutexGuard<'_, LastLoad> {
         // Every member is consistent after every statement.
-        self.last_load.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last_load.lock()
     }
 }
 

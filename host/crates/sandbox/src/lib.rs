@@ -24,7 +24,8 @@ mod settings;
 mod uses;
 mod wasi;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use airlock_core::{
     tenant::Pool,
@@ -196,14 +197,14 @@ impl Sandbox {
     /// already are not checked again. Returns whether they have changed.
     pub fn set_off_limits(&self, off_limits: OffLimits) -> bool {
         let off_limits = off_limits.and_unreadable(self.0.compiler.cache_directory());
-        let mut current = self.0.off_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.off_limits.lock();
         let is_changed = **current != off_limits;
         *current = Arc::new(off_limits);
         is_changed
     }
 
     fn off_limits(&self) -> Arc<OffLimits> {
-        self.0.off_limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.off_limits.lock().clone()
     }
 
     fn plugin_linker(&self) -> &Linker<State> {

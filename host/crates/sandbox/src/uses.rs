@@ -5,9 +5,10 @@
 //! missing file and a server that does not respond count, a refusal does not. Only names of grants
 //! are recorded, so the record is bounded by the grants and the tools of the plugin.
 
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use airlock_core::tool::ClientName;
@@ -57,7 +58,7 @@ pub struct UseRecorder(Arc<Mutex<BTreeMap<ClientName, ToolUses>>>);
 impl UseRecorder {
     /// Returns the uses of one plugin so far.
     pub fn of(&self, client: &ClientName) -> ToolUses {
-        let plugins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let plugins = self.0.lock();
         plugins.get(client).cloned().unwrap_or_default()
     }
 
@@ -83,7 +84,7 @@ struct RecordedCall {
 impl CallRecorder {
     pub(crate) fn record(&self, used: Use) {
         let RecordedCall { recorder, client, tool } = &*self.0;
-        let mut plugins = recorder.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plugins = recorder.0.lock();
         plugins.entry(client.clone()).or_default().entry(tool.clone()).or_default().insert(used);
     }
 

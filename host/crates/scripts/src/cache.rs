@@ -1,9 +1,10 @@
 //! Stubs of published tools. Each is rendered once, off the threads that serve requests, and kept
 //! while its tool is published.
 
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use tokio::{sync::Semaphore, task::spawn_blocking};
@@ -40,7 +41,7 @@ impl StubCache {
             let _turn = self.turn.acquire().await;
             self.render(self.missing(tools)).await;
         }
-        let kept = self.lock();
+        let kept = self.kept.lock();
         tools
             .iter()
             .map(|tool| match kept.get(&address(tool)) {
@@ -52,17 +53,17 @@ impl StubCache {
 
     /// Removes the stubs of tools that no longer exist.
     pub(super) fn prune(&self) {
-        self.lock().retain(|_, kept| kept.tool.strong_count() > 0);
+        self.kept.lock().retain(|_, kept| kept.tool.strong_count() > 0);
     }
 
     /// Returns the number of cached stubs.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.lock().len()
+        self.kept.lock().len()
     }
 
     fn missing(&self, tools: &[Arc<Tool>]) -> Vec<Arc<Tool>> {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         tools.iter().filter(|tool| !kept.contains_key(&address(tool))).cloned().collect()
     }
 
@@ -77,16 +78,11 @@ impl StubCache {
             );
             return;
         };
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         kept.retain(|_, kept| kept.tool.strong_count() > 0);
         for (tool, stub) in tools.iter().zip(stubs) {
             kept.insert(address(tool), Kept { tool: Arc::downgrade(tool), stub: Arc::new(stub) });
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Kept>> {
-        // The map is consistent after every statement.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

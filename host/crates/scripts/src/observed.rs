@@ -5,9 +5,10 @@
 //! text of a shape changes only at certain numbers of results, so that prompts stay the same between
 //! calls.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use serde_json::Value;
@@ -113,7 +114,7 @@ impl Observations {
         if tool.output_schema.is_some() {
             return None;
         }
-        self.lock().list.get(tenant)?.list.get(&tool.full_name)?.shown.clone()
+        self.tenants.lock().list.get(tenant)?.list.get(&tool.full_name)?.shown.clone()
     }
 
     /// Reads samples until the future is dropped.
@@ -137,7 +138,7 @@ impl Observations {
 
     /// Forgets the tools that no longer exist.
     pub(super) fn retain(&self, existing: &BTreeSet<ToolName>) {
-        let mut tenants = self.lock();
+        let mut tenants = self.tenants.lock();
         let mut removed = 0;
         for tools in tenants.list.values_mut() {
             let before = tools.bytes;
@@ -148,7 +149,7 @@ impl Observations {
         tenants.list.retain(|_, tools| !tools.list.is_empty());
         tenants.bytes -= removed;
         drop(tenants);
-        self.lock_misfits().retain(|name, _| existing.contains(name));
+        self.misfits.lock().retain(|name, _| existing.contains(name));
     }
 
     fn read(&self, sample: Sample) {
@@ -157,7 +158,7 @@ impl Observations {
             Content::Shape(shape) => shape,
             Content::Text(text) => of_text(&text),
         };
-        if self.lock().add(&tenant, &tool, shape) {
+        if self.tenants.lock().add(&tenant, &tool, shape) {
             self.report_misfit(&tool);
         }
     }
@@ -165,28 +166,18 @@ impl Observations {
     /// Counts a result that did not fit, and logs some of them. The log has no key of the result,
     /// which may be data.
     fn report_misfit(&self, tool: &ToolName) {
-        let mut misfits = self.lock_misfits();
+        let mut misfits = self.misfits.lock();
         let count = misfits.entry(tool.clone()).or_default();
         *count = count.saturating_add(1);
         if count.is_power_of_two() {
             warn!(%tool, results = *count, "results of tool stopped fitting the type observed before");
         }
     }
-
-    fn lock_misfits(&self) -> MutexGuard<'_, BTreeMap<ToolName, u64>> {
-        // It is consistent after every statement.
-        self.misfits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Tenants> {
-        // A panic inside leaves at worst a wrong number of bytes.
-        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Observer for Observations {
     fn observe(&self, tenant: &Tenant, tool: &Arc<Tool>, output: &ToolOutput) {
-        if !self.lock().is_sampled(tenant, &tool.full_name) {
+        if !self.tenants.lock().is_sampled(tenant, &tool.full_name) {
             return;
         }
         let content = match &output.structured {
@@ -202,7 +193,7 @@ impl Observer for Observations {
     }
 
     fn misfits(&self, tools: &[Arc<Tool>]) -> Vec<(String, u64)> {
-        let misfits = self.lock_misfits();
+        let misfits = self.misfits.lock();
         if misfits.is_empty() {
             return Vec::new();
         }

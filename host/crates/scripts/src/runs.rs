@@ -24,9 +24,10 @@ mod outcome;
 mod owner;
 mod resume;
 
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -114,13 +115,13 @@ impl Runs {
     /// cancels the run.
     fn enter(&self, id: &str, epoch: i64) -> Live {
         let token = CancellationToken::new();
-        self.lock().insert(id.to_owned(), (epoch, token.clone()));
+        self.0.live.lock().insert(id.to_owned(), (epoch, token.clone()));
         Live { runs: self.clone(), id: id.to_owned(), epoch, token }
     }
 
     /// Cancels a run, if its script runs in this process.
     fn interrupt(&self, id: &str) {
-        if let Some((_, token)) = self.lock().get(id) {
+        if let Some((_, token)) = self.0.live.lock().get(id) {
             token.cancel();
         }
     }
@@ -129,11 +130,6 @@ impl Runs {
     pub(crate) fn now_ms(&self) -> i64 {
         let since = (self.0.store.clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (i64, CancellationToken)>> {
-        // The map is consistent after every statement.
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,7 +143,7 @@ struct Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        let mut live = self.runs.lock();
+        let mut live = self.runs.0.live.lock();
         // The script of a later epoch may run here by now.
         if live.get(&self.id).is_some_and(|(epoch, _)| *epoch == self.epoch) {
             live.remove(&self.id);

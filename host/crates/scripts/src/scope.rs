@@ -1,8 +1,9 @@
 //! Names and the index of the tools of one view, made once for all requests with this view.
 
+use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -115,7 +116,7 @@ impl Scopes {
     /// Drops the scopes of views that no longer exist, and with them their tools.
     pub(super) fn prune(&self) {
         for kept in [&self.shared, &self.selected] {
-            kept.lock().retain(|(id, _)| id.exists());
+            kept.scopes.lock().retain(|(id, _)| id.exists());
         }
     }
 
@@ -143,7 +144,7 @@ impl Kept {
 
     /// Finds a scope, and makes it the last that is dropped.
     fn find(&self, id: &ViewId) -> Option<Arc<Scope>> {
-        let mut kept = self.lock();
+        let mut kept = self.scopes.lock();
         let at = kept.iter().position(|(kept, _)| kept == id)?;
         let found = kept.remove(at)?;
         let scope = found.1.clone();
@@ -152,7 +153,7 @@ impl Kept {
     }
 
     fn keep(&self, id: ViewId, scope: Arc<Scope>) {
-        let mut kept = self.lock();
+        let mut kept = self.scopes.lock();
         kept.push_front((id, scope));
         // The tools of a view that no longer exists may be dropped too.
         kept.retain(|(id, _)| id.exists());
@@ -164,11 +165,6 @@ impl Kept {
         });
         let fit = fit.count();
         kept.truncate(fit);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(ViewId, Arc<Scope>)>> {
-        // The scopes are consistent after every statement.
-        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

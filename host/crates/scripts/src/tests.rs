@@ -1,8 +1,5 @@
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeSet, time::Duration};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -60,7 +57,7 @@ impl Fake {
     }
 
     fn script(&self) -> Option<Script> {
-        self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.ran.lock().clone()
     }
 }
 
@@ -71,7 +68,7 @@ impl Runner for Fake {
         chain: &'a Chain,
         calls: Arc<dyn ScriptCalls>,
     ) -> BoxFuture<'a, ScriptResult> {
-        *self.ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(script);
+        *self.ran.lock() = Some(script);
         Box::pin(async move {
             for name in &self.calls {
                 let arguments = match *name {
@@ -88,7 +85,7 @@ impl Runner for Fake {
             for line in &self.prints {
                 chain.reporter().emit(Content::text(line));
             }
-            self.ends.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it runs once")
+            self.ends.lock().take().expect("it runs once")
         })
     }
 }

@@ -6,12 +6,13 @@
 //! is known once a request of it has come; then it may have requests running on three quarters of the
 //! places, in all and of one peer.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     cmp::Reverse,
     collections::HashMap,
     hash::Hash,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -138,7 +139,7 @@ impl Connections {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

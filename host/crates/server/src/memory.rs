@@ -6,10 +6,8 @@
 //! bytes that a model and tools add, and then its response. One caller (a virtual key, or all
 //! callers without a key) gets at most half of the budget, so that other callers are still served.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
@@ -106,7 +104,7 @@ impl Memory {
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock()
     }
 }
 
@@ -187,7 +185,7 @@ impl RequestMemory for Charge {
 
 impl Charged {
     fn bytes(&self) -> MutexGuard<'_, usize> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bytes.lock()
     }
 }
 

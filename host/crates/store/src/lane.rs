@@ -1,10 +1,11 @@
 //! One database connection and its queues: one for each party.
 
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher as _},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -114,7 +115,7 @@ impl Lane {
     /// Takes a place for an operation; `None` if the party has as many places as are free. So a party
     /// that is alone gets half of all, and however many others there are, a new one gets some.
     fn place(&self, party: Party) -> Option<Place<'_>> {
-        let mut places = self.lock();
+        let mut places = self.places.lock();
         let free = MAX_PLACES - places.used;
         let own = places.lines.get(&party).map_or(0, |line| line.used);
         if own >= free {
@@ -124,11 +125,6 @@ impl Lane {
         let line = places.lines.entry(party).or_default();
         line.used += 1;
         Some(Place { lane: self, party, turn: line.turn.clone() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        // The places are consistent whenever a panic is possible.
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs a failure for the operator, and returns the error that the caller may see.
@@ -161,7 +157,7 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut places = self.lane.lock();
+        let mut places = self.lane.places.lock();
         places.used -= 1;
         let Some(line) = places.lines.get_mut(&self.party) else { return };
         line.used -= 1;

@@ -1,6 +1,7 @@
 //! Opens the file: makes it private, configures `SQLite`, and refuses files that Airlock cannot
 //! use.
 
+use parking_lot::Mutex;
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
     io,
@@ -8,7 +9,6 @@ use std::{
         DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
     },
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -29,7 +29,7 @@ pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), Open
     // holds on it: see "how to corrupt" in SQLite's documentation. So files are opened one at a
     // time. Otherwise, another thread could hold a lock by the time the descriptor is closed.
     static OPENING: Mutex<()> = Mutex::new(());
-    let _turn = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = OPENING.lock();
 
     // Made absolute, because a path that begins with `file:` would be read as a URI.
     let path =

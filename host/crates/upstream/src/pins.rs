@@ -14,10 +14,11 @@ mod keep;
 mod review;
 mod sets;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -262,7 +263,7 @@ impl ClientPins {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // The state is replaced as a whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

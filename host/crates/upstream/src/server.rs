@@ -10,9 +10,10 @@ mod access;
 mod conversing;
 mod sending;
 
+use parking_lot::Mutex;
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},

@@ -1,8 +1,8 @@
 //! State of the connection to one server, for operators.
 
+use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -138,7 +138,7 @@ impl Status {
 
     /// Records a change. A change to the same state with the same reason is none.
     pub(super) fn enter(&self, phase: Phase, reason: &str) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         match &mut inner.ready_reason {
             // It is ready once it keeps to its rate.
             Some(known) if phase == Phase::Ready => reason.clone_into(known),
@@ -151,7 +151,7 @@ impl Status {
 
     /// Records whether the server sends more than is read. It is not ready while it does.
     pub(super) fn set_flooding(&self, is_flooding: bool) {
-        let mut inner = self.lock();
+        let mut inner = self.0.lock();
         if is_flooding && inner.phase == Phase::Ready {
             inner.ready_reason = Some(inner.reason.clone());
             inner.enter(Phase::Degraded, FLOODING);
@@ -162,33 +162,33 @@ impl Status {
 
     /// Returns the present state.
     pub(super) fn phase(&self) -> Phase {
-        self.lock().phase
+        self.0.lock().phase
     }
 
     /// Records the result of a handshake.
     pub(super) fn agree(&self, agreed: &Agreed) {
-        self.lock().agreed = Some(agreed.clone());
+        self.0.lock().agreed = Some(agreed.clone());
     }
 
     /// Records the number of starts that failed since the last stable connection.
     pub(super) fn set_attempts(&self, attempts: u32) {
-        self.lock().attempts = attempts;
+        self.0.lock().attempts = attempts;
     }
 
     /// Records whether the list of tools is that of an earlier connection.
     pub(super) fn set_stale(&self, is_stale: bool) {
-        self.lock().is_stale = is_stale;
+        self.0.lock().is_stale = is_stale;
     }
 
     /// Records the tools whose definitions the operator has not accepted, by their names at the
     /// server.
     pub(super) fn set_quarantine(&self, tools: Vec<String>) {
-        self.lock().quarantine = tools;
+        self.0.lock().quarantine = tools;
     }
 
     /// Returns the number of restarts, and the time spent in each state.
     pub(super) fn totals(&self) -> (u64, Vec<(Phase, Duration)>) {
-        let inner = self.lock();
+        let inner = self.0.lock();
         let times = Phase::ALL.into_iter().map(|phase| {
             let present = if inner.phase == phase { inner.since.elapsed() } else { Duration::ZERO };
             (phase, inner.time_in[phase as usize] + present)
@@ -198,7 +198,7 @@ impl Status {
 
     /// Returns the members of the server's entry in the administrative API.
     pub(super) fn to_json(&self) -> Map<String, Value> {
-        let inner = self.lock();
+        let inner = self.0.lock();
         let last = inner.transitions.back();
         let era = inner.agreed.as_ref().map(|agreed| {
             json!({
@@ -230,11 +230,6 @@ impl Status {
             Value::Object(members) => members,
             _ => Map::new(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The state is consistent after every statement.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

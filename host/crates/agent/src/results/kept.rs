@@ -4,12 +4,13 @@
 //! They end with the process. A handle is a random number, and opens a result for the tenant alone
 //! that the result was kept for.
 
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
     hash::Hash,
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -110,7 +111,7 @@ impl<K: Copy + Eq + Hash, E: Clone> Kept<K, E> {
             return false;
         }
         let now = Instant::now();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.expire(now);
         state.remove(&key);
         while state.has_over(tenant, self.total_bytes / 2 - bytes, MAX_COUNT / 2 - 1) {
@@ -132,7 +133,7 @@ impl<K: Copy + Eq + Hash, E: Clone> Kept<K, E> {
     /// Returns an entry; `None` if there is none with this key, or if it expired or is another
     /// tenant's.
     pub(crate) fn find(&self, tenant: &Tenant, key: &K) -> Option<E> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.expire(Instant::now());
         let slot = state.entries.get(key)?;
         (slot.tenant == *tenant).then(|| slot.entry.clone())
@@ -260,7 +261,7 @@ mod tests {
         assert!(kept.get(&tenant(1), &handle).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(kept.get(&tenant(1), &handle).is_none());
-        assert_eq!(kept.state.lock().expect("not poisoned").bytes, 0);
+        assert_eq!(kept.state.lock().bytes, 0);
     }
 
     #[tokio::test]
@@ -293,13 +294,13 @@ mod tests {
             for _ in 0..=MAX_COUNT / 2 {
                 assert!(put(&kept, of, SIZE).is_some());
             }
-            let state = kept.state.lock().expect("not poisoned");
+            let state = kept.state.lock();
             let own = state.tenants[&tenant(of)].keys.len();
             assert!(own <= MAX_COUNT / 2 && state.entries.len() <= MAX_COUNT);
             // The third tenant gets room from the two others until all have the same.
             assert_eq!(own, if of < 3 { MAX_COUNT / 2 } else { MAX_COUNT.div_ceil(3) });
         }
-        let state = kept.state.lock().expect("not poisoned");
+        let state = kept.state.lock();
         assert_eq!(state.bytes, SIZE * state.entries.len());
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that wait for a person's decision.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use futures_util::future::BoxFuture;
 
@@ -22,7 +22,7 @@ impl ApprovalList for Deciding {
         _: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {
         let call = format!("{} {arguments}", tool.name);
-        self.asked.lock().expect("no panic").push(call);
+        self.asked.lock().push(call);
         match self.verdict.clone() {
             Some(verdict) => Box::pin(async { verdict }),
             None => Box::pin(std::future::pending()),
@@ -42,7 +42,7 @@ async fn decided(
         {"answer": {"content": "done: {{last_tool_result}}"}},
     ]);
     let answer = ask_script(turns, Request { approver, ..request() }, settings).await;
-    let asked = list.asked.lock().expect("no panic").clone();
+    let asked = list.asked.lock().clone();
     (answer.map(Value::from), asked)
 }
 

@@ -1,8 +1,9 @@
 //! Records of the tool calls that one request really made. Only the door writes them.
 
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -117,7 +118,7 @@ impl Ledger {
     /// Returns a copy of the records. The record of a call that has not ended yet has the duration
     /// until now.
     pub fn records(&self) -> Vec<CallRecord> {
-        let mut records = self.lock().calls.clone();
+        let mut records = self.records.lock().calls.clone();
         for record in records.iter_mut().filter(|record| record.is_open) {
             record.duration = record.started.elapsed();
         }
@@ -127,7 +128,7 @@ impl Ledger {
     /// Returns the tools of the successful calls that `parent` made, in the order in which they
     /// started.
     pub fn completed_below(&self, parent: CallId) -> Vec<ToolName> {
-        let records = self.lock();
+        let records = self.records.lock();
         let completed = records
             .calls
             .iter()
@@ -138,7 +139,7 @@ impl Ledger {
     /// Returns whether a call that has ended may have changed something: it has acted, or has made
     /// calls of its own, whatever their outcome.
     pub fn may_have_acted(&self, call: CallId) -> bool {
-        let records = self.lock();
+        let records = self.records.lock();
         let mut calls = records.calls.iter();
         calls.any(|record| record.parent == Some(call) || record.id == call && record.has_acted)
     }
@@ -146,7 +147,7 @@ impl Ledger {
     /// Returns the MCP servers without the operator's trust that a call used: that of the call itself,
     /// and those of the calls that it made, and of their calls.
     pub fn untrusted_within(&self, call: CallId) -> BTreeSet<ClientName> {
-        let records = self.lock();
+        let records = self.records.lock();
         let mut within = HashSet::from([call]);
         let mut servers = BTreeSet::new();
         // A call is recorded before the calls that it makes.
@@ -176,7 +177,7 @@ impl Ledger {
         } else {
             arguments
         };
-        let mut records = self.lock();
+        let mut records = self.records.lock();
         if records.calls.len() >= MAX_CALLS {
             let limit = MAX_CALLS as u64;
             return Err(CallError::Budget { what: "tool calls of one request", limit });
@@ -201,11 +202,6 @@ impl Ledger {
         });
         Ok(Open { ledger: self.clone(), index: records.calls.len() - 1, report })
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Records> {
-        // A poisoned lock is safe to use: records are consistent after every statement.
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Record of a call that has not ended. Dropping it ends the record.
@@ -217,7 +213,7 @@ pub(super) struct Open {
 
 impl Open {
     pub(super) fn close(self, result: &Result<ToolOutput, CallError>) {
-        let mut records = self.ledger.lock();
+        let mut records = self.ledger.records.lock();
         records.calls[self.index].outcome = match result {
             Ok(_) => Outcome::Ok,
             Err(error) => {
@@ -234,7 +230,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         let emitted = self.report.take_emitted();
-        let mut records = self.ledger.lock();
+        let mut records = self.ledger.records.lock();
         let emitted = if records.emitted.take(emitted.iter().map(Content::cost).sum()) {
             emitted
         } else {

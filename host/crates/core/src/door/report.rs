@@ -1,7 +1,8 @@
 //! Progress and partial results of a running call.
 
+use parking_lot::Mutex;
 use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
+    Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -125,11 +126,11 @@ impl Report {
     }
 
     fn emit(&self, part: Content) {
-        self.emitted.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+        self.emitted.lock().push(part);
     }
 
     fn set_progress(&self, progress: Progress) {
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+        *self.progress.lock() = Some(progress);
     }
 
     pub(super) fn run(&self) -> Option<Arc<str>> {
@@ -137,14 +138,14 @@ impl Report {
     }
 
     pub(super) fn take_progress(&self) -> Option<Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.progress.lock().take()
     }
 
     pub(super) fn take_emitted(&self) -> Vec<Content> {
-        std::mem::take(&mut *self.emitted.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.emitted.lock())
     }
 
     fn emitted(&self) -> Vec<Content> {
-        self.emitted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.emitted.lock().clone()
     }
 }

@@ -1,11 +1,7 @@
 //! A resolver whose names resolve to configured addresses.
 
-use std::{
-    collections::HashMap,
-    io,
-    net::IpAddr,
-    sync::{Arc, Mutex},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, io, net::IpAddr, sync::Arc};
 
 use futures_util::future::BoxFuture;
 

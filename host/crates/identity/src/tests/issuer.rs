@@ -1,9 +1,7 @@
 //! An issuer on the loopback interface.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc};
 
 use airlock_test_http::{Answer, Server, says};
 use serde_json::{Value, json};
@@ -69,7 +67,7 @@ impl Issuer {
         let pages = Arc::new(Mutex::new(HashMap::from(pages)));
         let server = Server::start({
             let pages = pages.clone();
-            move |path| match pages.lock().expect("no test panicked").get(path).cloned() {
+            move |path| match pages.lock().get(path).cloned() {
                 Some(Page::Response { status, headers, body }) => says(status, &headers, &body),
                 Some(Page::Drips) => Answer::Says(format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: \
@@ -87,7 +85,7 @@ impl Issuer {
 
     /// Replaces a page.
     pub(super) fn set(&self, path: &str, page: Page) {
-        self.pages.lock().expect("no test panicked").insert(path.to_owned(), page);
+        self.pages.lock().insert(path.to_owned(), page);
     }
 
     pub(super) fn url(&self, path: &str) -> String {

@@ -1,8 +1,9 @@
 //! The container of a server: found, created, started, and removed after its last session.
 
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    sync::{Arc, LazyLock, Weak},
 };
 
 use bollard::{
@@ -49,7 +50,7 @@ static GATES: LazyLock<Mutex<HashMap<String, Weak<RwLock<()>>>>> = LazyLock::new
 /// while the last session is looked for and the container removed: a session that begins between the two
 /// would be killed with it.
 fn gate(name: &str) -> Arc<RwLock<()>> {
-    let mut gates = GATES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut gates = GATES.lock();
     gates.retain(|_, gate| gate.strong_count() > 0);
     if let Some(gate) = gates.get(name).and_then(Weak::upgrade) {
         return gate;

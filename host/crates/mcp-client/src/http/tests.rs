@@ -156,11 +156,8 @@ async fn a_body_that_is_no_response_fails_the_request() {
             "error: HTTP 400 Bad Request: the body has more than 65536 bytes",
         ),
     ] {
-        let answer = std::sync::Mutex::new(Some(answer));
-        let connection = Connection::to(move |_| {
-            answer.lock().expect("not poisoned").take().expect("asked once")
-        })
-        .await;
+        let answer = parking_lot::Mutex::new(Some(answer));
+        let connection = Connection::to(move |_| answer.lock().take().expect("asked once")).await;
         assert_eq!(connection.answer("tools/list").await, expected);
     }
 }

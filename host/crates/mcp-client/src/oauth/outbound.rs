@@ -1,11 +1,9 @@
 //! The HTTP client for authorization servers. Their addresses come from documents that anyone may
 //! have written, so every request is checked.
 
+use parking_lot::Mutex;
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -120,7 +118,7 @@ impl Outbound {
     /// Returns the reason that the last request of a login failed, without any text of the response
     /// but its error code.
     pub(super) fn failure(&self) -> Option<String> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure.lock().clone()
     }
 
     fn record(&self, sent: &Result<Response<Vec<u8>>, OutboundError>) {
@@ -133,7 +131,7 @@ impl Outbound {
             }
             Err(error) => Some(with_causes(error)),
         };
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        *self.failure.lock() = failure;
     }
 
     /// Sends a request, and reads the response. A redirect is a response.

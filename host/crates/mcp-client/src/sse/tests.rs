@@ -20,12 +20,12 @@ struct Connection {
 impl Connection {
     /// Connects to a server that sends `stream` and answers posted messages with `posted`.
     async fn to(stream: Answer, posted: fn() -> Answer) -> Self {
-        let stream = std::sync::Mutex::new(Some(stream));
+        let stream = parking_lot::Mutex::new(Some(stream));
         let server = Server::start_by_request(move |request| {
             if request.starts_with("POST") {
                 return posted();
             }
-            stream.lock().expect("not poisoned").take().expect("it is opened once")
+            stream.lock().take().expect("it is opened once")
         })
         .await;
         let settings = HttpSettings::new(server.url("127.0.0.1", "/sse"));

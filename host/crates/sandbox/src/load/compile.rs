@@ -13,13 +13,14 @@ mod child;
 mod prepare;
 mod structure;
 
+use parking_lot::Mutex;
 use std::{
     borrow::Cow,
     collections::HashMap,
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -250,7 +251,7 @@ impl Compiler {
 
     fn flight(&self, source: Source) -> Shared<Flight> {
         // The map is consistent after every statement.
-        let mut flights = self.0.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flights = self.0.flights.lock();
         flights.retain(|_, flight| flight.upgrade().is_some());
         if let Some(flight) = flights.get(&source.name).and_then(WeakShared::upgrade) {
             return flight;

@@ -4,9 +4,10 @@
 mod queue;
 mod schedule;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -123,7 +124,7 @@ impl Share {
 impl Inner {
     fn level(&self, level: usize) -> MutexGuard<'_, Level> {
         // A schedule is consistent whenever its lock is free: no operation on it panics half-way.
-        self.levels[level].lock().unwrap_or_else(PoisonError::into_inner)
+        self.levels[level].lock()
     }
 }
 

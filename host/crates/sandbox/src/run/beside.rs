@@ -5,11 +5,12 @@
 //! woken for it. So the guest's own task polls the call, once the guest waits for it and the stack is
 //! the task's again.
 
+use parking_lot::Mutex;
 use std::{
     any::Any,
     panic::AssertUnwindSafe,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -30,11 +31,11 @@ struct Waiting(Arc<Mutex<Vec<Job>>>);
 
 impl Waiting {
     fn push(&self, job: Job) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+        self.0.lock().push(job);
     }
 
     fn take(&self) -> Vec<Job> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 

@@ -10,10 +10,8 @@ mod breaker;
 mod breakers;
 mod widespread;
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
 
 use airlock_core::{
     tenant::Tenant,
@@ -52,7 +50,7 @@ impl Circuit {
 
     /// Permits a tenant's call. Fails while a breaker that applies to it is open.
     pub(crate) fn permit(&self, tenant: &Tenant, tool: &ToolName) -> Result<Permit<'_>, CallError> {
-        let passed = self.lock().permit(Instant::now(), tenant, tool);
+        let passed = self.breakers.lock().permit(Instant::now(), tenant, tool);
         match passed {
             Ok(trials) => {
                 Ok(Permit { circuit: self, tenant: tenant.clone(), tool: tool.clone(), trials })
@@ -63,12 +61,13 @@ impl Circuit {
 
     /// Describes the breaker whose cool-down ends last, or else the one with the most failures.
     pub(crate) fn describe(&self) -> Map<String, Value> {
-        self.lock().describe(Instant::now())
+        self.breakers.lock().describe(Instant::now())
     }
 
     fn record(&self, pass: &mut Permit<'_>, outcome: Outcome) {
         let trials = std::mem::take(&mut pass.trials);
-        let changes = self.lock().record(Instant::now(), &pass.tenant, &pass.tool, trials, outcome);
+        let changes =
+            self.breakers.lock().record(Instant::now(), &pass.tenant, &pass.tool, trials, outcome);
         for change in changes {
             let plugin = &self.plugin;
             match change {
@@ -107,11 +106,6 @@ impl Circuit {
             Err(CallError::Trap { .. }) => Outcome::Crashed,
             Err(_) => Outcome::Unknown,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Breakers> {
-        // The state is consistent after every statement.
-        self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

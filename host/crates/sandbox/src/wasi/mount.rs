@@ -8,12 +8,8 @@
 
 mod usage;
 
-use std::{
-    fs::File,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{fs::File, path::PathBuf, sync::Arc, time::Instant};
 
 use wasmtime_wasi::{
     p2::{FsError, StreamError, bindings::filesystem::types::ErrorCode},
@@ -90,7 +86,7 @@ impl Mount {
     }
 
     fn usage(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.usage.lock()
     }
 
     /// Returns the counted amount, for tests.

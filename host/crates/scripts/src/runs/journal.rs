@@ -14,10 +14,8 @@ mod failure;
 mod state;
 mod writer;
 
-use std::{
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{mem, sync::Arc};
 
 use tracing::warn;
 use uuid::Uuid;
@@ -124,12 +122,12 @@ impl Journal {
             if writer.live.token.run_until_cancelled(pause).await.is_none() {
                 return CallError::Cancelled;
             }
-            if !self.lock().is_stored {
+            if !self.shared.lock().is_stored {
                 continue;
             }
-            self.lock().state.renew();
+            self.shared.lock().state.renew();
             if let Err(halted) = self.flush().await {
-                if self.lock().halted.is_some() {
+                if self.shared.lock().halted.is_some() {
                     return halted.into();
                 }
                 warn!(run = writer.id, ?halted, "the lease of a run cannot be renewed");
@@ -139,14 +137,14 @@ impl Journal {
 
     /// Counts a block of `calls` calls and returns their positions.
     pub(super) fn next_block(&self, calls: usize, is_block: bool) -> Vec<Position> {
-        self.lock().state.next_block(calls, is_block)
+        self.shared.lock().state.next_block(calls, is_block)
     }
 
     /// Returns what is known of a call, as [`State::find`]. In a replay, an answer that was not stored
     /// is an error.
     pub(super) fn find(&self, position: Position, made: &ScriptCall) -> Result<Entry, CallError> {
         let now = self.now_ms();
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         let is_replay = self.writer.is_none() && shared.is_stored;
         match shared.state.find(position, made, now)? {
             Entry::Again if is_replay => Err(failure::not_kept(position)),
@@ -163,7 +161,7 @@ impl Journal {
     ) -> Result<u32, CallError> {
         let now = self.now_ms();
         let intended = {
-            let mut shared = self.lock();
+            let mut shared = self.shared.lock();
             shared.state.check_room()?;
             shared.state.intend(position, called.clone(), now)
         };
@@ -174,7 +172,7 @@ impl Journal {
         match self.flush().await {
             Ok(()) => Ok(attempt),
             Err(halted) => {
-                self.lock().state.take_back(position, before);
+                self.shared.lock().state.take_back(position, before);
                 Err(self.not_sent(position, called, halted).await)
             }
         }
@@ -203,7 +201,7 @@ impl Journal {
     ) -> Result<(), CallError> {
         let has_succeeded = answer.has_succeeded();
         let text = answer.to_stored();
-        let answered = self.lock().state.answer(position, attempt, has_succeeded, text);
+        let answered = self.shared.lock().state.answer(position, attempt, has_succeeded, text);
         answered.map_err(|refused| CallError::from(Halted::from(refused)))?;
         Ok(self.flush().await?)
     }
@@ -218,12 +216,12 @@ impl Journal {
     ) -> Result<(), CallError> {
         let has_succeeded = answer.has_succeeded();
         if self.writer.is_none() {
-            self.lock().state.note(position, called, has_succeeded);
+            self.shared.lock().state.note(position, called, has_succeeded);
             return Ok(());
         }
         let text = answer.to_stored();
         let is_full = {
-            let mut shared = self.lock();
+            let mut shared = self.shared.lock();
             shared.state.record(position, called, has_succeeded, text);
             shared.state.is_full()
         };
@@ -239,7 +237,7 @@ impl Journal {
         let Some(writer) = &self.writer else { return CallError::Cancelled };
         let now = self.now_ms();
         let suspension = {
-            let mut shared = self.lock();
+            let mut shared = self.shared.lock();
             for (position, called) in waiting {
                 if let Err(refused) = shared.state.ask(position, called, now) {
                     return Halted::from(refused).into();
@@ -280,24 +278,24 @@ impl Journal {
     }
 
     fn is_lost(&self) -> bool {
-        matches!(self.lock().halted, Some(Halted::Lost(_)))
+        matches!(self.shared.lock().halted, Some(Halted::Lost(_)))
     }
 
     /// Returns the tools of all calls that have succeeded, in the order of the calls.
     pub(crate) fn completed(&self) -> Vec<String> {
-        self.lock().state.completed().collect()
+        self.shared.lock().state.completed().collect()
     }
 
     /// Returns the tools of all calls that were sent, may have changed something and have not
     /// succeeded, in the order of the calls.
     pub(crate) fn failed(&self) -> Vec<String> {
-        self.lock().state.failed().collect()
+        self.shared.lock().state.failed().collect()
     }
 
     /// Fails if the script has ended without a call that the journal has, as
     /// [`State::check_complete`].
     pub(crate) fn check_complete(&self) -> Result<(), CallError> {
-        self.lock().state.check_complete()
+        self.shared.lock().state.check_complete()
     }
 
     /// Stores all steps so far. Fails if they, or steps before them, were not stored.
@@ -321,7 +319,7 @@ impl Journal {
         let _turn = writer.turn.lock().await;
         let closes = last.is_some();
         let mut steps = {
-            let mut shared = self.lock();
+            let mut shared = self.shared.lock();
             match (&shared.halted, &last) {
                 _ if shared.is_closed => return Err(Halted::Closed),
                 (None, _) => shared.state.take_steps(),
@@ -336,7 +334,7 @@ impl Journal {
         }
         let is_renewal = steps.iter().all(|step| *step == Step::Renew);
         let stored = writer.store(steps).await;
-        let mut shared = self.lock();
+        let mut shared = self.shared.lock();
         match stored {
             Ok(()) => {
                 shared.is_stored = true;
@@ -360,18 +358,13 @@ impl Journal {
     fn now_ms(&self) -> i64 {
         self.writer.as_ref().map_or(i64::MAX, |writer| writer.runs.now_ms())
     }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        // It is consistent after every statement.
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Journal {
     /// Ends a run whose caller has gone. A call that it has sent stays in doubt. Of a run whose journal
     /// could not be written, what is known is stored if the store is back by then.
     fn drop(&mut self) {
-        let shared = self.shared.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.shared.get_mut();
         let Some(writer) = self.writer.take().filter(|_| !shared.is_closed) else { return };
         let mut steps = shared.state.take_steps();
         if shared.halted.is_some() {

@@ -4,9 +4,10 @@
 //! the list: sixteen connections that asked for the list of 10,000 tools again and again stopped the
 //! gateway for seconds.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use super::{describe_tool, describe_tool_for_operator};
@@ -62,7 +63,7 @@ impl ToolTexts {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         // Consistent after every statement.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,12 +5,8 @@
 //! messages; all messages to the client are events of the stream. The client is served while the
 //! stream is polled: the end of the stream ends all that runs for the client.
 
-use std::{
-    collections::HashMap,
-    future::poll_fn,
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, future::poll_fn, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -103,25 +99,20 @@ impl Pipes {
         // 122 random bits from the system: an identifier cannot be guessed.
         let id = Uuid::new_v4().to_string();
         let (input, messages) = mpsc::channel(QUEUE);
-        self.lock().insert(id.clone(), Pipe { tenant, input });
+        self.0.lock().insert(id.clone(), Pipe { tenant, input });
         (Registered { pipes: self.clone(), id }, messages)
     }
 
     /// Finds a client of a tenant; `None` if there is none, or if it is another tenant's.
     fn find(&self, id: &str, tenant: &Tenant) -> Option<mpsc::Sender<Input>> {
-        let pipes = self.lock();
+        let pipes = self.0.lock();
         pipes.get(id).filter(|pipe| pipe.tenant == *tenant).map(|pipe| pipe.input.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Pipe>> {
-        // The map is consistent after every statement.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.pipes.lock().remove(&self.id);
+        self.pipes.0.lock().remove(&self.id);
     }
 }
 

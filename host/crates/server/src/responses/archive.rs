@@ -1,11 +1,7 @@
 //! Stored Responses of a caller. The database is opened when a request first needs it.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, StatusCode, header};
@@ -84,7 +80,7 @@ impl Archive {
     }
 
     fn turns_of(&self, scope: Scope) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns.lock();
         turns.entry(scope).or_insert_with(|| Arc::new(Semaphore::new(OPERATIONS))).clone()
     }
 }

@@ -1,10 +1,11 @@
 //! Keeps the accepted definitions: reads `airlock.lock`, and reads and writes the store.
 
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -101,7 +102,7 @@ impl Keep {
         let Some(path) = self.lock.clone() else { return Ok(None) };
         // Before the file is read, so that a change meanwhile is found by the next version.
         let version = file_version(&path).await;
-        let known = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.read.lock().clone();
         if let (Some((known, lock)), Some(version)) = (known, &version)
             && known == *version
         {
@@ -117,7 +118,7 @@ impl Keep {
             let was_seen = self.was_seen.load(Ordering::Relaxed);
             return if was_seen { Err(gone.into()) } else { Ok(None) };
         };
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         *read = version.map(|version| (version, lock.clone()));
         Ok(Some(lock))
     }
@@ -249,7 +250,7 @@ fn change(
     change: impl FnOnce(&mut Vec<UpstreamPin>),
 ) -> Vec<UpstreamPin> {
     // The map is consistent after every statement.
-    let mut pins = pins.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pins = pins.lock();
     let own = pins.entry(client.clone()).or_default();
     change(own);
     own.clone()

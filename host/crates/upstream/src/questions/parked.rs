@@ -3,10 +3,8 @@
 //! A caller names its request with a random token, which is valid once. The token alone is no
 //! authority: the tenant and the request must be the same.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::{
     runtime::Handle,
@@ -130,7 +128,7 @@ fn lock<C>(
     entries: &Mutex<HashMap<String, Entry<C>>>,
 ) -> MutexGuard<'_, HashMap<String, Entry<C>>> {
     // The table is consistent after every statement.
-    entries.lock().unwrap_or_else(PoisonError::into_inner)
+    entries.lock()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Subscriptions of all MCP clients to the changes of one server's resources.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use tokio::sync::Notify;
@@ -101,7 +102,7 @@ impl Hub {
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         // Consistent after every statement that could panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

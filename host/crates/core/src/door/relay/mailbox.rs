@@ -1,10 +1,7 @@
 //! Notifications of changed resources that wait for their receiver.
 
-use std::{
-    any::Any,
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{any::Any, collections::BTreeSet, sync::Arc};
 
 use tokio::sync::Notify;
 
@@ -20,7 +17,7 @@ pub struct Mailbox {
 impl Mailbox {
     /// Adds a label.
     pub fn put(&self, label: &Arc<str>) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(label.clone());
+        self.waiting.lock().insert(label.clone());
         self.arrived.notify_one();
     }
 
@@ -36,7 +33,7 @@ impl Mailbox {
     }
 
     fn take(&self) -> Option<Arc<str>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let label = waiting.pop_first();
         if !waiting.is_empty() {
             self.arrived.notify_one();

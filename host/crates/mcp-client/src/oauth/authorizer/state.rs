@@ -1,9 +1,7 @@
 //! The login as it was read last, and what is known of its tokens.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -53,7 +51,7 @@ impl State {
         if let Some(login) = login {
             return Some(self.keep(login));
         }
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.login = None;
         inner.read = Some(Instant::now());
         None
@@ -69,7 +67,7 @@ impl State {
         self.redactor
             .add_tokens(secrets.into_iter().filter_map(|(name, token)| Some((name, token?))));
         let login = Arc::new(login);
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let known = inner.login.as_ref();
         let is_new = known.is_none_or(|known| known.access_token != login.access_token);
         if is_new {
@@ -82,22 +80,23 @@ impl State {
 
     /// Returns the login that was read or stored last.
     pub(super) fn login(&self) -> Option<Arc<UpstreamLogin>> {
-        self.lock().login.clone()
+        self.inner.lock().login.clone()
     }
 
     /// Returns whether the store was read within [`REREAD`].
     pub(super) fn is_recent(&self) -> bool {
-        self.lock().read.is_some_and(|read| read.elapsed() < REREAD)
+        self.inner.lock().read.is_some_and(|read| read.elapsed() < REREAD)
     }
 
     /// Records that the server refuses a token although it is new.
     pub(super) fn reject(&self, token: &str) {
-        self.lock().rejected = Some((token.to_owned(), Instant::now()));
+        self.inner.lock().rejected = Some((token.to_owned(), Instant::now()));
     }
 
     /// Returns whether the server has refused the new token of a login within [`REJECTED`].
     pub(super) fn is_rejected(&self, login: &UpstreamLogin) -> bool {
-        self.lock()
+        self.inner
+            .lock()
             .rejected
             .as_ref()
             .is_some_and(|(token, at)| *token == login.access_token && at.elapsed() < REJECTED)
@@ -105,30 +104,30 @@ impl State {
 
     /// Records that the refresh token of a login is refused for good.
     pub(super) fn bury(&self, login: &UpstreamLogin, code: &str) {
-        self.lock().dead = login.refresh_token.clone().map(|token| (token, code.to_owned()));
+        self.inner.lock().dead = login.refresh_token.clone().map(|token| (token, code.to_owned()));
     }
 
     /// Returns the error code with which the refresh token of a login was refused.
     pub(super) fn dead(&self, login: &UpstreamLogin) -> Option<String> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let (dead, code) = inner.dead.as_ref()?;
         (login.refresh_token.as_ref() == Some(dead)).then(|| code.clone())
     }
 
     /// Records that a refresh has failed.
     pub(super) fn pause(&self) {
-        self.lock().paused_until = Some(Instant::now() + PAUSE);
+        self.inner.lock().paused_until = Some(Instant::now() + PAUSE);
     }
 
     /// Returns whether a refresh has failed within [`PAUSE`].
     pub(super) fn is_paused(&self) -> bool {
-        self.lock().paused_until.is_some_and(|until| Instant::now() < until)
+        self.inner.lock().paused_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Returns whether a token that the server refuses may be replaced: once within [`REPLACEMENT`].
     /// The server decides what it refuses.
     pub(super) fn may_replace(&self) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let may = inner.replaced.is_none_or(|at| at.elapsed() >= REPLACEMENT);
         if may {
             inner.replaced = Some(Instant::now());
@@ -139,22 +138,17 @@ impl State {
     /// Records a login that could not be stored in place of the version `token`, and returns it.
     pub(super) fn postpone(&self, token: &str, login: UpstreamLogin) -> Arc<UpstreamLogin> {
         let login = self.keep(login);
-        self.lock().unstored = Some((token.to_owned(), login.clone()));
+        self.inner.lock().unstored = Some((token.to_owned(), login.clone()));
         login
     }
 
     /// Returns the login that is not stored yet, with the access token that it replaces.
     pub(super) fn unstored(&self) -> Option<(String, Arc<UpstreamLogin>)> {
-        self.lock().unstored.clone()
+        self.inner.lock().unstored.clone()
     }
 
     /// Records that no login remains to be stored.
     pub(super) fn settle(&self) {
-        self.lock().unstored = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The state is consistent after every statement.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unstored = None;
     }
 }

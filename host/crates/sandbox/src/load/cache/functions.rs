@@ -7,11 +7,11 @@
 //! All of them are in one file of the cache, with its rights and its keyed digest: what is loaded from it
 //! becomes code that runs.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
     ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use wasmtime::CacheStore;
@@ -86,7 +86,7 @@ impl FunctionCache {
 
     fn news(&self) -> MutexGuard<'_, News> {
         // The map and the set are consistent after every statement.
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+        self.news.lock()
     }
 }
 

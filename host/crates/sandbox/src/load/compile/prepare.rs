@@ -5,9 +5,10 @@
 //! guest runs here with fuel, a memory limit and no working import but its log, from which the
 //! message of a panic is read.
 
+use parking_lot::Mutex;
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -72,7 +73,7 @@ impl Guest {
             let said: Arc<Mutex<String>> = Arc::clone(&said);
             linker.instance(log)?.func_new("write", move |_, _, arguments, _| {
                 if let Some(Val::String(message)) = arguments.get(1) {
-                    message.clone_into(&mut said.lock().unwrap_or_else(PoisonError::into_inner));
+                    message.clone_into(&mut said.lock());
                 }
                 Ok(())
             })?;
@@ -89,10 +90,7 @@ impl Guest {
         })?;
         let called = prepare.call(&mut self.store, ());
         called.with_context(|| {
-            format!(
-                "`{PREPARE}` failed; its last log message is {:?}",
-                self.said.lock().unwrap_or_else(PoisonError::into_inner)
-            )
+            format!("`{PREPARE}` failed; its last log message is {:?}", self.said.lock())
         })
     }
 
