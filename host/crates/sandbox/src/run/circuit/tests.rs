@@ -98,7 +98,7 @@ fn of_many_calls_at_once_one_is_the_trial_and_a_cancelled_trial_is_replaced() {
         let crash = CallError::Trap { tool: tool.clone(), trap: "unreachable".into() };
         circuit.permit(&tenant, &tool).expect("closed").end(&Err::<(), _>(crash));
     }
-    circuit.lock().end_cool_downs();
+    circuit.breakers.lock().end_cool_downs();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {
