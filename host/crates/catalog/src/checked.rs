@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::report_unchecked;
 use airlock_core::{
-    door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
+    door::{Admitted, McpServer, Provider},
     tenant::Tenant,
     threads,
     tool::{Answers, CallError, ClientName, Tool, ToolName, ToolOutput},
@@ -254,21 +254,8 @@ impl Provider for Checked {
         })
     }
 
-    fn forget(&self, token: &str) {
-        self.provider.forget(token);
-    }
-
-    fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
-        self.provider.relay(relay)
-    }
-
-    fn subscribe(
-        &self,
-        relay: Relay,
-        mailbox: &Arc<Mailbox>,
-        label: &str,
-    ) -> Result<Subscription, RelayError> {
-        self.provider.subscribe(relay, mailbox, label)
+    fn server(&self) -> Option<&dyn McpServer> {
+        self.provider.server()
     }
 
     fn status(&self) -> Map<String, Value> {

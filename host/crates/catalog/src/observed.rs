@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use airlock_core::{
-    door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
+    door::{Admitted, McpServer, Provider},
     tenant::Tenant,
     tool::{Answers, CallError, Tool, ToolOutput},
 };
@@ -79,21 +79,8 @@ impl Provider for Observed {
         })
     }
 
-    fn forget(&self, token: &str) {
-        self.provider.forget(token);
-    }
-
-    fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
-        self.provider.relay(relay)
-    }
-
-    fn subscribe(
-        &self,
-        relay: Relay,
-        mailbox: &Arc<Mailbox>,
-        label: &str,
-    ) -> Result<Subscription, RelayError> {
-        self.provider.subscribe(relay, mailbox, label)
+    fn server(&self) -> Option<&dyn McpServer> {
+        self.provider.server()
     }
 
     fn status(&self) -> Map<String, Value> {

@@ -41,7 +41,7 @@ use super::{
     status::Status,
 };
 use airlock_core::{
-    door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
+    door::{Admitted, Mailbox, McpServer, Provider, Relay, RelayError, Subscription},
     tenant::{Pool, Tenant},
     tool::{Answers, CallError, Cause, ToolOutput},
 };
@@ -207,10 +207,20 @@ impl Provider for Server {
         Box::pin(self.run(call, Some(answers)))
     }
 
-    fn forget(&self, token: &str) {
-        self.parked.forget(token);
+    fn server(&self) -> Option<&dyn McpServer> {
+        Some(self)
     }
 
+    fn status(&self) -> Map<String, Value> {
+        let shared = &self.shared;
+        let mut status = shared.status.to_json();
+        let metrics = shared.metrics.to_json().map(|(name, value)| (name.to_owned(), value));
+        status.extend(metrics);
+        status
+    }
+}
+
+impl McpServer for Server {
     fn relay(&self, request: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
         Box::pin(relay::run(self, request))
     }
@@ -224,12 +234,8 @@ impl Provider for Server {
         relay::watch(self, &request, mailbox, label)
     }
 
-    fn status(&self) -> Map<String, Value> {
-        let shared = &self.shared;
-        let mut status = shared.status.to_json();
-        let metrics = shared.metrics.to_json().map(|(name, value)| (name.to_owned(), value));
-        status.extend(metrics);
-        status
+    fn forget(&self, token: &str) {
+        self.parked.forget(token);
     }
 }
 
