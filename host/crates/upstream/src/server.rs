@@ -35,7 +35,7 @@ use self::{
     conversing::{Begin, Ended},
 };
 use super::{
-    metrics::{Metrics, Sample},
+    metrics::Metrics,
     questions::{Conversation, Parked},
     relay::{self, Relaying},
     status::Status,
@@ -125,10 +125,9 @@ impl Server {
         &self.shared.logs
     }
 
-    /// Returns its counters.
-    pub(super) fn sample(&self) -> Sample {
-        let status = &self.shared.status;
-        self.shared.metrics.sample(status.phase(), status.totals())
+    /// Returns the counters of its calls.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Returns the state of relaying.
