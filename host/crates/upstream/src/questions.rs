@@ -15,7 +15,7 @@ mod parked;
 
 pub(super) use self::{
     conversation::{Conversation, conversation},
-    parked::{Bound, Parked, Waits},
+    parked::{Bound, Parked, ParkedRequest},
 };
 pub(super) use airlock_mcp_client::questions::{
     Asked, Refused, ServerQuestion, TASK, asked, is_question,
