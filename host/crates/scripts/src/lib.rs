@@ -53,6 +53,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use prometheus_client::registry::Registry;
 
 use self::{
     cache::StubCache,
@@ -155,6 +156,11 @@ impl CodeMode {
         let search = OwnTools { tools: vec![meta::search()], provider: self.clone() };
         catalog.set_search(search, search_above);
         catalog.set_observer(self.observations.clone());
+    }
+
+    /// Registers the metrics of code mode.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.observations.clone()));
     }
 
     fn meta_tools(self: &Arc<Self>, language: ScriptLanguage) -> OwnTools {

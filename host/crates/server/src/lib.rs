@@ -47,6 +47,7 @@ use airlock_identity::Verifier;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
+use prometheus_client::registry::Registry;
 use tracing::{debug, error, info};
 
 pub use self::responses::BuiltinTools;
@@ -62,7 +63,6 @@ use self::{
 };
 pub use self::{
     listen::serve,
-    metrics::{Distribution, Sample},
     reload::{NotReloaded, Reload},
     upstreams::{NotDone, Upstreams},
 };
@@ -245,6 +245,8 @@ pub struct Hooks {
     pub approvals: Option<Approvals>,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
+    /// Metrics of `GET /metrics`.
+    pub metrics: Registry,
     /// Reloads plugins; `None` if there are no plugins.
     pub plugins: Option<Box<dyn Reload>>,
     /// Orders and diagnostics of MCP servers; `None` if there are no servers.

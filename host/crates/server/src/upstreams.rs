@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::{
     App,
-    metrics::Sample,
     operator::Act,
     respond::{self, ApiError, Reply},
 };
@@ -32,9 +31,6 @@ pub trait Upstreams: Send + Sync + 'static {
     /// Returns the last lines that one server wrote to stderr, without secrets; `None` if there is
     /// no such server.
     fn logs(&self, client: &str) -> Option<Vec<String>>;
-
-    /// Returns the counters of all servers, sorted by name.
-    fn samples(&self) -> Vec<Sample>;
 
     /// Returns the names and transports of the servers that the configuration disables.
     fn disabled(&self) -> Vec<(String, &'static str)>;

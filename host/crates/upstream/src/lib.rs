@@ -44,8 +44,7 @@ mod tests;
 
 pub use self::{
     control::{Control, ControlError},
-    metrics::{Distribution, Outcome, Sample},
+    metrics::UpstreamMetrics,
     runtime::Runtime,
-    status::{Phase, Transition},
     supervise::supervise,
 };

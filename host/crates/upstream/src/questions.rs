@@ -15,6 +15,6 @@ mod parked;
 
 pub(super) use self::{
     conversation::{Conversation, conversation},
-    parked::{Bound, Parked, Waits},
+    parked::{Bound, Parked, ParkedRequest},
 };
 pub(super) use airlock_mcp_client::questions::{Asked, Refused, TASK, asked};

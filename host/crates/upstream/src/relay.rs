@@ -23,7 +23,7 @@ pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscr
 use self::hub::Hub;
 use super::{
     questions::{self, Asked, Bound, Refused},
-    server::{NoLink, Server},
+    server::{NoLink, Retry, Server},
 };
 use airlock_core::{
     door::{Log, LogLevel, Mailbox, Relay, RelayError, RelayRequest, Subject, Subscription},
@@ -57,10 +57,10 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
     let tenant = relay.tenant().clone();
     let permitted = server.permitted(relay.questions());
     let bound = Bound::new(&tenant, &[&to_request(relay.request()).to_text(0, None)]);
-    let (parameters, rounds) = match relay.take_answers() {
-        None => (Vec::new(), 0),
+    let Retry { parameters, rounds } = match relay.take_answers() {
+        None => Retry::default(),
         Some(answers) => {
-            server.take_again(answers, &bound).ok_or(RelayError::NotWaiting)?.map_err(not_asked)?
+            server.take_retry(answers, &bound).ok_or(RelayError::NotWaiting)?.map_err(not_asked)?
         }
     };
     let party = Party { tenant: tenant.clone(), session: relay.session() };
@@ -78,7 +78,7 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
     match answered.await {
         Ok(Ok(Answered::Result(result))) => Ok(result),
         Ok(Ok(Answered::Asks(asked))) => {
-            let parked = server.park_again(asked, bound, permitted, rounds);
+            let parked = server.park_retry(asked, bound, permitted, rounds);
             Err(parked.map_or_else(not_asked, RelayError::InputRequired))
         }
         Ok(Err(error)) => Err(error),

@@ -173,8 +173,10 @@ impl Caller {
 
     /// Ends a call of a tool that waits for answers under `token`, because nobody will answer.
     pub fn forget(&self, name: &str, token: &str) {
-        if let Ok(entry) = self.find(&self.0.origin, name) {
-            entry.provider.forget(token);
+        if let Ok(entry) = self.find(&self.0.origin, name)
+            && let Some(server) = entry.provider.server()
+        {
+            server.forget(token);
         }
     }
 

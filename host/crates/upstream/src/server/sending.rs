@@ -9,7 +9,7 @@ use tracing::warn;
 use super::{
     super::{questions::TASK, relay, result, tasks},
     access::{Access, PerCall, Permits, Shared},
-    conversing::Ended,
+    call::CallResponse,
 };
 use airlock_core::{
     door::Admitted,
@@ -51,14 +51,14 @@ pub(super) enum Unavailable {
 
 impl Shared {
     /// Runs a call to its end, or until a modern server asks.
-    pub(super) async fn run(&self, sending: Sending) -> Ended {
+    pub(super) async fn run(&self, sending: Sending) -> CallResponse {
         match self.send(&sending).await {
-            Ok(ended) => ended,
-            Err(error) => Ended::Done(Err(error)),
+            Ok(response) => response,
+            Err(error) => CallResponse::Complete(Err(error)),
         }
     }
 
-    async fn send(&self, sending: &Sending) -> Result<Ended, CallError> {
+    async fn send(&self, sending: &Sending) -> Result<CallResponse, CallError> {
         let tool = sending.call.tool().clone();
         let tenant = sending.call.chain().tenant().clone();
         let waiting = self.metrics.wait();
@@ -101,7 +101,7 @@ impl Shared {
         own: &PerCall,
         sending: &Sending,
         permits: Permits,
-    ) -> Result<Ended, CallError> {
+    ) -> Result<CallResponse, CallError> {
         let tool = sending.call.tool().clone();
         let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
         let mut connection = Box::pin(opening)
@@ -204,12 +204,16 @@ fn may_repeat(error: &AskError, tool: &Tool) -> bool {
 }
 
 /// Reads the result of a call.
-fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> Result<Ended, CallError> {
+fn read(
+    tool: &Tool,
+    link: &Link,
+    asked: Result<Value, AskError>,
+) -> Result<CallResponse, CallError> {
     let name = &tool.name;
     match asked {
         Ok(mut result) => match result::asks(&mut result) {
-            Some(asked) => asked.map(Ended::Asks).map_err(result::not_asked),
-            None => result::read(name, result).map(|output| Ended::Done(Ok(output))),
+            Some(asked) => asked.map(CallResponse::InputRequired).map_err(result::not_asked),
+            None => result::read(name, result).map(|output| CallResponse::Complete(Ok(output))),
         },
         Err(AskError::Refused(error)) => Err(result::refusal(error)),
         Err(AskError::TooLarge | AskError::Send(SendError::TooLarge)) => {
