@@ -197,8 +197,7 @@ impl Checked {
         let tenant = call.chain().tenant();
         let checked = threads::check_arguments(tenant, schema, call.arguments(), check_members);
         checked.await.map_err(|violations| {
-            let name = call.tool().name.clone();
-            CallError::InvalidArguments { name, violations }
+            CallError::invalid_arguments(call.tool().name.clone(), &violations)
         })
     }
 
@@ -304,7 +303,7 @@ mod tests {
                         structured: Some(structured).filter(|structured| !structured.is_null()),
                         ..ToolOutput::text("text")
                     }),
-                    None => Err(CallError::Tool(ToolError {
+                    None => Err(CallError::from(ToolError {
                         details: Some(json!(7)),
                         ..ToolError::new(ErrorKind::Internal, "it failed")
                     })),

@@ -31,7 +31,7 @@ pub use self::{
     admitted::{Admitted, CallId, Provider, Resumed},
     approved::{ApprovalChoice, Approved},
     arguments::{Arguments, MAX_ARGUMENT_BYTES, ToArguments},
-    budget::Budget,
+    budget::{Budget, NESTED_CALLS},
     caller::{Caller, Hearing, SessionId},
     chain::Chain,
     event::{Event, Events, Log, LogLevel, Progress},

@@ -90,7 +90,7 @@ impl Server {
         let bound = bound(&call);
         let tool = call.tool().name.clone();
         let waits = self.parked.take(&answers.token, &bound);
-        match waits.ok_or_else(|| CallError::NotWaiting { tool: tool.clone() })? {
+        match waits.ok_or_else(|| CallError::not_waiting(tool.clone()))? {
             Waits::Again(again) => {
                 let parameters = again.parameters(answers);
                 let parameters = parameters.map_err(result::not_asked)?;
@@ -123,14 +123,14 @@ impl Server {
             Ok(token) => {
                 let client = self.shared.client.clone();
                 let asked = Box::new(InputRequired { client, questions, token });
-                Ok(CallError::InputRequired { name: tool.clone(), asked })
+                Ok(CallError::needs_input(tool.clone(), asked))
             }
             Err((refused, Waits::Running(mut conversation))) => {
                 conversation.refuse(refused);
                 Err(conversation)
             }
             // What was given is returned.
-            Err((_, Waits::Again(_))) => Ok(CallError::Busy),
+            Err((_, Waits::Again(_))) => Ok(CallError::busy()),
         }
     }
 
@@ -141,7 +141,7 @@ impl Server {
         permitted: QuestionKinds,
         parameters: Parameters,
     ) -> Result<Conversation<Ended>, CallError> {
-        let slot = self.slots.take(call.chain().tenant(), 1).ok_or(CallError::Busy)?;
+        let slot = self.slots.take(call.chain().tenant(), 1).ok_or_else(CallError::busy)?;
         self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
         Ok(conversation(slot, |taker| {
@@ -183,8 +183,8 @@ impl Server {
                     Ok(Ended::Asks(asked)) => {
                         let parked = self.park_again(asked, bound, permitted, rounds);
                         Err(match parked {
-                            Ok(asked) => CallError::InputRequired { name: tool, asked },
-                            Err(Refused::Full) => CallError::Busy,
+                            Ok(asked) => CallError::needs_input(tool, asked),
+                            Err(Refused::Full) => CallError::busy(),
                             Err(refused) => result::not_asked(refused),
                         })
                     }
@@ -194,7 +194,7 @@ impl Server {
                 },
                 () = sleep_until(deadline.into()) => {
                     self.shared.suspect();
-                    return Err(CallError::Deadline { tool, limit });
+                    return Err(CallError::deadline(tool, limit));
                 }
             };
             match self.park(&tool, bound.clone(), conversation, questions) {
