@@ -145,7 +145,7 @@ async fn with_config<T>(
 }
 
 fn interrupted() -> anyhow::Error {
-    anyhow::Error::new(CallError::Cancelled).context("interrupted before the sources had started")
+    anyhow::Error::new(CallError::cancelled()).context("interrupted before the sources had started")
 }
 
 /// Returns the longest time that a source may take to start.

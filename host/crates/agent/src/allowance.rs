@@ -8,7 +8,7 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Settings};
-use airlock_core::tool::CallError;
+use airlock_core::tool::{CallError, ErrorKind, Limit};
 use airlock_model::{Held, MemoryBudget};
 
 /// Bytes that must be left for a tool to be run. With fewer, its result would seldom fit, and the
@@ -113,9 +113,26 @@ impl Allowance {
 impl Exceeded {
     /// Converts the refusal into the error of a call. `was_made` is true if the tool may have run.
     pub(super) fn into_call_error(self, was_made: bool) -> CallError {
+        let rest = if was_made {
+            "the call was made, but its result is left out; ask for less"
+        } else {
+            "this call was not made; answer with what you have"
+        };
         match self {
-            Self::Bytes { found, limit } => CallError::ResultsTooLarge { found, limit, was_made },
-            Self::Memory => CallError::RequestMemory { was_made },
+            Self::Bytes { found, limit } => {
+                let message = format!(
+                    "the tool calls of this request and their results would take {found} bytes; the limit is {limit}; {rest}"
+                );
+                CallError::new(ErrorKind::TooLarge, "results_too_large", message)
+                    .with_limit(Limit::Amount(limit as u64))
+            }
+            Self::Memory => {
+                let message = format!(
+                    "the gateway has no memory left for the results of this request; {rest}"
+                );
+                CallError::new(ErrorKind::Unavailable, "request_memory", message)
+                    .with_limit(Limit::Unnumbered)
+            }
         }
     }
 }

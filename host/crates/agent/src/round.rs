@@ -18,7 +18,7 @@ use airlock_catalog::log_call;
 use airlock_core::{
     door::{Admitted, Arguments, CallId, Caller},
     threads,
-    tool::{CallError, InputRequired, Suspension, ToolOutput},
+    tool::{CallError, Details, ErrorKind, InputRequired, Limit, Suspension, ToolOutput},
 };
 
 /// The calls of a response, divided.
@@ -143,10 +143,24 @@ impl Quota {
 impl Beyond {
     /// Returns the error of a call in a response with `found` calls.
     fn into_error(self, found: usize) -> CallError {
-        match self {
-            Self::Answer { limit } => CallError::TooManyCalls { found, limit },
-            Self::Request { limit } => CallError::CallsSpent { limit },
-        }
+        let (code, limit, message) = match self {
+            Self::Answer { limit } => (
+                "too_many_calls",
+                limit,
+                format!(
+                    "your answer has {found} tool calls, more than the limit of {limit}; this call was not made: ask for it in your next answer"
+                ),
+            ),
+            Self::Request { limit } => (
+                "max_tool_calls",
+                limit,
+                format!(
+                    "this request may make {limit} tool calls in all, and they were made; this call was not made: answer without it"
+                ),
+            ),
+        };
+        CallError::new(ErrorKind::LimitReached, code, message)
+            .with_limit(Limit::Amount(limit as u64))
     }
 }
 
@@ -181,12 +195,8 @@ impl Ended {
     /// Returns whether the call waits for the caller and so has no result.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(
-            self.error,
-            Some(
-                CallError::NeedsApproval { .. }
-                    | CallError::Suspended(_)
-                    | CallError::InputRequired { .. }
-            )
+            self.error.as_ref().map(CallError::details),
+            Some(Details::Unapproved { .. } | Details::Suspended(_) | Details::InputRequired(_))
         )
     }
 
@@ -347,7 +357,7 @@ impl Listener {
 /// Returns the reason that a call is not started; `None` if it may start.
 fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     if allowance.is_over() {
-        return Some(CallError::Cancelled);
+        return Some(CallError::cancelled());
     }
     allowance.check().err().map(|exceeded| exceeded.into_call_error(false))
 }
@@ -364,7 +374,7 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
             let begun = Instant::now();
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
-                .unwrap_or(Err(CallError::Cancelled));
+                .unwrap_or_else(|_| Err(CallError::cancelled()));
             log_call(&call.name, result.as_ref().err(), begun.elapsed());
             let presenter = source.presenter(caller, *results, *reads_images);
             Ended::ran(call, id, result, &presenter)
@@ -379,7 +389,7 @@ async fn admit(call: &ToolCall, conditions: &Conditions<'_>) -> Result<Admitted,
     let name = &call.name;
     let arguments = arguments(call, caller).await?;
     match (caller.admit(name, &arguments), approver) {
-        (Err(CallError::NeedsApproval { .. }), Some(approver)) => {
+        (Err(error), Some(approver)) if error.is_unapproved() => {
             let permit = approver.approval(caller, name, arguments.as_str(), allowance).await?;
             caller.admit_approved(name, &arguments, &permit)
         }

@@ -150,7 +150,7 @@ impl Schemas {
         let checked = threads::check_arguments(tenant, schema, call.arguments(), check_members);
         checked.await.map_err(|violations| {
             let name = call.tool().name.clone();
-            CallError::InvalidArguments { name, violations }
+            CallError::invalid_arguments(name, &violations)
         })
     }
 

@@ -32,7 +32,7 @@ pub use self::{
     admitted::{Admitted, CallId, McpServer, Provider, Resumed},
     approved::{ApprovalChoice, Approved},
     arguments::{Arguments, MAX_ARGUMENT_BYTES, ToArguments},
-    budget::Budget,
+    budget::{Budget, NESTED_CALLS},
     caller::{Caller, Hearing, SessionId},
     chain::Chain,
     event::{Event, Events, Log, LogLevel, Progress},

@@ -149,7 +149,7 @@ impl Schemas {
             schema.check(&members)
         })
         .await;
-        checked.map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
+        checked.map_err(|violations| CallError::invalid_arguments(name.clone(), &violations))
     }
 
     /// Checks the structured result of a call in `output`, which is the same afterwards.

@@ -66,7 +66,7 @@ impl LazyExecutor {
                 code: Some(EXECUTOR_LOADING.to_owned()),
                 ..ToolError::new(ErrorKind::Unavailable, message)
             };
-            return Err(ScriptError::Stopped(CallError::Tool(error)));
+            return Err(ScriptError::Stopped(error.into()));
         };
         loaded
             .map_err(|lost| not_loaded(lost.into()))?
@@ -91,5 +91,5 @@ impl Runner for LazyExecutor {
 /// Logs why the executor is missing, and returns the error of its script.
 fn not_loaded(cause: Box<dyn std::error::Error + Send + Sync>) -> ScriptError {
     error!(error = &*cause, "the executor of a script cannot be loaded");
-    ScriptError::Stopped(CallError::Unavailable { tool: ToolName::own(meta::EXECUTE), cause })
+    ScriptError::Stopped(CallError::unavailable(ToolName::own(meta::EXECUTE), cause))
 }

@@ -257,7 +257,7 @@ impl CodeMode {
                 None => self.execute(call, &scope, arguments.code()?).await,
                 Some(answers) => self.resume(call, namespaces, arguments.code()?, answers).await,
             },
-            other => Err(CallError::NotFound { name: other.to_owned() }),
+            other => Err(CallError::not_found(other)),
         }
     }
 

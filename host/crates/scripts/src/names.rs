@@ -92,7 +92,7 @@ pub(super) fn stored(bindings: &Bindings) -> String {
 pub(super) fn read(stored: &str) -> Result<Bindings, CallError> {
     let rows: Vec<StoredBinding> = serde_json::from_str(stored).map_err(|_| {
         let message = "the tools of the run cannot be read; another version of Airlock stored them";
-        CallError::Tool(ToolError {
+        CallError::from(ToolError {
             code: Some("run_refused".to_owned()),
             ..ToolError::new(ErrorKind::Unsupported, message.to_owned())
         })
@@ -378,8 +378,8 @@ mod tests {
         assert_eq!(read(&stored(&made)).expect("theirs"), made);
         for text in ["", "{", "{}", "[[1]]"] {
             let error = read(text).expect_err("not theirs");
-            let CallError::Tool(error) = error else { panic!("{error}") };
-            assert_eq!(error.code.as_deref(), Some("run_refused"), "{text}");
+            let own = error.tool_error().and_then(|own| own.code.as_deref());
+            assert_eq!(own, Some("run_refused"), "{text}");
         }
     }
 

@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn calls_are_counted_by_tool_and_outcome_and_a_dropped_one_as_cancelled() {
         let metrics = Metrics::new();
-        metrics.begin(tool("b")).end(&Err(CallError::Busy));
+        metrics.begin(tool("b")).end(&Err(CallError::busy()));
         metrics.begin(tool("a")).end(&Ok(ToolOutput::default()));
         metrics.begin(tool("a")).end(&Ok(ToolOutput::default()));
         drop(metrics.begin(tool("a")));

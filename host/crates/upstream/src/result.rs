@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::questions::{self, Asked, Refused};
 use airlock_core::tool::{
-    CallError, Cause, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
+    CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
 };
 use airlock_mcp_client::{decode::RpcError, limits::MAX_RESULT_BYTES};
 
@@ -52,7 +52,7 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
         return Err(too_large(tool));
     }
     match raw {
-        Some(raw) => Err(CallError::Tool(failure::read(output, &raw))),
+        Some(raw) => Err(CallError::from(failure::read(output, &raw))),
         None => Ok(output),
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn refusal(error: RpcError) -> CallError {
     let is_elicitation = error.code == RpcError::URL_ELICITATION_REQUIRED;
     let details =
         error.data.filter(|data| !is_elicitation && data.to_string().len() <= MAX_RESULT_BYTES);
-    CallError::Tool(ToolError {
+    CallError::from(ToolError {
         code: Some(error.code.to_string()),
         details,
         ..ToolError::new(kind, message)
@@ -80,17 +80,17 @@ pub(super) fn refusal(error: RpcError) -> CallError {
 
 /// Returns the error for a result over the bound.
 pub(super) fn too_large(tool: &ToolName) -> CallError {
-    CallError::ResultTooLarge { tool: tool.clone(), limit_bytes: MAX_RESULT_BYTES as u64 }
+    CallError::result_too_large(tool.clone(), MAX_RESULT_BYTES)
 }
 
 /// Returns the error for a response that cannot be understood.
 pub(super) fn no_result(tool: &ToolName, what: &'static str) -> CallError {
-    CallError::BadResult { tool: tool.clone(), cause: Cause::from(what) }
+    CallError::bad_result(tool.clone(), what)
 }
 
 fn unsupported(code: &str, what: &str) -> CallError {
     let message = format!("the tool cannot be used through this gateway: {what}");
-    CallError::Tool(ToolError {
+    CallError::from(ToolError {
         code: Some(code.to_owned()),
         ..ToolError::new(ErrorKind::Unsupported, message)
     })
@@ -129,10 +129,8 @@ mod tests {
     }
 
     fn error(result: Value) -> ToolError {
-        match read(&tool(), result) {
-            Err(CallError::Tool(error)) => error,
-            other => panic!("expected the tool's own error, found {other:?}"),
-        }
+        let error = read(&tool(), result).expect_err("the call failed");
+        error.into_tool_error().expect("it is the tool's own")
     }
 
     #[test]
@@ -165,12 +163,13 @@ mod tests {
     #[test]
     fn a_result_is_bounded_to_the_byte() {
         assert!(read(&tool(), text_of(MAX_RESULT_BYTES)).is_ok());
-        assert!(matches!(
-            read(&tool(), text_of(MAX_RESULT_BYTES + 1)),
-            Err(CallError::ResultTooLarge { .. })
-        ));
+        assert_eq!(code(text_of(MAX_RESULT_BYTES + 1)), CallError::RESULT_TOO_LARGE);
         let failed = json!({"isError": true, "structuredContent": "x".repeat(MAX_RESULT_BYTES)});
-        assert!(matches!(read(&tool(), failed), Err(CallError::ResultTooLarge { .. })));
+        assert_eq!(code(failed), CallError::RESULT_TOO_LARGE);
+    }
+
+    fn code(result: Value) -> &'static str {
+        read(&tool(), result).expect_err("it is no result").code()
     }
 
     fn text_of(length: usize) -> Value {
@@ -181,7 +180,7 @@ mod tests {
     fn a_result_of_very_many_small_blocks_is_too_large() {
         let most = MAX_RESULT_BYTES / Content::FRAME;
         assert_eq!(output(blocks(most / 2)).content.len(), most / 2);
-        assert!(matches!(read(&tool(), blocks(most + 1)), Err(CallError::ResultTooLarge { .. })));
+        assert_eq!(code(blocks(most + 1)), CallError::RESULT_TOO_LARGE);
     }
 
     fn blocks(count: usize) -> Value {
@@ -197,7 +196,7 @@ mod tests {
         for odd in
             [json!({"resultType": "novel"}), json!({"resultType": "task"}), json!([]), json!(null)]
         {
-            assert!(matches!(read(&tool(), odd), Err(CallError::BadResult { .. })));
+            assert_eq!(code(odd), CallError::BAD_RESULT);
         }
     }
 
@@ -213,9 +212,7 @@ mod tests {
     }
 
     fn refused(code: i64, message: &str) -> (ErrorKind, String) {
-        match refusal(RpcError { code, message: message.to_owned(), data: None }) {
-            CallError::Tool(error) => (error.kind, error.message),
-            other => panic!("expected the tool's own error, found {other:?}"),
-        }
+        let error = refusal(RpcError { code, message: message.to_owned(), data: None });
+        (error.kind(), error.to_string())
     }
 }

@@ -174,7 +174,7 @@ async fn confirm(accepted: &[Accepted], signals: &mut Signals) -> anyhow::Result
     });
     let answer = tokio::select! {
         answer = answer => answer.context("the question was not answered")??,
-        () = signals.next() => return Err(CallError::Cancelled.into()),
+        () = signals.next() => return Err(CallError::cancelled().into()),
     };
     let is_yes = matches!(answer.trim(), "y" | "Y" | "yes");
     ensure!(is_yes, "nothing was accepted");

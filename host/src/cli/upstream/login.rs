@@ -56,7 +56,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let logins = Logins::new(config.store.clone());
     let logged_in = tokio::select! {
         logged_in = log_in(args, settings, &logins) => logged_in?,
-        () = signals.next() => return Err(CallError::Cancelled.into()),
+        () = signals.next() => return Err(CallError::cancelled().into()),
     };
     report(args, &logged_in)
 }

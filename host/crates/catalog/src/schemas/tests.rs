@@ -19,7 +19,7 @@ impl Provider for Returns {
                     structured: Some(structured).filter(|structured| !structured.is_null()),
                     ..ToolOutput::text("text")
                 }),
-                None => Err(CallError::Tool(ToolError {
+                None => Err(CallError::from(ToolError {
                     details: Some(json!(7)),
                     ..ToolError::new(ErrorKind::Internal, "it failed")
                 })),

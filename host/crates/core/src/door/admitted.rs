@@ -28,7 +28,7 @@ pub trait Provider: Send + Sync + 'static {
         answers: Answers,
     ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         drop(answers);
-        Box::pin(async move { Err(CallError::NotWaiting { tool: call.tool.name.clone() }) })
+        Box::pin(async move { Err(CallError::not_waiting(call.tool.name.clone())) })
     }
 
     /// Returns the MCP server that the tools belong to; `None` if the source is none.
@@ -179,7 +179,7 @@ impl Resumed {
         &self.call
     }
 
-    /// Resumes the call. Fails with [`CallError::NotWaiting`] if no such call waits. Dropping
+    /// Resumes the call. Fails with [`CallError::NOT_WAITING`] if no such call waits. Dropping
     /// the future cancels the call.
     pub async fn run(self) -> Result<ToolOutput, CallError> {
         self.call.recorded(Some(self.answers)).await

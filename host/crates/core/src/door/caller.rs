@@ -230,7 +230,7 @@ impl Caller {
     /// Finds a tool by name. Hidden tools return `NotFound`, exactly like unknown ones.
     fn find(&self, origin: &Origin, name: &str) -> Result<&Entry, CallError> {
         let entry = self.0.view.find(origin, name);
-        entry.ok_or_else(|| CallError::NotFound { name: cut(name.to_owned(), MAX_NAME_BYTES) })
+        entry.ok_or_else(|| CallError::not_found(&cut(name.to_owned(), MAX_NAME_BYTES)))
     }
 
     /// The origin of the request.
@@ -259,8 +259,5 @@ impl Caller {
 }
 
 fn needs_approval(entry: &Entry, arguments: &Arguments) -> CallError {
-    CallError::NeedsApproval {
-        name: entry.tool.name.clone(),
-        arguments: arguments.as_str().to_owned(),
-    }
+    CallError::needs_approval(entry.tool.name.clone(), arguments.as_str().to_owned())
 }

@@ -15,7 +15,7 @@ use airlock_wire::{message::Id, version::Version};
 struct Nobody;
 impl Provider for Nobody {
     fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::Cancelled) })
+        Box::pin(async { Err(CallError::cancelled()) })
     }
 }
 

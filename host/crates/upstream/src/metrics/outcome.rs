@@ -69,16 +69,16 @@ impl Outcome {
     pub(super) fn of(result: &Result<ToolOutput, CallError>) -> Self {
         match result {
             Ok(_) => Self::Ok,
-            Err(error) => match error {
-                CallError::Tool(_) => Self::ToolError,
-                CallError::Unavailable { .. } => Self::Unavailable,
-                CallError::Deadline { .. } => Self::Deadline,
-                CallError::Busy => Self::Busy,
-                CallError::Cancelled => Self::Cancelled,
-                CallError::ResultTooLarge { .. } => Self::ResultTooLarge,
-                CallError::BadResult { .. } => Self::BadResult,
-                CallError::InvalidResult { .. } => Self::InvalidResult,
-                CallError::InputRequired { .. } => Self::InputRequired,
+            Err(error) => match error.code() {
+                CallError::TOOL_ERROR => Self::ToolError,
+                CallError::UNAVAILABLE => Self::Unavailable,
+                CallError::DEADLINE => Self::Deadline,
+                CallError::BUSY => Self::Busy,
+                CallError::CANCELLED => Self::Cancelled,
+                CallError::RESULT_TOO_LARGE => Self::ResultTooLarge,
+                CallError::BAD_RESULT => Self::BadResult,
+                CallError::INVALID_RESULT => Self::InvalidResult,
+                CallError::INPUT_REQUIRED => Self::InputRequired,
                 _ => Self::Other,
             },
         }
@@ -113,7 +113,7 @@ mod tests {
         counters.add(Outcome::Other);
         let counted = counters.nonzero().map(|(outcome, counter)| (outcome, counter.get()));
         assert_eq!(counted.collect::<Vec<_>>(), [(Outcome::Other, 2)]);
-        for error in [CallError::Busy, CallError::Cancelled] {
+        for error in [CallError::busy(), CallError::cancelled()] {
             let code = error.code();
             assert_eq!(Outcome::of(&Err(error)).name(), code);
         }

@@ -124,7 +124,7 @@ impl Server {
     ) -> Result<ToolOutput, CallError> {
         let waiter = self.waiter(&call);
         let parked = self.parked.take(&answers.token, &waiter.bound);
-        match parked.ok_or_else(|| CallError::NotWaiting { tool: waiter.tool.clone() })? {
+        match parked.ok_or_else(|| CallError::not_waiting(waiter.tool.clone()))? {
             ParkedRequest::Retry(again) => {
                 let rounds = again.rounds;
                 let parameters = again.parameters(answers).map_err(result::not_asked)?;
@@ -160,7 +160,7 @@ impl Server {
         permitted: QuestionKinds,
         parameters: Vec<(&'static str, String)>,
     ) -> Result<Conversation<CallResponse>, CallError> {
-        let slot = self.slots.take(call.chain().tenant(), 1).ok_or(CallError::Busy)?;
+        let slot = self.slots.take(call.chain().tenant(), 1).ok_or_else(CallError::busy)?;
         self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
         Ok(conversation(slot, |taker| {
@@ -195,7 +195,7 @@ impl Server {
                 },
                 () = sleep_until(waiter.deadline.into()) => {
                     self.shared.suspect();
-                    return Err(CallError::Deadline { tool: waiter.tool, limit: waiter.limit });
+                    return Err(CallError::deadline(waiter.tool, waiter.limit));
                 }
             };
             running = self.park_running(&waiter, running, questions)?;
@@ -205,14 +205,14 @@ impl Server {
     /// Parks a call for which a modern server requires input.
     fn input_required(&self, waiter: Waiter, asked: Asked, rounds: u32) -> CallError {
         match self.park_retry(asked, waiter.bound, waiter.permitted, rounds) {
-            Ok(asked) => CallError::InputRequired { name: waiter.tool, asked },
-            Err(Refused::Full) => CallError::Busy,
+            Ok(asked) => CallError::needs_input(waiter.tool, asked),
+            Err(Refused::Full) => CallError::busy(),
             Err(refused) => result::not_asked(refused),
         }
     }
 
     /// Parks a running call until its questions are answered, and fails with
-    /// [`CallError::InputRequired`]. If too many requests are parked, the questions are refused, and
+    /// [`CallError::needs_input`]. If too many requests are parked, the questions are refused, and
     /// the call is returned, which runs on.
     fn park_running(
         &self,
@@ -225,14 +225,14 @@ impl Server {
             Ok(token) => {
                 let client = self.shared.client.clone();
                 let asked = Box::new(InputRequired { client, questions, token });
-                Err(CallError::InputRequired { name: waiter.tool.clone(), asked })
+                Err(CallError::needs_input(waiter.tool.clone(), asked))
             }
             Err((refused, ParkedRequest::Running(mut running))) => {
                 running.refuse(refused);
                 Ok(running)
             }
             // What was given is returned.
-            Err((_, ParkedRequest::Retry(_))) => Err(CallError::Busy),
+            Err((_, ParkedRequest::Retry(_))) => Err(CallError::busy()),
         }
     }
 }

@@ -62,7 +62,7 @@ impl Shared {
         let tool = sending.call.tool().clone();
         let tenant = sending.call.chain().tenant().clone();
         let waiting = self.metrics.wait();
-        let permits = self.permits(&tenant).await.ok_or(CallError::Busy)?;
+        let permits = self.permits(&tenant).await.ok_or_else(CallError::busy)?;
         let access = self.access().await;
         let running = waiting.granted();
         if let Some(waited) = running.slow {
@@ -220,7 +220,7 @@ fn read(
             Err(result::too_large(name))
         }
         Err(AskError::Unreadable(reason)) => Err(result::no_result(name, reason)),
-        Err(error) if error.is_full() => Err(CallError::Busy),
+        Err(error) if error.is_full() => Err(CallError::busy()),
         Err(error) => {
             link.request_check();
             let is_unsent = error.is_unsent();
@@ -239,5 +239,5 @@ fn read(
 
 /// Returns the error of a call that found no way to the server.
 pub(super) fn unavailable(tool: &ToolName, cause: Unavailable) -> CallError {
-    CallError::Unavailable { tool: tool.clone(), cause: Cause::from(cause) }
+    CallError::unavailable(tool.clone(), cause)
 }

@@ -10,7 +10,7 @@ struct Echo;
 
 impl Provider for Echo {
     fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::Cancelled) })
+        Box::pin(async { Err(CallError::cancelled()) })
     }
 
     fn server(&self) -> Option<&dyn McpServer> {

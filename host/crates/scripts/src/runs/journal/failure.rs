@@ -77,8 +77,8 @@ impl From<Refused> for Halted {
 impl From<Halted> for CallError {
     fn from(halted: Halted) -> Self {
         match halted {
-            Halted::Void | Halted::Cancelled | Halted::Closed => Self::Cancelled,
-            Halted::Failed(error) | Halted::Lost(error) => Self::Tool(*error),
+            Halted::Void | Halted::Cancelled | Halted::Closed => Self::cancelled(),
+            Halted::Failed(error) | Halted::Lost(error) => Self::from(*error),
         }
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn full(what: &str, limit: usize) -> CallError {
 }
 
 fn error(kind: ErrorKind, code: &str, message: String) -> CallError {
-    CallError::Tool(*tool_error(kind, code, message))
+    CallError::from(*tool_error(kind, code, message))
 }
 
 fn named(tool: &str, arguments: &str) -> String {

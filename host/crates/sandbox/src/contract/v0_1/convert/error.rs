@@ -66,8 +66,8 @@ pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
         error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
     let kind = kind_for_guest(error.kind());
     let message = error.to_string();
-    match error {
-        CallError::Tool(error) => wit::ToolError {
+    match error.into_tool_error() {
+        Ok(error) => wit::ToolError {
             kind,
             code: error.code,
             message,
@@ -77,7 +77,7 @@ pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
             meta: error.meta.as_ref().map(text_of),
             extra: error.extra.as_deref().map(text_of),
         },
-        other => wit::ToolError {
+        Err(other) => wit::ToolError {
             kind,
             code: Some(format!("{HOST_CODE}{}", other.code())),
             message,
