@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{
-    decode::RpcError,
     error::ConnectionError,
     limits::{MAX_INSTRUCTIONS_BYTES, MAX_QUOTE_BYTES, MAX_VERSION_BYTES, PROBE_PATIENCE},
     link::{AskError, Link, Request},
@@ -16,7 +15,10 @@ use super::{
 };
 use airlock_core::tool::{Cause, ClientName, QuestionKinds};
 use airlock_strings::{cut, one_line};
-use airlock_wire::version::Version;
+use airlock_wire::{
+    error::{RpcError, code},
+    version::Version,
+};
 
 /// Handshake of a connection. A legacy connection begins with `initialize`, a modern one with
 /// `server/discover`. A legacy server that never answers an unknown method delays the modern
@@ -291,7 +293,7 @@ fn probe(meta: &str) -> Request {
 fn lists_latest(error: &AskError) -> bool {
     let AskError::Refused(RpcError { code, data, .. }) = error else { return false };
     let supported = data.as_ref().and_then(|data| data.get("supported")).and_then(Value::as_array);
-    *code == RpcError::UNSUPPORTED_VERSION
+    *code == code::UNSUPPORTED_VERSION
         && supported.is_some_and(|supported| {
             supported.iter().any(|version| version.as_str() == Some(Version::LATEST.as_str()))
         })

@@ -6,7 +6,7 @@
 //! | `exchange` | posts a message and receives the response to it |
 //! | `resume` | opens streams of events, and opens them again with increasing delays |
 //! | `drain` | reads what follows a response, so that its connection can be used again |
-//! | `events`, `decoder` | streams of server-sent events, bounded |
+//! | `events` | streams of server-sent events, bounded |
 //! | `refusal`, `body` | responses that are no success; bodies up to a limit |
 //! | `mirror` | headers that mirror arguments (`x-mcp-header`) |
 //! | `authorities` | certificates that are trusted |
@@ -14,7 +14,6 @@
 
 mod authorities;
 mod body;
-mod decoder;
 mod drain;
 mod endpoint;
 mod events;
@@ -43,7 +42,6 @@ pub use self::{
     settings::HttpSettings,
 };
 pub(super) use self::{
-    decoder::{Event, Item},
     drain::Drains,
     endpoint::{Endpoint, Purpose},
     events::{Events, StreamError},

@@ -21,19 +21,23 @@ pub use self::awaited::{
     Logs, NotAsked, OpenQuestion, Party, Reception, ResponseKind, Taker, Waiting,
 };
 use super::{
-    decode::{self, RpcError},
-    envelope::{self, Kind, RpcId},
+    decode,
     flood::{Flood, TokenBucket},
     limits::{
         BYTES_PER_TOKEN, MAX_EVENTS, MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_NOTIFICATION_BYTES,
         MAX_QUESTION_BYTES, MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
-    scan,
     secrets::Redactor,
 };
 use crate::questions::{self, ServerQuestion};
 use airlock_core::secret::Scrubber;
 use airlock_strings::cut;
+use airlock_wire::{
+    envelope::{self, MessageKind},
+    error::RpcError,
+    id::RpcId,
+    scan,
+};
 
 /// Screens the messages of one connection and records the requests in flight.
 pub struct Inbox {
@@ -260,12 +264,12 @@ impl Inbox {
     /// message came, where the transport tells.
     pub(super) fn receive_within(self: &Arc<Self>, request: Option<i64>, text: &[u8]) {
         self.touch();
-        match Kind::of(text) {
-            Some(Kind::Answer(id)) => self.answer(&id, text),
-            Some(Kind::Request { id, method }) => self.request(id, method, text, request),
-            Some(Kind::Notification(method)) => self.notification(&method, text),
+        match MessageKind::read(text) {
+            Some(MessageKind::Answer(id)) => self.answer(&id, text),
+            Some(MessageKind::Request { id, method }) => self.request(id, method, text, request),
+            Some(MessageKind::Notification(method)) => self.notification(&method, text),
             // An error that names no request: only HTTP tells what it answers.
-            Some(Kind::Refusal) => self.charge(text.len()),
+            Some(MessageKind::Refusal) => self.charge(text.len()),
             None => self.unreadable(scan::answered(text), text, "it is no JSON-RPC message"),
         }
     }
@@ -321,9 +325,9 @@ impl Inbox {
     /// Screens a response. A response to a request of the gateway is free of charge, because it was
     /// requested, and dropped if its caller has left. Any other is charged and dropped.
     fn answer(&self, id: &RpcId, text: &[u8]) {
-        let awaited = id.own().and_then(|id| lock(&self.in_flight).awaited.remove(&id));
+        let awaited = id.number().and_then(|id| lock(&self.in_flight).awaited.remove(&id));
         let Some(awaited) = awaited else {
-            let is_late = id.own().is_some_and(|id| lock(&self.in_flight).answered_late(id));
+            let is_late = id.number().is_some_and(|id| lock(&self.in_flight).answered_late(id));
             if !is_late {
                 self.charge(text.len());
             }
@@ -343,7 +347,7 @@ impl Inbox {
     /// answer `id`: some servers do not repeat the identifier in errors.
     pub(super) fn receive_as(&self, id: i64, text: &[u8]) {
         self.touch();
-        self.answer(&RpcId::Number(id), text);
+        self.answer(&id.into(), text);
     }
 
     /// Screens a request of the server. Only the parameters of a question to a caller are read.

@@ -15,7 +15,7 @@
 //! | [`transport`] | the contract between a connection and its transport |
 //! | `stdio`, `http`, `sse` | the transports |
 //! | `process`, `docker` | servers that are child processes, and servers in containers |
-//! | [`inbox`] | screens every message of a server, with `flood`, `envelope`, `scan` and `decode` |
+//! | [`inbox`] | screens every message of a server, with `flood` and `decode` |
 //! | [`secrets`] | the secrets of a server's settings, which are redacted in what it sends |
 //! | [`oauth`], [`credentials`] | logins at servers with OAuth, and the access token of each request |
 //! | [`answer`] | answers the requests of a server that are for no caller |
@@ -35,7 +35,6 @@ pub mod connection;
 pub mod credentials;
 pub mod decode;
 mod docker;
-pub mod envelope;
 pub mod error;
 mod flood;
 pub mod handshake;
@@ -48,7 +47,6 @@ pub mod logs;
 pub mod oauth;
 mod process;
 pub mod questions;
-mod scan;
 pub mod secrets;
 pub mod settings;
 pub mod skipped;

@@ -23,7 +23,7 @@ pub(super) const MAX_NOTIFICATION_BYTES: usize = 64 << 10;
 pub(super) const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 /// Maximum length of an identifier that a server chooses, of a request, a session or an event, in
 /// bytes.
-pub const MAX_ID_BYTES: usize = 1 << 10;
+pub const MAX_ID_BYTES: usize = airlock_wire::id::MAX_ID_BYTES;
 /// Length to which the method name of a server's request is cut, in bytes.
 pub(super) const MAX_METHOD_BYTES: usize = 128;
 

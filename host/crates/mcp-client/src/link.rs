@@ -24,8 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use self::request::Request;
 use super::{
-    decode::{self, RpcError},
-    envelope::RpcId,
+    decode,
     error::ConnectionError,
     handshake::{Agreed, Capability},
     inbox::{Inbox, Reception, Waiting},
@@ -33,6 +32,7 @@ use super::{
     transport::{Outgoing, OutgoingKind, RequestHead, SendError, Transport},
 };
 use airlock_core::door::{LogLevel, Progress};
+use airlock_wire::{error::RpcError, id::RpcId, message};
 
 /// Sends messages to the server of a connection.
 pub struct Link {
@@ -253,15 +253,10 @@ impl Link {
 
     /// Responds to a request of the server.
     pub(super) async fn respond(&self, id: &RpcId, response: Result<String, RpcError>) {
-        let body = match response {
-            Ok(result) => format!(r#""result":{result}"#),
-            Err(error) => {
-                let message = Value::from(error.message);
-                let data = error.data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
-                format!(r#""error":{{"code":{},"message":{message}{data}}}"#, error.code)
-            }
+        let text = match response {
+            Ok(result) => message::response(id, &result),
+            Err(error) => message::failure(Some(id), &error),
         };
-        let text = format!(r#"{{"jsonrpc":"2.0","id":{},{body}}}"#, id.to_json());
         // A response that cannot be sent no longer counts as pending either.
         let _ = self.transport.send(Outgoing { text, kind: OutgoingKind::Response }).await;
         self.inbox.record_answered(id);

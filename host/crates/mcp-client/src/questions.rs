@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    decode::RpcError,
     inbox::OpenQuestion,
     limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES, MAX_URL_BYTES},
 };
 use airlock_core::tool::{Answers, ClientName, Question, QuestionKind, QuestionKinds};
 use airlock_strings::stripped;
+use airlock_wire::error::RpcError;
 
 /// Metadata of a question with the name of the client whose source asks.
 const CLIENT: &str = "airlock/client";
@@ -176,12 +176,10 @@ pub fn response(kind: QuestionKind, given: Option<String>) -> Result<String, Rpc
     match (given, kind) {
         (Some(result), _) => Ok(airlock_json::raw::on_one_line(&result)),
         (None, QuestionKind::Form | QuestionKind::Url) => Ok(CANCELLED.to_owned()),
-        (None, QuestionKind::Sampling | QuestionKind::Roots) => Err(RpcError {
-            // The code that the specification uses for a user's refusal (2025-11-25, "Sampling").
-            code: -1,
-            message: "the caller refused to answer".to_owned(),
-            data: None,
-        }),
+        // The code that the specification uses for a user's refusal (2025-11-25, "Sampling").
+        (None, QuestionKind::Sampling | QuestionKind::Roots) => {
+            Err(RpcError::new(-1, "the caller refused to answer"))
+        }
     }
 }
 

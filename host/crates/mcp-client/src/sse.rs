@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     error::ConnectionError,
     http::{
-        Drains, EVENT_STREAM, Endpoint, Event, Events, HttpSettings, Item, Purpose, Refusal, ends,
-        failed, has_type, unexpected_type,
+        Drains, EVENT_STREAM, Endpoint, Events, HttpSettings, Purpose, Refusal, ends, failed,
+        has_type, unexpected_type,
     },
     inbox::Inbox,
     limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, MAX_URL_BYTES},
@@ -21,7 +21,10 @@ use super::{
     transport::{Outgoing, OutgoingKind, SendError, Transport},
 };
 use airlock_core::{door::CallerHeaders, tool::Cause};
-use airlock_wire::version::Version;
+use airlock_wire::{
+    sse::{Event, Item},
+    version::Version,
+};
 
 /// Creates the transport. Nothing is sent yet. Fails if the URL, a header or a certificate cannot be
 /// used.

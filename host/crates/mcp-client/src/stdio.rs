@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::frames::{Frame, Frames};
+use self::frames::Frames;
 use super::{
     error::ConnectionError,
     inbox::Inbox,
@@ -20,7 +20,7 @@ use super::{
     transport::{Outgoing, OutgoingKind, SendError, Transport},
 };
 use airlock_core::tool::Cause;
-use airlock_wire::version::Version;
+use airlock_wire::{frames::Frame, version::Version};
 
 /// Reads and writes messages. A server that reads nothing fills the two queues; further messages
 /// fail. Notifications and responses have a queue of their own: abandoned calls can fill the one for
@@ -95,18 +95,18 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport for Stdio<R> {
                     return ConnectionError::Flood(flood);
                 }
                 match frames.next().await {
-                    Frame::Message => {
+                    Some(Frame::Message) => {
                         self.inbox.receive(frames.text());
                         frames.clear();
                     }
-                    Frame::TooLong { bytes, answered } => {
+                    Some(Frame::TooLong { bytes, answered, .. }) => {
                         self.inbox.touch();
                         self.inbox.charge(bytes);
                         if let Some(id) = answered {
                             self.inbox.refuse_too_long(id);
                         }
                     }
-                    Frame::End => return ConnectionError::Closed,
+                    None => return ConnectionError::Closed,
                 }
             }
         })

@@ -20,8 +20,9 @@ use airlock_strings::with_causes;
 use airlock_wire::{
     error::{RpcError, code},
     headers::{self, LAST_EVENT, METHOD, NAME, SESSION, VERSION},
+    id::RpcId,
     lines::{Line, caps},
-    message::{self, BadMessage, Id, Message, Request},
+    message::{self, BadMessage, Message, Request},
 };
 
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -110,7 +111,7 @@ struct State {
     /// Input schemas with annotations for headers, by tool.
     schemas: HashMap<String, Arc<str>>,
     /// Running requests. Those of the modern era are cancelled by closing the connection.
-    running: HashMap<Id, CancellationToken>,
+    running: HashMap<RpcId, CancellationToken>,
     /// Ends the stream for notifications.
     listening: CancellationToken,
 }
@@ -120,7 +121,7 @@ struct State {
 struct Sent {
     text: Arc<str>,
     /// Identifier, if it is a request.
-    id: Option<Id>,
+    id: Option<RpcId>,
     /// Headers that repeat its contents.
     headers: HeaderMap,
     is_modern: bool,
@@ -281,7 +282,7 @@ impl Bridge {
         }
         let initialize = self.state().initialize.clone();
         let initialize = initialize.ok_or_else(|| Failed("the session has expired".to_owned()))?;
-        let id = Id::own(REOPENING);
+        let id = RpcId::own(REOPENING);
         let mut members: serde_json::Value =
             serde_json::from_str(&initialize).map_err(|error| Failed(error.to_string()))?;
         members["id"] = serde_json::from_str(id.as_json()).unwrap_or_default();
@@ -370,7 +371,7 @@ impl Bridge {
             *last = event.id.or(last.take());
             let Some(data) = event.data.filter(|data| !data.is_empty()) else { continue };
             let is_response = raw::member(&data, "method").is_none()
-                && raw::member(&data, "id").map(str::trim) == sent.id.as_ref().map(Id::as_json);
+                && raw::member(&data, "id").map(str::trim) == sent.id.as_ref().map(RpcId::as_json);
             self.receive(data, sent).await;
             if is_response {
                 return true;

@@ -165,7 +165,7 @@ fn arguments(params: &Params) -> Result<&str, RpcError> {
 }
 
 /// Returns the code of the JSON-RPC error with which a server refused a call; `None` for other errors.
-fn rpc_code(error: &ToolError) -> Option<i32> {
+fn rpc_code(error: &ToolError) -> Option<i64> {
     error.code.as_deref().and_then(|code| code.parse().ok())
 }
 

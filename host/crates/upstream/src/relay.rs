@@ -38,6 +38,7 @@ use airlock_mcp_client::{
     transport::SendError,
 };
 use airlock_strings::{cut, one_line};
+use airlock_wire::error::{RpcError, code};
 
 /// Member of `_meta` of a modern request that asks for log messages.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -229,14 +230,13 @@ fn too_large() -> RelayError {
     RelayError::TooLarge { limit_bytes: MAX_RESULT_BYTES }
 }
 
-fn refused(error: &decode::RpcError) -> RelayError {
-    let decode::RpcError { code, message, .. } = error;
-    if *code == decode::RpcError::METHOD_NOT_FOUND {
+fn refused(error: &RpcError) -> RelayError {
+    if error.code == code::METHOD_NOT_FOUND {
         return RelayError::Unsupported;
     }
-    let message = cut(one_line(message), MAX_FAILURE_BYTES);
+    let message = cut(one_line(&error.message), MAX_FAILURE_BYTES);
     let message = if message.is_empty() { "its server refused it".to_owned() } else { message };
-    RelayError::Refused { code: *code, message }
+    RelayError::Refused { code: error.code, message }
 }
 
 /// Reads the result out of a response, as text: its members stay as the server wrote them.

@@ -8,7 +8,8 @@ use super::questions::{self, Asked, Refused};
 use airlock_core::tool::{
     CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
 };
-use airlock_mcp_client::{decode::RpcError, limits::MAX_RESULT_BYTES};
+use airlock_mcp_client::limits::MAX_RESULT_BYTES;
+use airlock_wire::error::{RpcError, code};
 
 /// Key of the metadata that names the server. It is for the operator and not for the caller.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -60,7 +61,7 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
 /// Converts a JSON-RPC error to a tool's own error.
 pub(super) fn refusal(error: RpcError) -> CallError {
     let kind = match error.code {
-        RpcError::INVALID_PARAMS => ErrorKind::InvalidInput,
+        code::INVALID_PARAMS => ErrorKind::InvalidInput,
         _ => ErrorKind::Internal,
     };
     let message = match failure::printable(&error.message) {
@@ -68,7 +69,7 @@ pub(super) fn refusal(error: RpcError) -> CallError {
         message => message,
     };
     // The URLs of a required elicitation (2025-11-25) have not been checked for a person.
-    let is_elicitation = error.code == RpcError::URL_ELICITATION_REQUIRED;
+    let is_elicitation = error.code == code::URL_ELICITATION_REQUIRED;
     let details =
         error.data.filter(|data| !is_elicitation && data.to_string().len() <= MAX_RESULT_BYTES);
     CallError::from(ToolError {
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn a_json_rpc_error_becomes_invalid_input_or_internal() {
         assert_eq!(
-            refused(RpcError::INVALID_PARAMS, "no\u{0} tool"),
+            refused(code::INVALID_PARAMS, "no\u{0} tool"),
             (ErrorKind::InvalidInput, "no\u{fffd} tool".into())
         );
         let (kind, message) = refused(-32_603, &"x".repeat(MAX_FAILURE_BYTES * 2));
@@ -212,7 +213,7 @@ mod tests {
     }
 
     fn refused(code: i64, message: &str) -> (ErrorKind, String) {
-        let error = refusal(RpcError { code, message: message.to_owned(), data: None });
+        let error = refusal(RpcError::new(code, message));
         (error.kind(), error.to_string())
     }
 }

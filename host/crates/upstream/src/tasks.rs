@@ -14,12 +14,12 @@ use super::questions::TASK;
 use airlock_core::tool::{QuestionKinds, Tool};
 use airlock_json::raw;
 use airlock_mcp_client::{
-    decode::RpcError,
     handshake::Capability,
     inbox::{Party, Taker},
     limits::{MAX_ID_BYTES, TASK_POLL, TASK_POLL_MILLIS},
     link::{AskError, Link, Request},
 };
+use airlock_wire::error::{RpcError, code};
 
 /// A task at a server.
 #[derive(Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ fn failure(state: &mut Value) -> AskError {
     let error = state.get_mut("error").map(Value::take).unwrap_or_default();
     let message = error["message"].as_str().or(state["statusMessage"].as_str());
     AskError::Refused(RpcError {
-        code: error["code"].as_i64().unwrap_or(RpcError::INTERNAL),
+        code: error["code"].as_i64().unwrap_or(code::INTERNAL),
         message: message.unwrap_or_default().to_owned(),
         data: error.get("data").cloned(),
     })
@@ -187,9 +187,7 @@ fn failure(state: &mut Value) -> AskError {
 
 fn cancelled(state: &Value) -> AskError {
     let reason = state["statusMessage"].as_str().unwrap_or("the server cancelled the task");
-    let code = RpcError::INTERNAL;
-    let message = reason.to_owned();
-    AskError::Refused(RpcError { code, message, data: None })
+    AskError::Refused(RpcError::new(code::INTERNAL, reason))
 }
 
 impl Task {

@@ -18,12 +18,8 @@ use tokio::{
 };
 
 use super::{
-    super::{
-        decode::RpcError,
-        envelope::{Id, RpcId},
-        limits::{
-            LOG_QUARANTINE, MAX_ASKED, MAX_KEPT_ABANDONED, MAX_PROGRESS_BYTES, PROGRESS_QUEUE,
-        },
+    super::limits::{
+        LOG_QUARANTINE, MAX_ASKED, MAX_KEPT_ABANDONED, MAX_PROGRESS_BYTES, PROGRESS_QUEUE,
     },
     Inbox, lock,
 };
@@ -33,6 +29,10 @@ use airlock_core::{
     tenant::Tenant,
 };
 use airlock_strings::{cut, one_line};
+use airlock_wire::{
+    error::{RpcError, code},
+    id::RpcId,
+};
 
 /// Form in which a response is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,9 +241,8 @@ impl Drop for OpenQuestion {
             in_flight.callers().any(|(id, _, _)| id != self.within)
         };
         if has_others {
-            let message = "the caller that was asked has left".to_owned();
-            let code = RpcError::INTERNAL;
-            inbox.respond(self.id.clone(), Err(RpcError { code, message, data: None }));
+            let error = RpcError::new(code::INTERNAL, "the caller that was asked has left");
+            inbox.respond(self.id.clone(), Err(error));
         }
     }
 }
@@ -308,7 +307,7 @@ impl Drop for Waiting {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params {
-    progress_token: Id,
+    progress_token: Option<RpcId>,
     progress: f64,
     total: Option<f64>,
     message: Option<String>,
@@ -398,7 +397,7 @@ impl InFlight {
     /// belongs to no request in flight is dropped.
     pub(super) fn report(&self, text: &[u8]) {
         let Ok(Notification { params }) = serde_json::from_slice(text) else { return };
-        let token = params.progress_token.0.and_then(|token| token.own());
+        let token = params.progress_token.and_then(|token| token.number());
         let Some(awaited) = token.and_then(|token| self.awaited.get(&token)) else { return };
         let message = params.message.map(|message| one_line(&cut(message, MAX_PROGRESS_BYTES)));
         // A full queue means that the caller takes reports more slowly than the server sends them.

@@ -10,7 +10,7 @@ use airlock_core::{
     door::{Admitted, Filter, Origin, Provider, View},
     tool::{CallError, ClientName, Policy, QuestionKinds, ToolOutput, Whitelist},
 };
-use airlock_wire::{message::Id, version::Version};
+use airlock_wire::{id::RpcId, version::Version};
 
 struct Nobody;
 impl Provider for Nobody {
@@ -47,7 +47,7 @@ fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> Question<'
 /// Asks in the modern era, with these parameters of the call.
 async fn ask(question: &Question<'_>, seal: &Seal, params: &Value) -> Result<Outcome, RpcError> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    let mut exchange = Exchange::new(Id::own(1), None, |outlet| async move {
+    let mut exchange = Exchange::new(RpcId::own(1), None, |outlet| async move {
         let _ = sender.send(outlet);
         Ok(String::new())
     });
@@ -170,7 +170,7 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
         ("", Outcome::Declined("the user did not answer in time")),
     ] {
         let asks = Arc::new(Asks::default());
-        let mut exchange = Exchange::new(Id::own(1), Some(asks.clone()), |outlet| async move {
+        let mut exchange = Exchange::new(RpcId::own(1), Some(asks.clone()), |outlet| async move {
             let view = view();
             let seal = Seal::new();
             let question = question(&view, "fs-rm", "{}");

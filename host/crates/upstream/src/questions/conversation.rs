@@ -8,11 +8,11 @@ use airlock_core::{
     tool::{Answers, ClientName, Question, QuestionKinds},
 };
 use airlock_mcp_client::{
-    decode::RpcError,
     inbox::{OpenQuestion, Taker},
     limits::{MAX_QUESTIONS, MAX_ROUNDS, QUESTION_TIMEOUT},
     questions::{Refused, ServerQuestion, response},
 };
+use airlock_wire::error::{RpcError, code};
 
 /// A running call, as its caller's task sees it. Dropping it cancels the call.
 pub(crate) struct Conversation<T> {
@@ -122,8 +122,8 @@ impl Heard {
 /// Refuses a question.
 fn refuse(question: OpenQuestion, reason: Refused) {
     let code = match reason {
-        Refused::NotPermitted => RpcError::METHOD_NOT_FOUND,
-        _ => RpcError::INVALID_PARAMS,
+        Refused::NotPermitted => code::METHOD_NOT_FOUND,
+        _ => code::INVALID_PARAMS,
     };
-    question.respond(Err(RpcError { code, message: reason.to_string(), data: None }));
+    question.respond(Err(RpcError::new(code, reason.to_string())));
 }

@@ -25,6 +25,7 @@ use airlock_mcp_client::{
     link::{AskError, Link, Request},
 };
 use airlock_strings::stripped;
+use airlock_wire::error::code;
 
 /// One of the lists of a server.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +106,7 @@ pub(super) async fn read(link: &Link, kind: Kind) -> Result<Listed, AskError> {
         match timeout_at(deadline, page(link, kind, cursor.take())).await {
             Ok(Ok(page)) => cursor = listed.add(&page, kind, &link.inbox().scrubber()),
             Ok(Err(AskError::Refused(error)))
-                if error.code == decode::RpcError::METHOD_NOT_FOUND && listed.pages == 0 => {}
+                if error.code == code::METHOD_NOT_FOUND && listed.pages == 0 => {}
             Ok(Err(error)) if listed.pages == 0 => return Err(error),
             Ok(Err(_)) => listed.flaw = Some("a further page could not be read"),
             Err(_) if listed.pages == 0 => {

@@ -1,14 +1,16 @@
-//! Decodes server-sent events as the WHATWG's HTML standard defines them (section 9.2), with each
-//! event bounded in size. Pure.
+//! Decodes streams of server-sent events, each bounded in size.
+//!
+//! The grammar is that of the WHATWG's HTML standard, section 9.2: lines end with LF, CR or CRLF, a
+//! blank line ends an event, a colon starts a comment, and unknown fields are ignored.
 
 use std::{mem, time::Duration};
 
 use http::HeaderValue;
 
-use super::super::{
-    limits::{MAX_ID_BYTES, MAX_MESSAGE_BYTES},
-    scan::IdScanner,
-};
+use super::{id::MAX_ID_BYTES, scan::IdScanner};
+
+/// Type of an event that reports an error, and a field of [`Dialect::Model`].
+pub const ERROR: &str = "error";
 
 /// Field whose lines are the message.
 const DATA: &[u8] = b"data:";
@@ -17,22 +19,33 @@ const MAX_KIND_BYTES: usize = 32;
 /// Maximum buffer that is kept after a line, in bytes.
 const KEPT_LINE_BYTES: usize = 64 << 10;
 
+/// Protocol of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// MCP. An event that is too long is reported as soon as it is known which request it answers, or
+    /// at its end.
+    Mcp,
+    /// The APIs of models. An event that is too long is reported at once. A field `error` is the data
+    /// of an event of type [`ERROR`], as llama.cpp sent it until September 2025.
+    Model,
+}
+
 /// An event that has at least one field that matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
     /// Its type; empty if the server sent none.
-    pub(crate) kind: String,
-    /// Its data. Lines are joined by LF.
-    pub(crate) data: Vec<u8>,
+    pub kind: String,
+    /// Its data, which may not be UTF-8. Lines are joined by LF.
+    pub data: Vec<u8>,
     /// Its identifier, from which the stream can be resumed.
-    pub(crate) id: Option<HeaderValue>,
+    pub id: Option<HeaderValue>,
     /// Delay that the server asks for before the stream is opened again.
-    pub(crate) retry: Option<Duration>,
+    pub retry: Option<Duration>,
 }
 
 impl Event {
     /// Returns the JSON-RPC message; `None` if the event carries none.
-    pub(crate) fn message(&self) -> Option<&[u8]> {
+    pub fn message(&self) -> Option<&[u8]> {
         let is_message = matches!(self.kind.as_str(), "" | "message");
         (is_message && !self.data.is_empty()).then_some(&self.data)
     }
@@ -40,27 +53,29 @@ impl Event {
 
 /// Result of decoding.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Item {
+pub enum Item {
     /// An event.
     Event(Event),
-    /// An event is longer than [`MAX_MESSAGE_BYTES`]. Reported once for each such event: as soon as
-    /// it is known which request it answers, or at its end.
+    /// The data of an event is longer than the limit. Reported once for each such event, which is
+    /// dropped; when, depends on the [`Dialect`].
     TooLong {
-        /// The request that it answers; `None` if it names none.
+        /// The request of the gateway that it answers; `None` if none is known.
         answered: Option<i64>,
     },
 }
 
 /// Splits bytes into events. Keeps at most one event.
-#[derive(Debug, Default)]
-pub(crate) struct Decoder {
+#[derive(Debug)]
+pub struct Decoder {
+    dialect: Dialect,
+    limit_bytes: usize,
     /// The line that is not complete yet; of a line that is dropped, its first bytes.
     line: Vec<u8>,
     event: Event,
     has_data: bool,
     /// True after CR: a following LF belongs to the same line end.
     after_return: bool,
-    is_past_first_line: bool,
+    is_first_line: bool,
     too_long: Option<TooLong>,
     dropped_bytes: usize,
 }
@@ -73,9 +88,24 @@ struct TooLong {
 }
 
 impl Decoder {
+    /// Creates a decoder for events with up to `limit_bytes` of data.
+    pub fn new(dialect: Dialect, limit_bytes: usize) -> Self {
+        Self {
+            dialect,
+            limit_bytes,
+            line: Vec::new(),
+            event: Event::default(),
+            has_data: false,
+            after_return: false,
+            is_first_line: true,
+            too_long: None,
+            dropped_bytes: 0,
+        }
+    }
+
     /// Reads bytes up to the end of the next item, and removes them from `bytes`. Returns `None`
     /// and removes all bytes if they complete no item.
-    pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Option<Item> {
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Option<Item> {
         while let Some((&first, rest)) = bytes.split_first() {
             if mem::take(&mut self.after_return) && first == b'\n' {
                 *bytes = rest;
@@ -96,9 +126,23 @@ impl Decoder {
         None
     }
 
+    /// Returns the item that the end of the stream completes; `None` if there is none. The standard
+    /// drops an event without a blank line after it, but some models' servers leave the line out.
+    pub fn finish(&mut self) -> Option<Item> {
+        if !self.line.is_empty() {
+            self.end_line();
+        }
+        self.end_event()
+    }
+
+    /// Returns the bytes that are allocated for the event that is being read.
+    pub fn allocated(&self) -> usize {
+        self.line.capacity() + self.event.data.capacity() + self.event.kind.capacity()
+    }
+
     /// Takes the number of bytes that were read since the last call and belong to no event that was
     /// returned: comments, unknown fields, and events that are too long.
-    pub(crate) fn take_dropped(&mut self) -> usize {
+    pub fn take_dropped(&mut self) -> usize {
         mem::take(&mut self.dropped_bytes)
     }
 
@@ -114,9 +158,8 @@ impl Decoder {
             }
             return;
         }
-        if self.line.len() + self.event.data.len() + part.len()
-            <= MAX_MESSAGE_BYTES + DATA.len() + 1
-        {
+        let bytes = self.line.len() + self.event.data.len() + part.len();
+        if bytes <= self.limit_bytes.saturating_add(DATA.len() + 1) {
             self.line.extend_from_slice(part);
         } else {
             self.begin_to_skip(part);
@@ -148,21 +191,22 @@ impl Decoder {
         }
     }
 
-    /// Returns an event that is too long as soon as its request is known.
+    /// Returns an event that is too long, in the dialect of MCP only when its request is known.
     fn report(&mut self) -> Option<Item> {
         let too_long = self.too_long.as_mut().filter(|event| !event.is_reported)?;
-        let answered = too_long.scanner.answered()?;
-        too_long.is_reported = true;
-        Some(Item::TooLong { answered: Some(answered) })
+        let answered = too_long.scanner.answered();
+        too_long.is_reported = answered.is_some() || self.dialect == Dialect::Model;
+        too_long.is_reported.then_some(Item::TooLong { answered })
     }
 
     fn end_line(&mut self) -> Option<Item> {
         let mut line = mem::take(&mut self.line);
-        if !mem::replace(&mut self.is_past_first_line, true) && line.starts_with(b"\xef\xbb\xbf") {
+        if mem::take(&mut self.is_first_line) && line.starts_with(b"\xef\xbb\xbf") {
             line.drain(..3);
         }
         self.dropped_bytes += 1;
         if line.is_empty() {
+            self.line = line;
             return self.end_event();
         }
         match &mut self.too_long {
@@ -195,6 +239,12 @@ impl Decoder {
                 let kind = &value[..value.len().min(MAX_KIND_BYTES)];
                 self.event.kind = String::from_utf8_lossy(kind).into_owned();
             }
+            b"error" if self.dialect == Dialect::Model => {
+                self.has_data = true;
+                self.event.data = value.to_vec();
+                ERROR.clone_into(&mut self.event.kind);
+                return;
+            }
             // The identifier is sent back in a header.
             b"id" if value.len() <= MAX_ID_BYTES => {
                 self.event.id = HeaderValue::from_bytes(value).ok();
@@ -215,7 +265,7 @@ impl Decoder {
             let answered = too_long.scanner.answered();
             return (!too_long.is_reported).then_some(Item::TooLong { answered });
         }
-        if event.data.len() > MAX_MESSAGE_BYTES {
+        if event.data.len() > self.limit_bytes {
             let mut scanner = IdScanner::default();
             scanner.push(&event.data);
             self.dropped_bytes += event.data.len();
@@ -232,9 +282,17 @@ mod tests {
 
     use super::*;
 
+    /// Maximum data of an event in these tests, in bytes.
+    const LIMIT: usize = 1_000;
+    const DIALECTS: [Dialect; 2] = [Dialect::Mcp, Dialect::Model];
+
     /// Decodes a stream that arrives in these pieces.
-    fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Item> {
-        let mut decoder = Decoder::default();
+    fn decode<'a>(
+        dialect: Dialect,
+        limit: usize,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Vec<Item> {
+        let mut decoder = Decoder::new(dialect, limit);
         let mut items = Vec::new();
         for mut piece in pieces {
             while let Some(item) = decoder.next(&mut piece) {
@@ -242,11 +300,14 @@ mod tests {
             }
             assert!(piece.is_empty(), "everything is read");
         }
+        if dialect == Dialect::Model {
+            items.extend(decoder.finish());
+        }
         items
     }
 
-    fn data(text: &str) -> Vec<String> {
-        let items = decode([text.as_bytes()]).into_iter();
+    fn data(dialect: Dialect, text: &str) -> Vec<String> {
+        let items = decode(dialect, LIMIT, [text.as_bytes()]).into_iter();
         let data = items.map(|item| match item {
             Item::Event(event) => String::from_utf8(event.data).expect("UTF-8"),
             Item::TooLong { answered } => format!("too long: {answered:?}"),
@@ -261,20 +322,34 @@ mod tests {
             ("data:a\r\n\r\ndata: b\r\rdata:  c\n\r\n", &["a", "b", " c"]),
             ("\u{feff}data: a\n\n", &["a"]),
             (": ping\n\n:\n\ndata: a\n: x\n\n", &["a"]),
-            ("odd\nevent: e\ndata: a\n\n", &["a"]),
+            ("id: 1\nretry: x\nodd\nevent: e\nevent: f\ndata: a\n\n", &["a"]),
             ("data: a\ndata: b\ndata\n\n", &["a\nb\n"]),
             ("data\n\n", &[""]),
             ("event: e\n\n\n\nretry: x\n\n", &[]),
-            ("data: a\n\ndata: unfinished", &["a"]),
+            ("data: é\u{fffd}\n\n", &["é\u{fffd}"]),
         ] {
-            assert_eq!(data(text), expected, "{text:?}");
+            for dialect in DIALECTS {
+                assert_eq!(data(dialect, text), expected, "{text:?}");
+            }
         }
     }
 
     #[test]
+    fn an_unfinished_event_and_a_field_error_are_events_of_a_model_only() {
+        let text = "data: a\n\ndata: [DONE]";
+        assert_eq!(data(Dialect::Mcp, text), ["a"]);
+        assert_eq!(data(Dialect::Model, text), ["a", "[DONE]"]);
+        let text = b"data: a\nerror: {}\n\ndata: 1\n\n".as_slice();
+        let error = Event { kind: ERROR.into(), data: b"{}".into(), ..Event::default() };
+        let next = Event { data: b"1".into(), ..Event::default() };
+        let expected = [error, next].map(Item::Event);
+        assert_eq!(decode(Dialect::Model, LIMIT, [text]), expected);
+        assert_eq!(data(Dialect::Mcp, "data: a\nerror: {}\n\ndata: 1\n\n"), ["a", "1"]);
+    }
+
+    #[test]
     fn an_event_has_its_type_identifier_and_delay() {
-        let events =
-            decode([b"id: 7\nretry: 250\ndata:\n\nevent: endpoint\ndata: /x\n\n".as_slice()]);
+        let stream = b"id: 7\nretry: 250\ndata:\n\nevent: a\nevent: endpoint\ndata: /x\n\n";
         let first = Event {
             id: Some(HeaderValue::from_static("7")),
             retry: Some(Duration::from_millis(250)),
@@ -282,21 +357,29 @@ mod tests {
         };
         let second = Event { kind: "endpoint".into(), data: b"/x".into(), ..Event::default() };
         assert_eq!((first.message(), second.message()), (None, None));
-        assert_eq!(events, [Item::Event(first), Item::Event(second)]);
+        let expected = [first, second].map(Item::Event);
+        assert_eq!(decode(Dialect::Mcp, LIMIT, [stream.as_slice()]), expected);
         for (bytes, events) in [(MAX_ID_BYTES, 1), (MAX_ID_BYTES + 1, 0)] {
             let text = format!("id: {}\n\n", "1".repeat(bytes));
-            assert_eq!(decode([text.as_bytes()]).len(), events, "{bytes}");
+            assert_eq!(decode(Dialect::Mcp, 2 * LIMIT, [text.as_bytes()]).len(), events, "{bytes}");
         }
-        assert!(decode([b"id: a\x01b\n\n".as_slice()]).is_empty());
+        assert!(decode(Dialect::Mcp, LIMIT, [b"id: a\x01b\n\n".as_slice()]).is_empty());
     }
 
     #[test]
     fn an_event_is_bounded_to_the_byte_and_the_next_one_is_read() {
-        let fits = data(&event(MAX_MESSAGE_BYTES));
-        assert_eq!(fits.iter().map(String::len).collect::<Vec<_>>(), [MAX_MESSAGE_BYTES, 4]);
-        for beyond in [1, 2, 1_000_000] {
-            let read = data(&event(MAX_MESSAGE_BYTES + beyond));
-            assert_eq!(read, ["too long: Some(7)", "next"], "{beyond}");
+        for dialect in DIALECTS {
+            let fits = data(dialect, &event(LIMIT));
+            assert_eq!(fits.iter().map(String::len).collect::<Vec<_>>(), [LIMIT, 4]);
+            for beyond in [1, 2, 1_000_000] {
+                let read = data(dialect, &event(LIMIT + beyond));
+                assert_eq!(read, ["too long: Some(7)", "next"], "{beyond}");
+            }
+            let lines = format!("data: {}\n", "x".repeat(LIMIT / 2)).repeat(3);
+            let read = data(dialect, &format!("{lines}\ndata: next\n\n"));
+            assert_eq!(read, ["too long: None", "next"]);
+            let short = "data: 1234\n".repeat(LIMIT / 5 + 1);
+            assert_eq!(data(dialect, &format!("{short}\n")), ["too long: None"]);
         }
     }
 
@@ -308,49 +391,70 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_too_long_is_reported_as_soon_as_its_request_is_known() {
-        let mut decoder = Decoder::default();
-        let begin = format!("data: {{\"id\":3,\"result\":\"{}", "x".repeat(MAX_MESSAGE_BYTES));
+    fn an_event_that_is_too_long_is_reported_early() {
+        let mut decoder = Decoder::new(Dialect::Mcp, KEPT_LINE_BYTES);
+        let begin = format!("data: {{\"id\":3,\"result\":\"{}", "x".repeat(KEPT_LINE_BYTES));
         let early = decoder.next(&mut begin.as_bytes());
         assert_eq!(early, Some(Item::TooLong { answered: Some(3) }));
-        assert!(decoder.line.capacity() <= KEPT_LINE_BYTES);
+        assert!(decoder.allocated() <= KEPT_LINE_BYTES);
         assert_eq!(decoder.next(&mut b"xxx\"}\n\n".as_slice()), None);
         // One that names its request last.
-        let end = format!(
-            "data: {{\"result\":\"{}\",\ndata: \"id\":4}}\n\n",
-            "x".repeat(MAX_MESSAGE_BYTES)
-        );
-        assert_eq!(decoder.next(&mut end.as_bytes()), Some(Item::TooLong { answered: Some(4) }));
-        let lines = format!("data: {}\n", "x".repeat(MAX_MESSAGE_BYTES / 2)).repeat(3);
-        let read = data(&format!("{lines}\ndata: next\n\n"));
-        assert_eq!(read, ["too long: None", "next"]);
+        let begin = format!("data: {{\"result\":\"{}\",\n", "x".repeat(KEPT_LINE_BYTES));
+        assert_eq!(decoder.next(&mut begin.as_bytes()), None);
+        let end = Some(Item::TooLong { answered: Some(4) });
+        assert_eq!(decoder.next(&mut b"data: \"id\":4}\n\n".as_slice()), end);
+        // A model's is not waited for.
+        let mut decoder = Decoder::new(Dialect::Model, KEPT_LINE_BYTES);
+        let too_long = Some(Item::TooLong { answered: None });
+        assert_eq!(decoder.next(&mut begin.as_bytes()), too_long);
     }
 
     #[test]
-    fn bytes_outside_messages_are_counted() {
-        let mut decoder = Decoder::default();
+    fn bytes_outside_messages_are_counted_and_not_kept() {
+        let mut decoder = Decoder::new(Dialect::Mcp, LIMIT);
         assert!(decoder.next(&mut b":1234\n\nodd\n".as_slice()).is_none());
         assert_eq!(decoder.take_dropped(), 5 + 1 + 1 + 3 + 1);
         assert!(decoder.next(&mut b"data: 12345678\n\n".as_slice()).is_some());
         assert_eq!(decoder.take_dropped(), 2);
-        let long = format!("data: {}", "x".repeat(2 * MAX_MESSAGE_BYTES));
+        let comment = format!(":{}\n", "x".repeat(10 * LIMIT));
+        for mut piece in comment.as_bytes().chunks(7) {
+            assert_eq!(decoder.next(&mut piece), None);
+            assert!(decoder.allocated() <= 64, "{}", decoder.allocated());
+        }
+        decoder.take_dropped();
+        let long = format!("data: {}", "x".repeat(2 * LIMIT));
         assert!(decoder.next(&mut long.as_bytes()).is_none());
-        assert!(decoder.take_dropped() > 2 * MAX_MESSAGE_BYTES);
+        assert!(decoder.take_dropped() > 2 * LIMIT);
     }
 
     proptest! {
         #[test]
         fn the_pieces_of_a_stream_do_not_matter(
-            text in "(data: [ab]{0,3}|id: 1|retry: 5|: c|event: e|x)?(\n|\r|\r\n)",
-            repeats in 1..6_usize,
-            cuts in collection::vec(0..80_usize, 0..6),
+            text in "(data|event|error|id: 1|retry: 5|: é|x|\u{feff}|data: \u{1f600}|[:a \n\r]){0,40}",
+            limit in 0_usize..40,
+            cuts in collection::vec(1_usize..5, 0..200),
         ) {
-            let text = format!("{}\n\n", text.repeat(repeats));
-            let mut cuts: Vec<usize> = cuts.into_iter().map(|at| at.min(text.len())).collect();
-            cuts.extend([0, text.len()]);
-            cuts.sort_unstable();
-            let pieces = cuts.windows(2).map(|cut| &text.as_bytes()[cut[0]..cut[1]]);
-            prop_assert_eq!(decode(pieces), decode([text.as_bytes()]));
+            let bytes = text.as_bytes();
+            let mut pieces = Vec::new();
+            let mut rest = bytes;
+            for cut in cuts {
+                let (piece, after) = rest.split_at(cut.min(rest.len()));
+                pieces.push(piece);
+                rest = after;
+            }
+            pieces.push(rest);
+            for dialect in DIALECTS {
+                let whole = decode(dialect, limit, [bytes]);
+                prop_assert_eq!(decode(dialect, limit, pieces.iter().copied()), whole);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_within_the_limit(bytes: Vec<u8>, limit in 0_usize..40) {
+            for item in DIALECTS.iter().flat_map(|dialect| decode(*dialect, limit, [&bytes[..]])) {
+                prop_assert!(matches!(item, Item::TooLong { .. })
+                    || matches!(item, Item::Event(event) if event.data.len() <= limit));
+            }
         }
     }
 }

@@ -1,15 +1,13 @@
 //! Finds the identifier of a message that cannot be read as a whole: one that is too long, nested
 //! too deeply, or not JSON. Its request then fails at once and does not wait for its deadline.
 
-use super::envelope::RpcId;
-
 /// Longest key or identifier that is kept, in bytes. Longer ones are no identifier of the gateway.
 const MAX_TOKEN_BYTES: usize = 32;
 
 /// Reads a JSON text in parts, in constant memory and linear time, and remembers the identifier.
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "the states of a scanner are independent")]
-pub(super) struct IdScanner {
+pub struct IdScanner {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
@@ -24,7 +22,7 @@ pub(super) struct IdScanner {
 
 impl IdScanner {
     /// Reads the next part of the text.
-    pub(super) fn push(&mut self, part: &[u8]) {
+    pub fn push(&mut self, part: &[u8]) {
         for byte in part {
             self.step(*byte);
         }
@@ -32,7 +30,7 @@ impl IdScanner {
 
     /// Returns the identifier of the request that a text answers; `None` if it names none, or if
     /// the text is a request or a notification.
-    pub(super) fn answered(&self) -> Option<i64> {
+    pub fn answered(&self) -> Option<i64> {
         self.found.filter(|_| !self.has_method)
     }
 
@@ -88,8 +86,7 @@ impl IdScanner {
     /// Ends a value, which is the identifier if its name was `id`.
     fn end_value(&mut self) {
         if self.depth == 1 && self.after_colon && self.is_id && self.found.is_none() {
-            let text = std::str::from_utf8(&self.token).ok();
-            self.found = text.and_then(|text| RpcId::Text(text.into()).own());
+            self.found = std::str::from_utf8(&self.token).ok().and_then(|text| text.parse().ok());
         }
         self.after_colon = false;
         self.is_id = false;
@@ -98,7 +95,7 @@ impl IdScanner {
 }
 
 /// Returns the identifier of the request that a text answers, whatever else the text is.
-pub(super) fn answered(text: &[u8]) -> Option<i64> {
+pub fn answered(text: &[u8]) -> Option<i64> {
     let mut scanner = IdScanner::default();
     scanner.push(text);
     // A text that was cut may end with the identifier.
