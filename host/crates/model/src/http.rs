@@ -15,11 +15,11 @@ use tracing::warn;
 pub(super) use self::events::{DONE, Events};
 use super::{
     BadProvider, Document, Held, ModelError, Object, Refusal, Service, TransportError,
-    document::Unread, object, retry,
+    document::ReadError, keys::Credential, object, retry,
 };
 use airlock_core::{secret::Secret, threads};
 use airlock_egress::tls;
-use airlock_json::{self as json, Caps};
+use airlock_json::Caps;
 use airlock_strings::cut;
 
 /// Limits on the time and memory that a service may use.
@@ -84,7 +84,7 @@ const MAX_CA_BYTES: u64 = 4 << 20;
 
 /// A client of one service.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct HttpClient {
     pub(super) provider: String,
     http: reqwest::Client,
     pub(super) bounds: Bounds,
@@ -101,13 +101,15 @@ pub(super) struct Outgoing {
     pub(super) is_streamed: bool,
     /// True if the caller asked for the usage of a stream.
     pub(super) includes_usage: bool,
+    /// True if options that some models refuse are left out.
+    pub(super) is_plain: bool,
     /// The memory of `body`.
     _held: Held,
 }
 
 /// Function that returns OpenAI's `error` object for a status and a body; `None` if the body is not
 /// an object.
-pub(super) type ErrorOf = fn(&Client, StatusCode, Option<&Object>) -> Object;
+pub(super) type ErrorOf = fn(&HttpClient, StatusCode, Option<&Object>) -> Object;
 
 /// The text of a response.
 struct Body {
@@ -129,7 +131,7 @@ fn without_credentials(url: &Url) -> String {
 
 impl Bounds {
     /// Returns the bounds of a service.
-    pub(super) fn of(service: &Service) -> Self {
+    pub(super) fn new(service: &Service) -> Self {
         let timeouts = service.timeouts;
         Self {
             connect: timeouts.connect,
@@ -144,7 +146,7 @@ impl Bounds {
     }
 }
 
-impl Client {
+impl HttpClient {
     pub(super) fn new(
         provider: &str,
         service: &Service,
@@ -195,6 +197,7 @@ impl Client {
             body: body.into(),
             is_streamed,
             includes_usage: false,
+            is_plain: false,
             _held: held,
         })
     }
@@ -204,7 +207,7 @@ impl Client {
     pub(super) async fn send(
         &self,
         outgoing: &Outgoing,
-        credential: Option<(HeaderName, HeaderValue)>,
+        credential: Option<Credential>,
         first_byte: Instant,
     ) -> Result<reqwest::Response, ModelError> {
         let request = self
@@ -228,7 +231,7 @@ impl Client {
         &self,
         url: &Url,
         headers: HeaderMap,
-        credential: Option<(HeaderName, HeaderValue)>,
+        credential: Option<Credential>,
     ) -> Result<reqwest::Response, ModelError> {
         let request = self.http.get(url.clone()).headers(headers).timeout(self.bounds.list);
         with(request, credential).send().await.map_err(|error| self.trouble(error))
@@ -259,9 +262,9 @@ impl Client {
             return Err(ModelError::Proxy { provider: self.provider.clone() });
         }
         let retry_after = retry::read(response.headers());
-        let is_plain = plain(&response);
+        let is_text = is_text(&response);
         let body = self.read(response, sizes.text, held.beside()).await?;
-        let text = (is_plain && !status.is_success()).then(|| self.excerpt(&body.text));
+        let text = (is_text && !status.is_success()).then(|| self.excerpt(&body.text));
         let document = self.parse(body, sizes.tree, held).await?;
         if status.is_success() {
             return document.ok_or_else(|| self.bad_answer("a body that is not a JSON object"));
@@ -318,12 +321,12 @@ impl Client {
         let tenant = held.tenant();
         let parsed = threads::read(&tenant, length, move || {
             let Body { text, _held } = body;
-            let text = String::from_utf8(text).map_err(|_| Unread::NoObject)?;
+            let text = String::from_utf8(text).map_err(|_| ReadError::NoObject)?;
             Document::read(without_secrets(&secrets, text), &caps, &own)
         });
         match parsed.await {
             Ok(document) => Ok(Some(document)),
-            Err(Unread::NoObject) => Ok(None),
+            Err(ReadError::NoObject) => Ok(None),
             Err(unread) => Err(self.unread(unread)),
         }
     }
@@ -365,11 +368,11 @@ impl Client {
         ModelError::Silent { provider: self.provider.clone(), limit }
     }
 
-    pub(super) fn unread(&self, unread: Unread) -> ModelError {
+    pub(super) fn unread(&self, unread: ReadError) -> ModelError {
         match unread {
-            Unread::NoMemory => self.no_memory(),
-            Unread::NoObject => self.bad_answer("an event that is not a JSON object"),
-            Unread::Dense(error) => {
+            ReadError::NoMemory => self.no_memory(),
+            ReadError::NoObject => self.bad_answer("an event that is not a JSON object"),
+            ReadError::Dense(error) => {
                 warn!(provider = %self.provider, %error, "a response of a provider was refused");
                 self.bad_answer("JSON that needs more memory than the gateway permits")
             }
@@ -400,8 +403,12 @@ impl Client {
     }
 }
 
-/// Returns whether a response is JSON and not a stream. Some services ignore `stream`.
-pub(super) fn is_json(response: &reqwest::Response) -> bool {
+/// Returns whether a response is a stream. Some services ignore `stream`.
+pub(super) fn is_stream(response: &reqwest::Response) -> bool {
+    response.status().is_success() && !is_json(response)
+}
+
+fn is_json(response: &reqwest::Response) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
     found.is_some_and(|found| {
         let essence = found.split(';').next().unwrap_or_default().trim();
@@ -447,7 +454,7 @@ pub(super) fn listed(list: Document) -> Vec<Object> {
 
 fn with(
     request: reqwest::RequestBuilder,
-    credential: Option<(HeaderName, HeaderValue)>,
+    credential: Option<Credential>,
 ) -> reqwest::RequestBuilder {
     match credential {
         Some((name, value)) => request.header(name, value),
@@ -513,7 +520,7 @@ fn detail(body: &Object) -> Option<String> {
 }
 
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
-fn plain(response: &reqwest::Response) -> bool {
+fn is_text(response: &reqwest::Response) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
     found.is_some_and(|found| found.trim_start().to_ascii_lowercase().starts_with("text/plain"))
 }
@@ -565,12 +572,6 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
         text.reserve_exact(wanted - text.len());
     }
     true
-}
-
-/// Returns whether `stream_options.include_usage` of a request is true.
-pub(super) fn includes_usage(prompt: &super::Prompt) -> bool {
-    let options = prompt.body.get("stream_options");
-    options.is_some_and(|options| json::raw::member(options, "include_usage") == Some("true"))
 }
 
 #[cfg(test)]

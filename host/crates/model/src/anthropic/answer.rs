@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::event::{Reader, Step};
 use crate::{
     Object, object,
-    translation::{Failure, object_of},
+    translation::{ResponseError, object_of},
 };
 
 /// The message of a chat completion, as it grows.
@@ -35,12 +35,12 @@ struct Call {
 /// Returns the chat completion of a message that was not streamed. It is read as the events that
 /// would have streamed it, so that both forms agree. `created` is in seconds since 1970. Fails if
 /// the response is an error or not a message.
-pub(super) fn to_completion(mut message: Object, created: u64) -> Result<Object, Failure> {
+pub(super) fn to_completion(mut message: Object, created: u64) -> Result<Object, ResponseError> {
     if message.get("type").is_some_and(|kind| kind == "error") {
-        return Err(Failure::reported(&message));
+        return Err(ResponseError::reported(&message));
     }
     let Some(Value::Array(blocks)) = message.shift_remove("content") else {
-        return Err(Failure::Invalid { what: "a message without content" });
+        return Err(ResponseError::Invalid { what: "a message without content" });
     };
     let end = object(json!({"type": "message_delta", "delta": {
         "stop_reason": message.get("stop_reason"), "stop_details": message.get("stop_details")
@@ -62,7 +62,7 @@ pub(super) fn to_completion(mut message: Object, created: u64) -> Result<Object,
 }
 
 impl Answer {
-    fn event(&mut self, event: &Object, reader: &mut Reader) -> Result<(), Failure> {
+    fn event(&mut self, event: &Object, reader: &mut Reader) -> Result<(), ResponseError> {
         for step in reader.event(event)? {
             self.step(step);
         }

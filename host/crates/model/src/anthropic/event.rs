@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use self::block::{Block, text};
 use super::{usage, usage::Usage};
-use crate::{Object, translation::Failure};
+use crate::{Object, translation::ResponseError};
 
 /// Maximum bytes of a message's id and of its model's name, which every chunk repeats.
 const MAX_NAME_BYTES: usize = 256;
@@ -68,7 +68,7 @@ impl Reader {
 
     /// Reads the data of one event. Fails if it reports an error, or cannot follow the events
     /// before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Step>, ResponseError> {
         match data.get("type").and_then(Value::as_str).unwrap_or_default() {
             "message_start" => Ok(vec![self.begin(data)?]),
             "content_block_start" => self.open_block(data),
@@ -76,13 +76,13 @@ impl Reader {
             "content_block_stop" => Ok(self.close_block(data)?.into_iter().collect()),
             "message_delta" => self.message_delta(data).map(|()| Vec::new()),
             "message_stop" => Ok(vec![self.end()?]),
-            "error" => Err(Failure::reported(data)),
+            "error" => Err(ResponseError::reported(data)),
             // "ping", and events of later versions.
             _ => Ok(Vec::new()),
         }
     }
 
-    fn begin(&mut self, data: &Object) -> Result<Step, Failure> {
+    fn begin(&mut self, data: &Object) -> Result<Step, ResponseError> {
         if self.phase != Phase::New {
             return Err(invalid("a second message_start event"));
         }
@@ -99,7 +99,7 @@ impl Reader {
         Ok(Step::Begin { id, model })
     }
 
-    fn open_block(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    fn open_block(&mut self, data: &Object) -> Result<Vec<Step>, ResponseError> {
         self.check_begun()?;
         if self.open.is_some() {
             return Err(invalid("a content block that starts before the last one has stopped"));
@@ -115,7 +115,7 @@ impl Reader {
 
     /// Returns the state of a block that starts, and the steps that it already holds. A block of a
     /// whole message holds all of its content.
-    fn opened(&mut self, block: &Object) -> Result<(Block, Vec<Step>), Failure> {
+    fn opened(&mut self, block: &Object) -> Result<(Block, Vec<Step>), ResponseError> {
         match block.get("type").and_then(Value::as_str).unwrap_or_default() {
             "text" => {
                 let mut steps: Vec<_> = block::text_step(block).into_iter().collect();
@@ -139,7 +139,7 @@ impl Reader {
         }
     }
 
-    fn delta(&mut self, data: &Object) -> Result<Option<Step>, Failure> {
+    fn delta(&mut self, data: &Object) -> Result<Option<Step>, ResponseError> {
         self.check_begun()?;
         let Some(Value::Object(delta)) = data.get("delta") else {
             return Err(invalid("a content_block_delta event without a delta"));
@@ -153,7 +153,7 @@ impl Reader {
         }
     }
 
-    fn close_block(&mut self, data: &Object) -> Result<Option<Step>, Failure> {
+    fn close_block(&mut self, data: &Object) -> Result<Option<Step>, ResponseError> {
         self.check_begun()?;
         self.open_at(data)?;
         match self.open.take() {
@@ -171,7 +171,7 @@ impl Reader {
         }
     }
 
-    fn message_delta(&mut self, data: &Object) -> Result<(), Failure> {
+    fn message_delta(&mut self, data: &Object) -> Result<(), ResponseError> {
         self.check_begun()?;
         self.usage.update(data.get("usage"));
         let Some(Value::Object(delta)) = data.get("delta") else { return Ok(()) };
@@ -186,7 +186,7 @@ impl Reader {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Step, Failure> {
+    fn end(&mut self) -> Result<Step, ResponseError> {
         self.check_begun()?;
         if self.open.is_some() {
             return Err(invalid("a message that stops inside a content block"));
@@ -204,7 +204,7 @@ impl Reader {
         Some(Step::Citation { index, citation })
     }
 
-    fn check_begun(&self) -> Result<(), Failure> {
+    fn check_begun(&self) -> Result<(), ResponseError> {
         match self.phase {
             Phase::New => Err(invalid("an event before message_start")),
             Phase::Begun => Ok(()),
@@ -212,7 +212,7 @@ impl Reader {
         }
     }
 
-    fn open_at(&mut self, data: &Object) -> Result<&mut Block, Failure> {
+    fn open_at(&mut self, data: &Object) -> Result<&mut Block, ResponseError> {
         match &mut self.open {
             Some((open, block)) if index(data) == Some(*open) => Ok(block),
             _ => Err(invalid("an event of a content block that has not started")),
@@ -224,8 +224,8 @@ fn index(data: &Object) -> Option<u64> {
     data.get("index").and_then(Value::as_u64)
 }
 
-fn invalid(what: &'static str) -> Failure {
-    Failure::Invalid { what }
+fn invalid(what: &'static str) -> ResponseError {
+    ResponseError::Invalid { what }
 }
 
 #[cfg(test)]

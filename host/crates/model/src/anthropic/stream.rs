@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::event::{Reader, Step};
 use crate::{
     Object, object,
-    translation::{Failure, object_of},
+    translation::{ResponseError, object_of},
 };
 
 /// Translation of one stream.
 #[derive(Debug)]
-pub(super) struct Chunks {
+pub(super) struct MessageTranslation {
     reader: Reader,
     created: u64,
     include_usage: bool,
@@ -24,7 +24,7 @@ pub(super) struct Chunks {
     model: String,
 }
 
-impl Chunks {
+impl MessageTranslation {
     /// Creates the translation of a stream that began at `created`, in seconds since 1970.
     /// `include_usage` is the one of the request's `stream_options`: it adds a last chunk without
     /// choices.
@@ -41,7 +41,7 @@ impl Chunks {
 
     /// Returns the chunks for the data of one event. Fails if it reports an error, or cannot follow
     /// the events before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Object>, Failure> {
+    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Object>, ResponseError> {
         let mut chunks = Vec::new();
         for step in self.reader.event(data)? {
             match step {

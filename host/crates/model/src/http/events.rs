@@ -5,7 +5,7 @@ use std::mem;
 use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
 
-use super::Client;
+use super::HttpClient;
 use crate::{
     Document, Held, ModelError,
     sse::{Decoder, Event},
@@ -18,7 +18,7 @@ pub(crate) const DONE: &str = "[DONE]";
 
 /// Events of one response. Dropping them closes the connection.
 pub(crate) struct Events<'a> {
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a HttpClient,
     response: reqwest::Response,
     idle: RepeatedTimeout,
     decoder: Decoder,
@@ -33,7 +33,7 @@ pub(crate) struct Events<'a> {
 
 impl<'a> Events<'a> {
     /// Reads the events of a response. Their memory is held in `held`.
-    pub(crate) fn new(client: &'a Client, response: reqwest::Response, held: Held) -> Self {
+    pub(crate) fn new(client: &'a HttpClient, response: reqwest::Response, held: Held) -> Self {
         Self {
             client,
             response,

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Api, BadProvider, Key, MemoryBudget, Retries, Service as Settings, Terms, http::Bounds, object,
-    service::Client,
+    Api, BadProvider, Key, MemoryBudget, Retries, Service as Settings, backend::Backend as _,
+    http::Bounds, object, service::ServiceClient,
 };
 use airlock_core::{
     memory::Limited,
@@ -71,8 +71,8 @@ fn settings(base_url: &str) -> Settings {
     Settings { keys, retries, ..Settings::new(Api::OpenAi, base_url) }
 }
 
-fn client(base_url: &str, bounds: Bounds) -> Client {
-    Client::with_bounds("up", &settings(base_url), bounds).expect("a good address")
+fn client(base_url: &str, bounds: Bounds) -> ServiceClient {
+    ServiceClient::with_bounds("up", &settings(base_url), bounds).expect("a good address")
 }
 
 fn prompt(body: &Object) -> Prompt {
@@ -80,7 +80,11 @@ fn prompt(body: &Object) -> Prompt {
 }
 
 /// Returns the whole response.
-async fn respond(client: &Client, prompt: &Prompt, held: &Held) -> Result<Document, ModelError> {
+async fn respond(
+    client: &ServiceClient,
+    prompt: &Prompt,
+    held: &Held,
+) -> Result<Document, ModelError> {
     let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
     match client
         .respond(prompt, Terms { is_streamed: false, in_chunks: false, deadline, held })
@@ -315,7 +319,7 @@ fn a_base_url_must_be_http_without_user_query_and_fragment() {
     for bad in
         ["localhost:80", "ftp://h/v1", "http://u:p@h/v1", "http://h/v1?k=1", "http://h/v1#f", ""]
     {
-        let refused = Client::new("up", &settings(bad));
+        let refused = ServiceClient::new("up", &settings(bad));
         assert!(matches!(refused, Err(BadProvider::BaseUrl { .. })), "{bad}");
     }
     let base = service::base_url("up", "https://h/api/v1//").expect("a good address");

@@ -15,7 +15,7 @@ use super::{
     item::{Item, Tool},
     usage,
 };
-use crate::{Object, translation::Failure};
+use crate::{Object, translation::ResponseError};
 
 /// Maximum bytes of the identifiers and names that are kept or repeated: of a Response and its
 /// model, of reasoning items, and of tools.
@@ -91,7 +91,7 @@ impl Reader {
 
     /// Reads the data of one event. Fails if it reports an error, or cannot follow the events
     /// before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Step>, ResponseError> {
         let kind = data.get("type").and_then(Value::as_str).unwrap_or_default();
         match kind {
             "error" => Err(reported(data)),
@@ -108,7 +108,7 @@ impl Reader {
     }
 
     /// Reads a Response that was not streamed.
-    pub(super) fn whole(&mut self, response: &Object) -> Result<Vec<Step>, Failure> {
+    pub(super) fn whole(&mut self, response: &Object) -> Result<Vec<Step>, ResponseError> {
         match response.get("status").and_then(Value::as_str) {
             Some("failed") => return Err(failed(response)),
             Some("completed" | "incomplete") => {}
@@ -121,7 +121,7 @@ impl Reader {
         self.end(response)
     }
 
-    fn begin(&mut self, response: &Object) -> Result<(), Failure> {
+    fn begin(&mut self, response: &Object) -> Result<(), ResponseError> {
         if self.phase != Phase::New {
             return Err(invalid("a second response.created event"));
         }
@@ -140,7 +140,7 @@ impl Reader {
         Ok(())
     }
 
-    fn open_item(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    fn open_item(&mut self, data: &Object) -> Result<Vec<Step>, ResponseError> {
         self.check_begun()?;
         let (Some(index), Some(Value::Object(item))) = (index(data), data.get("item")) else {
             return Err(invalid("an output item without an index or a body"));
@@ -149,7 +149,7 @@ impl Reader {
     }
 
     /// Opens an item. Items are added in their order, so that calls have the order of their items.
-    fn added(&mut self, index: u64, item: &Object) -> Result<Vec<Step>, Failure> {
+    fn added(&mut self, index: u64, item: &Object) -> Result<Vec<Step>, ResponseError> {
         if index < self.next {
             return Err(invalid("an output item that was added twice or out of order"));
         }
@@ -164,7 +164,7 @@ impl Reader {
         Ok(self.head.take().map(Step::Begin).into_iter().chain(step).collect())
     }
 
-    fn delta(&mut self, kind: &str, data: &Object) -> Result<Vec<Step>, Failure> {
+    fn delta(&mut self, kind: &str, data: &Object) -> Result<Vec<Step>, ResponseError> {
         self.check_begun()?;
         let place = index(data).ok_or_else(|| invalid("a delta without an output index"))?;
         let open = self.open.get_mut(&place);
@@ -175,7 +175,7 @@ impl Reader {
         Ok(self.joined(step, place, part.unwrap_or_default()))
     }
 
-    fn close_item(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    fn close_item(&mut self, data: &Object) -> Result<Vec<Step>, ResponseError> {
         self.check_begun()?;
         let (Some(index), Some(Value::Object(item))) = (index(data), data.get("item")) else {
             return Err(invalid("an output item without an index or a body"));
@@ -183,7 +183,7 @@ impl Reader {
         self.done(index, item)
     }
 
-    fn done(&mut self, place: u64, item: &Object) -> Result<Vec<Step>, Failure> {
+    fn done(&mut self, place: u64, item: &Object) -> Result<Vec<Step>, ResponseError> {
         let open = self.open.remove(&place);
         let open = open.ok_or_else(|| invalid("the end of an output item that is not open"))?;
         let mut steps = Vec::new();
@@ -207,7 +207,7 @@ impl Reader {
     }
 
     /// Ends the Response. Items that were not streamed are read from it.
-    fn end(&mut self, response: &Object) -> Result<Vec<Step>, Failure> {
+    fn end(&mut self, response: &Object) -> Result<Vec<Step>, ResponseError> {
         self.check_begun()?;
         let output =
             response.get("output").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -254,7 +254,7 @@ impl Reader {
         }
     }
 
-    fn check_begun(&self) -> Result<(), Failure> {
+    fn check_begun(&self) -> Result<(), ResponseError> {
         match self.phase {
             Phase::New => Err(invalid("an event before response.created")),
             Phase::Begun => Ok(()),
@@ -263,12 +263,12 @@ impl Reader {
     }
 }
 
-fn response_of(data: &Object) -> Result<&Object, Failure> {
+fn response_of(data: &Object) -> Result<&Object, ResponseError> {
     let response = data.get("response").and_then(Value::as_object);
     response.ok_or_else(|| invalid("an event without its Response"))
 }
 
-fn failed(response: &Object) -> Failure {
+fn failed(response: &Object) -> ResponseError {
     reported(response.get("error").and_then(Value::as_object).unwrap_or(response))
 }
 
@@ -284,8 +284,8 @@ fn seconds(time: Option<&Value>) -> u64 {
     time.as_u64().or_else(|| time.as_f64().map(|time| time as u64)).unwrap_or_default()
 }
 
-pub(super) fn invalid(what: &'static str) -> Failure {
-    Failure::Invalid { what }
+pub(super) fn invalid(what: &'static str) -> ResponseError {
+    ResponseError::Invalid { what }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::event::{MAX_NAME_BYTES, Step, invalid};
-use crate::{Object, object, translation::Failure};
+use crate::{Object, object, translation::ResponseError};
 
 /// Events with pieces of items. Each type of item has its own.
 const DELTAS: [&str; 7] = [
@@ -92,7 +92,7 @@ impl Item {
 
     /// Returns the state of an item that is added, and the step that it is. `calls` is the number of
     /// calls before it.
-    pub(super) fn open(item: &Object, calls: usize) -> Result<(Self, Option<Step>), Failure> {
+    pub(super) fn open(item: &Object, calls: usize) -> Result<(Self, Option<Step>), ResponseError> {
         let kind = item.get("type").and_then(Value::as_str);
         let tool = match kind.ok_or_else(|| invalid("an output item without a type"))? {
             "message" => return Ok((Self::Message { has_text: false, annotations: 0 }, None)),
@@ -123,7 +123,11 @@ impl Item {
     }
 
     /// Reads an event with a piece of the item.
-    pub(super) fn delta(&mut self, kind: &str, data: &Object) -> Result<Option<Step>, Failure> {
+    pub(super) fn delta(
+        &mut self,
+        kind: &str,
+        data: &Object,
+    ) -> Result<Option<Step>, ResponseError> {
         let piece = text(data, "delta");
         let step = match (kind, self) {
             ("response.output_text.annotation.added", Self::Message { annotations, .. }) => {
@@ -166,7 +170,7 @@ impl Item {
 
     /// Returns the steps of a complete item that were not streamed, each with the number of its
     /// part. Fails if the item is another one than was added.
-    pub(super) fn close(self, item: &Object) -> Result<Vec<(u64, Step)>, Failure> {
+    pub(super) fn close(self, item: &Object) -> Result<Vec<(u64, Step)>, ResponseError> {
         let (now, _) = Self::open(item, 0)?;
         let steps = match (self, now) {
             (Self::Message { has_text, annotations }, Self::Message { .. }) => {
@@ -201,7 +205,11 @@ impl Item {
 
 /// Returns the steps of a message: its text, unless it was streamed, and the annotations that were
 /// not.
-fn message(item: &Object, has_text: bool, annotations: usize) -> Result<Vec<(u64, Step)>, Failure> {
+fn message(
+    item: &Object,
+    has_text: bool,
+    annotations: usize,
+) -> Result<Vec<(u64, Step)>, ResponseError> {
     let parts = list(item, "content")?.iter();
     let mut steps = Vec::new();
     let mut sources = Vec::new();
@@ -223,7 +231,7 @@ fn message(item: &Object, has_text: bool, annotations: usize) -> Result<Vec<(u64
     Ok(steps)
 }
 
-fn reasoning(item: &Object, id: &str) -> Result<Vec<(u64, Step)>, Failure> {
+fn reasoning(item: &Object, id: &str) -> Result<Vec<(u64, Step)>, ResponseError> {
     let mut steps = Vec::new();
     for (index, text) in texts(item, "summary")? {
         let summary = Some(index);
@@ -236,13 +244,13 @@ fn reasoning(item: &Object, id: &str) -> Result<Vec<(u64, Step)>, Failure> {
 }
 
 /// Iterates over the texts of a list of parts.
-fn texts(item: &Object, parts: &str) -> Result<impl Iterator<Item = (u64, String)>, Failure> {
+fn texts(item: &Object, parts: &str) -> Result<impl Iterator<Item = (u64, String)>, ResponseError> {
     let parts = list(item, parts)?.iter().filter_map(Value::as_object);
     Ok((0_u64..).zip(parts.map(|part| text(part, "text"))))
 }
 
 /// Returns a list of parts; an empty one if it is absent. Fails if there are too many.
-fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], Failure> {
+fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], ResponseError> {
     let list = object.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if list.len() > MAX_PARTS {
         return Err(invalid("an output item with more parts than the gateway accepts"));
@@ -292,7 +300,7 @@ fn with_bytes(token: &Object) -> Value {
 }
 
 /// Returns a text that is kept; it is empty if it is absent.
-fn short(item: &Object, name: &str) -> Result<String, Failure> {
+fn short(item: &Object, name: &str) -> Result<String, ResponseError> {
     let text = text(item, name);
     if text.len() > MAX_NAME_BYTES {
         return Err(invalid("an output item with an id or name of excessive length"));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Object, Part, object,
-    translation::{Failure, object_of},
+    translation::{ResponseError, object_of},
 };
 
 /// Text between two parts of reasoning.
@@ -24,7 +24,7 @@ pub(super) type Chunk = (Object, Option<Part>);
 
 /// Translation of one Response.
 #[derive(Debug)]
-pub(super) struct Translation {
+pub(super) struct ResponseTranslation {
     reader: Reader,
     includes_usage: bool,
     head: Head,
@@ -34,7 +34,7 @@ pub(super) struct Translation {
     details: usize,
 }
 
-impl Translation {
+impl ResponseTranslation {
     /// `includes_usage` adds a last chunk without choices.
     pub(super) fn new(includes_usage: bool) -> Self {
         Self {
@@ -53,13 +53,13 @@ impl Translation {
 
     /// Returns the chunks for the data of one event. Fails if it reports an error, or cannot follow
     /// the events before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Chunk>, Failure> {
+    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Chunk>, ResponseError> {
         let steps = self.reader.event(data)?;
         Ok(steps.into_iter().flat_map(|step| self.step(step)).collect())
     }
 
     /// Returns the chunks for a Response that was not streamed.
-    pub(super) fn whole(&mut self, response: &Object) -> Result<Vec<Chunk>, Failure> {
+    pub(super) fn whole(&mut self, response: &Object) -> Result<Vec<Chunk>, ResponseError> {
         let steps = self.reader.whole(response)?;
         Ok(steps.into_iter().flat_map(|step| self.step(step)).collect())
     }

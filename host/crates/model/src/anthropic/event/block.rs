@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Failure, Step, invalid};
+use super::{ResponseError, Step, invalid};
 use crate::Object;
 
 /// Maximum bytes of one block of thinking. Its text is kept until its signature has come. The
@@ -27,13 +27,17 @@ pub(super) enum Block {
 
 impl Block {
     /// Returns the state of a block of thinking that starts.
-    pub(super) fn thinking(block: &Object) -> Result<Self, Failure> {
+    pub(super) fn thinking(block: &Object) -> Result<Self, ResponseError> {
         check_thinking(thinking_bytes(block))?;
         Ok(Self::Thinking(block.clone()))
     }
 
     /// Adds a delta of type `kind`. Deltas of types that are not known are ignored.
-    pub(super) fn extend(&mut self, kind: &str, delta: &Object) -> Result<Option<Step>, Failure> {
+    pub(super) fn extend(
+        &mut self,
+        kind: &str,
+        delta: &Object,
+    ) -> Result<Option<Step>, ResponseError> {
         match (kind, self) {
             (_, Self::Ignored) => Ok(None),
             ("text_delta", Self::Text) => Ok(text_step(delta)),
@@ -97,7 +101,7 @@ fn text_bytes(block: &Object, name: &str) -> usize {
     block.get(name).and_then(Value::as_str).map_or(0, str::len)
 }
 
-fn check_thinking(bytes: usize) -> Result<(), Failure> {
+fn check_thinking(bytes: usize) -> Result<(), ResponseError> {
     if bytes > MAX_THINKING_BYTES {
         return Err(invalid("a block of thinking of excessive length"));
     }

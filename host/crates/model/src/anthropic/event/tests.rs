@@ -32,7 +32,7 @@ fn stop() -> Value {
 fn read(
     reader: &mut Reader,
     events: impl IntoIterator<Item = Value>,
-) -> Result<Vec<Step>, Failure> {
+) -> Result<Vec<Step>, ResponseError> {
     let mut steps = Vec::new();
     for event in events {
         steps.append(&mut reader.event(&object(event))?);
