@@ -17,15 +17,14 @@ mod usage;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::Url;
 use serde_json::{Value, json};
 
 use self::chunks::AnthropicChunks;
 use super::{
-    Held, ModelError, Object, Prompt, Response, Service, Terms,
-    backend::ServiceApi,
+    Held, Object, Response, Service, Terms,
+    backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
     keys::Credential,
     object,
@@ -82,14 +81,9 @@ impl ServiceApi for Anthropic {
 
     /// Translates a request. Memory for the texts of both forms and for the tree between them is
     /// held while this runs.
-    fn encode<'a>(
-        &'a self,
-        client: &'a HttpClient,
-        prompt: &'a Prompt,
-        terms: Terms<'a>,
-    ) -> BoxFuture<'a, Result<Outgoing, ModelError>> {
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
-            let Terms { is_streamed, held, .. } = terms;
+            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. } } = exchange;
             let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
             let working = held.beside();
             // Once as it is and once translated.
@@ -109,16 +103,13 @@ impl ServiceApi for Anthropic {
         })
     }
 
-    fn decode<'a, 't>(
+    fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
         response: reqwest::Response,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
-    ) -> BoxFuture<'t, Result<Response<'a>, ModelError>>
-    where
-        'a: 't,
-    {
+    ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             let created = seconds_since_1970(SystemTime::now());
             if outgoing.is_streamed && service::is_stream(&response) {
@@ -137,7 +128,7 @@ impl ServiceApi for Anthropic {
         client: &'a HttpClient,
         credential: Option<Credential>,
         held: &'a Held,
-    ) -> BoxFuture<'a, Result<Vec<Object>, ModelError>> {
+    ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
             let response = client.get(&self.models, self.headers(None), credential).await?;
             let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;

@@ -30,18 +30,27 @@ pub struct Terms<'h> {
     pub held: &'h Held,
 }
 
+/// A pending step of an exchange with a provider.
+pub(super) type ModelFuture<'t, T> = BoxFuture<'t, Result<T, ModelError>>;
+
+/// A request to a service.
+#[derive(Clone, Copy)]
+pub(super) struct Exchange<'t> {
+    pub(super) client: &'t HttpClient,
+    pub(super) prompt: &'t Prompt,
+    pub(super) terms: Terms<'t>,
+}
+
 /// Source of a provider's responses.
 pub(super) trait Backend: fmt::Debug + Send + Sync {
     /// Sends a request and returns the response: whole, or as a stream if one is asked for. A
     /// provider that does not stream returns it whole. Dropping the future or the stream closes the
     /// connection.
-    fn respond<'a, 't>(
+    fn respond<'a: 't, 't>(
         &'a self,
         prompt: &'t Prompt,
         terms: Terms<'t>,
-    ) -> BoxFuture<'t, Result<Response<'a>, ModelError>>
-    where
-        'a: 't;
+    ) -> ModelFuture<'t, Response<'a>>;
 
     /// Returns the models as JSON texts separated by commas; nothing if they cannot be listed.
     fn list(&self) -> BoxFuture<'_, Arc<str>>;
@@ -64,24 +73,17 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
 
     /// Returns a request as it is sent. Its memory is held until it is dropped. Fails if the
     /// request has a part without a counterpart in this API.
-    fn encode<'a>(
-        &'a self,
-        client: &'a HttpClient,
-        prompt: &'a Prompt,
-        terms: Terms<'a>,
-    ) -> BoxFuture<'a, Result<Outgoing, ModelError>>;
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing>;
 
     /// Reads the response to a request. Fails if it is an error, or is none of this API. Of a
     /// stream, only the head is read.
-    fn decode<'a, 't>(
+    fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
         response: reqwest::Response,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
-    ) -> BoxFuture<'t, Result<Response<'a>, ModelError>>
-    where
-        'a: 't;
+    ) -> ModelFuture<'t, Response<'a>>;
 
     /// Returns the models of the service, in OpenAI's form.
     fn list<'a>(
@@ -89,7 +91,7 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
         client: &'a HttpClient,
         credential: Option<Credential>,
         held: &'a Held,
-    ) -> BoxFuture<'a, Result<Vec<Object>, ModelError>>;
+    ) -> ModelFuture<'a, Vec<Object>>;
 
     /// Returns whether this is the Responses API.
     fn is_responses(&self) -> bool {
@@ -105,13 +107,8 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
     }
 
     /// As [`encode`](Self::encode), without options that some models refuse.
-    fn encode_plain<'a>(
-        &'a self,
-        client: &'a HttpClient,
-        prompt: &'a Prompt,
-        terms: Terms<'a>,
-    ) -> BoxFuture<'a, Result<Outgoing, ModelError>> {
-        self.encode(client, prompt, terms)
+    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        self.encode(exchange)
     }
 
     /// Notes that a plain request has succeeded.

@@ -135,12 +135,12 @@ impl Document {
 
     /// Returns the text: the one that was read, or the JSON of the object if it was changed.
     pub fn to_text(&self) -> String {
-        self.text.clone().unwrap_or_else(|| written(&self.object))
+        self.text.clone().unwrap_or_else(|| to_text(&self.object))
     }
 
     /// Returns the text like [`Self::to_text`], without a copy.
     pub fn into_text(self) -> String {
-        self.text.unwrap_or_else(|| written(&self.object))
+        self.text.unwrap_or_else(|| to_text(&self.object))
     }
 
     /// Returns the text on one line, as a server-sent event needs it. If the text that was read has
@@ -148,7 +148,7 @@ impl Document {
     pub fn into_line(self) -> String {
         match self.text {
             Some(text) if !text.contains(['\n', '\r']) => text,
-            _ => written(&self.object),
+            _ => to_text(&self.object),
         }
     }
 
@@ -190,7 +190,7 @@ impl From<Object> for Document {
     }
 }
 
-fn written(object: &Object) -> String {
+fn to_text(object: &Object) -> String {
     serde_json::to_string(object).expect("an object can be written")
 }
 

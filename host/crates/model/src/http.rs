@@ -24,7 +24,7 @@ use airlock_strings::cut;
 
 /// Limits on the time and memory that a service may use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct ServiceBounds {
     /// Time limit for a connection, TLS included.
     pub(super) connect: Duration,
     /// Time limit for the whole response, streamed or not.
@@ -45,7 +45,7 @@ pub(super) struct Bounds {
 
 /// Maximum sizes of a response, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
+pub(super) struct SizeLimits {
     /// Its text.
     text: usize,
     /// The memory of its tree.
@@ -53,7 +53,7 @@ pub(super) struct Sizes {
 }
 
 /// Maximum sizes of a list of models. The largest that are known have 400 models and less than 1 MiB.
-pub(super) const LIST_SIZES: Sizes = Sizes { text: 4 << 20, tree: 16 << 20 };
+pub(super) const LIST_SIZES: SizeLimits = SizeLimits { text: 4 << 20, tree: 16 << 20 };
 /// Minimum length of a key that is redacted in responses, in bytes. Services on the own network have
 /// keys such as `x` or `none`, which occur in every response.
 const KEY_BYTES: usize = 8;
@@ -87,7 +87,7 @@ const MAX_CA_BYTES: u64 = 4 << 20;
 pub(super) struct HttpClient {
     pub(super) provider: String,
     http: reqwest::Client,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: ServiceBounds,
     has_proxy: bool,
     /// Credentials that are redacted.
     secrets: Arc<[Secret]>,
@@ -112,7 +112,7 @@ pub(super) struct Outgoing {
 pub(super) type ErrorOf = fn(&HttpClient, StatusCode, Option<&Object>) -> Object;
 
 /// The text of a response.
-struct Body {
+struct ResponseBody {
     text: Vec<u8>,
     /// The memory of `text`.
     _held: Held,
@@ -129,7 +129,7 @@ fn without_credentials(url: &Url) -> String {
     url.into()
 }
 
-impl Bounds {
+impl ServiceBounds {
     /// Returns the bounds of a service.
     pub(super) fn new(service: &Service) -> Self {
         let timeouts = service.timeouts;
@@ -150,7 +150,7 @@ impl HttpClient {
     pub(super) fn new(
         provider: &str,
         service: &Service,
-        bounds: Bounds,
+        bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
         // A redirect would send the conversation to an address that the operator did not configure,
         // and so would a proxy from the environment.
@@ -245,14 +245,15 @@ impl HttpClient {
         error_of: ErrorOf,
         held: &Held,
     ) -> Result<Document, ModelError> {
-        let sizes = Sizes { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes };
+        let sizes =
+            SizeLimits { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes };
         self.receive_within(sizes, response, error_of, held).await
     }
 
     /// As [`receive`](Self::receive), with other sizes.
     pub(super) async fn receive_within(
         &self,
-        sizes: Sizes,
+        sizes: SizeLimits,
         response: reqwest::Response,
         error_of: ErrorOf,
         held: &Held,
@@ -290,7 +291,7 @@ impl HttpClient {
         mut response: reqwest::Response,
         limit: usize,
         held: Held,
-    ) -> Result<Body, ModelError> {
+    ) -> Result<ResponseBody, ModelError> {
         let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
             let len = text.len().saturating_add(chunk.len());
@@ -302,14 +303,14 @@ impl HttpClient {
             }
             text.extend_from_slice(&chunk);
         }
-        Ok(Body { text, _held: held })
+        Ok(ResponseBody { text, _held: held })
     }
 
     /// Parses a response, without the credentials in it; `None` if it is not a JSON object. Fails
     /// if the tree would take too much memory.
     async fn parse(
         &self,
-        body: Body,
+        body: ResponseBody,
         tree_bytes: usize,
         held: &Held,
     ) -> Result<Option<Document>, ModelError> {
@@ -320,7 +321,7 @@ impl HttpClient {
         let own = held.beside();
         let tenant = held.tenant();
         let parsed = threads::read(&tenant, length, move || {
-            let Body { text, _held } = body;
+            let ResponseBody { text, _held } = body;
             let text = String::from_utf8(text).map_err(|_| ReadError::NoObject)?;
             Document::read(without_secrets(&secrets, text), &caps, &own)
         });
@@ -504,7 +505,7 @@ fn secrets(service: &Service) -> Arc<[Secret]> {
 
 /// Returns the message in the body of an error, in the forms that services use: `error` as an object
 /// or a text, `message`, and `detail`, which may be a list. Cut to `SAID_BYTES`.
-pub(super) fn said(body: &Object) -> Option<String> {
+pub(super) fn error_message(body: &Object) -> Option<String> {
     let error = body.get("error");
     let texts = [error.and_then(|error| error.get("message")), error, body.get("message")];
     // The page of a proxy tells a caller nothing.

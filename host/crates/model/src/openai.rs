@@ -2,18 +2,15 @@
 
 mod stream;
 
-use futures_util::{
-    FutureExt as _,
-    future::{self, BoxFuture},
-};
+use futures_util::{FutureExt as _, future};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Url;
 use serde_json::Value;
 
 use self::stream::OpenAiChunks;
 use super::{
-    Document, Held, ModelError, Object, Prompt, Refusal, Response, Terms,
-    backend::ServiceApi,
+    Document, Held, ModelError, Object, Refusal, Response, Terms,
+    backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
     keys::Credential,
     retry,
@@ -61,27 +58,20 @@ impl ServiceApi for OpenAi {
     }
 
     /// The caller's text is sent.
-    fn encode<'a>(
-        &'a self,
-        client: &'a HttpClient,
-        prompt: &'a Prompt,
-        terms: Terms<'a>,
-    ) -> BoxFuture<'a, Result<Outgoing, ModelError>> {
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        let Exchange { client, prompt, terms } = exchange;
         let text = prompt.to_json(if terms.is_streamed { &[("stream", "true")] } else { &[] });
         let outgoing = client.outgoing(&self.completions, text, terms.is_streamed, terms.held);
         future::ready(outgoing).boxed()
     }
 
-    fn decode<'a, 't>(
+    fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
         response: reqwest::Response,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
-    ) -> BoxFuture<'t, Result<Response<'a>, ModelError>>
-    where
-        'a: 't,
-    {
+    ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             if outgoing.is_streamed && service::is_stream(&response) {
                 let events = Events::new(client, response, terms.held.beside());
@@ -100,7 +90,7 @@ impl ServiceApi for OpenAi {
         client: &'a HttpClient,
         credential: Option<Credential>,
         held: &'a Held,
-    ) -> BoxFuture<'a, Result<Vec<Object>, ModelError>> {
+    ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
             let response = client.get(&self.models, HeaderMap::new(), credential).await?;
             Ok(service::listed(client.receive_within(LIST_SIZES, response, error_of, held).await?))
@@ -110,7 +100,7 @@ impl ServiceApi for OpenAi {
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {
     body.and_then(own_error)
-        .unwrap_or_else(|| client.plain_error(status, body.and_then(service::said)))
+        .unwrap_or_else(|| client.plain_error(status, body.and_then(service::error_message)))
 }
 
 /// Returns the `error` of a response; `None` unless it is an object with a `message`, as OpenAI's

@@ -34,7 +34,7 @@ mod usage;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::FutureExt as _;
 use http::StatusCode;
 use reqwest::Url;
 use serde_json::Value;
@@ -42,7 +42,7 @@ use serde_json::Value;
 use self::chunks::ResponsesChunks;
 use super::{
     Held, ModelError, Object, Prompt, Response, Terms,
-    backend::ServiceApi,
+    backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, Outgoing, below},
     keys::Credential,
     openai::{self, OpenAi},
@@ -77,13 +77,8 @@ impl Responses {
     /// Returns a request as it is sent; with `is_plain`, without asking for encrypted reasoning.
     /// While this runs, the tree of a request that is translated is held; the result holds its own
     /// text.
-    async fn write(
-        &self,
-        client: &HttpClient,
-        prompt: &Prompt,
-        terms: Terms<'_>,
-        is_plain: bool,
-    ) -> Result<Outgoing, ModelError> {
+    async fn write(&self, exchange: Exchange<'_>, is_plain: bool) -> Result<Outgoing, ModelError> {
+        let Exchange { client, prompt, terms } = exchange;
         let working = terms.held.beside();
         let translated = match &prompt.native {
             Some(_) => None,
@@ -91,7 +86,7 @@ impl Responses {
         };
         let native = prompt.native.as_ref().map(|native| &native.body);
         let members = translated.as_ref().or(native).unwrap_or(&prompt.body);
-        let body = send::written(members, prompt, terms.is_streamed, !is_plain);
+        let body = send::to_text(members, prompt, terms.is_streamed, !is_plain);
         let mut outgoing = client.outgoing(&self.url, body, terms.is_streamed, terms.held)?;
         outgoing.includes_usage = prompt.native.is_some() || prompt.includes_usage();
         outgoing.is_plain = is_plain;
@@ -110,25 +105,17 @@ impl ServiceApi for Responses {
         openai::bearer(key)
     }
 
-    fn encode<'a>(
-        &'a self,
-        client: &'a HttpClient,
-        prompt: &'a Prompt,
-        terms: Terms<'a>,
-    ) -> BoxFuture<'a, Result<Outgoing, ModelError>> {
-        self.write(client, prompt, terms, self.is_plain(prompt)).boxed()
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        self.write(exchange, self.is_plain(exchange.prompt)).boxed()
     }
 
-    fn decode<'a, 't>(
+    fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
         response: reqwest::Response,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
-    ) -> BoxFuture<'t, Result<Response<'a>, ModelError>>
-    where
-        'a: 't,
-    {
+    ) -> ModelFuture<'t, Response<'a>> {
         let includes_usage = outgoing.includes_usage;
         Box::pin(async move {
             if outgoing.is_streamed && service::is_stream(&response) {
@@ -149,7 +136,7 @@ impl ServiceApi for Responses {
         client: &'a HttpClient,
         credential: Option<Credential>,
         held: &'a Held,
-    ) -> BoxFuture<'a, Result<Vec<Object>, ModelError>> {
+    ) -> ModelFuture<'a, Vec<Object>> {
         self.openai.list(client, credential, held)
     }
 
@@ -163,13 +150,8 @@ impl ServiceApi for Responses {
             && refusal.error.get("param").is_some_and(|param| param == "include")
     }
 
-    fn encode_plain<'a>(
-        &'a self,
-        client: &'a HttpClient,
-        prompt: &'a Prompt,
-        terms: Terms<'a>,
-    ) -> BoxFuture<'a, Result<Outgoing, ModelError>> {
-        self.write(client, prompt, terms, true).boxed()
+    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        self.write(exchange, true).boxed()
     }
 
     fn note_plain(&self, prompt: &Prompt) {
@@ -217,7 +199,9 @@ fn translate(text: Vec<u8>, held: &Held) -> Result<RawObject, Untranslated> {
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {
     let error = body.and_then(|body| body.get("error")?.as_object());
     let error = error.filter(|error| error.get("message").is_some_and(Value::is_string));
-    error.cloned().unwrap_or_else(|| client.plain_error(status, body.and_then(service::said)))
+    error
+        .cloned()
+        .unwrap_or_else(|| client.plain_error(status, body.and_then(service::error_message)))
 }
 
 #[cfg(test)]

@@ -59,7 +59,8 @@ use uuid::Uuid;
 use self::stream::ScriptedChunks;
 use super::{
     BadProvider, BadScript, Held, ModelError, Object, Prompt, Refusal, Response, Terms,
-    backend::Backend, listing, object,
+    backend::{Backend, ModelFuture},
+    listing, object,
 };
 use airlock_core::units::Span;
 use airlock_json::{self as json, Caps};
@@ -204,14 +205,11 @@ impl Script {
 }
 
 impl Backend for Script {
-    fn respond<'a, 't>(
+    fn respond<'a: 't, 't>(
         &'a self,
         prompt: &'t Prompt,
         terms: Terms<'t>,
-    ) -> BoxFuture<'t, Result<Response<'a>, ModelError>>
-    where
-        'a: 't,
-    {
+    ) -> ModelFuture<'t, Response<'a>> {
         future::ready(self.reply(prompt, terms.is_streamed, terms.held)).boxed()
     }
 

@@ -9,10 +9,10 @@ use tracing::warn;
 use super::{
     BadProvider, MemoryBudget, ModelError, Object, Prompt, Response, Terms,
     anthropic::Anthropic,
-    backend::{Backend, ServiceApi},
-    http::{Bounds, FIRST_BYTE, HttpClient, Outgoing, base_url},
+    backend::{Backend, Exchange, ModelFuture, ServiceApi},
+    http::{FIRST_BYTE, HttpClient, Outgoing, ServiceBounds, base_url},
     keys::{Key, Keys, Random},
-    listing::Listing,
+    listing::ModelList,
     openai::OpenAi,
     responses::Responses,
     retry::Attempts,
@@ -34,18 +34,18 @@ pub(super) struct ServiceClient {
     keys: Keys,
     retries: Retries,
     random: Random,
-    listing: Listing,
+    listing: ModelList,
 }
 
 impl ServiceClient {
     pub(super) fn new(provider: &str, service: &Service) -> Result<Self, BadProvider> {
-        Self::with_bounds(provider, service, Bounds::new(service))
+        Self::with_bounds(provider, service, ServiceBounds::new(service))
     }
 
     pub(super) fn with_bounds(
         provider: &str,
         service: &Service,
-        bounds: Bounds,
+        bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
         let base = base_url(provider, &service.base_url)?;
         let openai = || Box::new(OpenAi::new(&base));
@@ -67,7 +67,7 @@ impl ServiceClient {
             keys,
             retries: service.retries,
             random: Random::new(),
-            listing: Listing::new(),
+            listing: ModelList::new(),
         })
     }
 
@@ -84,7 +84,8 @@ impl ServiceClient {
             model: airlock_strings::cut(model.to_string(), 128),
         })?;
         let api = self.api_for(prompt);
-        let mut outgoing = api.encode(&self.http, prompt, terms).await?;
+        let exchange = Exchange { client: &self.http, prompt, terms };
+        let mut outgoing = api.encode(exchange).await?;
         loop {
             let error = match self.attempt(api, &outgoing, attempts.key(), terms).await {
                 Ok(response) => {
@@ -96,7 +97,7 @@ impl ServiceClient {
                 Err(error) => error,
             };
             if !outgoing.is_plain && api.is_about_option(&error) {
-                outgoing = api.encode_plain(&self.http, prompt, terms).await?;
+                outgoing = api.encode_plain(exchange).await?;
                 continue;
             }
             let Some(wait) = attempts.after(&error) else { return Err(error) };
@@ -153,14 +154,11 @@ impl ServiceClient {
 }
 
 impl Backend for ServiceClient {
-    fn respond<'a, 't>(
+    fn respond<'a: 't, 't>(
         &'a self,
         prompt: &'t Prompt,
         terms: Terms<'t>,
-    ) -> BoxFuture<'t, Result<Response<'a>, ModelError>>
-    where
-        'a: 't,
-    {
+    ) -> ModelFuture<'t, Response<'a>> {
         self.send(prompt, terms).boxed()
     }
 

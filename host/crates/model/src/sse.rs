@@ -24,11 +24,11 @@ pub(super) struct Event {
 
 /// An event that has more bytes than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooLarge;
+pub(super) struct EventTooLarge;
 
 /// Splits bytes into events. Keeps at most one event, and nothing of comments but their colon.
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(super) struct EventDecoder {
     limit_bytes: usize,
     /// The line that is not complete yet.
     line: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) struct Decoder {
     is_first_line: bool,
 }
 
-impl Decoder {
+impl EventDecoder {
     /// Creates a decoder for events of up to `limit_bytes`, field names included.
     pub(super) fn new(limit_bytes: usize) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Decoder {
     /// Reads bytes up to the end of the next event, and removes them from `bytes`. Returns `None`
     /// and removes all bytes if they complete no event. Fails if the event is larger than the
     /// limit.
-    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, TooLarge> {
+    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, EventTooLarge> {
         while let Some((&first, rest)) = bytes.split_first() {
             if mem::take(&mut self.after_return) && first == b'\n' {
                 *bytes = rest;
@@ -79,7 +79,7 @@ impl Decoder {
 
     /// Returns the event that the end of the stream completes; `None` if there is none. Fails if it
     /// is larger than the limit.
-    pub(super) fn finish(mut self) -> Result<Option<Event>, TooLarge> {
+    pub(super) fn finish(mut self) -> Result<Option<Event>, EventTooLarge> {
         if !self.line.is_empty() {
             self.end_line()?;
         }
@@ -91,7 +91,7 @@ impl Decoder {
         self.line.capacity() + self.event.data.capacity() + self.event.kind.capacity()
     }
 
-    fn keep(&mut self, part: &[u8]) -> Result<(), TooLarge> {
+    fn keep(&mut self, part: &[u8]) -> Result<(), EventTooLarge> {
         // The text of a comment is dropped as it arrives, so it needs no bound. Its colon marks the
         // line as a comment.
         if self.line.first().or(part.first()) == Some(&b':') {
@@ -101,13 +101,13 @@ impl Decoder {
             return Ok(());
         }
         if self.line.len() + self.event.data.len() + part.len() > self.limit_bytes {
-            return Err(TooLarge);
+            return Err(EventTooLarge);
         }
         self.line.extend_from_slice(part);
         Ok(())
     }
 
-    fn end_line(&mut self) -> Result<Option<Event>, TooLarge> {
+    fn end_line(&mut self) -> Result<Option<Event>, EventTooLarge> {
         let line = mem::take(&mut self.line);
         let mut text = String::from_utf8_lossy(&line);
         if mem::take(&mut self.is_first_line)
@@ -141,7 +141,7 @@ impl Decoder {
         let is_too_large = self.event.data.len() + self.event.kind.len() > self.limit_bytes;
         drop(text);
         self.line = cleared(line);
-        if is_too_large { Err(TooLarge) } else { Ok(None) }
+        if is_too_large { Err(EventTooLarge) } else { Ok(None) }
     }
 
     /// Ends an event; `None` if it has no data.
@@ -172,8 +172,8 @@ mod tests {
     fn decode<'a>(
         limit: usize,
         pieces: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<Vec<Event>, TooLarge> {
-        let mut decoder = Decoder::new(limit);
+    ) -> Result<Vec<Event>, EventTooLarge> {
+        let mut decoder = EventDecoder::new(limit);
         let mut events = Vec::new();
         for mut piece in pieces {
             while let Some(event) = decoder.next(&mut piece)? {
@@ -250,12 +250,12 @@ mod tests {
     fn an_event_is_bounded_to_the_byte_and_a_comment_is_not() {
         let line = format!("data: {}", "x".repeat(94));
         assert!(decode(100, [format!("{line}\n\n{line}\n\n").as_bytes()]).is_ok());
-        assert_eq!(decode(100, [format!("{line}x\n\n").as_bytes()]), Err(TooLarge));
-        assert_eq!(decode(100, [format!("{line}x").as_bytes()]), Err(TooLarge));
+        assert_eq!(decode(100, [format!("{line}x\n\n").as_bytes()]), Err(EventTooLarge));
+        assert_eq!(decode(100, [format!("{line}x").as_bytes()]), Err(EventTooLarge));
         let lines = "data: 1234\n".repeat(21);
-        assert_eq!(decode(100, [lines.as_bytes()]), Err(TooLarge));
+        assert_eq!(decode(100, [lines.as_bytes()]), Err(EventTooLarge));
         let comment = format!(":{}\n", "x".repeat(10_000));
-        let mut decoder = Decoder::new(100);
+        let mut decoder = EventDecoder::new(100);
         for mut piece in comment.as_bytes().chunks(7) {
             assert_eq!(decoder.next(&mut piece), Ok(None));
             assert!(decoder.allocated() <= 64, "{}", decoder.allocated());
@@ -282,7 +282,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_within_the_limit(bytes: Vec<u8>, limit in 0_usize..40) {
-            let mut decoder = Decoder::new(limit);
+            let mut decoder = EventDecoder::new(limit);
             let mut rest = bytes.as_slice();
             while let Ok(Some(event)) = decoder.next(&mut rest) {
                 prop_assert!(event.data.len() <= limit * 3, "a byte that is not UTF-8 takes three");

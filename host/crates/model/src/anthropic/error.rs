@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::{Object, Refusal, http::said, object, translation::ResponseError};
+use crate::{Object, Refusal, http::error_message, object, translation::ResponseError};
 
 /// Anthropic's types of errors, each with the HTTP status that Anthropic's documentation gives it
 /// and OpenAI's `type` of the same meaning.
@@ -40,7 +40,7 @@ impl ResponseError {
 pub(super) fn to_error(status: StatusCode, body: Option<&Object>) -> Object {
     let native = body.and_then(native_type);
     let message = body
-        .and_then(said)
+        .and_then(error_message)
         .unwrap_or_else(|| format!("the provider answered with status {}", status.as_u16()));
     let kind = native.and_then(known).map_or_else(|| kind_of(status), |(_, _, kind)| kind);
     let mut error = object(json!({

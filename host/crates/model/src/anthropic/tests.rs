@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::{recorded::RECORDED, *};
 use crate::{
-    Api, Key, MemoryBudget, Retries,
+    Api, Key, MemoryBudget, ModelError, Prompt, Retries,
     backend::{Backend as _, ChunkSource as _},
-    http::Bounds,
+    http::ServiceBounds,
     service,
 };
 use airlock_core::{memory::Limited, secret::Secret};
@@ -167,7 +167,7 @@ async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Result<Vec<Value>, Mod
 async fn a_stream_is_read_however_it_is_cut_and_one_that_ends_early_fails() {
     let service = settings("http://127.0.0.1:1/v1");
     let client =
-        HttpClient::new("claude", &service, Bounds::new(&service)).expect("a good service");
+        HttpClient::new("claude", &service, ServiceBounds::new(&service)).expect("a good service");
     for (name, sse, _) in RECORDED {
         let bytes = Bytes::from(sse);
         let expected = translated(sse, false);

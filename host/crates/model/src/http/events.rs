@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use super::HttpClient;
 use crate::{
     Document, Held, ModelError,
-    sse::{Decoder, Event},
+    sse::{Event, EventDecoder},
 };
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
@@ -21,7 +21,7 @@ pub(crate) struct Events<'a> {
     pub(crate) client: &'a HttpClient,
     response: reqwest::Response,
     idle: RepeatedTimeout,
-    decoder: Decoder,
+    decoder: EventDecoder,
     /// Bytes that are received and not decoded yet.
     received: Bytes,
     received_bytes: usize,
@@ -38,7 +38,7 @@ impl<'a> Events<'a> {
             client,
             response,
             idle: RepeatedTimeout::new(client.bounds.idle),
-            decoder: Decoder::new(client.bounds.event_bytes),
+            decoder: EventDecoder::new(client.bounds.event_bytes),
             received: Bytes::new(),
             received_bytes: 0,
             held,
@@ -125,7 +125,7 @@ impl<'a> Events<'a> {
     /// Returns the event that the end of the stream completes; `None` if it is not `[DONE]` or
     /// whole JSON, because then it was cut off.
     fn last(&mut self) -> Result<Option<Event>, ModelError> {
-        let decoder = mem::replace(&mut self.decoder, Decoder::new(0));
+        let decoder = mem::replace(&mut self.decoder, EventDecoder::new(0));
         let event = decoder.finish().map_err(|_| self.event_too_large())?;
         Ok(event.filter(|event| {
             event.data.trim_ascii() == DONE

@@ -11,7 +11,9 @@ use super::{
     archive::Deposit,
     translate::{Call, Echo, Groups, Writer},
 };
-use airlock_agent::{Completion, EXTENSION, Ended, Event, Started, recall::items::OutputKeeper};
+use airlock_agent::{
+    CallEnded, CallStarted, Completion, EXTENSION, Event, recall::items::OutputKeeper,
+};
 use airlock_core::door::{Caller, Origin};
 use airlock_json as json;
 use airlock_model::{Object, Part, document::choices, weight};
@@ -113,7 +115,7 @@ impl Composer {
                 self.start(&started, out);
                 self.check_items(before)?;
             }
-            Event::Ended(Ended { tool_call_id, text, error, .. }) => {
+            Event::Ended(CallEnded { tool_call_id, text, error, .. }) => {
                 self.hold(text.len())?;
                 if error.as_ref().is_some_and(|error| error.code == NEEDS_APPROVAL) {
                     self.writer.call_suspended(&tool_call_id, out);
@@ -170,8 +172,8 @@ impl Composer {
         }
     }
 
-    fn start(&mut self, started: &Started, out: &mut Vec<Object>) {
-        let Started { tool_call_id, name, arguments, raw } = started;
+    fn start(&mut self, started: &CallStarted, out: &mut Vec<Object>) {
+        let CallStarted { tool_call_id, name, arguments, raw } = started;
         let entry = self.caller.view().find(&Origin::Model, name);
         let client = entry.and_then(|entry| entry.tool.client.as_ref());
         let call = Call {

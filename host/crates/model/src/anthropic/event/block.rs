@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ResponseError, Step, invalid};
+use super::{MessageStep, ResponseError, invalid};
 use crate::Object;
 
 /// Maximum bytes of one block of thinking. Its text is kept until its signature has come. The
@@ -37,7 +37,7 @@ impl Block {
         &mut self,
         kind: &str,
         delta: &Object,
-    ) -> Result<Option<Step>, ResponseError> {
+    ) -> Result<Option<MessageStep>, ResponseError> {
         match (kind, self) {
             (_, Self::Ignored) => Ok(None),
             ("text_delta", Self::Text) => Ok(text_step(delta)),
@@ -61,7 +61,7 @@ impl Block {
                     return Ok(None);
                 }
                 *input = None;
-                Ok(Some(Step::Arguments { index: *index, json }))
+                Ok(Some(MessageStep::Arguments { index: *index, json }))
             }
             ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta", _) => {
                 Err(invalid("a delta that does not fit the type of its content block"))
@@ -72,13 +72,13 @@ impl Block {
 }
 
 /// Returns the step of a member `text`; `None` if it is empty.
-pub(super) fn text_step(object: &Object) -> Option<Step> {
-    Some(text(object, "text")).filter(|text| !text.is_empty()).map(Step::Text)
+pub(super) fn text_step(object: &Object) -> Option<MessageStep> {
+    Some(text(object, "text")).filter(|text| !text.is_empty()).map(MessageStep::Text)
 }
 
 /// Returns the step of readable thinking; `None` if it is empty.
-pub(super) fn reasoning_step(thinking: String) -> Option<Step> {
-    Some(thinking).filter(|text| !text.is_empty()).map(Step::Reasoning)
+pub(super) fn reasoning_step(thinking: String) -> Option<MessageStep> {
+    Some(thinking).filter(|text| !text.is_empty()).map(MessageStep::Reasoning)
 }
 
 /// Returns a member that is a string; empty if it is absent.
