@@ -8,12 +8,12 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::round::{Pending, Reason};
+use super::round::{PendingCall, PendingReason};
 use crate::recall::note;
 use airlock_model::Object;
 
-/// Result of a call that was run.
-pub(super) struct Result {
+/// ToolResult of a call that was run.
+pub(super) struct ToolResult {
     pub(super) tool: String,
     pub(super) tool_call_id: String,
     pub(super) text: Arc<str>,
@@ -24,7 +24,7 @@ pub(super) struct Result {
 /// The text has the format of Bifrost: a JSON object of tool names and results. Further results of
 /// the same tool have the key `name#tool_call_id`; in Bifrost they replace the first one.
 /// `finish_reason` is `tool_calls` and not `stop`, because agents depend on it.
-pub(super) fn mixed(mut answer: Object, results: &[Result], pending: &[Pending]) -> Object {
+pub(super) fn mixed(mut answer: Object, results: &[ToolResult], pending: &[PendingCall]) -> Object {
     let content = summary(results);
     let calls: Vec<&Value> = pending.iter().map(|pending| &pending.call.raw).collect();
     let message = json!({"role": "assistant", "content": content, "tool_calls": calls});
@@ -36,7 +36,7 @@ pub(super) fn mixed(mut answer: Object, results: &[Result], pending: &[Pending])
 
 /// Removes the calls that were run from the choices, whose texts stay as they are. `finish_reason` is
 /// `tool_calls` where calls are left.
-pub(super) fn pending_alone(mut answer: Object, pending: &[Pending]) -> Object {
+pub(super) fn pending_alone(mut answer: Object, pending: &[PendingCall]) -> Object {
     let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
     for (position, choice) in choices.enumerate() {
         let left = pending.iter().filter(|pending| pending.call.choice == position);
@@ -58,7 +58,7 @@ pub(super) fn pending_alone(mut answer: Object, pending: &[Pending]) -> Object {
 
 /// Returns a text for an answer that has none, because all of its calls wait for an approval: a chat
 /// program that knows no tools would show nothing. `None` for any other answer.
-pub(super) fn approval_note(answer: &Object, pending: &[Pending]) -> Option<String> {
+pub(super) fn approval_note(answer: &Object, pending: &[PendingCall]) -> Option<String> {
     let message = answer.get("choices")?.get(0)?.get("message")?;
     let has_text = match &message["content"] {
         Value::Null => false,
@@ -73,8 +73,8 @@ pub(super) fn approval_note(answer: &Object, pending: &[Pending]) -> Option<Stri
     Some(note::approval(names.into_iter()))
 }
 
-fn waits(pending: &Pending) -> bool {
-    matches!(pending.reason, Reason::NeedsApproval) && pending.call.choice == 0
+fn waits(pending: &PendingCall) -> bool {
+    matches!(pending.reason, PendingReason::NeedsApproval) && pending.call.choice == 0
 }
 
 /// Sets the text of the first choice.
@@ -87,14 +87,14 @@ pub(super) fn set_text(answer: &mut Object, text: String) {
 }
 
 /// Returns the text about the calls that were run.
-pub(super) fn summary(results: &[Result]) -> String {
+pub(super) fn summary(results: &[ToolResult]) -> String {
     let results = Value::from_iter(keyed(results));
     format!(
         "The Output from allowed tools calls is - {results}\n\nNow I shall call these tools next..."
     )
 }
 
-fn keyed(results: &[Result]) -> BTreeMap<String, &str> {
+fn keyed(results: &[ToolResult]) -> BTreeMap<String, &str> {
     let mut keyed = BTreeMap::new();
     for result in results {
         match keyed.entry(result.tool.clone()) {
@@ -123,7 +123,7 @@ mod tests {
             is_shown: false,
             raw: json!({}),
         };
-        let pending = [Pending::new(call, Reason::NeedsApproval)];
+        let pending = [PendingCall::new(call, PendingReason::NeedsApproval)];
         let parts = json!([{"type": "thinking", "thinking": []}]);
         for (content, has_note) in
             [(Value::Null, true), (json!(" "), true), (json!("text"), false), (parts, false)]

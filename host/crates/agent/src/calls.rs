@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::{Failure, MAX_CALLS_READ};
 use airlock_model::Object;
 
 /// Maximum length of a call id, in bytes; a longer one is replaced. Ids are kept for the whole
@@ -99,6 +100,13 @@ fn put_arguments_right(raw: &mut Object) -> Option<String> {
     function.insert("arguments".to_owned(), arguments.clone().into());
     raw.entry("type").or_insert_with(|| json!("function"));
     Some(arguments)
+}
+
+/// Fails if a response has more than [`MAX_CALLS_READ`] calls. Checked before the calls are copied.
+pub(super) fn check_count(answer: &Object) -> Result<(), Failure> {
+    let found = count(answer);
+    let limit = MAX_CALLS_READ as usize;
+    if found > limit { Err(Failure::TooManyCalls { found, limit }) } else { Ok(()) }
 }
 
 #[cfg(test)]

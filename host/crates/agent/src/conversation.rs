@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Request, Settings, parts,
-    round::{Ended, Pending},
+    round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
 use airlock_core::{door::Caller, threads};
@@ -79,7 +79,7 @@ impl Conversation {
 
     /// Adds a round: each message of the model, followed by the results of its calls, as OpenAI's
     /// API requires. `results` are in the order of the calls. Messages without calls are left out.
-    pub(super) fn go_on(&mut self, mut answer: Document, results: &[Ended]) {
+    pub(super) fn add_round(&mut self, mut answer: Document, results: &[CallOutcome]) {
         // If a choice stayed forced after its call, the model could never end with text.
         self.prompt.stop_forcing(std::mem::take(&mut self.unforced));
         let items = answer.take_items();
@@ -88,7 +88,7 @@ impl Conversation {
             &mut self.prompt.added
         } else {
             // The provider gets all later rounds, so the chat form of them is never sent.
-            self.go_on_natively(items, &answer, results);
+            self.add_round_natively(items, &answer, results);
             if !self.keeps {
                 return;
             }
@@ -129,8 +129,8 @@ impl Conversation {
         &self,
         choice: usize,
         answer: &Object,
-        pending: &[Pending],
-        ended: &[Ended],
+        pending: &[PendingCall],
+        ended: &[CallOutcome],
     ) -> Option<Rounds> {
         pending.iter().find(|pending| pending.call.choice == choice)?;
         let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
@@ -144,7 +144,7 @@ impl Conversation {
 
     /// Adds a round in the form of the Responses API: the items of the model as they came, and the
     /// results of its calls.
-    fn go_on_natively(&mut self, items: Vec<String>, answer: &Object, results: &[Ended]) {
+    fn add_round_natively(&mut self, items: Vec<String>, answer: &Object, results: &[CallOutcome]) {
         let calls = answer
             .get("choices")
             .and_then(|choices| choices.pointer("/0/message/tool_calls").and_then(Value::as_array));
@@ -157,7 +157,7 @@ impl Conversation {
 }
 
 /// Returns the item with the result of a call.
-fn item(ended: &Ended) -> String {
+fn item(ended: &CallOutcome) -> String {
     let parts = ended.parts.as_deref().and_then(parts::to_input);
     let output = parts.unwrap_or_else(|| Value::from(&*ended.text));
     let members = [
@@ -169,7 +169,7 @@ fn item(ended: &Ended) -> String {
 }
 
 /// Returns the message with the result of a call.
-fn result(ended: &Ended) -> String {
+fn result(ended: &CallOutcome) -> String {
     let id = Value::from(ended.call.id.as_str());
     let parts = ended.parts.clone();
     let content = parts.unwrap_or_else(|| Value::from(&*ended.text).to_string());

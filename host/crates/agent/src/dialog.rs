@@ -10,7 +10,7 @@ use super::{
     calls::{self, ToolCall},
     conversation::Conversation,
     relay::Relay,
-    round::{Ended, Listener, Pending, Reason},
+    round::{CallOutcome, Listener, PendingCall, PendingReason},
 };
 use crate::recall::{self, Keeper, chat::Rounds};
 use airlock_core::door::Caller;
@@ -33,11 +33,11 @@ pub(super) struct Dialog {
 
 /// End of the loop: the model's last response, and its calls that were not run, in their order.
 /// `is_in_text` is true if the results of the others are part of the text.
-pub(super) enum Ending {
+pub(super) enum LoopEnd {
     /// A response that is returned whole.
-    Whole { answer: Document, pending: Vec<Pending>, is_in_text: bool },
+    Whole { answer: Document, pending: Vec<PendingCall>, is_in_text: bool },
     /// A response whose chunks were sent.
-    Streamed { relay: Box<Relay>, answer: Object, pending: Vec<Pending>, is_in_text: bool },
+    Streamed { relay: Box<Relay>, answer: Object, pending: Vec<PendingCall>, is_in_text: bool },
 }
 
 impl Dialog {
@@ -53,7 +53,7 @@ impl Dialog {
         let conversation = Conversation::begin(request, caller, settings).await;
         let offers = !conversation.offered().is_empty();
         let relay = if shows_rounds {
-            Some(Relay::of_rounds(!is_native))
+            Some(Relay::by_round(!is_native))
         } else {
             is_streamed.then(|| Relay::new(offers || has_notes))
         };
@@ -91,7 +91,7 @@ impl Dialog {
             (None, Response::Chunks(_)) => unreachable!("no stream was asked for"),
             (Some(relay), Response::Whole(answer)) => {
                 let mut answer = answer;
-                super::check_count(calls::count(answer.object()))?;
+                calls::check_count(answer.object())?;
                 // The calls are repaired first, because they are shown with their ids.
                 calls::read(answer.object_mut(), &mut self.ids);
                 let held = &allowance.held;
@@ -124,16 +124,16 @@ impl Dialog {
     }
 
     /// Adds the results of a round to the conversation, for the next request.
-    pub(super) async fn go_on(
+    pub(super) async fn add_round(
         &mut self,
         answer: Document,
-        results: &[Ended],
+        results: &[CallOutcome],
         rounds: u32,
         listener: &Listener,
     ) {
-        self.conversation.go_on(answer, results);
+        self.conversation.add_round(answer, results);
         if let Some(relay) = &mut self.relay {
-            relay.go_on(&listener.emitter).await;
+            relay.end_round(&listener.emitter).await;
         }
         listener.emitter.emit(Event::Round { rounds }).await;
     }
@@ -143,11 +143,11 @@ impl Dialog {
     pub(super) async fn end(
         mut self,
         mut answer: Document,
-        mut pending: Vec<Pending>,
-        ended: &[Ended],
+        mut pending: Vec<PendingCall>,
+        ended: &[CallOutcome],
         style: ResultsAsText,
         allowance: &Allowance,
-    ) -> Ending {
+    ) -> LoopEnd {
         pending.sort_by_key(|pending| pending.call.position);
         let is_in_text = self.has_results_in_text(&pending, style);
         if !is_in_text && !pending.is_empty() {
@@ -161,20 +161,20 @@ impl Dialog {
                 if let Some(note) = note {
                     set_text(answer.object_mut(), note);
                 }
-                Ending::Whole { answer, pending, is_in_text }
+                LoopEnd::Whole { answer, pending, is_in_text }
             }
             Some(relay) => {
                 let relay = Box::new(relay.with_note(note));
                 let answer = answer.into_object();
-                Ending::Streamed { relay, answer, pending, is_in_text }
+                LoopEnd::Streamed { relay, answer, pending, is_in_text }
             }
         }
     }
 
     /// Returns whether results are part of the text, if calls ran and others are pending.
-    fn has_results_in_text(&self, pending: &[Pending], style: ResultsAsText) -> bool {
+    fn has_results_in_text(&self, pending: &[PendingCall], style: ResultsAsText) -> bool {
         // Where rounds end the loop, the response is the model's own.
-        if pending.iter().any(|pending| matches!(pending.reason, Reason::DepthLimit)) {
+        if pending.iter().any(|pending| matches!(pending.reason, PendingReason::DepthLimit)) {
             return false;
         }
         match style {
@@ -182,7 +182,7 @@ impl Dialog {
             ResultsAsText::Always => true,
             ResultsAsText::Auto if self.keeper.is_none() || !pending.iter().any(is_found) => true,
             ResultsAsText::Auto => {
-                pending.iter().all(|pending| !matches!(pending.reason, Reason::NotOffered))
+                pending.iter().all(|pending| !matches!(pending.reason, PendingReason::NotOffered))
                     && !self.conversation.wants_json()
             }
         }
@@ -192,8 +192,8 @@ impl Dialog {
     async fn keep(
         &self,
         answer: &Object,
-        pending: &[Pending],
-        ended: &[Ended],
+        pending: &[PendingCall],
+        ended: &[CallOutcome],
         allowance: &Allowance,
     ) {
         let Some(keeper) = &self.keeper else { return };
@@ -214,6 +214,6 @@ impl Dialog {
     }
 }
 
-fn is_found(pending: &Pending) -> bool {
+fn is_found(pending: &PendingCall) -> bool {
     recall::is_unique(&pending.call.id, &pending.call.name)
 }

@@ -27,7 +27,7 @@ pub enum Event {
     /// not in it; pending calls are. Absent if the request asks for no chunks.
     Chunk(Document),
     /// A call of a tool of the gateway begins, or is refused.
-    Started(Started),
+    Started(CallStarted),
     /// Progress of a call. Only if the request has [`reports`](super::Request::reports).
     Progress {
         /// Id of the call in the conversation.
@@ -44,7 +44,7 @@ pub enum Event {
         part: Box<Content>,
     },
     /// A call has ended.
-    Ended(Ended),
+    Ended(CallEnded),
     /// The results of a round of calls are sent to the model, which responds again.
     Round {
         /// Rounds of calls so far.
@@ -58,7 +58,7 @@ pub enum Event {
 
 /// A call of one of the gateway's tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Started {
+pub struct CallStarted {
     /// Id of the call in the conversation.
     pub tool_call_id: String,
     /// Name of the tool.
@@ -71,7 +71,7 @@ pub struct Started {
 
 /// End of a call.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct CallEnded {
     /// Id of the call in the conversation.
     pub tool_call_id: String,
     /// Name of the tool.
@@ -100,14 +100,14 @@ pub struct Run {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     // Boxed: a channel has room for 32 messages, however few it may hold.
     events: mpsc::Receiver<Box<Event>>,
-    answering: Answering,
+    answering: RespondingProvider,
 }
 
 /// Name of the provider that responds to a request, once it is known. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Answering(Arc<OnceLock<String>>);
+pub struct RespondingProvider(Arc<OnceLock<String>>);
 
-impl Answering {
+impl RespondingProvider {
     /// Returns the provider's name; `None` if none has responded yet. It is known before the first
     /// chunk.
     pub fn provider(&self) -> Option<&str> {
@@ -123,13 +123,13 @@ impl Run {
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, events) = mpsc::channel(1);
-        let answering = Answering::default();
+        let answering = RespondingProvider::default();
         let emitter = Emitter { events: sender, answering: answering.clone() };
         Self { work: Some(Box::pin(work(emitter))), events, answering }
     }
 
     /// Returns the provider that responds. It stays the same in all rounds.
-    pub fn answering(&self) -> Answering {
+    pub fn answering(&self) -> RespondingProvider {
         self.answering.clone()
     }
 
@@ -176,7 +176,7 @@ impl Stream for Run {
 /// Sender of the events of a request.
 pub(super) struct Emitter {
     events: mpsc::Sender<Box<Event>>,
-    answering: Answering,
+    answering: RespondingProvider,
 }
 
 impl Emitter {
@@ -267,16 +267,5 @@ impl Reports {
 
     fn ids(&self) -> parking_lot::MutexGuard<'_, HashMap<CallId, String>> {
         self.ids.lock()
-    }
-}
-
-impl Ended {
-    pub(super) fn new(ended: &super::round::Ended) -> Self {
-        Self {
-            tool_call_id: ended.call.id.clone(),
-            name: ended.call.name.clone(),
-            text: ended.text.clone(),
-            error: ended.error.as_ref().map(CallFailure::from),
-        }
     }
 }

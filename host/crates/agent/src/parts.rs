@@ -19,7 +19,7 @@ const MAX_IMAGES: usize = 20;
 /// Returns the content of a result as JSON text: a list with a part for each image, and texts
 /// before, between and after them, in a frame. `None` if there is no image that a model can read.
 /// Any other image stays a note, as in the text of a result.
-pub(super) fn of<'c>(
+pub(super) fn to_json<'c>(
     frame: &Frame,
     content: impl IntoIterator<Item = &'c Content>,
 ) -> Option<String> {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn parts(content: &[Content]) -> Value {
-        of(&Frame::default(), content).map_or(Value::Null, |text| text.parse().expect("JSON"))
+        to_json(&Frame::default(), content).map_or(Value::Null, |text| text.parse().expect("JSON"))
     }
 
     #[test]
@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn the_responses_api_has_the_same_parts_in_its_own_form() {
-        let parts = of(&Frame::default(), &[Content::text("a"), png("AAAA")]).expect("an image");
+        let parts =
+            to_json(&Frame::default(), &[Content::text("a"), png("AAAA")]).expect("an image");
         assert_eq!(
             to_input(&parts),
             Some(json!([
@@ -193,9 +194,9 @@ mod tests {
     fn a_result_without_an_image_that_a_model_reads_has_no_parts() {
         let large = "A".repeat(MAX_IMAGE_BYTES + 4);
         for content in [Content::text("x"), png(""), png("*"), png(&large), image("", "AAAA")] {
-            assert_eq!(of(&Frame::default(), &[content]), None);
+            assert_eq!(to_json(&Frame::default(), &[content]), None);
         }
-        assert!(of(&Frame::default(), &[png(&large[4..])]).is_some());
+        assert!(to_json(&Frame::default(), &[png(&large[4..])]).is_some());
     }
 
     #[test]

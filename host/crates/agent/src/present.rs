@@ -73,7 +73,7 @@ impl ResultSource {
     ) -> Presenter<'a> {
         let is_servers_own = self.server.is_some();
         let server = match self.server {
-            Some((server, trust)) => Some(Provenance::of(server, trust)),
+            Some((server, trust)) => Some(Provenance::new(server, trust)),
             // A script or a plugin may return the result of a server.
             None => Provenance::through(caller.ledger().untrusted_within(self.call)),
         };
@@ -136,9 +136,9 @@ impl Presenter<'_> {
             if is_preview {
                 let preview = Content::text(text.as_str());
                 let images = content.iter().copied().filter(|part| is_image(part));
-                parts::of(&frame, std::iter::once(&preview).chain(images))
+                parts::to_json(&frame, std::iter::once(&preview).chain(images))
             } else {
-                parts::of(&frame, content.iter().copied())
+                parts::to_json(&frame, content.iter().copied())
             }
         });
         Message { text: frame.around(&text), parts: parts.flatten() }
@@ -236,7 +236,7 @@ mod tests {
     use airlock_core::tool::{ErrorKind, ToolError, ToolName};
 
     fn server(trust: Trust) -> Provenance {
-        Provenance::of(ClientName::parse("web").expect("a good name"), trust)
+        Provenance::new(ClientName::parse("web").expect("a good name"), trust)
     }
 
     fn presenter(results: Option<&Results>, server: Option<Provenance>) -> Presenter<'_> {

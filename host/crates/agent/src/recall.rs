@@ -33,7 +33,7 @@ use tokio::sync::OnceCell;
 use tracing::warn;
 
 pub(crate) use self::trail::{Trail, is_unique};
-use crate::results::Kept;
+use crate::results::ResultStore;
 use airlock_core::tenant::Tenant;
 use airlock_store::{
     self as store, Database, Unavailable,
@@ -73,7 +73,7 @@ pub struct Recall(Arc<Inner>);
 struct Inner {
     settings: Settings,
     database: OnceCell<Database>,
-    memory: Kept<Anchor, Arc<str>>,
+    memory: ResultStore<Anchor, Arc<str>>,
 }
 
 /// Keeps the record of one request.
@@ -85,7 +85,7 @@ pub struct Keeper {
 }
 
 /// A record that was found.
-struct Found {
+struct FoundRecord {
     /// Position of its anchor among those that were looked up.
     position: usize,
     /// Its text; `None` if it is lost.
@@ -116,7 +116,7 @@ impl Recall {
     /// Creates the place for records. Nothing is opened yet.
     pub fn new(settings: Settings) -> Self {
         let life = settings.bounds.expire_after.min(IN_MEMORY);
-        let memory = Kept::new(life, settings.memory_bytes);
+        let memory = ResultStore::new(life, settings.memory_bytes);
         let database = OnceCell::new();
         Self(Arc::new(Inner { settings, database, memory }))
     }
@@ -136,12 +136,12 @@ impl Recall {
         tenant: &Tenant,
         anchors: &[Anchor],
         mut charge: impl FnMut(usize) -> Result<(), E> + Send + 'static,
-    ) -> Result<Vec<Found>, E> {
+    ) -> Result<Vec<FoundRecord>, E> {
         let mut found = Vec::new();
         let mut others = Vec::new();
         for (position, anchor) in anchors.iter().enumerate() {
             match self.0.memory.find(tenant, anchor) {
-                Some(text) => found.push(Found { position, text: Some(text) }),
+                Some(text) => found.push(FoundRecord { position, text: Some(text) }),
                 None => others.push(position),
             }
         }
@@ -161,12 +161,10 @@ impl Recall {
                 return Ok(found);
             }
         };
-        found.extend(
-            read.into_iter().map(|read| Found {
-                position: others[read.position],
-                text: read.text.map(Arc::from),
-            }),
-        );
+        found.extend(read.into_iter().map(|read| FoundRecord {
+            position: others[read.position],
+            text: read.text.map(Arc::from),
+        }));
         found.sort_by_key(|found| found.position);
         Ok(found)
     }

@@ -9,35 +9,43 @@
 //! calls too, so a call of its own after one that is held back is held back as well, and follows it. With
 //! a provider that has the Responses API it is not: its item has members that belong to the open call.
 //!
+//! `round` has the state of one response, and `chunk` reads and splits chunks.
+//!
 //! *Shown* means forwarded to the caller; *held back* means kept until the end of the response. The
 //! *place* of a call is its `index` in the stream that the caller receives.
+
+mod chunk;
+mod round;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
-    ops::Bound,
     pin::pin,
 };
 
 use serde_json::{Value, json};
 use tokio::time::sleep_until;
 
+use self::{
+    chunk::{
+        from_whole, has_calls, has_content, has_text, indices, is_end, is_usage, placed, set_end,
+        split_text, take_text,
+    },
+    round::RelayedRound,
+};
 use super::{
     Failure, MAX_CALLS_READ,
     allowance::Allowance,
     event::{Emitter, Event},
-    round::Pending,
+    round::PendingCall,
 };
 use airlock_model::{
     Calls, Chunks, Document, Held, Merged, Object, Part,
-    document::{choices, choices_mut, finish_reason, head, index_of},
-    weight,
+    document::{choices, choices_mut, head, index_of},
 };
 
 /// Bytes of a merged response that are charged at a time.
 const CHARGE_BYTES: usize = 4 << 10;
-/// Members of a delta that are text of the answer.
-const TEXT: [&str; 3] = ["content", "refusal", "annotations"];
 /// Text between the texts of two rounds.
 const BETWEEN_ROUNDS: &str = "\n\n";
 
@@ -60,30 +68,11 @@ pub(super) struct Relay {
     rounds: u32,
     /// Choices that have text from an earlier round.
     spoken: BTreeSet<u64>,
-    round: Round,
+    round: RelayedRound,
     /// Note for the end of an answer without text.
     note: Option<String>,
     /// True if the caller has received the end of a choice.
     has_ended: bool,
-}
-
-/// State of one response.
-#[derive(Default)]
-struct Round {
-    /// Places of calls by choice and index in the response; `None` for a call that is held back.
-    places: BTreeMap<(u64, u64), Option<u64>>,
-    /// Number of calls that are shown, by choice.
-    next_places: BTreeMap<u64, u64>,
-    /// Ids of the calls that are shown.
-    shown: BTreeSet<String>,
-    /// Choices whose text has begun.
-    speaking: BTreeSet<u64>,
-    /// Chunks with text, held back.
-    texts: Vec<Document>,
-    /// Chunks with a `finish_reason`, held back.
-    ends: Vec<Document>,
-    /// The chunk with the usage and without a choice, held back.
-    usage: Option<Document>,
 }
 
 impl Relay {
@@ -97,7 +86,7 @@ impl Relay {
             head: None,
             rounds: 0,
             spoken: BTreeSet::new(),
-            round: Round::default(),
+            round: RelayedRound::default(),
             note: None,
             has_ended: false,
         }
@@ -105,7 +94,7 @@ impl Relay {
 
     /// Creates the relay of a request whose rounds are shown each on its own. With `keeps_order`, the
     /// calls of a round have the order of the model.
-    pub(super) fn of_rounds(keeps_order: bool) -> Self {
+    pub(super) fn by_round(keeps_order: bool) -> Self {
         Self { is_one_text: false, keeps_order, ..Self::new(true) }
     }
 
@@ -177,7 +166,7 @@ impl Relay {
         held: &Held,
         emitter: &Emitter,
     ) -> Result<(), Failure> {
-        for chunk in chunks_of(answer, includes_usage) {
+        for chunk in from_whole(answer, includes_usage) {
             self.chunk(chunk.into(), held_back, held, emitter).await?;
         }
         Ok(())
@@ -190,7 +179,7 @@ impl Relay {
 
     /// Ends a round whose calls were all run here: shows the texts that are held back with the ends
     /// of its choices.
-    pub(super) async fn go_on(&mut self, emitter: &Emitter) {
+    pub(super) async fn end_round(&mut self, emitter: &Emitter) {
         self.release_ends(None, emitter).await;
         self.spoken.extend(mem::take(&mut self.round).speaking);
         self.rounds += 1;
@@ -202,7 +191,7 @@ impl Relay {
     pub(super) async fn finish(
         mut self,
         answer: &Object,
-        pending: &[Pending],
+        pending: &[PendingCall],
         summary: Option<String>,
         usage: Option<&Value>,
         airlock: Option<Object>,
@@ -217,19 +206,11 @@ impl Relay {
             Some(summary) => self.is_one_text.then_some(summary),
             None => self.note.take(),
         };
-        if let Some(last) = last.filter(|text| !text.is_empty()) {
-            let text = if self.round.speaking.contains(&0) || self.spoken.contains(&0) {
-                format!("{BETWEEN_ROUNDS}{last}")
-            } else {
-                last
-            };
-            let chunk = self.chunk_of(0, &json!({"content": text}));
-            emitter.emit(Event::Chunk(chunk)).await;
-        }
+        self.show_last_text(last.unwrap_or_default(), emitter).await;
         self.show_pending(answer, pending, emitter).await;
         let mut ends = mem::take(&mut self.round.ends);
         if ends.is_empty() {
-            let mut end = self.chunk_of(0, &json!({}));
+            let mut end = self.new_chunk(0, &json!({}));
             let reason = if pending.is_empty() { "stop" } else { "tool_calls" };
             choices_mut(end.object_mut()).for_each(|choice| set_end(choice, reason));
             ends.push(end);
@@ -254,15 +235,25 @@ impl Relay {
         }
     }
 
+    /// Shows the gateway's own text after that of the model.
+    async fn show_last_text(&self, last: String, emitter: &Emitter) {
+        if last.is_empty() {
+            return;
+        }
+        let has_text = self.round.speaking.contains(&0) || self.spoken.contains(&0);
+        let text = if has_text { format!("{BETWEEN_ROUNDS}{last}") } else { last };
+        emitter.emit(Event::Chunk(self.new_chunk(0, &json!({"content": text})))).await;
+    }
+
     /// Shows the pending calls that were held back, each in one chunk.
-    async fn show_pending(&mut self, answer: &Object, pending: &[Pending], emitter: &Emitter) {
+    async fn show_pending(&mut self, answer: &Object, pending: &[PendingCall], emitter: &Emitter) {
         let indices: Vec<u64> = indices(answer).collect();
         let shown = mem::take(&mut self.round.shown);
         for pending in pending.iter().filter(|pending| !shown.contains(&pending.call.id)) {
             let choice = indices.get(pending.call.choice).copied().unwrap_or_default();
             let place = self.round.next_place(choice);
             let call = pending.call.raw.as_object().map(|call| placed(call, place));
-            let chunk = self.chunk_of(choice, &json!({"tool_calls": [call]}));
+            let chunk = self.new_chunk(choice, &json!({"tool_calls": [call]}));
             emitter.emit(Event::Chunk(chunk)).await;
         }
     }
@@ -311,9 +302,9 @@ impl Relay {
                 // Text in the same chunk as the end is shown now, before the calls of its round.
                 emitter.emit(Event::Chunk(take_text(&mut chunk))).await;
             }
-            self.round.ends.push(kept(chunk, held)?);
+            self.round.ends.push(charged(chunk, held)?);
         } else if is_usage(chunk.object()) {
-            self.round.usage = Some(kept(chunk, held)?);
+            self.round.usage = Some(charged(chunk, held)?);
         } else if !is_changed || chunk.part().is_some() || has_content(chunk.object()) {
             self.note_text(chunk.object());
             emitter.emit(Event::Chunk(chunk)).await;
@@ -326,7 +317,7 @@ impl Relay {
     /// Begins the stream with a role if its first chunk is held back.
     async fn begin(&self, is_first: bool, emitter: &Emitter) {
         if is_first {
-            let role = self.chunk_of(0, &json!({"role": "assistant"}));
+            let role = self.new_chunk(0, &json!({"role": "assistant"}));
             emitter.emit(Event::Chunk(role)).await;
         }
     }
@@ -435,7 +426,7 @@ impl Relay {
     }
 
     /// Returns a chunk of the stream with one choice.
-    fn chunk_of(&self, index: u64, delta: &Value) -> Document {
+    fn new_chunk(&self, index: u64, delta: &Value) -> Document {
         let mut chunk = self.head.clone().unwrap_or_default();
         chunk.insert("object".to_owned(), "chat.completion.chunk".into());
         let choice = json!({"index": index, "delta": delta, "finish_reason": null});
@@ -444,62 +435,9 @@ impl Relay {
     }
 }
 
-impl Round {
-    /// Holds a chunk with text back. Fails if there is no memory.
-    fn hold_text(&mut self, chunk: Document, held: &Held) -> Result<(), Failure> {
-        // A chunk that is made here has no charge of its own.
-        if !held.grow(chunk.object().values().map(weight).sum()) {
-            return Err(Failure::NoMemory);
-        }
-        self.texts.push(chunk);
-        Ok(())
-    }
-
-    /// Returns the place of a call in the stream; `None` if it is held back. A call without a name
-    /// in its first delta is held back too. So is one after a call that is held back, if the order of
-    /// the calls is to be kept (`keeps_order`).
-    fn place(
-        &mut self,
-        choice: u64,
-        call: &Value,
-        held_back: &BTreeSet<String>,
-        keeps_order: bool,
-    ) -> Option<u64> {
-        let index = call["index"].as_u64().unwrap_or_default();
-        if let Some(place) = self.places.get(&(choice, index)) {
-            return *place;
-        }
-        let named = call.get("function").or_else(|| call.get("custom"));
-        let name = named.and_then(|named| named["name"].as_str()).unwrap_or_default();
-        // A name may arrive in pieces (Gemini), so the beginning of a name is held back too.
-        let next = held_back.range::<str, _>((Bound::Included(name), Bound::Unbounded)).next();
-        let may_run_here = name.is_empty() || next.is_some_and(|next| next.starts_with(name));
-        let mut earlier = self.places.range((choice, 0)..(choice, index));
-        let is_held = may_run_here || keeps_order && earlier.any(|(_, place)| place.is_none());
-        let place = (!is_held).then(|| self.next_place(choice));
-        self.places.insert((choice, index), place);
-        if place.is_some() {
-            self.shown.extend(call["id"].as_str().map(str::to_owned));
-        }
-        place
-    }
-
-    /// Returns the place of a call that is shown, after those of the calls before it.
-    fn next_place(&mut self, choice: u64) -> u64 {
-        let next = self.next_places.entry(choice).or_default();
-        *next += 1;
-        *next - 1
-    }
-}
-
 /// Charges a chunk that is held back. Fails if there is no memory.
-fn kept(mut chunk: Document, held: &Held) -> Result<Document, Failure> {
+fn charged(mut chunk: Document, held: &Held) -> Result<Document, Failure> {
     if chunk.keep(held) { Ok(chunk) } else { Err(Failure::NoMemory) }
-}
-
-/// Iterates over the indices of the choices of a chunk.
-fn indices(chunk: &Object) -> impl Iterator<Item = u64> {
-    choices(chunk).enumerate().map(|(position, choice)| index_of(choice, position))
 }
 
 /// Charges the growth of a merged response, [`CHARGE_BYTES`] or more at a time. Fails if there is
@@ -512,148 +450,6 @@ fn charge(held: &Held, charged: &mut usize, bytes: usize) -> Result<(), Failure>
         *charged = bytes;
     }
     Ok(())
-}
-
-/// Returns a call with its place in the stream.
-fn placed(call: &Object, place: u64) -> Value {
-    let mut call = call.clone();
-    call.insert("index".to_owned(), place.into());
-    call.into()
-}
-
-fn set_end(choice: &mut Object, reason: &str) {
-    choice.insert("finish_reason".to_owned(), reason.into());
-}
-
-/// Splits a chunk that ends a choice: returns its deltas, and leaves the ends.
-fn take_text(chunk: &mut Document) -> Document {
-    let mut text = chunk.object().clone();
-    text.shift_remove("usage");
-    choices_mut(&mut text).for_each(|choice| {
-        choice.insert("finish_reason".to_owned(), Value::Null);
-    });
-    for choice in choices_mut(chunk.object_mut()) {
-        choice.insert("delta".to_owned(), json!({}));
-        choice.shift_remove("logprobs");
-    }
-    text.into()
-}
-
-/// Splits a chunk: returns its text, and leaves the rest.
-fn split_text(chunk: &mut Document) -> Document {
-    let mut text = chunk.object().clone();
-    text.shift_remove("usage");
-    for choice in choices_mut(&mut text) {
-        choice.insert("finish_reason".to_owned(), Value::Null);
-        if let Some(Value::Object(delta)) = choice.get_mut("delta") {
-            delta.retain(|name, _| TEXT.contains(&name.as_str()));
-        }
-    }
-    for choice in choices_mut(chunk.object_mut()) {
-        choice.shift_remove("logprobs");
-        if let Some(Value::Object(delta)) = choice.get_mut("delta") {
-            delta.retain(|name, _| !TEXT.contains(&name.as_str()));
-        }
-    }
-    text.into()
-}
-
-/// Returns whether a chunk has text of the answer, or ends a message with it.
-fn has_text(chunk: &Document) -> bool {
-    let is_message = matches!(chunk.part(), Some(Part::Item { item, .. }) if item.get("type").is_some_and(|kind| kind == "message"));
-    is_message
-        || choices(chunk.object()).any(|choice| {
-            let delta = choice.get("delta").and_then(Value::as_object);
-            delta.is_some_and(|delta| {
-                TEXT.iter().filter_map(|name| delta.get(*name)).any(|text| !is_empty(text))
-            })
-        })
-}
-
-fn is_empty(value: &Value) -> bool {
-    value.is_null() || value == ""
-}
-
-/// Returns whether a chunk has a piece of a call.
-fn has_calls(chunk: &Object) -> bool {
-    choices(chunk)
-        .any(|choice| choice.get("delta").is_some_and(|delta| delta.get("tool_calls").is_some()))
-}
-
-/// Returns whether a chunk ends a choice.
-fn is_end(chunk: &Object) -> bool {
-    choices(chunk).any(|choice| finish_reason(choice).is_some())
-}
-
-/// Returns whether a chunk has the usage and no choice.
-fn is_usage(chunk: &Object) -> bool {
-    choices(chunk).next().is_none() && chunk.get("usage").is_some_and(|usage| !usage.is_null())
-}
-
-/// Returns whether a chunk has something for the caller: a delta that is not empty, or members that
-/// the gateway does not know.
-fn has_content(chunk: &Object) -> bool {
-    let mut choices = choices(chunk).peekable();
-    choices.peek().is_none()
-        || choices.any(|choice| {
-            let delta = choice.get("delta").and_then(Value::as_object);
-            delta.is_some_and(|delta| delta.values().any(|value| !is_empty(value)))
-                || choice.get("logprobs").is_some_and(|logprobs| !logprobs.is_null())
-        })
-}
-
-/// Converts a whole response into chunks: one with the messages, one with the ends, and one with
-/// the usage if it was asked for.
-fn chunks_of(answer: &Object, includes_usage: bool) -> Vec<Object> {
-    let head = answer.iter().filter(|(name, _)| !matches!(name.as_str(), "choices" | "usage"));
-    let mut head: Object = head.map(|(name, value)| (name.clone(), value.clone())).collect();
-    head.insert("object".to_owned(), "chat.completion.chunk".into());
-    let messages = choices(answer).map(|choice| message_of(choice).into()).collect();
-    let ends = choices(answer).map(|choice| end_of(choice).into()).collect();
-    let mut chunks = vec![with_choices(&head, messages), with_choices(&head, ends)];
-    if includes_usage && let Some(usage) = answer.get("usage") {
-        let mut last = with_choices(&head, Vec::new());
-        last.insert("usage".to_owned(), usage.clone());
-        chunks.push(last);
-    }
-    chunks
-}
-
-fn with_choices(head: &Object, choices: Vec<Value>) -> Object {
-    let mut chunk = head.clone();
-    chunk.insert("choices".to_owned(), choices.into());
-    chunk
-}
-
-/// Converts a choice of a whole response into one with the message and without the end.
-fn message_of(choice: &Object) -> Object {
-    choice
-        .iter()
-        .map(|(name, value)| match name.as_str() {
-            "message" => ("delta".to_owned(), with_places(value)),
-            "finish_reason" => (name.clone(), Value::Null),
-            _ => (name.clone(), value.clone()),
-        })
-        .collect()
-}
-
-/// Converts a choice of a whole response into one with the end and without the message.
-fn end_of(choice: &Object) -> Object {
-    let rest = choice.iter().filter(|(name, _)| !matches!(name.as_str(), "message" | "logprobs"));
-    let delta = ("delta".to_owned(), json!({}));
-    rest.map(|(name, value)| (name.clone(), value.clone())).chain([delta]).collect()
-}
-
-/// Returns a message whose calls have their places.
-fn with_places(message: &Value) -> Value {
-    let mut delta = message.clone();
-    let calls = delta.get_mut("tool_calls").and_then(Value::as_array_mut);
-    for (index, call) in calls.into_iter().flatten().enumerate() {
-        if let Some(object) = call.as_object() {
-            *call = placed(object, index as u64);
-        }
-    }
-    delta
 }
 
 #[cfg(test)]

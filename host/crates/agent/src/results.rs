@@ -6,6 +6,7 @@
 //! | `marks` | the lines around an untrusted result, and look-alikes of them inside it |
 //! | `kept` | large results, and unchanged ones for programs, by tenant, until they expire |
 //! | `preview` | beginning and end of a large result, with its handle |
+//! | `provenance` | a presented result, and the servers that it comes from |
 //! | `reader` | the tool `readContent`, which reads a large result in pages |
 //! | `resources` | the tool `readResource`, which reads a resource that a result links to |
 //!
@@ -16,20 +17,20 @@
 mod kept;
 mod marks;
 mod preview;
+mod provenance;
 mod reader;
 mod resources;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-pub(crate) use self::kept::Kept;
-pub use self::marks::Marks;
+pub(crate) use self::kept::ResultStore;
 pub(crate) use self::marks::untrusted;
-use self::{kept::Entry, reader::Reader, resources::ResourceReader};
-use airlock_core::{
-    door::OwnTools,
-    tenant::Tenant,
-    tool::{ClientName, Trust},
+use self::{kept::StoredResult, preview::Preview, reader::Reader, resources::ResourceReader};
+pub use self::{
+    marks::Marks,
+    provenance::{Presented, Provenance},
 };
+use airlock_core::{door::OwnTools, tenant::Tenant};
 
 /// Bounds on large results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,35 +44,20 @@ pub struct Settings {
     pub total_bytes: usize,
 }
 
-/// Provenance of a result: the MCP servers whose data it has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Provenance {
-    /// Names of the servers; at least one.
-    pub servers: BTreeSet<ClientName>,
-    /// The operator's trust in them.
-    pub trust: Trust,
-}
-
 /// Presents results of MCP servers. Cheap to clone; clones share the kept results.
 #[derive(Debug, Clone)]
 pub struct Results {
     settings: Settings,
-    kept: Arc<Kept>,
-}
-
-/// A result as the text of a message has it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Presented {
-    /// Text of the result, whole or as a preview.
-    pub text: String,
-    /// The gateway's own remark about a preview. It belongs after the marks. Empty for a whole text.
-    pub remark: String,
+    kept: Arc<ResultStore>,
 }
 
 impl Results {
     /// Creates the presentation without kept results.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, kept: Arc::new(Kept::new(settings.expire_after, settings.total_bytes)) }
+        Self {
+            settings,
+            kept: Arc::new(ResultStore::new(settings.expire_after, settings.total_bytes)),
+        }
     }
 
     /// Returns the text of a result for a message. A text over the bound is kept for `tenant` and
@@ -80,9 +66,9 @@ impl Results {
         if text.len() <= self.settings.max_inline_bytes {
             return Presented { text, remark: String::new() };
         }
-        let preview = preview::of(&text, self.settings.max_inline_bytes);
+        let preview = Preview::new(&text, self.settings.max_inline_bytes);
         let bytes = text.len();
-        let entry = Entry::Text { provenance: provenance.clone(), text: text.into() };
+        let entry = StoredResult::Text { provenance: provenance.clone(), text: text.into() };
         let handle = self.kept.put(tenant, entry);
         let remark = preview.remark(bytes, handle.as_ref(), self.settings.expire_after);
         Presented { text: preview.text, remark }
@@ -91,15 +77,15 @@ impl Results {
     /// Keeps the JSON text of a result for the programs of `tenant`. Returns its handle; `None` if it
     /// is larger than a tenant's share.
     pub fn keep_raw(&self, tenant: &Tenant, json: String) -> Option<String> {
-        self.kept.put(tenant, Entry::Raw(json.into())).map(|handle| handle.to_string())
+        self.kept.put(tenant, StoredResult::Raw(json.into())).map(|handle| handle.to_string())
     }
 
     /// Returns the JSON text of a result that was kept for programs; `None` if there is none with this
     /// handle, or if it expired or is another tenant's.
     pub fn raw(&self, tenant: &Tenant, handle: &str) -> Option<Arc<str>> {
         match self.kept.get(tenant, handle)? {
-            Entry::Raw(json) => Some(json),
-            Entry::Text { .. } => None,
+            StoredResult::Raw(json) => Some(json),
+            StoredResult::Text { .. } => None,
         }
     }
 
@@ -115,26 +101,6 @@ impl Results {
     pub fn resource_tools(&self) -> OwnTools {
         let provider = Arc::new(ResourceReader(self.clone()));
         OwnTools { tools: vec![ResourceReader::tool()], provider }
-    }
-}
-
-impl Provenance {
-    /// Creates the provenance of the result of one server.
-    pub fn of(server: ClientName, trust: Trust) -> Self {
-        Self { servers: BTreeSet::from([server]), trust }
-    }
-
-    /// Creates the provenance of the result of a tool that used servers; `None` if it used none. The
-    /// operator trusts none of them.
-    pub fn through(servers: BTreeSet<ClientName>) -> Option<Self> {
-        (!servers.is_empty()).then_some(Self { servers, trust: Trust::Untrusted })
-    }
-
-    /// Returns the marks for one result; `None` if the server is trusted. Each result gets marks of
-    /// its own.
-    pub fn marks(&self) -> Option<Marks> {
-        let names: Vec<_> = self.servers.iter().map(ClientName::as_str).collect();
-        (self.trust == Trust::Untrusted).then(|| Marks::new(&names.join(", ")))
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     Settings,
     allowance::Allowance,
     calls::ToolCall,
-    event::{self, Emitter, Event, Reports, Started},
+    event::{CallEnded, CallStarted, Emitter, Event, Reports},
     present::{Message, Presenter, ResultSource},
     waiting::Approver,
 };
@@ -18,31 +18,33 @@ use airlock_catalog::log_call;
 use airlock_core::{
     door::{Admitted, Arguments, CallId, Caller},
     threads,
-    tool::{CallError, Details, ErrorKind, InputRequired, Limit, Suspension, ToolOutput},
+    tool::{
+        CallError, CallFailure, Details, ErrorKind, InputRequired, Limit, Suspension, ToolOutput,
+    },
 };
 
 /// The calls of a response, divided.
-pub(super) struct Sorted {
+pub(super) struct SortedCalls {
     /// Calls to run or refuse.
-    pub(super) batch: Batch,
+    pub(super) batch: CallBatch,
     /// Calls to hand to the caller.
-    pub(super) pending: Vec<Pending>,
+    pub(super) pending: Vec<PendingCall>,
 }
 
 /// The calls of one response that the gateway handles, in the order of the response.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct CallBatch {
     /// Calls to run.
     run: Vec<ToolCall>,
     /// Calls to refuse, because a limit on their number was reached.
-    beyond: Vec<(ToolCall, Beyond)>,
+    beyond: Vec<(ToolCall, CallLimit)>,
     /// Number of calls of the gateway's tools in the response, including those that are handed to
     /// the caller.
     found: usize,
 }
 
 /// Limits on the number of calls of the gateway's tools.
-pub(super) struct Quota {
+pub(super) struct CallQuota {
     /// Calls of one response.
     per_answer: usize,
     /// Calls of the request; `None` without a limit.
@@ -53,7 +55,7 @@ pub(super) struct Quota {
 
 /// Limit for which a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beyond {
+enum CallLimit {
     /// Limit on the calls of one response.
     Answer {
         /// The limit.
@@ -67,13 +69,13 @@ enum Beyond {
 }
 
 /// A call that is handed to the caller.
-pub(super) struct Pending {
+pub(super) struct PendingCall {
     pub(super) call: ToolCall,
-    pub(super) reason: Reason,
+    pub(super) reason: PendingReason,
 }
 
-/// Reason that a call is handed to the caller.
-pub(super) enum Reason {
+/// PendingReason that a call is handed to the caller.
+pub(super) enum PendingReason {
     /// The tool needs approval.
     NeedsApproval,
     /// The call ran and reached a nested call that needs approval. It cannot be resumed.
@@ -94,7 +96,7 @@ pub(super) enum Reason {
 }
 
 /// A call that was run, or refused with a message to the model.
-pub(super) struct Ended {
+pub(super) struct CallOutcome {
     pub(super) call: ToolCall,
     /// Identifier at the door; `None` if the call was refused before the door admitted it.
     pub(super) id: Option<CallId>,
@@ -109,7 +111,7 @@ pub(super) struct Ended {
     pub(super) error: Option<CallError>,
 }
 
-impl Batch {
+impl CallBatch {
     pub(super) fn is_empty(&self) -> bool {
         self.run.is_empty() && self.beyond.is_empty()
     }
@@ -120,7 +122,7 @@ impl Batch {
     }
 }
 
-impl Quota {
+impl CallQuota {
     /// Creates the limits of a request that has made no calls.
     pub(super) fn new(per_answer: usize, in_all: Option<usize>) -> Self {
         Self { per_answer, in_all, left: in_all.unwrap_or(usize::MAX) }
@@ -128,19 +130,19 @@ impl Quota {
 
     /// Counts a call of a response in which `found` calls come before it. Fails if a limit is
     /// reached.
-    fn take(&mut self, found: usize) -> Result<(), Beyond> {
+    fn take(&mut self, found: usize) -> Result<(), CallLimit> {
         if found >= self.per_answer {
-            return Err(Beyond::Answer { limit: self.per_answer });
+            return Err(CallLimit::Answer { limit: self.per_answer });
         }
         match (self.left.checked_sub(1), self.in_all) {
-            (None, Some(limit)) => return Err(Beyond::Request { limit }),
+            (None, Some(limit)) => return Err(CallLimit::Request { limit }),
             (left, _) => self.left = left.unwrap_or_default(),
         }
         Ok(())
     }
 }
 
-impl Beyond {
+impl CallLimit {
     /// Returns the error of a call in a response with `found` calls.
     fn into_error(self, found: usize) -> CallError {
         let (code, limit, message) = match self {
@@ -164,13 +166,13 @@ impl Beyond {
     }
 }
 
-impl Pending {
-    pub(super) fn new(call: ToolCall, reason: Reason) -> Self {
+impl PendingCall {
+    pub(super) fn new(call: ToolCall, reason: PendingReason) -> Self {
         Self { call, reason }
     }
 }
 
-impl Ended {
+impl CallOutcome {
     /// Ends a call that was not made, or whose result does not fit.
     fn refused(call: ToolCall, id: Option<CallId>, error: CallError) -> Self {
         let Message { text, parts } = Message::refusal(&call.name, &error);
@@ -190,6 +192,15 @@ impl Ended {
             Err(error) => (presenter.error(&call.name, &error), Some(error)),
         };
         Self { call, id: Some(id), text: text.into(), parts, raw, error }
+    }
+
+    fn to_event(&self) -> CallEnded {
+        CallEnded {
+            tool_call_id: self.call.id.clone(),
+            name: self.call.name.clone(),
+            text: self.text.clone(),
+            error: self.error.as_ref().map(CallFailure::from),
+        }
     }
 
     /// Returns whether the call waits for the caller and so has no result.
@@ -236,18 +247,18 @@ pub(super) async fn sort(
     offered: &BTreeSet<String>,
     caller: &Caller,
     waits: bool,
-    quota: &mut Quota,
-) -> Sorted {
-    let mut sorted = Sorted { batch: Batch::default(), pending: Vec::new() };
+    quota: &mut CallQuota,
+) -> SortedCalls {
+    let mut sorted = SortedCalls { batch: CallBatch::default(), pending: Vec::new() };
     for call in calls {
         if !is_offered(&call, offered) {
-            sorted.pending.push(Pending::new(call, Reason::NotOffered));
+            sorted.pending.push(PendingCall::new(call, PendingReason::NotOffered));
             continue;
         }
         match quota.take(sorted.batch.found) {
             Ok(()) => match reason_to_wait(&call, caller).await {
-                Some(Reason::NeedsApproval) if waits => sorted.batch.run.push(call),
-                Some(reason) => sorted.pending.push(Pending::new(call, reason)),
+                Some(PendingReason::NeedsApproval) if waits => sorted.batch.run.push(call),
+                Some(reason) => sorted.pending.push(PendingCall::new(call, reason)),
                 None => sorted.batch.run.push(call),
             },
             Err(beyond) => sorted.batch.beyond.push((call, beyond)),
@@ -258,11 +269,11 @@ pub(super) async fn sort(
 }
 
 /// Returns the reason that a call is pending; `None` if the door admits it or refuses it.
-async fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<Reason> {
+async fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<PendingReason> {
     match caller.needs_approval(&call.name) {
-        Err(_) => Some(Reason::NotOffered),
+        Err(_) => Some(PendingReason::NotOffered),
         Ok(false) => None,
-        Ok(true) => arguments(call, caller).await.is_ok().then_some(Reason::NeedsApproval),
+        Ok(true) => arguments(call, caller).await.is_ok().then_some(PendingReason::NeedsApproval),
     }
 }
 
@@ -271,8 +282,8 @@ async fn arguments(call: &ToolCall, caller: &Caller) -> Result<Arguments, CallEr
     threads::arguments(caller, &call.name, text).await
 }
 
-/// Conditions of a round.
-pub(super) struct Conditions<'a> {
+/// RoundConditions of a round.
+pub(super) struct RoundConditions<'a> {
     pub(super) caller: &'a Caller,
     pub(super) settings: &'a Settings,
     pub(super) allowance: &'a Allowance,
@@ -288,14 +299,14 @@ pub(super) struct Conditions<'a> {
 /// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns the outcomes in
 /// the order of the calls. A call beyond a limit ends with an error for the model. Returns shortly
 /// after the deadline at the latest.
-pub(super) async fn run(batch: Batch, conditions: &Conditions<'_>) -> Vec<Ended> {
-    let Conditions { settings, allowance, listener, .. } = conditions;
-    let Batch { run, beyond, found } = batch;
+pub(super) async fn run(batch: CallBatch, conditions: &RoundConditions<'_>) -> Vec<CallOutcome> {
+    let RoundConditions { settings, allowance, listener, .. } = conditions;
+    let CallBatch { run, beyond, found } = batch;
     let mut ended = Vec::with_capacity(run.len() + beyond.len());
     let running = run.into_iter().map(|call| async move {
         listener.start(&call).await;
         let ended = match reason_to_refuse(allowance) {
-            Some(error) => Ended::refused(call, None, error),
+            Some(error) => CallOutcome::refused(call, None, error),
             None => run_one(call, conditions).await,
         };
         listener.end(&ended).await;
@@ -317,7 +328,7 @@ pub(super) async fn run(batch: Batch, conditions: &Conditions<'_>) -> Vec<Ended>
     }
     for (call, limit) in beyond {
         listener.start(&call).await;
-        let refused = Ended::refused(call, None, limit.into_error(found));
+        let refused = CallOutcome::refused(call, None, limit.into_error(found));
         listener.end(&refused).await;
         ended.push(refused.within(allowance));
     }
@@ -339,7 +350,7 @@ impl Listener {
     }
 
     async fn start(&self, call: &ToolCall) {
-        let started = Started {
+        let started = CallStarted {
             tool_call_id: call.id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone().unwrap_or_default(),
@@ -348,9 +359,9 @@ impl Listener {
         self.emitter.emit(Event::Started(started)).await;
     }
 
-    async fn end(&self, ended: &Ended) {
+    async fn end(&self, ended: &CallOutcome) {
         self.reports.flush(&self.emitter).await;
-        self.emitter.emit(Event::Ended(event::Ended::new(ended))).await;
+        self.emitter.emit(Event::Ended(ended.to_event())).await;
     }
 }
 
@@ -362,8 +373,8 @@ fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     allowance.check().err().map(|exceeded| exceeded.into_call_error(false))
 }
 
-async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
-    let Conditions { caller, allowance, listener, results, reads_images, .. } = conditions;
+async fn run_one(call: ToolCall, conditions: &RoundConditions<'_>) -> CallOutcome {
+    let RoundConditions { caller, allowance, listener, results, reads_images, .. } = conditions;
     // Admitted only now, because the deadline of a call starts on admission and the call may have
     // waited for its turn.
     match admit(&call, conditions).await {
@@ -377,15 +388,15 @@ async fn run_one(call: ToolCall, conditions: &Conditions<'_>) -> Ended {
                 .unwrap_or_else(|_| Err(CallError::cancelled()));
             log_call(&call.name, result.as_ref().err(), begun.elapsed());
             let presenter = source.presenter(caller, *results, *reads_images);
-            Ended::ran(call, id, result, &presenter)
+            CallOutcome::ran(call, id, result, &presenter)
         }
-        Err(error) => Ended::refused(call, None, error),
+        Err(error) => CallOutcome::refused(call, None, error),
     }
 }
 
 /// Decides a call. One that needs an approval waits for a person's decision first.
-async fn admit(call: &ToolCall, conditions: &Conditions<'_>) -> Result<Admitted, CallError> {
-    let Conditions { caller, allowance, approver, .. } = conditions;
+async fn admit(call: &ToolCall, conditions: &RoundConditions<'_>) -> Result<Admitted, CallError> {
+    let RoundConditions { caller, allowance, approver, .. } = conditions;
     let name = &call.name;
     let arguments = arguments(call, caller).await?;
     match (caller.admit(name, &arguments), approver) {
@@ -454,7 +465,8 @@ mod tests {
             (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
         ] {
             let sorted =
-                sort(calls(&names), &offered, &caller, false, &mut Quota::new(limit, None)).await;
+                sort(calls(&names), &offered, &caller, false, &mut CallQuota::new(limit, None))
+                    .await;
             let refused: Vec<_> =
                 sorted.batch.beyond.iter().map(|(call, _)| call.position).collect();
             assert_eq!((positions(&sorted.batch.run), refused), (run, beyond), "{limit}");
@@ -468,9 +480,9 @@ mod tests {
     async fn calls_beyond_the_limit_of_the_request_are_refused_in_every_later_response() {
         let caller = caller();
         let offered: BTreeSet<String> = ["desk-echo"].map(str::to_owned).into();
-        let mut quota = Quota::new(3, Some(4));
-        let answer = Beyond::Answer { limit: 3 };
-        let request = Beyond::Request { limit: 4 };
+        let mut quota = CallQuota::new(3, Some(4));
+        let answer = CallLimit::Answer { limit: 3 };
+        let request = CallLimit::Request { limit: 4 };
         for expected in [
             (vec![0, 2, 3], vec![(4, answer)]),
             (vec![0], vec![(2, request), (3, request), (4, answer)]),
@@ -493,13 +505,13 @@ mod tests {
             let mut call = calls(&["desk-write"]);
             call[0].arguments = Some(format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes)));
             let held = threads::occupy(&tenant).await;
-            let mut quota = Quota::new(1, None);
+            let mut quota = CallQuota::new(1, None);
             let mut sorting = Box::pin(sort(call, &offered, &caller, false, &mut quota));
             let at_once = sorting.as_mut().now_or_never();
             assert_eq!(at_once.is_some(), is_here, "{bytes}");
             drop(held);
             let sorted = if let Some(sorted) = at_once { sorted } else { sorting.await };
-            assert!(matches!(sorted.pending[0].reason, Reason::NeedsApproval), "{bytes}");
+            assert!(matches!(sorted.pending[0].reason, PendingReason::NeedsApproval), "{bytes}");
         }
     }
 
@@ -513,12 +525,12 @@ mod tests {
         let allowance = Arc::new(Allowance::new(&settings, &MemoryBudget::new(memory.clone())));
         let (done, result) = tokio::sync::oneshot::channel();
         let kept = allowance.clone();
-        let mut quota = Quota::new(settings.calls_per_answer, None);
+        let mut quota = CallQuota::new(settings.calls_per_answer, None);
         let batch = sort(calls(&names), &offered, &caller, false, &mut quota).await.batch;
         let mut events = 0;
         let mut running = Run::new(|emitter| async move {
             let listener = Listener { emitter, reports: Reports::new(None) };
-            let conditions = Conditions {
+            let conditions = RoundConditions {
                 caller: &caller,
                 settings: &settings,
                 allowance: &allowance,

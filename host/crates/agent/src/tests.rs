@@ -1,15 +1,18 @@
+use std::{sync::Arc, time::Duration};
+
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{conversation::Conversation, *};
 use airlock_core::{
-    door::{Filter, Origin},
+    door::{Caller, Filter, Origin},
     memory::Limited,
     threads::INLINE_BYTES,
 };
 use airlock_fakes as fake;
-use airlock_model::{Object, object};
+use airlock_json::RawObject;
+use airlock_model::{MemoryBudget, Models, Object, object};
 
 mod hostile;
 mod stories;

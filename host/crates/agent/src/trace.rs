@@ -29,7 +29,7 @@ use super::{
     event::Emitter,
     record::{self, Index},
     relay::Relay,
-    round::{Ended, Pending, Reason},
+    round::{CallOutcome, PendingCall, PendingReason},
     usage::Usage,
 };
 use airlock_core::{
@@ -67,15 +67,15 @@ pub(super) struct Trace<'a> {
     pub(super) rounds: u32,
     /// Token usage of the model.
     pub(super) usage: Usage,
-    tops: Vec<Top>,
-    results: Vec<answer::Result>,
+    tops: Vec<TopCall>,
+    results: Vec<answer::ToolResult>,
     /// True if the last response has calls that were not run because the maximum number of rounds
     /// was reached.
     pub(super) depth_limit_reached: bool,
 }
 
 /// A call that the model itself asked for.
-struct Top {
+struct TopCall {
     tool_call_id: String,
     id: Option<CallId>,
     /// Text that the model received; `None` if the call waits for the caller.
@@ -101,29 +101,31 @@ impl<'a> Trace<'a> {
 
     /// Records a round. Returns the calls that wait for an approval or for answers; they have no
     /// result and are handed to the caller.
-    pub(super) fn note(&mut self, round: &[Ended]) -> Vec<Pending> {
+    pub(super) fn record_round(&mut self, round: &[CallOutcome]) -> Vec<PendingCall> {
         self.rounds += 1;
         let mut suspended = Vec::new();
         for ended in round {
-            self.tops.push(Top::new(ended));
+            self.tops.push(TopCall::new(ended));
             let error = ended.error.as_ref();
             let reason = match error.map(CallError::details) {
                 Some(Details::Unapproved { arguments }) => {
                     let tool = error.and_then(CallError::tool);
                     let tool = tool.map_or_else(String::new, ToString::to_string);
-                    Reason::Stopped { tool, arguments: arguments.clone() }
+                    PendingReason::Stopped { tool, arguments: arguments.clone() }
                 }
-                Some(Details::Suspended(suspension)) => Reason::Suspended(suspension.clone()),
-                Some(Details::InputRequired(asked)) => Reason::InputRequired(asked.clone()),
+                Some(Details::Suspended(suspension)) => {
+                    PendingReason::Suspended(suspension.clone())
+                }
+                Some(Details::InputRequired(asked)) => PendingReason::InputRequired(asked.clone()),
                 _ => {
                     let tool = ended.call.name.clone();
                     let tool_call_id = ended.call.id.clone();
                     let text = ended.text.clone();
-                    self.results.push(answer::Result { tool, tool_call_id, text });
+                    self.results.push(answer::ToolResult { tool, tool_call_id, text });
                     continue;
                 }
             };
-            suspended.push(Pending::new(ended.call.clone(), reason));
+            suspended.push(PendingCall::new(ended.call.clone(), reason));
         }
         suspended
     }
@@ -136,7 +138,7 @@ impl<'a> Trace<'a> {
     pub(super) fn finish(
         self,
         mut answer: Document,
-        pending: &[Pending],
+        pending: &[PendingCall],
         is_in_text: bool,
     ) -> Completion {
         if self.is_mixed(pending) {
@@ -164,7 +166,7 @@ impl<'a> Trace<'a> {
         self,
         relay: Relay,
         answer: &Object,
-        pending: &[Pending],
+        pending: &[PendingCall],
         is_in_text: bool,
         emitter: &Emitter,
     ) -> Completion {
@@ -178,12 +180,12 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns whether some calls were run and others are for the caller.
-    fn is_mixed(&self, pending: &[Pending]) -> bool {
+    fn is_mixed(&self, pending: &[PendingCall]) -> bool {
         !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached
     }
 
     /// Returns the `airlock` object; `None` if there were no calls and there are no notes.
-    pub(super) fn extension(&self, pending: &[Pending]) -> Option<Object> {
+    pub(super) fn extension(&self, pending: &[PendingCall]) -> Option<Object> {
         if self.tops.is_empty() && pending.is_empty() {
             return (!self.notes.is_empty()).then(|| self.notes.clone());
         }
@@ -193,11 +195,11 @@ impl<'a> Trace<'a> {
             extension.insert("depth_limit_reached".to_owned(), true.into());
         }
         let run = pending.iter().find_map(|pending| match &pending.reason {
-            Reason::Suspended(suspension) => Some(suspension.to_json()),
+            PendingReason::Suspended(suspension) => Some(suspension.to_json()),
             _ => None,
         });
         if !pending.is_empty() {
-            let pending: Vec<Value> = pending.iter().map(Pending::to_json).collect();
+            let pending: Vec<Value> = pending.iter().map(PendingCall::to_json).collect();
             extension.insert("pending".to_owned(), pending.into());
         }
         if let Some(run) = run {
@@ -230,8 +232,8 @@ impl<'a> Trace<'a> {
     }
 }
 
-impl Top {
-    fn new(ended: &Ended) -> Self {
+impl TopCall {
+    fn new(ended: &CallOutcome) -> Self {
         let text = shortened(ended.call.arguments.as_deref().unwrap_or_default());
         let error = ended
             .error
@@ -260,27 +262,29 @@ fn shortened(text: &str) -> String {
     cut(text[..text.floor_char_boundary(MAX_TEXT_BYTES + 4)].to_owned(), MAX_TEXT_BYTES)
 }
 
-impl Pending {
+impl PendingCall {
     fn to_json(&self) -> Value {
         let (reason, needs) = match &self.reason {
-            Reason::NeedsApproval => ("needs_approval", None),
-            Reason::Stopped { tool, arguments } => ("needs_approval", Some((tool, arguments))),
-            Reason::Suspended(suspension) => {
+            PendingReason::NeedsApproval => ("needs_approval", None),
+            PendingReason::Stopped { tool, arguments } => {
+                ("needs_approval", Some((tool, arguments)))
+            }
+            PendingReason::Suspended(suspension) => {
                 let first = suspension.pending.first().or(suspension.in_doubt.first());
                 let reason =
                     if suspension.pending.is_empty() { "in_doubt" } else { "needs_approval" };
                 (reason, first.map(|call| (&call.tool, &call.arguments)))
             }
-            Reason::InputRequired(_) => ("input_required", None),
-            Reason::NotOffered => ("not_offered", None),
-            Reason::DepthLimit => ("depth_limit", None),
+            PendingReason::InputRequired(_) => ("input_required", None),
+            PendingReason::NotOffered => ("not_offered", None),
+            PendingReason::DepthLimit => ("depth_limit", None),
         };
         let mut out =
             json!({"tool_call_id": self.call.id, "name": self.call.name, "reason": reason});
-        if let Reason::InputRequired(asked) = &self.reason {
+        if let PendingReason::InputRequired(asked) = &self.reason {
             out[INPUT_REQUIRED] = input_required(asked);
         }
-        if let Reason::Suspended(suspension) = &self.reason {
+        if let PendingReason::Suspended(suspension) = &self.reason {
             out[RUN] = suspension.to_json();
         }
         if let Some((tool, arguments)) = needs {

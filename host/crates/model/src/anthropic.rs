@@ -21,10 +21,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::Url;
 use serde_json::{Value, json};
 
-pub(super) use self::chunks::Chunks;
+use self::chunks::AnthropicChunks;
 use super::{
-    Held, ModelError, Object, Prompt, Response, Service, Source,
-    http::{self as service, Client, Events, LIST_SIZES, Outgoing, below},
+    Held, Object, Response, Service, Terms,
+    backend::{Exchange, ModelFuture, ServiceApi},
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
+    keys::Credential,
     object,
     translation::{self, Untranslated},
 };
@@ -59,70 +61,6 @@ impl Anthropic {
         Self { messages: below(base, "messages"), models, betas }
     }
 
-    /// Returns the header that carries a key; `None` if it cannot be sent.
-    pub(super) fn credential(key: &str) -> Option<(HeaderName, HeaderValue)> {
-        Some((API_KEY, HeaderValue::try_from(key).ok()?))
-    }
-
-    /// Translates a request. Memory for the texts of both forms and for the tree between them is
-    /// held while this runs, and for the text of the result until it is dropped. Fails if the
-    /// request has a part without a counterpart.
-    pub(super) async fn encode(
-        &self,
-        client: &Client,
-        prompt: &Prompt,
-        is_streamed: bool,
-        held: &Held,
-    ) -> Result<Outgoing, ModelError> {
-        let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
-        let working = held.beside();
-        // Once as it is and once translated.
-        if !working.grow(text.len().saturating_mul(2)) {
-            return Err(client.no_memory());
-        }
-        let length = text.len();
-        let tenant = held.tenant();
-        let translated = threads::read(&tenant, length, move || translate(text, &working)).await;
-        let Translated { body, betas } =
-            translated.map_err(|error| error.into_model_error(client))?;
-        let mut outgoing = client.outgoing(&self.messages, body, is_streamed, held)?;
-        outgoing.headers = self.headers(betas);
-        outgoing.includes_usage = service::includes_usage(prompt);
-        Ok(outgoing)
-    }
-
-    /// Reads the response to a request. Fails if it is an error or not a message. Of a stream, only
-    /// the head is read.
-    pub(super) async fn response<'a>(
-        client: &'a Client,
-        response: reqwest::Response,
-        outgoing: &Outgoing,
-        held: &Held,
-    ) -> Result<Response<'a>, ModelError> {
-        let created = seconds_since_1970(SystemTime::now());
-        let is_stream = response.status().is_success() && !service::is_json(&response);
-        if outgoing.is_streamed && is_stream {
-            let events = Events::new(client, response, held.beside());
-            let chunks = Chunks::new(events, created, outgoing.includes_usage);
-            return Ok(Response::Chunks(Source::Anthropic(Box::new(chunks)).into()));
-        }
-        let message = client.receive(response, error_of, held).await?;
-        let answer = message.map(|message| answer::to_completion(message, created));
-        Ok(Response::Whole(answer.map_err(|failure| failure.into_model_error(client))?))
-    }
-
-    /// Returns the models of the service, in OpenAI's form.
-    pub(super) async fn list(
-        &self,
-        client: &Client,
-        credential: Option<(HeaderName, HeaderValue)>,
-        held: &Held,
-    ) -> Result<Vec<Object>, ModelError> {
-        let response = client.get(&self.models, self.headers(None), credential).await?;
-        let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
-        Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
-    }
-
     fn headers(&self, betas: Option<String>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(VERSION, HeaderValue::from_static(request::API_VERSION));
@@ -136,6 +74,69 @@ impl Anthropic {
     }
 }
 
+impl ServiceApi for Anthropic {
+    fn credential(&self, key: &str) -> Option<Credential> {
+        Some((API_KEY, HeaderValue::try_from(key).ok()?))
+    }
+
+    /// Translates a request. Memory for the texts of both forms and for the tree between them is
+    /// held while this runs.
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        Box::pin(async move {
+            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. } } = exchange;
+            let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
+            let working = held.beside();
+            // Once as it is and once translated.
+            if !working.grow(text.len().saturating_mul(2)) {
+                return Err(client.no_memory());
+            }
+            let length = text.len();
+            let tenant = held.tenant();
+            let translated =
+                threads::read(&tenant, length, move || translate(text, &working)).await;
+            let Translated { body, betas } =
+                translated.map_err(|error| error.into_model_error(client))?;
+            let mut outgoing = client.outgoing(&self.messages, body, is_streamed, held)?;
+            outgoing.headers = self.headers(betas);
+            outgoing.includes_usage = prompt.includes_usage();
+            Ok(outgoing)
+        })
+    }
+
+    fn decode<'a: 't, 't>(
+        &'t self,
+        client: &'a HttpClient,
+        response: reqwest::Response,
+        outgoing: &'t Outgoing,
+        terms: Terms<'t>,
+    ) -> ModelFuture<'t, Response<'a>> {
+        Box::pin(async move {
+            let created = seconds_since_1970(SystemTime::now());
+            if outgoing.is_streamed && service::is_stream(&response) {
+                let events = Events::new(client, response, terms.held.beside());
+                let chunks = AnthropicChunks::new(events, created, outgoing.includes_usage);
+                return Ok(Response::streamed(chunks));
+            }
+            let message = client.receive(response, error_of, terms.held).await?;
+            let answer = message.map(|message| answer::to_completion(message, created));
+            Ok(Response::Whole(answer.map_err(|failure| failure.into_model_error(client))?))
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        client: &'a HttpClient,
+        credential: Option<Credential>,
+        held: &'a Held,
+    ) -> ModelFuture<'a, Vec<Object>> {
+        Box::pin(async move {
+            let response = client.get(&self.models, self.headers(None), credential).await?;
+            let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
+            Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
+        })
+    }
+}
+
 /// Translates the text of a chat request. Memory for its tree is held in `held`.
 fn translate(text: Vec<u8>, held: &Held) -> Result<Translated, Untranslated> {
     let chat = translation::read(&text, held)?;
@@ -146,7 +147,7 @@ fn translate(text: Vec<u8>, held: &Held) -> Result<Translated, Untranslated> {
     Ok(Translated { body, betas })
 }
 
-fn error_of(_: &Client, status: StatusCode, body: Option<&Object>) -> Object {
+fn error_of(_: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {
     error::to_error(status, body)
 }
 

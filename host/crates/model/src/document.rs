@@ -33,7 +33,7 @@ pub struct Document {
 
 /// Reason that a text was not read.
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(super) enum ReadError {
     /// Its tree would take more memory than permitted.
     Dense(json::Error),
     /// The memory of the request has no room for it.
@@ -46,11 +46,11 @@ impl Document {
     /// Reads an object, without the member [`OWN_MEMBER`]. If its text and tree take more than
     /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
     /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
-    pub(super) fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, Unread> {
+    pub(super) fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, ReadError> {
         let cost = match json::check(text.as_bytes(), caps) {
             Ok(cost) => cost,
-            Err(error) if error.is_cap() => return Err(Unread::Dense(error)),
-            Err(_) => return Err(Unread::NoObject),
+            Err(error) if error.is_cap() => return Err(ReadError::Dense(error)),
+            Err(_) => return Err(ReadError::NoObject),
         };
         let mut this = Self {
             object: Object::new(),
@@ -61,10 +61,10 @@ impl Document {
             items: Vec::new(),
         };
         if this.bytes() > FREE_BYTES && !this.keep(held) {
-            return Err(Unread::NoMemory);
+            return Err(ReadError::NoMemory);
         }
         let text = this.text.as_deref().unwrap_or_default();
-        this.object = serde_json::from_str(text).map_err(|_| Unread::NoObject)?;
+        this.object = serde_json::from_str(text).map_err(|_| ReadError::NoObject)?;
         this.remove_own();
         Ok(this)
     }
@@ -135,12 +135,12 @@ impl Document {
 
     /// Returns the text: the one that was read, or the JSON of the object if it was changed.
     pub fn to_text(&self) -> String {
-        self.text.clone().unwrap_or_else(|| written(&self.object))
+        self.text.clone().unwrap_or_else(|| to_text(&self.object))
     }
 
     /// Returns the text like [`Self::to_text`], without a copy.
     pub fn into_text(self) -> String {
-        self.text.unwrap_or_else(|| written(&self.object))
+        self.text.unwrap_or_else(|| to_text(&self.object))
     }
 
     /// Returns the text on one line, as a server-sent event needs it. If the text that was read has
@@ -148,7 +148,7 @@ impl Document {
     pub fn into_line(self) -> String {
         match self.text {
             Some(text) if !text.contains(['\n', '\r']) => text,
-            _ => written(&self.object),
+            _ => to_text(&self.object),
         }
     }
 
@@ -190,7 +190,7 @@ impl From<Object> for Document {
     }
 }
 
-fn written(object: &Object) -> String {
+fn to_text(object: &Object) -> String {
     serde_json::to_string(object).expect("an object can be written")
 }
 

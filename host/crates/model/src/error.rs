@@ -1,11 +1,11 @@
 //! Errors of model providers, and their form in OpenAI's API.
 
-use std::time::Duration;
+use std::{io, path::PathBuf, time::Duration};
 
 use http::StatusCode;
 use serde_json::json;
 
-use super::{BadScript, Object, object};
+use super::{Object, object};
 
 /// Wait before a retry if memory is short: other requests end all the time.
 pub const SOON: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub enum BadProvider {
         /// The provider.
         provider: String,
         /// The file.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// Description of the problem, to be read after the file.
         problem: String,
     },
@@ -96,7 +96,40 @@ pub enum BadProvider {
     },
 }
 
-/// Failure of an exchange with a service. For the operator: it has the address.
+/// Reason that a script cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadScript {
+    /// The file cannot be read.
+    #[error("{} cannot be read", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        cause: io::Error,
+    },
+    /// The file is not a list of turns.
+    #[error("{} must be a JSON object {{\"turns\": [...]}}", .path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// The problem and its position.
+        #[source]
+        cause: serde_json::Error,
+    },
+    /// One turn is invalid.
+    #[error("turn {turn} of {}: {problem}", .path.display())]
+    Turn {
+        /// The file.
+        path: PathBuf,
+        /// Its number, from 1.
+        turn: usize,
+        /// Description of the problem and of valid values.
+        problem: String,
+    },
+}
+
+/// ResponseError of an exchange with a service. For the operator: it has the address.
 #[derive(Debug, thiserror::Error)]
 #[error("no response from {url}")]
 pub struct TransportError {

@@ -15,16 +15,16 @@ use tracing::warn;
 pub(super) use self::events::{DONE, Events};
 use super::{
     BadProvider, Document, Held, ModelError, Object, Refusal, Service, TransportError,
-    document::Unread, object, retry,
+    document::ReadError, keys::Credential, object, retry,
 };
 use airlock_core::{secret::Secret, threads};
 use airlock_egress::tls;
-use airlock_json::{self as json, Caps};
+use airlock_json::Caps;
 use airlock_strings::cut;
 
 /// Limits on the time and memory that a service may use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct ServiceBounds {
     /// Time limit for a connection, TLS included.
     pub(super) connect: Duration,
     /// Time limit for the whole response, streamed or not.
@@ -45,7 +45,7 @@ pub(super) struct Bounds {
 
 /// Maximum sizes of a response, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
+pub(super) struct SizeLimits {
     /// Its text.
     text: usize,
     /// The memory of its tree.
@@ -53,7 +53,7 @@ pub(super) struct Sizes {
 }
 
 /// Maximum sizes of a list of models. The largest that are known have 400 models and less than 1 MiB.
-pub(super) const LIST_SIZES: Sizes = Sizes { text: 4 << 20, tree: 16 << 20 };
+pub(super) const LIST_SIZES: SizeLimits = SizeLimits { text: 4 << 20, tree: 16 << 20 };
 /// Minimum length of a key that is redacted in responses, in bytes. Services on the own network have
 /// keys such as `x` or `none`, which occur in every response.
 const KEY_BYTES: usize = 8;
@@ -84,10 +84,10 @@ const MAX_CA_BYTES: u64 = 4 << 20;
 
 /// A client of one service.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct HttpClient {
     pub(super) provider: String,
     http: reqwest::Client,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: ServiceBounds,
     has_proxy: bool,
     /// Credentials that are redacted.
     secrets: Arc<[Secret]>,
@@ -101,16 +101,18 @@ pub(super) struct Outgoing {
     pub(super) is_streamed: bool,
     /// True if the caller asked for the usage of a stream.
     pub(super) includes_usage: bool,
+    /// True if options that some models refuse are left out.
+    pub(super) is_plain: bool,
     /// The memory of `body`.
     _held: Held,
 }
 
 /// Function that returns OpenAI's `error` object for a status and a body; `None` if the body is not
 /// an object.
-pub(super) type ErrorOf = fn(&Client, StatusCode, Option<&Object>) -> Object;
+pub(super) type ErrorOf = fn(&HttpClient, StatusCode, Option<&Object>) -> Object;
 
 /// The text of a response.
-struct Body {
+struct ResponseBody {
     text: Vec<u8>,
     /// The memory of `text`.
     _held: Held,
@@ -127,9 +129,9 @@ fn without_credentials(url: &Url) -> String {
     url.into()
 }
 
-impl Bounds {
+impl ServiceBounds {
     /// Returns the bounds of a service.
-    pub(super) fn of(service: &Service) -> Self {
+    pub(super) fn new(service: &Service) -> Self {
         let timeouts = service.timeouts;
         Self {
             connect: timeouts.connect,
@@ -144,11 +146,11 @@ impl Bounds {
     }
 }
 
-impl Client {
+impl HttpClient {
     pub(super) fn new(
         provider: &str,
         service: &Service,
-        bounds: Bounds,
+        bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
         // A redirect would send the conversation to an address that the operator did not configure,
         // and so would a proxy from the environment.
@@ -195,6 +197,7 @@ impl Client {
             body: body.into(),
             is_streamed,
             includes_usage: false,
+            is_plain: false,
             _held: held,
         })
     }
@@ -204,7 +207,7 @@ impl Client {
     pub(super) async fn send(
         &self,
         outgoing: &Outgoing,
-        credential: Option<(HeaderName, HeaderValue)>,
+        credential: Option<Credential>,
         first_byte: Instant,
     ) -> Result<reqwest::Response, ModelError> {
         let request = self
@@ -228,7 +231,7 @@ impl Client {
         &self,
         url: &Url,
         headers: HeaderMap,
-        credential: Option<(HeaderName, HeaderValue)>,
+        credential: Option<Credential>,
     ) -> Result<reqwest::Response, ModelError> {
         let request = self.http.get(url.clone()).headers(headers).timeout(self.bounds.list);
         with(request, credential).send().await.map_err(|error| self.trouble(error))
@@ -242,14 +245,15 @@ impl Client {
         error_of: ErrorOf,
         held: &Held,
     ) -> Result<Document, ModelError> {
-        let sizes = Sizes { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes };
+        let sizes =
+            SizeLimits { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes };
         self.receive_within(sizes, response, error_of, held).await
     }
 
     /// As [`receive`](Self::receive), with other sizes.
     pub(super) async fn receive_within(
         &self,
-        sizes: Sizes,
+        sizes: SizeLimits,
         response: reqwest::Response,
         error_of: ErrorOf,
         held: &Held,
@@ -259,9 +263,9 @@ impl Client {
             return Err(ModelError::Proxy { provider: self.provider.clone() });
         }
         let retry_after = retry::read(response.headers());
-        let is_plain = plain(&response);
+        let is_text = is_text(&response);
         let body = self.read(response, sizes.text, held.beside()).await?;
-        let text = (is_plain && !status.is_success()).then(|| self.excerpt(&body.text));
+        let text = (is_text && !status.is_success()).then(|| self.excerpt(&body.text));
         let document = self.parse(body, sizes.tree, held).await?;
         if status.is_success() {
             return document.ok_or_else(|| self.bad_answer("a body that is not a JSON object"));
@@ -287,7 +291,7 @@ impl Client {
         mut response: reqwest::Response,
         limit: usize,
         held: Held,
-    ) -> Result<Body, ModelError> {
+    ) -> Result<ResponseBody, ModelError> {
         let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
             let len = text.len().saturating_add(chunk.len());
@@ -299,14 +303,14 @@ impl Client {
             }
             text.extend_from_slice(&chunk);
         }
-        Ok(Body { text, _held: held })
+        Ok(ResponseBody { text, _held: held })
     }
 
     /// Parses a response, without the credentials in it; `None` if it is not a JSON object. Fails
     /// if the tree would take too much memory.
     async fn parse(
         &self,
-        body: Body,
+        body: ResponseBody,
         tree_bytes: usize,
         held: &Held,
     ) -> Result<Option<Document>, ModelError> {
@@ -317,13 +321,13 @@ impl Client {
         let own = held.beside();
         let tenant = held.tenant();
         let parsed = threads::read(&tenant, length, move || {
-            let Body { text, _held } = body;
-            let text = String::from_utf8(text).map_err(|_| Unread::NoObject)?;
+            let ResponseBody { text, _held } = body;
+            let text = String::from_utf8(text).map_err(|_| ReadError::NoObject)?;
             Document::read(without_secrets(&secrets, text), &caps, &own)
         });
         match parsed.await {
             Ok(document) => Ok(Some(document)),
-            Err(Unread::NoObject) => Ok(None),
+            Err(ReadError::NoObject) => Ok(None),
             Err(unread) => Err(self.unread(unread)),
         }
     }
@@ -365,11 +369,11 @@ impl Client {
         ModelError::Silent { provider: self.provider.clone(), limit }
     }
 
-    pub(super) fn unread(&self, unread: Unread) -> ModelError {
+    pub(super) fn unread(&self, unread: ReadError) -> ModelError {
         match unread {
-            Unread::NoMemory => self.no_memory(),
-            Unread::NoObject => self.bad_answer("an event that is not a JSON object"),
-            Unread::Dense(error) => {
+            ReadError::NoMemory => self.no_memory(),
+            ReadError::NoObject => self.bad_answer("an event that is not a JSON object"),
+            ReadError::Dense(error) => {
                 warn!(provider = %self.provider, %error, "a response of a provider was refused");
                 self.bad_answer("JSON that needs more memory than the gateway permits")
             }
@@ -400,8 +404,12 @@ impl Client {
     }
 }
 
-/// Returns whether a response is JSON and not a stream. Some services ignore `stream`.
-pub(super) fn is_json(response: &reqwest::Response) -> bool {
+/// Returns whether a response is a stream. Some services ignore `stream`.
+pub(super) fn is_stream(response: &reqwest::Response) -> bool {
+    response.status().is_success() && !is_json(response)
+}
+
+fn is_json(response: &reqwest::Response) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
     found.is_some_and(|found| {
         let essence = found.split(';').next().unwrap_or_default().trim();
@@ -447,7 +455,7 @@ pub(super) fn listed(list: Document) -> Vec<Object> {
 
 fn with(
     request: reqwest::RequestBuilder,
-    credential: Option<(HeaderName, HeaderValue)>,
+    credential: Option<Credential>,
 ) -> reqwest::RequestBuilder {
     match credential {
         Some((name, value)) => request.header(name, value),
@@ -497,7 +505,7 @@ fn secrets(service: &Service) -> Arc<[Secret]> {
 
 /// Returns the message in the body of an error, in the forms that services use: `error` as an object
 /// or a text, `message`, and `detail`, which may be a list. Cut to `SAID_BYTES`.
-pub(super) fn said(body: &Object) -> Option<String> {
+pub(super) fn error_message(body: &Object) -> Option<String> {
     let error = body.get("error");
     let texts = [error.and_then(|error| error.get("message")), error, body.get("message")];
     // The page of a proxy tells a caller nothing.
@@ -513,7 +521,7 @@ fn detail(body: &Object) -> Option<String> {
 }
 
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
-fn plain(response: &reqwest::Response) -> bool {
+fn is_text(response: &reqwest::Response) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
     found.is_some_and(|found| found.trim_start().to_ascii_lowercase().starts_with("text/plain"))
 }
@@ -565,12 +573,6 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
         text.reserve_exact(wanted - text.len());
     }
     true
-}
-
-/// Returns whether `stream_options.include_usage` of a request is true.
-pub(super) fn includes_usage(prompt: &super::Prompt) -> bool {
-    let options = prompt.body.get("stream_options");
-    options.is_some_and(|options| json::raw::member(options, "include_usage") == Some("true"))
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use uuid::Uuid;
 
 use super::settings;
 
+/// The header that carries a key.
+pub(super) type Credential = (HeaderName, HeaderValue);
+
 /// The keys of one service.
 #[derive(Debug)]
 pub(super) struct Keys(Vec<Key>);
@@ -20,7 +23,7 @@ pub(super) struct Key {
     /// Its name in logs.
     pub(super) name: String,
     /// The header that carries it; `None` if requests are sent without a credential.
-    pub(super) credential: Option<(HeaderName, HeaderValue)>,
+    pub(super) credential: Option<Credential>,
     models: Option<BTreeSet<String>>,
     weight: f64,
 }
@@ -35,14 +38,14 @@ impl Keys {
     /// of such a key.
     pub(super) fn new(
         keys: &[settings::Key],
-        credential: fn(&str) -> Option<(HeaderName, HeaderValue)>,
+        credential: impl Fn(&str) -> Option<Credential>,
     ) -> Result<Self, String> {
         if keys.is_empty() {
             let name = "none".to_owned();
             let credential = None;
             return Ok(Self(vec![Key { name, credential, models: None, weight: 1.0 }]));
         }
-        keys.iter().map(|key| Key::new(key, credential)).collect::<Result<_, _>>().map(Self)
+        keys.iter().map(|key| Key::new(key, &credential)).collect::<Result<_, _>>().map(Self)
     }
 
     /// Returns the keys that serve a model.
@@ -67,7 +70,7 @@ impl Keys {
 impl Key {
     fn new(
         key: &settings::Key,
-        credential: fn(&str) -> Option<(HeaderName, HeaderValue)>,
+        credential: impl Fn(&str) -> Option<Credential>,
     ) -> Result<Self, String> {
         let credential = match &key.value {
             Some(value) => {

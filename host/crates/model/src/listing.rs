@@ -20,19 +20,19 @@ const NOTHING: &str = "";
 
 /// The cached list of one provider.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(super) struct ModelList {
     /// Permits one request at a time. The other callers wait for its list.
     turn: Semaphore,
-    listed: ArcSwapOption<Listed>,
+    listed: ArcSwapOption<CachedList>,
 }
 
 #[derive(Debug)]
-struct Listed {
+struct CachedList {
     at: Instant,
     text: Arc<str>,
 }
 
-impl Listing {
+impl ModelList {
     /// Creates a list that has not been requested.
     pub(super) fn new() -> Self {
         Self { turn: Semaphore::new(1), listed: ArcSwapOption::empty() }
@@ -53,7 +53,7 @@ impl Listing {
             return text;
         }
         let text: Arc<str> = to_text(provider, request.await).into();
-        self.listed.store(Some(Arc::new(Listed { at: Instant::now(), text: text.clone() })));
+        self.listed.store(Some(Arc::new(CachedList { at: Instant::now(), text: text.clone() })));
         text
     }
 
@@ -91,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_callers_wait_for_one_request() {
-        let listing = Listing::new();
+        let listing = ModelList::new();
         let requests = AtomicUsize::new(0);
         let callers = (0..20).map(|_| {
             listing.get("p", async {
@@ -108,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_that_leaves_does_not_keep_the_others_waiting() {
-        let listing = Listing::new();
+        let listing = ModelList::new();
         let mut left = Box::pin(listing.get("p", std::future::pending()));
         assert!(futures_util::poll!(&mut left).is_pending());
         let mut waiting = Box::pin(listing.get("p", async { Vec::new() }));

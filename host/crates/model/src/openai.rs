@@ -2,14 +2,17 @@
 
 mod stream;
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use futures_util::{FutureExt as _, future};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::Url;
 use serde_json::Value;
 
-pub(super) use self::stream::Chunks;
+use self::stream::OpenAiChunks;
 use super::{
-    Document, Held, ModelError, Object, Prompt, Refusal, Response, Source,
-    http::{self as service, Client, Events, LIST_SIZES, Outgoing, below},
+    Document, Held, ModelError, Object, Refusal, Response, Terms,
+    backend::{Exchange, ModelFuture, ServiceApi},
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
+    keys::Credential,
     retry,
 };
 
@@ -25,57 +28,8 @@ impl OpenAi {
         Self { completions: below(base, "chat/completions"), models: below(base, "models") }
     }
 
-    /// Returns the header that carries a key; `None` if it cannot be sent.
-    pub(super) fn credential(key: &str) -> Option<(HeaderName, HeaderValue)> {
-        let bearer = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
-        Some((header::AUTHORIZATION, bearer))
-    }
-
-    /// Returns a request as it is sent, with the caller's text. Its memory is held until it is
-    /// dropped.
-    pub(super) fn encode(
-        &self,
-        client: &Client,
-        prompt: &Prompt,
-        is_streamed: bool,
-        held: &Held,
-    ) -> Result<Outgoing, ModelError> {
-        let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
-        client.outgoing(&self.completions, text, is_streamed, held)
-    }
-
-    /// Reads the response to a request. Fails if it is an error or has no `choices`. Of a stream,
-    /// only the head is read.
-    pub(super) async fn response<'a>(
-        client: &'a Client,
-        response: reqwest::Response,
-        is_streamed: bool,
-        held: &Held,
-    ) -> Result<Response<'a>, ModelError> {
-        if is_streamed && response.status().is_success() && !service::is_json(&response) {
-            let chunks = Chunks::new(Events::new(client, response, held.beside()));
-            return Ok(Response::Chunks(Source::OpenAi(Box::new(chunks)).into()));
-        }
-        let answer = Self::receive(client, response, held).await?;
-        match answer.object().get("choices") {
-            Some(Value::Array(_)) => Ok(Response::Whole(answer)),
-            _ => Err(client.bad_answer("no `choices`")),
-        }
-    }
-
-    /// Returns the models of the service.
-    pub(super) async fn list(
-        &self,
-        client: &Client,
-        credential: Option<(HeaderName, HeaderValue)>,
-        held: &Held,
-    ) -> Result<Vec<Object>, ModelError> {
-        let response = client.get(&self.models, HeaderMap::new(), credential).await?;
-        Ok(service::listed(client.receive_within(LIST_SIZES, response, error_of, held).await?))
-    }
-
     async fn receive(
-        client: &Client,
+        client: &HttpClient,
         response: reqwest::Response,
         held: &Held,
     ) -> Result<Document, ModelError> {
@@ -92,9 +46,61 @@ impl OpenAi {
     }
 }
 
-fn error_of(client: &Client, status: StatusCode, body: Option<&Object>) -> Object {
+/// Returns the header that carries a key of OpenAI.
+pub(super) fn bearer(key: &str) -> Option<Credential> {
+    let bearer = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
+    Some((header::AUTHORIZATION, bearer))
+}
+
+impl ServiceApi for OpenAi {
+    fn credential(&self, key: &str) -> Option<Credential> {
+        bearer(key)
+    }
+
+    /// The caller's text is sent.
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        let Exchange { client, prompt, terms } = exchange;
+        let text = prompt.to_json(if terms.is_streamed { &[("stream", "true")] } else { &[] });
+        let outgoing = client.outgoing(&self.completions, text, terms.is_streamed, terms.held);
+        future::ready(outgoing).boxed()
+    }
+
+    fn decode<'a: 't, 't>(
+        &'t self,
+        client: &'a HttpClient,
+        response: reqwest::Response,
+        outgoing: &'t Outgoing,
+        terms: Terms<'t>,
+    ) -> ModelFuture<'t, Response<'a>> {
+        Box::pin(async move {
+            if outgoing.is_streamed && service::is_stream(&response) {
+                let events = Events::new(client, response, terms.held.beside());
+                return Ok(Response::streamed(OpenAiChunks::new(events)));
+            }
+            let answer = Self::receive(client, response, terms.held).await?;
+            match answer.object().get("choices") {
+                Some(Value::Array(_)) => Ok(Response::Whole(answer)),
+                _ => Err(client.bad_answer("no `choices`")),
+            }
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        client: &'a HttpClient,
+        credential: Option<Credential>,
+        held: &'a Held,
+    ) -> ModelFuture<'a, Vec<Object>> {
+        Box::pin(async move {
+            let response = client.get(&self.models, HeaderMap::new(), credential).await?;
+            Ok(service::listed(client.receive_within(LIST_SIZES, response, error_of, held).await?))
+        })
+    }
+}
+
+fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {
     body.and_then(own_error)
-        .unwrap_or_else(|| client.plain_error(status, body.and_then(service::said)))
+        .unwrap_or_else(|| client.plain_error(status, body.and_then(service::error_message)))
 }
 
 /// Returns the `error` of a response; `None` unless it is an object with a `message`, as OpenAI's

@@ -48,6 +48,12 @@ impl Prompt {
         Self { body, ..Self::default() }
     }
 
+    /// Returns whether `stream_options.include_usage` is true.
+    pub(super) fn includes_usage(&self) -> bool {
+        let options = self.body.get("stream_options");
+        options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"))
+    }
+
     /// Returns the names of the tools that the caller defines.
     pub fn own_names(&self) -> impl Iterator<Item = String> {
         let tools = self.own_tools().and_then(raw::elements);

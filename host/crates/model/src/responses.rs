@@ -34,16 +34,18 @@ mod usage;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-use http::{HeaderName, HeaderValue, StatusCode};
+use futures_util::FutureExt as _;
+use http::StatusCode;
 use reqwest::Url;
 use serde_json::Value;
 
-pub(super) use self::chunks::Chunks;
+use self::chunks::ResponsesChunks;
 use super::{
-    Held, ModelError, Object, Prompt, Response, Source,
-    http::{self as service, Client, Events, Outgoing, below},
-    openai::OpenAi,
-    service::Terms,
+    Held, ModelError, Object, Prompt, Response, Terms,
+    backend::{Exchange, ModelFuture, ServiceApi},
+    http::{self as service, Events, HttpClient, Outgoing, below},
+    keys::Credential,
+    openai::{self, OpenAi},
     translation::{self, Untranslated},
 };
 use airlock_core::threads;
@@ -73,15 +75,10 @@ impl Responses {
     }
 
     /// Returns a request as it is sent; with `is_plain`, without asking for encrypted reasoning.
-    /// While this runs, the tree of a request that is translated is
-    /// held; the result holds its own text.
-    pub(super) async fn encode(
-        &self,
-        client: &Client,
-        prompt: &Prompt,
-        terms: Terms<'_>,
-        is_plain: bool,
-    ) -> Result<Outgoing, ModelError> {
+    /// While this runs, the tree of a request that is translated is held; the result holds its own
+    /// text.
+    async fn write(&self, exchange: Exchange<'_>, is_plain: bool) -> Result<Outgoing, ModelError> {
+        let Exchange { client, prompt, terms } = exchange;
         let working = terms.held.beside();
         let translated = match &prompt.native {
             Some(_) => None,
@@ -89,63 +86,80 @@ impl Responses {
         };
         let native = prompt.native.as_ref().map(|native| &native.body);
         let members = translated.as_ref().or(native).unwrap_or(&prompt.body);
-        let body = send::written(members, prompt, terms.is_streamed, !is_plain);
+        let body = send::to_text(members, prompt, terms.is_streamed, !is_plain);
         let mut outgoing = client.outgoing(&self.url, body, terms.is_streamed, terms.held)?;
-        outgoing.includes_usage = prompt.native.is_some() || service::includes_usage(prompt);
+        outgoing.includes_usage = prompt.native.is_some() || prompt.includes_usage();
+        outgoing.is_plain = is_plain;
         Ok(outgoing)
     }
 
-    /// Reads the response to a request.
-    pub(super) async fn response<'a>(
-        client: &'a Client,
-        response: reqwest::Response,
-        outgoing: &Outgoing,
-        terms: Terms<'_>,
-    ) -> Result<Response<'a>, ModelError> {
-        let is_stream = response.status().is_success() && !service::is_json(&response);
-        if outgoing.is_streamed && is_stream {
-            let events = Events::new(client, response, terms.held.beside());
-            let chunks = Chunks::streamed(events, outgoing.includes_usage);
-            return Ok(Response::Chunks(Source::Responses(Box::new(chunks)).into()));
-        }
-        let answer = client.receive(response, error_of, terms.held).await?;
-        if terms.in_chunks {
-            let chunks = Chunks::whole(client, &answer, outgoing.includes_usage, terms.held)?;
-            return Ok(Response::Chunks(Source::Responses(Box::new(chunks)).into()));
-        }
-        chunks::completion(client, answer).map(Response::Whole)
-    }
-
-    /// Returns the models of the service.
-    pub(super) async fn list(
-        &self,
-        client: &Client,
-        credential: Option<(HeaderName, HeaderValue)>,
-        held: &Held,
-    ) -> Result<Vec<Object>, ModelError> {
-        self.openai.list(client, credential, held).await
-    }
-
     /// Returns whether the model of a request is known to have no encrypted reasoning.
-    pub(super) fn is_plain(&self, prompt: &Prompt) -> bool {
+    fn is_plain(&self, prompt: &Prompt) -> bool {
         let plain = self.plain_models.lock();
         model_of(prompt).is_some_and(|model| plain.contains(&model))
     }
+}
 
-    /// Notes that a request failed because it asked for encrypted reasoning, and succeeded without.
-    pub(super) fn note_plain(&self, prompt: &Prompt) {
+impl ServiceApi for Responses {
+    fn credential(&self, key: &str) -> Option<Credential> {
+        openai::bearer(key)
+    }
+
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        self.write(exchange, self.is_plain(exchange.prompt)).boxed()
+    }
+
+    fn decode<'a: 't, 't>(
+        &'t self,
+        client: &'a HttpClient,
+        response: reqwest::Response,
+        outgoing: &'t Outgoing,
+        terms: Terms<'t>,
+    ) -> ModelFuture<'t, Response<'a>> {
+        let includes_usage = outgoing.includes_usage;
+        Box::pin(async move {
+            if outgoing.is_streamed && service::is_stream(&response) {
+                let events = Events::new(client, response, terms.held.beside());
+                return Ok(Response::streamed(ResponsesChunks::streamed(events, includes_usage)));
+            }
+            let answer = client.receive(response, error_of, terms.held).await?;
+            if terms.in_chunks {
+                let chunks = ResponsesChunks::whole(client, &answer, includes_usage, terms.held)?;
+                return Ok(Response::streamed(chunks));
+            }
+            chunks::completion(client, answer).map(Response::Whole)
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        client: &'a HttpClient,
+        credential: Option<Credential>,
+        held: &'a Held,
+    ) -> ModelFuture<'a, Vec<Object>> {
+        self.openai.list(client, credential, held)
+    }
+
+    fn is_responses(&self) -> bool {
+        true
+    }
+
+    fn is_about_option(&self, error: &ModelError) -> bool {
+        let ModelError::Refused { refusal, .. } = error else { return false };
+        refusal.status == StatusCode::BAD_REQUEST
+            && refusal.error.get("param").is_some_and(|param| param == "include")
+    }
+
+    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        self.write(exchange, true).boxed()
+    }
+
+    fn note_plain(&self, prompt: &Prompt) {
         let model = model_of(prompt).filter(|model| model.len() <= MAX_MODEL_BYTES);
         let mut plain = self.plain_models.lock();
         if plain.len() < MAX_PLAIN_MODELS {
             plain.extend(model);
         }
-    }
-
-    /// Returns whether a request may have failed because it asked for encrypted reasoning.
-    pub(super) fn is_about_include(error: &ModelError) -> bool {
-        let ModelError::Refused { refusal, .. } = error else { return false };
-        refusal.status == StatusCode::BAD_REQUEST
-            && refusal.error.get("param").is_some_and(|param| param == "include")
     }
 }
 
@@ -156,7 +170,7 @@ fn model_of(prompt: &Prompt) -> Option<String> {
 /// Translates a chat completion request, without the gateway's tools and without rounds of which
 /// there are items. `working` pays for its text and its tree.
 async fn translated(
-    client: &Client,
+    client: &HttpClient,
     prompt: &Prompt,
     working: Held,
 ) -> Result<RawObject, ModelError> {
@@ -182,10 +196,12 @@ fn translate(text: Vec<u8>, held: &Held) -> Result<RawObject, Untranslated> {
     Ok(RawObject::from(&request))
 }
 
-fn error_of(client: &Client, status: StatusCode, body: Option<&Object>) -> Object {
+fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {
     let error = body.and_then(|body| body.get("error")?.as_object());
     let error = error.filter(|error| error.get("message").is_some_and(Value::is_string));
-    error.cloned().unwrap_or_else(|| client.plain_error(status, body.and_then(service::said)))
+    error
+        .cloned()
+        .unwrap_or_else(|| client.plain_error(status, body.and_then(service::error_message)))
 }
 
 #[cfg(test)]

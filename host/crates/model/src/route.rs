@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 use serde_json::Value;
 use tracing::warn;
 
-use super::{MAX_FALLBACKS, ModelError, Models, Prompt, Provider, Response, service::Terms};
+use super::{MAX_FALLBACKS, ModelError, Models, Prompt, Response, Terms, models::Provider};
 use airlock_json::{RawObject, raw};
 use airlock_strings::{cut, with_causes};
 
@@ -65,17 +65,18 @@ impl Models {
         let provider = self.target(model).map(|target| target.provider);
         let Some(provider) = provider.or(self.providers.first()) else { return (false, false) };
         let may_fall_back = has_own_fallbacks || !provider.fallbacks.is_empty();
-        (provider.has_responses(), may_fall_back)
+        (provider.backend.has_responses(), may_fall_back)
     }
 
     /// Returns whether the provider of this model reads images in the results of tools; without a
     /// model, whether every provider does.
     pub fn reads_images(&self, model: Option<&str>) -> bool {
         let Some(model) = model else {
-            return !self.providers.is_empty() && self.providers.iter().all(Provider::reads_images);
+            return !self.providers.is_empty()
+                && self.providers.iter().all(|provider| provider.backend.reads_images());
         };
         let named = self.target(model).map(|target| target.provider);
-        named.or(self.providers.first()).is_some_and(Provider::reads_images)
+        named.or(self.providers.first()).is_some_and(|provider| provider.backend.reads_images())
     }
 
     /// Returns the model that `NAME/model` names; `None` if no provider has the name.
@@ -154,7 +155,7 @@ impl<'a> Route<'a> {
 
     /// Returns whether the provider that has responded reads images in the results of tools.
     pub fn reads_images(&self) -> bool {
-        self.first.provider.reads_images()
+        self.first.provider.backend.reads_images()
     }
 
     /// Returns the name of the provider that has responded, or else of the first one.

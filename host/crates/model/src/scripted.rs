@@ -41,20 +41,29 @@ mod stream;
 
 use std::{
     collections::BTreeSet,
-    fs, io,
-    path::{Path, PathBuf},
+    fs,
+    path::Path,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use futures_util::{
+    FutureExt as _,
+    future::{self, BoxFuture},
+};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-pub(super) use self::stream::Chunks;
-use super::{BadProvider, Held, ModelError, Object, Prompt, Refusal, Response, object};
+use self::stream::ScriptedChunks;
+use super::{
+    BadProvider, BadScript, Held, ModelError, Object, Prompt, Refusal, Response, Terms,
+    backend::{Backend, ModelFuture},
+    listing, object,
+};
 use airlock_core::units::Span;
-use airlock_json::{self as json, Caps, raw};
+use airlock_json::{self as json, Caps};
 
 const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
@@ -67,39 +76,6 @@ const FREE_BYTES: usize = 64 << 10;
 /// Maximum number of choices of one response.
 const MAX_CHOICES: u64 = 8;
 
-/// Reason that a script cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BadScript {
-    /// The file cannot be read.
-    #[error("{} cannot be read", .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        cause: io::Error,
-    },
-    /// The file is not a list of turns.
-    #[error("{} must be a JSON object {{\"turns\": [...]}}", .path.display())]
-    Shape {
-        /// The file.
-        path: PathBuf,
-        /// The problem and its position.
-        #[source]
-        cause: serde_json::Error,
-    },
-    /// One turn is invalid.
-    #[error("turn {turn} of {}: {problem}", .path.display())]
-    Turn {
-        /// The file.
-        path: PathBuf,
-        /// Its number, from 1.
-        turn: usize,
-        /// Description of the problem and of valid values.
-        problem: String,
-    },
-}
-
 /// A loaded script.
 #[derive(Debug)]
 pub(super) struct Script {
@@ -109,7 +85,7 @@ pub(super) struct Script {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ScriptFile {
     turns: Vec<Value>,
 }
 
@@ -117,13 +93,13 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Turn {
     #[serde(default)]
-    when: When,
-    answer: Answer,
+    when: Condition,
+    answer: TurnAnswer,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct When {
+struct Condition {
     role: Option<Role>,
     contains: Option<String>,
     #[serde(default)]
@@ -143,17 +119,17 @@ enum Role {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct TurnAnswer {
     content: Option<String>,
     reasoning: Option<String>,
-    tool_calls: Option<Vec<Call>>,
-    error: Option<Failure>,
+    tool_calls: Option<Vec<ScriptedCall>>,
+    error: Option<ScriptedError>,
     pace: Option<Span>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Call {
+struct ScriptedCall {
     id: Option<String>,
     name: String,
     #[serde(default)]
@@ -162,16 +138,11 @@ struct Call {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Failure {
+struct ScriptedError {
     status: u16,
     message: String,
     retry_after: Option<u32>,
     after: Option<usize>,
-}
-
-/// Returns the model of a script in the form of OpenAI's list.
-pub(super) fn listing() -> Object {
-    object(json!({"id": MODEL, "object": "model", "created": 0, "owned_by": "airlock"}))
 }
 
 impl Script {
@@ -183,7 +154,7 @@ impl Script {
 
     /// Returns the response of the first turn that matches. Memory for the tree of the conversation
     /// is held while it is read. Fails if no turn matches, or with the error of the turn.
-    pub(super) fn respond(
+    fn reply(
         &self,
         prompt: &Prompt,
         is_streamed: bool,
@@ -200,7 +171,7 @@ impl Script {
             serde_json::from_slice(&text).map_err(|error| self.bad_request(&error.into()))?;
         let offered = prompt.own_names();
         let offered = offered.chain(prompt.tools.iter().map(|tool| tool.name.as_str().to_owned()));
-        let seen = Seen::of(&request, offered.collect());
+        let seen = ConversationState::new(&request, offered.collect());
         let turn = self.turns.iter().find(|turn| turn.when.holds(&seen));
         let answer = &turn
             .ok_or_else(|| ModelError::NoTurn {
@@ -215,13 +186,14 @@ impl Script {
                 let after = answer.error.as_ref().and_then(|error| error.after).unwrap_or_default();
                 let completion = answer.to_completion(&request, &seen);
                 let end = failure.map(|failure| (after, failure));
-                let includes_usage = prompt
-                    .body
-                    .get("stream_options")
-                    .is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
-                let chunks =
-                    Chunks::new(&completion, includes_usage, answer.pace.map(|pace| pace.0), end);
-                Ok(Response::Chunks(super::Source::Scripted(chunks).into()))
+                let includes_usage = prompt.includes_usage();
+                let chunks = ScriptedChunks::new(
+                    &completion,
+                    includes_usage,
+                    answer.pace.map(|pace| pace.0),
+                    end,
+                );
+                Ok(Response::streamed(chunks))
             }
             _ => Ok(Response::Whole(answer.to_completion(&request, &seen).into())),
         }
@@ -232,10 +204,26 @@ impl Script {
     }
 }
 
+impl Backend for Script {
+    fn respond<'a: 't, 't>(
+        &'a self,
+        prompt: &'t Prompt,
+        terms: Terms<'t>,
+    ) -> ModelFuture<'t, Response<'a>> {
+        future::ready(self.reply(prompt, terms.is_streamed, terms.held)).boxed()
+    }
+
+    fn list(&self) -> BoxFuture<'_, Arc<str>> {
+        let model = json!({"id": MODEL, "object": "model", "created": 0, "owned_by": "airlock"});
+        let text = listing::to_text(&self.provider, vec![object(model)]);
+        future::ready(text.into()).boxed()
+    }
+}
+
 fn load(path: &Path) -> Result<Vec<Turn>, BadScript> {
     let text = fs::read_to_string(path)
         .map_err(|cause| BadScript::Read { path: path.to_owned(), cause })?;
-    let file: File = serde_json::from_str(&text)
+    let file: ScriptFile = serde_json::from_str(&text)
         .map_err(|cause| BadScript::Shape { path: path.to_owned(), cause })?;
     let parsed = file.turns.into_iter().enumerate().map(|(index, turn)| {
         Turn::parse(turn).map_err(|problem| BadScript::Turn {
@@ -256,11 +244,11 @@ impl Turn {
             answer.content.is_some() || answer.reasoning.is_some() || answer.tool_calls.is_some();
         match (&answer.error, has_text) {
             (None, false) => Err("answer: needs `content`, `tool_calls` or `error`".to_owned()),
-            (Some(Failure { after: None, .. }), true) => {
+            (Some(ScriptedError { after: None, .. }), true) => {
                 Err("answer: `error` excludes `content` and `tool_calls`, unless it has `after`"
                     .to_owned())
             }
-            (Some(Failure { status, .. }), _) if !(400..600).contains(status) => {
+            (Some(ScriptedError { status, .. }), _) if !(400..600).contains(status) => {
                 Err(format!("answer.error.status: found {status}, expected 400 to 599"))
             }
             _ => Ok(turn),
@@ -268,8 +256,8 @@ impl Turn {
     }
 }
 
-impl When {
-    fn holds(&self, seen: &Seen) -> bool {
+impl Condition {
+    fn holds(&self, seen: &ConversationState) -> bool {
         self.role.is_none_or(|role| seen.role == Some(role))
             && self.contains.as_ref().is_none_or(|text| seen.last_text.contains(text.as_str()))
             && self.offered.iter().all(|name| seen.offered.contains(name))
@@ -278,7 +266,7 @@ impl When {
 }
 
 /// The parts of a conversation that turns use.
-struct Seen {
+struct ConversationState {
     role: Option<Role>,
     last_text: String,
     last_user_message: String,
@@ -287,8 +275,8 @@ struct Seen {
     offered: BTreeSet<String>,
 }
 
-impl Seen {
-    fn of(request: &Object, offered: BTreeSet<String>) -> Self {
+impl ConversationState {
+    fn new(request: &Object, offered: BTreeSet<String>) -> Self {
         let messages =
             request.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let mut seen = Self {
@@ -372,13 +360,13 @@ fn text_of(message: &Value) -> String {
     }
 }
 
-impl Answer {
+impl TurnAnswer {
     /// Returns whether a streamed response has chunks before its error.
     fn begins(&self) -> bool {
         self.error.as_ref().is_none_or(|error| error.after.is_some_and(|after| after > 0))
     }
 
-    fn to_completion(&self, request: &Object, seen: &Seen) -> Object {
+    fn to_completion(&self, request: &Object, seen: &ConversationState) -> Object {
         let content = self.content.as_ref().map(|text| seen.fill_in(text));
         let mut message = json!({"role": "assistant", "content": content, "refusal": null});
         if let Some(reasoning) = &self.reasoning {
@@ -405,8 +393,8 @@ impl Answer {
     }
 }
 
-impl Call {
-    fn to_json(&self, seen: &Seen) -> Value {
+impl ScriptedCall {
+    fn to_json(&self, seen: &ConversationState) -> Value {
         let id = self.id.clone().unwrap_or_else(|| format!("call_{}", Uuid::new_v4().simple()));
         let arguments = match seen.fill_in_all(&self.arguments) {
             Value::String(text) => text,
@@ -417,7 +405,7 @@ impl Call {
     }
 }
 
-impl Failure {
+impl ScriptedError {
     fn to_error(&self, provider: &str) -> ModelError {
         let status =
             StatusCode::from_u16(self.status).expect("Turn::parse() let only 400 to 599 through");

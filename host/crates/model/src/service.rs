@@ -1,17 +1,18 @@
-//! Client of one service: its API, its keys and its attempts.
+//! ServiceClient of one service: its API, its keys and its attempts.
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use super::{
-    BadProvider, Held, MemoryBudget, ModelError, Object, Prompt, Response,
+    BadProvider, MemoryBudget, ModelError, Object, Prompt, Response, Terms,
     anthropic::Anthropic,
-    http::{self as exchange, Bounds, FIRST_BYTE, Outgoing},
+    backend::{Backend, Exchange, ModelFuture, ServiceApi},
+    http::{FIRST_BYTE, HttpClient, Outgoing, ServiceBounds, base_url},
     keys::{Key, Keys, Random},
-    listing::Listing,
+    listing::ModelList,
     openai::OpenAi,
     responses::Responses,
     retry::Attempts,
@@ -22,88 +23,58 @@ use airlock_strings::with_causes;
 
 /// A client of one service.
 #[derive(Debug)]
-pub(super) struct Client {
-    pub(super) http: exchange::Client,
+pub(super) struct ServiceClient {
+    http: HttpClient,
     /// True if the service reads images in the results of tools.
-    pub(super) reads_images: bool,
+    reads_images: bool,
     /// API in which chat completion requests are sent.
-    for_chat: Dialect,
+    for_chat: Box<dyn ServiceApi>,
     /// API in which requests of the Responses API are sent; `None` if it is the same.
-    for_responses: Option<Dialect>,
+    for_responses: Option<Box<dyn ServiceApi>>,
     keys: Keys,
     retries: Retries,
     random: Random,
-    listing: Listing,
+    listing: ModelList,
 }
 
-/// API of a service, with its addresses.
-#[derive(Debug)]
-enum Dialect {
-    OpenAi(OpenAi),
-    Responses(Responses),
-    Anthropic(Anthropic),
-}
-
-/// Conditions of one request to a provider.
-#[derive(Clone, Copy)]
-pub struct Terms<'h> {
-    /// True if the response is to be streamed.
-    pub is_streamed: bool,
-    /// True if the response is read as chunks, also one that is not streamed, where the provider's
-    /// API has parts that are lost in a whole one.
-    pub in_chunks: bool,
-    /// Deadline of the request. No attempt is begun after it.
-    pub deadline: Instant,
-    /// Account for the memory of the request and the response.
-    pub held: &'h Held,
-}
-
-impl Client {
+impl ServiceClient {
     pub(super) fn new(provider: &str, service: &Service) -> Result<Self, BadProvider> {
-        Self::with_bounds(provider, service, Bounds::of(service))
+        Self::with_bounds(provider, service, ServiceBounds::new(service))
     }
 
     pub(super) fn with_bounds(
         provider: &str,
         service: &Service,
-        bounds: Bounds,
+        bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
-        let base = exchange::base_url(provider, &service.base_url)?;
-        let credential = match service.api {
-            Api::OpenAi => OpenAi::credential,
-            Api::Anthropic => Anthropic::credential,
-        };
-        let (for_chat, for_responses) = match (service.api, service.apis) {
-            (Api::OpenAi, Apis::Chat) => (Dialect::OpenAi(OpenAi::new(&base)), None),
-            (Api::OpenAi, Apis::Both) => (
-                Dialect::OpenAi(OpenAi::new(&base)),
-                Some(Dialect::Responses(Responses::new(&base))),
-            ),
-            (Api::OpenAi, Apis::Responses) => (Dialect::Responses(Responses::new(&base)), None),
-            (Api::Anthropic, _) => (Dialect::Anthropic(Anthropic::new(&base, service)), None),
-        };
+        let base = base_url(provider, &service.base_url)?;
+        let openai = || Box::new(OpenAi::new(&base));
+        let responses = || Box::new(Responses::new(&base));
+        let (for_chat, for_responses): (Box<dyn ServiceApi>, Option<Box<dyn ServiceApi>>) =
+            match (service.api, service.apis) {
+                (Api::OpenAi, Apis::Chat) => (openai(), None),
+                (Api::OpenAi, Apis::Both) => (openai(), Some(responses())),
+                (Api::OpenAi, Apis::Responses) => (responses(), None),
+                (Api::Anthropic, _) => (Box::new(Anthropic::new(&base, service)), None),
+            };
+        let keys = Keys::new(&service.keys, |key| for_chat.credential(key))
+            .map_err(|key| BadProvider::Key { provider: provider.to_owned(), key })?;
         Ok(Self {
-            http: exchange::Client::new(provider, service, bounds)?,
+            http: HttpClient::new(provider, service, bounds)?,
             reads_images: service.images_in_tool_results,
             for_chat,
             for_responses,
-            keys: Keys::new(&service.keys, credential)
-                .map_err(|key| BadProvider::Key { provider: provider.to_owned(), key })?,
+            keys,
             retries: service.retries,
             random: Random::new(),
-            listing: Listing::new(),
+            listing: ModelList::new(),
         })
     }
 
-    /// Sends a request and returns the response: whole, or as a stream whose first chunk has
-    /// arrived. A request that fails before that is repeated as the settings permit; the last error
-    /// is returned. While this runs, memory for the text of the request is held; the response holds
-    /// its own memory.
-    pub(super) async fn respond(
-        &self,
-        prompt: &Prompt,
-        terms: Terms<'_>,
-    ) -> Result<Response<'_>, ModelError> {
+    /// Sends a request, and repeats it as the settings permit if it fails before its response has
+    /// begun: of a stream, before the first chunk. Returns the last error. While this runs, memory
+    /// for the text of the request is held; the response holds its own memory.
+    async fn send(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Response<'_>, ModelError> {
         let model = prompt.body.get("model").and_then(raw::string).unwrap_or_default();
         let provider = self.http.provider.as_str();
         let keys = self.keys.serving(&model);
@@ -113,26 +84,20 @@ impl Client {
             model: airlock_strings::cut(model.to_string(), 128),
         })?;
         let api = self.api_for(prompt);
-        let mut outgoing = api.encode(&self.http, prompt, terms).await?;
-        let asks_reasoning = matches!(api, Dialect::Responses(api) if !api.is_plain(prompt));
-        let mut plain: Option<&Responses> = None;
+        let exchange = Exchange { client: &self.http, prompt, terms };
+        let mut outgoing = api.encode(exchange).await?;
         loop {
             let error = match self.attempt(api, &outgoing, attempts.key(), terms).await {
                 Ok(response) => {
-                    if let Some(api) = plain {
+                    if outgoing.is_plain {
                         api.note_plain(prompt);
                     }
                     return Ok(response);
                 }
                 Err(error) => error,
             };
-            if let Dialect::Responses(api) = api
-                && plain.is_none()
-                && asks_reasoning
-                && Responses::is_about_include(&error)
-            {
-                outgoing = api.encode(&self.http, prompt, terms, true).await?;
-                plain = Some(api);
+            if !outgoing.is_plain && api.is_about_option(&error) {
+                outgoing = api.encode_plain(exchange).await?;
                 continue;
             }
             let Some(wait) = attempts.after(&error) else { return Err(error) };
@@ -140,14 +105,7 @@ impl Client {
         }
     }
 
-    /// Returns the models of the service that its keys serve, as [`Models::list`] does; nothing if
-    /// it does not respond.
-    ///
-    /// [`Models::list`]: super::Models::list
-    pub(super) async fn list(&self) -> Arc<str> {
-        self.listing.get(&self.http.provider, self.served()).await
-    }
-
+    /// Returns the models of the service that its keys serve; nothing if it does not respond.
     async fn served(&self) -> Vec<Object> {
         let mut models = self.request_list().await.unwrap_or_else(|error| {
             warn!(provider = %self.http.provider, error = %with_causes(&error), "models of a provider cannot be listed");
@@ -163,48 +121,28 @@ impl Client {
     async fn request_list(&self) -> Result<Vec<Object>, ModelError> {
         // The list is shared by all callers, so no caller is charged for it. Its size is bounded.
         let held = MemoryBudget::unlimited().hold();
-        let credential = self.keys.first().and_then(Key::credential);
-        match &self.for_chat {
-            Dialect::OpenAi(api) => api.list(&self.http, credential, &held).await,
-            Dialect::Responses(api) => api.list(&self.http, credential, &held).await,
-            Dialect::Anthropic(api) => api.list(&self.http, credential, &held).await,
-        }
-    }
-
-    /// Returns whether requests of the Responses API are sent in that API.
-    pub(super) fn has_responses(&self) -> bool {
-        self.for_responses.is_some() || matches!(self.for_chat, Dialect::Responses(_))
+        let credential = self.keys.first().and_then(|key| key.credential.clone());
+        self.for_chat.list(&self.http, credential, &held).await
     }
 
     /// Returns the API in which a request is sent.
-    fn api_for(&self, prompt: &Prompt) -> &Dialect {
+    fn api_for(&self, prompt: &Prompt) -> &dyn ServiceApi {
         match &self.for_responses {
-            Some(native) if prompt.native.is_some() => native,
-            _ => &self.for_chat,
+            Some(native) if prompt.native.is_some() => native.as_ref(),
+            _ => self.for_chat.as_ref(),
         }
     }
 
     async fn attempt(
         &self,
-        api: &Dialect,
+        api: &dyn ServiceApi,
         outgoing: &Outgoing,
         key: &Key,
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
         let first_byte = Instant::now() + self.http.bounds.first_byte;
-        let response = self.http.send(outgoing, key.credential(), first_byte).await?;
-        let response = match api {
-            Dialect::OpenAi(_) => {
-                OpenAi::response(&self.http, response, outgoing.is_streamed, terms.held).await?
-            }
-            Dialect::Responses(_) => {
-                Responses::response(&self.http, response, outgoing, terms).await?
-            }
-            Dialect::Anthropic(_) => {
-                Anthropic::response(&self.http, response, outgoing, terms.held).await?
-            }
-        };
-        match response {
+        let response = self.http.send(outgoing, key.credential.clone(), first_byte).await?;
+        match api.decode(&self.http, response, outgoing, terms).await? {
             Response::Chunks(mut chunks) => {
                 let begun = timeout_at(first_byte, chunks.begin()).await;
                 begun.map_err(|_| self.http.is_silent(FIRST_BYTE))??;
@@ -215,25 +153,25 @@ impl Client {
     }
 }
 
-impl Dialect {
-    /// Returns a request as it is sent.
-    async fn encode(
-        &self,
-        client: &exchange::Client,
-        prompt: &Prompt,
-        terms: Terms<'_>,
-    ) -> Result<Outgoing, ModelError> {
-        match self {
-            Self::OpenAi(api) => api.encode(client, prompt, terms.is_streamed, terms.held),
-            Self::Responses(api) => api.encode(client, prompt, terms, api.is_plain(prompt)).await,
-            Self::Anthropic(api) => api.encode(client, prompt, terms.is_streamed, terms.held).await,
-        }
+impl Backend for ServiceClient {
+    fn respond<'a: 't, 't>(
+        &'a self,
+        prompt: &'t Prompt,
+        terms: Terms<'t>,
+    ) -> ModelFuture<'t, Response<'a>> {
+        self.send(prompt, terms).boxed()
     }
-}
 
-impl Key {
-    fn credential(&self) -> Option<(HeaderName, HeaderValue)> {
-        self.credential.clone()
+    fn list(&self) -> BoxFuture<'_, Arc<str>> {
+        self.listing.get(&self.http.provider, self.served()).boxed()
+    }
+
+    fn has_responses(&self) -> bool {
+        self.for_responses.is_some() || self.for_chat.is_responses()
+    }
+
+    fn reads_images(&self) -> bool {
+        self.reads_images
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Held, ModelError, Object, Refusal, http::Client, object};
+use super::{Held, ModelError, Object, Refusal, http::HttpClient, object};
 use airlock_json::{self as json, Caps};
 
 /// Maximum memory of a request as a tree, in bytes.
@@ -30,7 +30,7 @@ pub(super) struct Unsupported {
 
 /// Reason that a response or an event of another API has no translation.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum ResponseError {
     /// The service reported an error, either as the response or as an event of a stream.
     #[error("the service reported an error of status {}", .0.status.as_u16())]
     Refused(Box<Refusal>),
@@ -71,7 +71,7 @@ impl Unsupported {
 
 impl Untranslated {
     /// Returns the failure of the request.
-    pub(super) fn into_model_error(self, client: &Client) -> ModelError {
+    pub(super) fn into_model_error(self, client: &HttpClient) -> ModelError {
         match self {
             Self::Json(error) => client.bad_request(&error),
             Self::NoMemory => client.no_memory(),
@@ -80,9 +80,9 @@ impl Untranslated {
     }
 }
 
-impl Failure {
+impl ResponseError {
     /// Returns the failure of the request.
-    pub(super) fn into_model_error(self, client: &Client) -> ModelError {
+    pub(super) fn into_model_error(self, client: &HttpClient) -> ModelError {
         match self {
             Self::Refused(refusal) => client.refused(*refusal),
             Self::Invalid { what } => client.bad_answer(what),

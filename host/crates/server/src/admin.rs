@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 pub(super) use self::texts::ToolTexts;
 use self::{
     page::Page,
-    texts::{Reader, Rendering},
+    texts::{Audience, Rendering},
 };
 use super::{
-    App, Sender,
+    App,
     memory::Charge,
     respond::{self, ApiError, Reply},
+    sender::Sender,
     work,
 };
 use airlock_catalog::{Client, Snapshot};
@@ -23,7 +24,7 @@ use airlock_core::{
     door::{Caller, Origin},
     tool::{Tool, Whitelist},
 };
-use airlock_strings::{visible, visible_line};
+use airlock_strings::visible;
 
 /// Maximum characters of the message of a failure.
 const MAX_FAILURE_CHARS: usize = 512;
@@ -46,7 +47,7 @@ pub(super) async fn clients(
     let text = if sender.key.is_none() {
         let (entries, total) = of_operator(app, &page);
         let written = work::blocking(charge, move |charge| {
-            let rendering = Rendering { texts: &texts, reader: Reader::Operator, charge };
+            let rendering = Rendering { texts: &texts, reader: Audience::Operator, charge };
             write(&entries, &page, total, None, &rendering)
         });
         written.await
@@ -55,7 +56,7 @@ pub(super) async fn clients(
         let caller = app.caller(sender, Origin::Caller);
         let written = work::blocking(charge, move |charge| {
             let (entries, total) = of_key(&snapshot, &caller, &page);
-            let rendering = Rendering { texts: &texts, reader: Reader::Key, charge };
+            let rendering = Rendering { texts: &texts, reader: Audience::Key, charge };
             write(&entries, &page, total, Some(&caller), &rendering)
         });
         written.await
@@ -64,33 +65,33 @@ pub(super) async fn clients(
 }
 
 /// One entry of the list: its members, and its tools.
-struct Entry {
+struct ClientEntry {
     members: Value,
     tools: Option<Arc<[Arc<Tool>]>>,
 }
 
-fn of_operator(app: &App, page: &Page) -> (Vec<Entry>, usize) {
+fn of_operator(app: &App, page: &Page) -> (Vec<ClientEntry>, usize) {
     let snapshot = app.catalog.snapshot();
     let disabled =
         app.hooks.upstreams.as_ref().map(|upstreams| upstreams.disabled()).unwrap_or_default();
     let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
     let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
-    let mut listed: Vec<_> = matching.map(Listed::Active).collect();
-    listed.extend(disabled.map(|(name, kind)| Listed::Disabled(name, kind)));
+    let mut listed: Vec<_> = matching.map(ListedClient::Active).collect();
+    listed.extend(disabled.map(|(name, kind)| ListedClient::Disabled(name, kind)));
     listed.sort_by(|one, other| one.name().cmp(other.name()));
-    let (listed, total) = page.of(listed);
+    let (listed, total) = page.select(listed);
     (listed.iter().map(|client| client.entry(app)).collect(), total)
 }
 
 /// Returns the clients of which a key sees a tool.
-fn of_key(snapshot: &Snapshot, caller: &Caller, page: &Page) -> (Vec<Entry>, usize) {
+fn of_key(snapshot: &Snapshot, caller: &Caller, page: &Page) -> (Vec<ClientEntry>, usize) {
     let opened = snapshot.clients().filter(|client| {
         page.matches(client.name.as_str()) && client.tools.iter().any(|tool| sees(caller, tool))
     });
-    let (clients, total) = page.of(opened.collect());
+    let (clients, total) = page.select(opened.collect());
     let entries = clients
         .into_iter()
-        .map(|client| Entry { members: describe(client), tools: Some(client.tools.clone()) });
+        .map(|client| ClientEntry { members: describe(client), tools: Some(client.tools.clone()) });
     (entries.collect(), total)
 }
 
@@ -100,7 +101,7 @@ fn sees(caller: &Caller, tool: &Tool) -> bool {
 
 /// Writes the list. `caller` is the holder of a key; `None` for the operator, who sees all tools.
 fn write(
-    entries: &[Entry],
+    entries: &[ClientEntry],
     page: &Page,
     total: usize,
     caller: Option<&Caller>,
@@ -137,13 +138,13 @@ fn write(
 }
 
 /// A client as the operator sees it.
-enum Listed<'c> {
+enum ListedClient<'c> {
     Active(&'c Arc<Client>),
     /// An MCP server that the configuration disables: its name and its transport.
     Disabled(String, &'static str),
 }
 
-impl Listed<'_> {
+impl ListedClient<'_> {
     fn name(&self) -> &str {
         match self {
             Self::Active(client) => client.name.as_str(),
@@ -151,13 +152,13 @@ impl Listed<'_> {
         }
     }
 
-    fn entry(&self, app: &App) -> Entry {
+    fn entry(&self, app: &App) -> ClientEntry {
         match self {
-            Self::Active(client) => Entry {
+            Self::Active(client) => ClientEntry {
                 members: describe_for_operator(app, client),
                 tools: Some(client.tools.clone()),
             },
-            Self::Disabled(name, kind) => Entry {
+            Self::Disabled(name, kind) => ClientEntry {
                 members: json!({
                     "config": {"name": name, "client_id": name, "connection_type": kind},
                     "state": "disconnected",
@@ -217,27 +218,6 @@ fn show_hidden(value: &mut Value) {
     }
 }
 
-/// Describes a tool under the name that its source uses, because whitelists use that name.
-fn describe_tool(tool: &Tool) -> Value {
-    json!({"name": tool.shown_original(), "description": tool.description, "parameters": tool.input_schema})
-}
-
-/// Describes a tool as its source announced it, with hidden characters made visible, and the changes
-/// that the gateway made.
-fn describe_tool_for_operator(tool: &Tool) -> Value {
-    let mut out = json!({
-        "name": visible_line(&tool.original),
-        "description": visible(tool.announced_description()),
-        "parameters": tool.visible_schema(),
-        "wire_name": tool.name,
-    });
-    let repairs: Vec<_> = tool.changes().collect();
-    if !repairs.is_empty() {
-        out["repairs"] = repairs.into();
-    }
-    out
-}
-
 fn names(list: &Whitelist) -> Vec<&str> {
     match list {
         Whitelist::All => vec!["*"],
@@ -248,7 +228,6 @@ fn names(list: &Whitelist) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_core::tool::{ClientName, ToolDefinition};
 
     #[test]
     fn hidden_characters_in_the_state_of_a_server_are_made_visible() {
@@ -258,36 +237,6 @@ mod tests {
         assert_eq!(
             state,
             json!({"reason": "a⟨U+202E⟩b", "history": [{"reason": "c⟨U+200B⟩"}], "attempts": 1})
-        );
-    }
-
-    #[test]
-    fn an_operator_sees_hidden_text_and_repairs_and_a_keys_holder_sees_neither() {
-        let hidden = "a\u{202e}b";
-        let schema = json!({"title": hidden, "properties": {"p": {"type": "array"}}});
-        let definition: ToolDefinition = serde_json::from_value(
-            json!({"name": hidden, "description": hidden, "inputSchema": schema}),
-        )
-        .expect("a definition");
-        let client = ClientName::parse("fs").expect("a name");
-        let tool = Tool::adopt(&client, definition).expect("a tool");
-        let visible = "a⟨U+202E⟩b";
-        let [visible_schema, plain_schema] = [visible, "ab"].map(|title| json!({"title": title, "properties": {"p": {"type": "array"}}, "type": "object"}));
-        assert_eq!(
-            describe_tool_for_operator(&tool),
-            json!({
-                "name": visible, "description": visible, "parameters": visible_schema,
-                "wire_name": tool.name,
-                "repairs": [
-                    "inputSchema: \"type\": \"object\" added",
-                    "hidden characters removed",
-                    "for models: `items` added to arrays",
-                ],
-            })
-        );
-        assert_eq!(
-            describe_tool(&tool),
-            json!({"name": "ab", "description": "ab", "parameters": plain_schema})
         );
     }
 }

@@ -7,9 +7,10 @@ use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::{
-    App, Sender,
+    App,
     memory::Charge,
     respond::{self, ApiError, Reply},
+    sender::Sender,
     work,
 };
 use airlock_agent::approvals::{self, LISTED};
@@ -24,16 +25,16 @@ const MAX_SHOWN: usize = 64;
 
 /// Part of the API that a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum ApprovalTarget {
     /// The calls of the caller.
     List,
     Approve,
     Deny,
 }
 
-impl Target {
+impl ApprovalTarget {
     /// Returns the part that a path means and the call that it names; `None` for other paths.
-    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+    pub(super) fn parse(path: &str) -> Option<(Self, &str)> {
         let rest = path.strip_prefix(PATH)?;
         if rest.is_empty() {
             return Some((Self::List, ""));
@@ -59,14 +60,14 @@ impl Target {
 pub(super) async fn run(
     app: &App,
     sender: &Sender,
-    path: &str,
+    target: ApprovalTarget,
+    id: &str,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let (target, id) = Target::find(path).ok_or_else(|| ApiError::no_such_path(path))?;
     let approvals = app.hooks.approvals.as_ref().ok_or_else(keeps_none)?;
     let database = approvals.database().await.map_err(|error| unavailable(&error))?;
     let own = database.approvals(sender.tenant().scope());
-    if target == Target::List {
+    if target == ApprovalTarget::List {
         let calls = own.list(LISTED).await.map_err(|error| unavailable(&error))?;
         let bytes: usize = calls.iter().map(|call| call.text.len()).sum();
         charge.grow(bytes.saturating_mul(COPIES))?;
@@ -76,7 +77,7 @@ pub(super) async fn run(
         });
         return listed.await;
     }
-    decide(&own, id, target == Target::Approve).await
+    decide(&own, id, target == ApprovalTarget::Approve).await
 }
 
 async fn decide(own: &Approvals, id: &str, approves: bool) -> Result<Reply, ApiError> {

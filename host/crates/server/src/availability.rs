@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{App, Sender};
+use super::{App, sender::Sender};
 use airlock_catalog::Client;
 use airlock_core::door::Origin;
 use airlock_model::Object;

@@ -12,7 +12,7 @@ use super::{
     Settings,
     activity::Parking,
     connections::Seat,
-    memory::{Charge, Memory, REQUEST_BYTES},
+    memory::{Charge, tree_bytes},
     respond::ApiError,
     work,
 };
@@ -20,11 +20,6 @@ use airlock_json::{self as json, Caps, RawObject};
 use airlock_model::{Object, RequestMemory as _};
 use airlock_wire::message::{BadMessage, Message};
 
-/// Factor between the largest body size and the memory that a parsed body may take. Conversations
-/// take two to four times their size, dense tool schemas seven times.
-const TREE_FACTOR: usize = 4;
-/// Memory that a parsed body may always take, in bytes, however small the largest body size is.
-const LEAST_TREE_BYTES: usize = 1 << 20;
 /// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
 const GRACE: Duration = Duration::from_secs(5);
 /// Smallest rate at which a body must arrive, in bytes per second, measured from its beginning. A
@@ -102,20 +97,6 @@ pub(super) async fn list(
         serde_json::from_slice(&text).map_err(|_| ApiError::internal())
     })
     .await
-}
-
-/// Returns the memory that a parsed body may take, in bytes, if the largest body has
-/// `max_body_bytes`.
-const fn tree_bytes(max_body_bytes: usize) -> usize {
-    let bytes = max_body_bytes.saturating_mul(TREE_FACTOR);
-    if bytes < LEAST_TREE_BYTES { LEAST_TREE_BYTES } else { bytes }
-}
-
-/// Returns the smallest budget for requests in which a body of `max_body_bytes` with a head of
-/// `max_header_bytes` fits.
-pub(super) const fn least_memory(max_body_bytes: usize, max_header_bytes: usize) -> usize {
-    let tree = tree_bytes(max_body_bytes).saturating_add(REQUEST_BYTES);
-    Memory::least_for(tree.saturating_add(max_body_bytes).saturating_add(max_header_bytes))
 }
 
 /// Fails if the body is not sent as JSON. A page of another origin can send text and forms without
@@ -269,6 +250,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::memory::{Memory, least_for_body};
     use airlock_core::tenant::Tenant;
 
     /// Checks these content types in a request that has the header `by` too, if it is not empty.
@@ -368,7 +350,7 @@ mod tests {
     fn the_smallest_budget_holds_a_body_of_the_largest_size() {
         let body = 1 << 20;
         let head = 8 << 10;
-        let memory = Memory::new(least_memory(body, head));
+        let memory = Memory::new(least_for_body(body, head));
         let charge = charge(&memory);
         charge.grow(head + body + tree_bytes(body)).expect("there is room");
         assert!(charge.grow(1).is_err());

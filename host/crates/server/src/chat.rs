@@ -2,17 +2,26 @@
 
 mod stream;
 
+use std::time::Duration;
+
 use http::Request;
 use hyper::body::Incoming;
 
 use self::stream::ChatStream;
 use super::{
-    App, Sender, availability, body, events,
+    App, availability, body, events,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
+    sender::Sender,
 };
-use airlock_agent::recall;
+use airlock_agent::{self as agent, Run, recall};
+use airlock_core::{
+    door::{Caller, Hearing, Origin},
+    tool::QuestionKinds,
+};
+use airlock_json::RawObject;
+use airlock_model::{MemoryBudget, Object};
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future
@@ -41,7 +50,7 @@ pub(super) async fn complete(
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
     availability::settle(app, sender).await;
-    let run = app.run(sender, body, is_streamed, wants_events, timeout, charge);
+    let run = start(app, sender, body, is_streamed, wants_events, timeout, charge);
     let answering = run.answering();
     let reply = if is_streamed {
         let stream = ChatStream::begin(run, wants_events).await?;
@@ -52,4 +61,45 @@ pub(super) async fn complete(
         respond::json_text(answer.into_text())
     };
     Ok(respond::answered_by(&answering, reply))
+}
+
+/// Starts the agent loop for a request.
+fn start(
+    app: &App,
+    sender: &Sender,
+    body: RawObject,
+    is_streamed: bool,
+    wants_events: bool,
+    timeout: Duration,
+    charge: &Charge,
+) -> Run {
+    let view = app.model_view(sender);
+    let origin = Origin::Model;
+    let budget = app.budget;
+    // A person reads the answer.
+    let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
+    let (caller, reports) = if wants_events {
+        let (caller, reports) = Caller::with_events(view, origin, budget, hearing);
+        (caller, Some(reports))
+    } else {
+        (Caller::hearing(view, origin, budget, hearing), None)
+    };
+    let keeper = app.keeper(sender, body.get("store") != Some("false"));
+    let mut notes = Object::new();
+    availability::note(app, sender, &mut notes);
+    let request = agent::Request {
+        body,
+        native: None,
+        is_streamed,
+        shows_rounds: false,
+        names_tools: !sender.filter.is_none(),
+        max_tool_calls: None,
+        reports,
+        results: app.hooks.results.clone(),
+        keeper,
+        approver: app.approver(sender),
+        notes,
+        budget: MemoryBudget::new(charge.clone()),
+    };
+    app.start(caller, request, timeout)
 }

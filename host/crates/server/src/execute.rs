@@ -22,11 +22,12 @@ use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
 use serde_json::json;
 
-use self::form::{Call, Options, Reader};
+use self::form::{ExecuteCall, ExecuteOptions, ResultForm};
 use super::{
-    App, Sender, availability, body,
+    App, availability, body,
     memory::Charge,
     respond::{self, ApiError, Reply},
+    sender::Sender,
 };
 use airlock_agent::{
     self as agent, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource, input_required,
@@ -51,7 +52,7 @@ pub(super) async fn run(
     request: Request<Incoming>,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let options = Options::parse(request.uri().query())?;
+    let options = ExecuteOptions::parse(request.uri().query())?;
     let most = app.budget.script.max(app.budget.deadline);
     let timeout = super::options::timeout(request.headers(), most)?;
     let body = body::object(request, &app.settings, charge).await?;
@@ -61,22 +62,24 @@ pub(super) async fn run(
     let begun = Instant::now();
     let (source, result) = make(&caller, &call).await?;
     log_call(&call.name, result.as_ref().err(), begun.elapsed());
-    let room = result.as_ref().map_or(Ok(()), |output| charge.grow(result_bytes(output)));
     let mut airlock = extension(caller.ledger(), source.id());
-    if let Err(spent) = room {
+    if let Ok(output) = &result
+        && let Err(spent) = charge.grow(result_bytes(output))
+    {
         return Err(spent.after_work().with_airlock(airlock));
     }
-    let presenter = (options.reader == Reader::Model).then(|| {
+    let presenter = (options.reader == ResultForm::Model).then(|| {
         let reads_images = app.models.reads_images(options.model.as_deref());
         source.presenter(&caller, app.hooks.results.as_ref(), reads_images)
     });
     let is_error = result.is_err();
     let message = match result {
-        Ok(output) => success(output, presenter.as_ref(), &mut airlock),
-        Err(error) if has_message(&error) => {
-            failure(&call.name, &error, presenter.as_ref(), &mut airlock)
-        }
-        Err(error) => return Err(refusal(&error).with_airlock(airlock)),
+        Ok(output) => Ok(success(output, presenter.as_ref(), &mut airlock)),
+        Err(error) => failure(&call.name, &error, presenter.as_ref(), &mut airlock),
+    };
+    let message = match message {
+        Ok(message) => message,
+        Err(refusal) => return Err(refusal.with_airlock(airlock)),
     };
     let mut reply = options.format.write(call.id, message);
     if is_error {
@@ -111,9 +114,9 @@ fn caller(app: &App, sender: &Sender, timeout: Duration) -> Caller {
 /// Makes a call, or resumes one that waits. Fails if the door refuses it.
 async fn make(
     caller: &Caller,
-    call: &Call,
+    call: &ExecuteCall,
 ) -> Result<(ResultSource, Result<ToolOutput, CallError>), ApiError> {
-    let Call { name, arguments, answers, .. } = call;
+    let ExecuteCall { name, arguments, answers, .. } = call;
     let checked = threads::arguments(caller, name, arguments).await;
     let arguments = checked.map_err(|error| refusal(&error))?;
     Ok(match answers {
@@ -140,44 +143,34 @@ fn success(output: ToolOutput, presenter: Option<&Presenter<'_>>, airlock: &mut 
     }
 }
 
-/// Returns whether a failure is a message with `is_error`. Also a limit of a script is: it is the
-/// script's failure, and the report says what it has done.
-fn has_message(error: &CallError) -> bool {
-    matches!(
-        error.details(),
-        Details::Tool(_)
-            | Details::Report { .. }
-            | Details::InputRequired(_)
-            | Details::Suspended(_)
-    )
-}
-
-/// Returns the message of a failure that [has one](has_message).
+/// Returns the message of a failed call. A limit of a script is a message too: it is the script's
+/// failure, and the report says what it has done. Fails if the call did not complete otherwise.
 fn failure(
     name: &str,
     error: &CallError,
     presenter: Option<&Presenter<'_>>,
     airlock: &mut Object,
-) -> Message {
+) -> Result<Message, ApiError> {
     match error.details() {
         Details::InputRequired(asked) => {
             airlock.insert(INPUT_REQUIRED.to_owned(), input_required(asked));
-            return Message::plain(error.to_string());
+            return Ok(Message::plain(error.to_string()));
         }
         Details::Suspended(suspension) => {
             airlock.insert(RUN.to_owned(), suspension.to_json());
-            return Message::plain(error.to_string());
+            return Ok(Message::plain(error.to_string()));
         }
         Details::Tool(own) => {
             airlock.insert(RESULT.to_owned(), agent::raw_error(own));
         }
-        _ => {}
+        Details::Report { .. } => {}
+        _ => return Err(refusal(error)),
     }
     airlock.insert("error".to_owned(), json!(CallFailure::from(error)));
-    match presenter {
+    Ok(match presenter {
         Some(presenter) => presenter.error(name, error),
         None => Message::plain(error.to_text()),
-    }
+    })
 }
 
 fn refusal(error: &CallError) -> ApiError {

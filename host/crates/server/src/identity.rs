@@ -12,8 +12,9 @@ use http::{HeaderMap, HeaderValue, header};
 use tracing::info;
 
 use super::{
-    App, Sender, auth,
+    App, auth,
     respond::{self, ApiError, Reply},
+    sender::Sender,
 };
 
 /// Prefix of the paths at which the metadata is (RFC 9728, section 3).
@@ -45,7 +46,7 @@ pub(super) async fn sender(app: &App, headers: &HeaderMap) -> Result<Sender, Api
         }
         let key = auth::key(&app.keys, true, headers);
         let key = key.map_err(|error| challenged(error, verifier, None))?;
-        return App::with_key(key, headers);
+        return Sender::new(key, headers);
     };
     let principal = verifier.verify(token).await.map_err(|refusal| {
         info!(%refusal, "an access token was refused");
@@ -57,7 +58,7 @@ pub(super) async fn sender(app: &App, headers: &HeaderMap) -> Result<Sender, Api
     // The token is for the gateway alone and must not be passed on.
     let mut headers = headers.clone();
     headers.remove(header::AUTHORIZATION);
-    App::with_key(Some(Arc::new(key)), &headers)
+    Sender::new(Some(Arc::new(key)), &headers)
 }
 
 fn refused(refusal: &Refusal, verifier: &Verifier) -> ApiError {

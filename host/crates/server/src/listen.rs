@@ -32,12 +32,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
-    Answer, App, Settings,
+    App, Settings,
     activity::{Activity, Reason, Running, Sending, Waits},
     connections::{ConnectionSlot, Connections, Seat},
     memory::Charge,
     peer::Peer,
     respond::{Parts, Payload},
+    router::ChargedReply,
 };
 
 /// Maximum number of requests in flight on one HTTP/2 connection.
@@ -236,7 +237,7 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
 /// Hands a response to hyper. Dropping the bytes marks the response as sent: HTTP/1 and HTTP/2 do
 /// not report the last write, and `h2` buffers a whole response before its client has granted any
 /// window.
-fn send(answer: Answer, mut running: Running, seat: Seat) -> Response<Body> {
+fn send(answer: ChargedReply, mut running: Running, seat: Seat) -> Response<Body> {
     let (reply, charge) = answer;
     reply.map(|payload| match payload {
         Payload::Whole(bytes) => {

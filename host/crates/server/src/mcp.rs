@@ -7,6 +7,7 @@
 
 mod accept;
 mod headers;
+mod pipes;
 mod reply;
 pub(super) mod sse;
 mod stream;
@@ -21,8 +22,9 @@ use self::{
     reply::{accepted, answered, ended, failed, refused, with_session},
     stream::{LogSource, ModernSource, NoticeSource},
 };
+pub(super) use self::{pipes::Pipes, sse::SseTarget};
 use super::{
-    App, Sender,
+    App,
     activity::Parking,
     body,
     connections::Seat,
@@ -30,6 +32,7 @@ use super::{
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
+    sender::Sender,
 };
 use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_mcp_server::{
@@ -61,21 +64,22 @@ const LISTEN: &str = "subscriptions/listen";
 /// Path of the endpoint.
 const PATH: &str = "/mcp";
 
-/// Returns whether a path is one of the endpoint's.
-pub(super) fn is_path(path: &str) -> bool {
-    path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Returns the rest of a path after that of the endpoint; `None` for other paths.
+pub(super) fn parse_path(path: &str) -> Option<&str> {
+    path.strip_prefix(PATH).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Handles a request to the endpoint.
 pub(super) async fn handle(
     app: &App,
     sender: &Sender,
+    rest: &str,
     request: Request<Incoming>,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let selection = selection(app, sender, &request.uri().path()[PATH.len()..])?;
+    let selection = selection(app, sender, rest)?;
     let seat = Seat::from_request(&request);
-    let call = Call { app, selection, charge };
+    let call = McpCall { app, selection, charge };
     match *request.method() {
         Method::GET => {
             let reply = call.open_stream(request.headers())?;
@@ -118,13 +122,13 @@ fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiErr
 }
 
 /// A request to the endpoint.
-struct Call<'a> {
+struct McpCall<'a> {
     app: &'a App,
     selection: Selection,
     charge: &'a Charge,
 }
 
-impl Call<'_> {
+impl McpCall<'_> {
     async fn post(&self, request: Request<Incoming>) -> Result<Reply, ApiError> {
         let accept = Accept::read(request.headers());
         if !accept.is_any() {

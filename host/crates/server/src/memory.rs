@@ -15,6 +15,11 @@ use super::respond::ApiError;
 use airlock_core::tenant::Tenant;
 use airlock_model::RequestMemory;
 
+/// Factor between the largest body size and the memory that a parsed body may take. Conversations
+/// take two to four times their size, dense tool schemas seven times.
+const TREE_FACTOR: usize = 4;
+/// Memory that a parsed body may always take, in bytes, however small the largest body size is.
+const LEAST_TREE_BYTES: usize = 1 << 20;
 /// Base charge of a request without head and body: its task, its stream, its view of the tools.
 pub(super) const REQUEST_BYTES: usize = 16 * 1024;
 /// One caller gets one part in this many of the budget.
@@ -245,6 +250,20 @@ impl From<Spent> for ApiError {
         };
         error.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
+}
+
+/// Returns the memory that a parsed body may take, in bytes, if the largest body has
+/// `max_body_bytes`.
+pub(super) const fn tree_bytes(max_body_bytes: usize) -> usize {
+    let bytes = max_body_bytes.saturating_mul(TREE_FACTOR);
+    if bytes < LEAST_TREE_BYTES { LEAST_TREE_BYTES } else { bytes }
+}
+
+/// Returns the smallest budget for requests in which a body of `max_body_bytes` with a head of
+/// `max_header_bytes` fits.
+pub(super) const fn least_for_body(max_body_bytes: usize, max_header_bytes: usize) -> usize {
+    let tree = tree_bytes(max_body_bytes).saturating_add(REQUEST_BYTES);
+    Memory::least_for(tree.saturating_add(max_body_bytes).saturating_add(max_header_bytes))
 }
 
 #[cfg(test)]

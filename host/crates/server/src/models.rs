@@ -4,9 +4,10 @@ use http::StatusCode;
 use percent_encoding::percent_decode_str;
 
 use super::{
-    App, Sender,
+    App,
     memory::Charge,
     respond::{self, ApiError, Reply},
+    sender::Sender,
 };
 use airlock_core::threads;
 use airlock_json::raw;
@@ -25,8 +26,8 @@ pub(super) async fn list(app: &App, _: &Sender, charge: &Charge) -> Result<Reply
 }
 
 /// Shows one model of the list. Fails if it is not in it.
-pub(super) async fn show(app: &App, path: &str, charge: &Charge) -> Result<Reply, ApiError> {
-    let id = percent_decode_str(id_of(path).unwrap_or_default()).decode_utf8_lossy().into_owned();
+pub(super) async fn show(app: &App, id: &str, charge: &Charge) -> Result<Reply, ApiError> {
+    let id = percent_decode_str(id).decode_utf8_lossy().into_owned();
     let lists = app.models.list().await;
     let bytes: usize = lists.iter().map(|list| list.len()).sum();
     charge.grow(bytes)?;
@@ -55,6 +56,6 @@ fn find(list: &str, id: &str) -> Option<String> {
 }
 
 /// Returns the identifier in the path of one model. It has a slash, which may be encoded.
-pub(super) fn id_of(path: &str) -> Option<&str> {
+pub(super) fn parse_path(path: &str) -> Option<&str> {
     path.strip_prefix(PREFIX).filter(|id| !id.is_empty())
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::alias;
-use airlock_agent::{AgentError, Answering, EXTENSION};
+use airlock_agent::{AgentError, EXTENSION, RespondingProvider};
 use airlock_model::{Object, object};
 use airlock_strings::{cut, with_causes};
 
@@ -66,7 +66,7 @@ pub(super) fn holding(reply: Reply, held: impl Send + 'static) -> Reply {
 }
 
 /// Adds the header with the name of the provider that responded, if one has.
-pub(super) fn answered_by(answering: &Answering, mut reply: Reply) -> Reply {
+pub(super) fn answered_by(answering: &RespondingProvider, mut reply: Reply) -> Reply {
     let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
     if let Some(provider) = provider {
         reply.headers_mut().insert("x-airlock-provider", provider);

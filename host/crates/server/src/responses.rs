@@ -16,7 +16,8 @@
 //! | `translate` | between the Responses API and chat completions |
 //! | `composer` | one Response from the events of the loop |
 //! | `stream` | its stream events, as server-sent events |
-//! | `archive` | stored Responses of a caller |
+//! | `archive` | the store of Responses |
+//! | `stored` | stored Responses of a caller |
 //! | `items` | the input items of a stored Response, in pages |
 //! | `references` | items of stored Responses that a request refers to |
 
@@ -24,6 +25,7 @@ mod archive;
 mod composer;
 mod items;
 mod references;
+mod stored;
 mod stream;
 mod translate;
 
@@ -44,10 +46,11 @@ use self::{
     translate::{Chat, Untranslatable},
 };
 use super::{
-    App, Sender, availability, body, events,
+    App, availability, body, events,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
+    sender::Sender,
     work,
 };
 use airlock_agent::{self as agent, EXTENSION, Run, recall::items::OutputKeeper};
@@ -74,7 +77,7 @@ const ECHOES: usize = 2;
 
 /// A path below [`PATH`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum StoredTarget {
     /// A stored response.
     Response,
     /// The input items of a stored response.
@@ -83,9 +86,9 @@ pub(super) enum Target {
     Cancel,
 }
 
-impl Target {
+impl StoredTarget {
     /// Returns the target of a path, and the identifier in it.
-    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+    pub(super) fn parse(path: &str) -> Option<(Self, &str)> {
         let rest = path.strip_prefix(PATH)?.strip_prefix('/')?;
         match rest.split_once('/') {
             None if !rest.is_empty() => Some((Self::Response, rest)),
@@ -114,7 +117,7 @@ pub(super) async fn create(
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
-    let (Translated { chat, body }, keeper) = read(app, sender, request, charge).await?;
+    let (TranslatedRequest { chat, body }, keeper) = read(app, sender, request, charge).await?;
     availability::settle(app, sender).await;
     let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
     let dropped = report_dropped(sender, &chat);
@@ -173,7 +176,7 @@ pub(super) async fn count(
     request: Request<Incoming>,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let (Translated { chat, body }, _) = read(app, sender, request, charge).await?;
+    let (TranslatedRequest { chat, body }, _) = read(app, sender, request, charge).await?;
     let native = chat.native.as_ref().map_or(0, |native| native.body.text_len());
     let bytes = body.text_len().max(native);
     let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
@@ -190,7 +193,7 @@ pub(super) async fn count(
 }
 
 /// A translated request.
-struct Translated {
+struct TranslatedRequest {
     /// The request without the members of `body`.
     chat: Chat,
     /// The chat completion request.
@@ -203,7 +206,7 @@ async fn read(
     sender: &Sender,
     request: Request<Incoming>,
     charge: &Charge,
-) -> Result<(Translated, Option<OutputKeeper>), ApiError> {
+) -> Result<(TranslatedRequest, Option<OutputKeeper>), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
     let mut body = body::object(request, &app.settings, charge).await?;
@@ -213,7 +216,7 @@ async fn read(
     let (has_responses, may_fall_back) = app.models.responses_for(model, has_fallbacks);
     let earlier = match previous(&body) {
         Some(_) if app.archive.is_none() => return Err(stores_nothing()),
-        Some(id) => archive::conversation(app, sender, id, charge).await?,
+        Some(id) => stored::conversation(app, sender, id, charge).await?,
         None => Vec::new(),
     };
     if let Some(Value::Array(input)) = body.get_mut("input") {
@@ -251,7 +254,7 @@ async fn read(
         if chat.stream {
             body.set("stream_options", r#"{"include_usage":true}"#);
         }
-        Ok(Translated { chat, body })
+        Ok(TranslatedRequest { chat, body })
     });
     Ok((translated.await?, keeper))
 }
@@ -348,34 +351,34 @@ async fn whole(mut run: Run, mut composer: Composer) -> Result<Reply, ApiError> 
 pub(super) async fn stored(
     app: &App,
     sender: &Sender,
+    target: StoredTarget,
+    id: &str,
     request: Request<Incoming>,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
     // Drops the unread body.
     let head = request.into_parts().0;
-    let (target, id) =
-        Target::find(head.uri.path()).ok_or_else(|| ApiError::no_such_path(head.uri.path()))?;
     let query = head.uri.query().unwrap_or_default();
     match target {
-        Target::Response if head.method == Method::DELETE => {
-            archive::delete(app, sender, id).await?;
+        StoredTarget::Response if head.method == Method::DELETE => {
+            stored::delete(app, sender, id).await?;
             Ok(respond::json(&json!({"id": id, "object": "response", "deleted": true})))
         }
-        Target::Response => {
+        StoredTarget::Response => {
             items::check_not_streamed(query)?;
-            Ok(respond::json_text(archive::response(app, sender, id, charge).await?))
+            Ok(respond::json_text(stored::response(app, sender, id, charge).await?))
         }
-        Target::Cancel => {
-            archive::response(app, sender, id, charge).await?;
+        StoredTarget::Cancel => {
+            stored::response(app, sender, id, charge).await?;
             let message =
                 "Cannot cancel a response that was made while its client waited: it is complete.";
             Err(ApiError::bad_request("invalid_value", message))
         }
-        Target::InputItems => {
+        StoredTarget::InputItems => {
             let page = items::Page::parse(query)?;
-            let items = archive::input(app, sender, id, charge).await?;
+            let items = stored::input(app, sender, id, charge).await?;
             let id = id.to_owned();
-            let page = work::on_tree(charge, move |_| page.of(items, &id));
+            let page = work::on_tree(charge, move |_| page.select(items, &id));
             Ok(respond::json(&page.await?))
         }
     }

@@ -7,28 +7,29 @@
 use http::StatusCode;
 
 use super::{
-    App, Sender,
+    App,
     memory::Charge,
     respond::{self, ApiError, Reply},
+    sender::Sender,
 };
 
 const PATH: &str = "/v1/mcp/results/";
 
 /// Returns the handle that a path names; `None` for other paths.
-pub(super) fn handle_of(path: &str) -> Option<&str> {
+pub(super) fn parse_path(path: &str) -> Option<&str> {
     path.strip_prefix(PATH).filter(|handle| !handle.is_empty())
 }
 
-/// Returns the result that a path names. Fails if there is no memory for a copy, or if there is none; one that expired and one of another
+/// Returns the result of a handle. Fails if there is no memory for a copy, or if there is none; one that expired and one of another
 /// tenant look the same.
 pub(super) fn raw(
     app: &App,
     sender: &Sender,
-    path: &str,
+    handle: &str,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let results = app.hooks.results.as_ref().zip(handle_of(path));
-    let found = results.and_then(|(results, handle)| results.raw(&sender.tenant(), handle));
+    let results = app.hooks.results.as_ref();
+    let found = results.and_then(|results| results.raw(&sender.tenant(), handle));
     let json = found.ok_or_else(|| {
         let message = "no result has this handle; it may have expired, or belongs to another key";
         ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_result", message)

@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    App, Sender, body,
+    App, body,
     memory::Charge,
     options,
     respond::{self, ApiError, Reply},
+    sender::Sender,
     work,
 };
 use airlock_catalog::log_failure;
@@ -33,7 +34,7 @@ const MAX_SHOWN: usize = 64;
 
 /// Part of the API that a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum RunTarget {
     /// The runs of the caller.
     List,
     /// One run.
@@ -50,9 +51,9 @@ pub(super) enum Target {
     Cancel,
 }
 
-impl Target {
+impl RunTarget {
     /// Returns the part that a path means and the run that it names; `None` for other paths.
-    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+    pub(super) fn parse(path: &str) -> Option<(Self, &str)> {
         let rest = path.strip_prefix(PATH)?;
         if rest.is_empty() {
             return Some((Self::List, ""));
@@ -82,7 +83,7 @@ impl Target {
 /// Body of `approve` and `deny`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Named {
+struct NamedCalls {
     /// Positions of the calls.
     calls: Vec<String>,
     /// State in which the run was shown. With it, nothing is decided about calls that were not shown.
@@ -93,7 +94,7 @@ struct Named {
 /// Body of `resolve`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Resolved {
+struct ResolvedCalls {
     calls: Vec<Resolution>,
     #[serde(default)]
     request_state: Option<String>,
@@ -103,7 +104,7 @@ struct Resolved {
 #[serde(deny_unknown_fields)]
 struct Resolution {
     position: String,
-    action: Action,
+    action: ResolutionAction,
     /// Answer of a call that is skipped.
     #[serde(default)]
     value: Value,
@@ -111,7 +112,7 @@ struct Resolution {
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Action {
+enum ResolutionAction {
     /// Makes the call once more.
     Retry,
     /// The same, and approves the calls that a plugin makes in it.
@@ -127,25 +128,25 @@ enum Action {
 pub(super) async fn run(
     app: &App,
     sender: &Sender,
+    target: RunTarget,
+    id: &str,
     request: Request<Incoming>,
     charge: &Charge,
 ) -> Result<Reply, ApiError> {
-    let path = request.uri().path().to_owned();
-    let (target, id) = Target::find(&path).ok_or_else(|| ApiError::no_such_path(&path))?;
     let runs = app.hooks.runs.as_ref().ok_or_else(keeps_nothing)?;
     let tenant = sender.tenant();
     let own = runs.own(&tenant);
     match target {
-        Target::List => {
+        RunTarget::List => {
             let listed = own.list().await.map_err(|error| refusal(&error.into()))?;
             let data: Vec<_> = listed.iter().map(runs::summary).collect();
             Ok(respond::json(&json!({"object": "list", "data": data})))
         }
-        Target::Run => show(runs, sender, id, charge).await,
-        Target::Cancel => cancel(runs, sender, id, charge).await,
-        Target::Approve | Target::Deny | Target::Resolve | Target::Resume => {
+        RunTarget::Run => show(runs, sender, id, charge).await,
+        RunTarget::Cancel => cancel(runs, sender, id, charge).await,
+        RunTarget::Approve | RunTarget::Deny | RunTarget::Resolve | RunTarget::Resume => {
             let timeout = options::timeout(request.headers(), app.budget.script)?;
-            let decided = if target == Target::Resume {
+            let decided = if target == RunTarget::Resume {
                 Some(Decisions::default())
             } else {
                 let body = body::object(request, &app.settings, charge).await?;
@@ -215,17 +216,18 @@ async fn show(runs: &Runs, sender: &Sender, id: &str, charge: &Charge) -> Result
 }
 
 /// Reads the decisions of a body; `None` if the run is to end.
-fn decisions(target: Target, id: &str, body: Object) -> Result<Option<Decisions>, ApiError> {
+fn decisions(target: RunTarget, id: &str, body: Object) -> Result<Option<Decisions>, ApiError> {
     let body = Value::from(body);
     let mut decisions = Decisions::default();
-    let shown = if target == Target::Resolve {
-        let Resolved { calls, request_state } = parsed(body)?;
-        if calls.iter().any(|call| call.action == Action::Abort) {
+    let shown = if target == RunTarget::Resolve {
+        let ResolvedCalls { calls, request_state } = parsed(body)?;
+        if calls.iter().any(|call| call.action == ResolutionAction::Abort) {
             return Ok(None);
         }
         let mut actions = calls.iter().map(|call| &call.action);
         if request_state.is_none()
-            && actions.any(|action| matches!(action, Action::Retry | Action::Approve))
+            && actions
+                .any(|action| matches!(action, ResolutionAction::Retry | ResolutionAction::Approve))
         {
             let message = "to make a call again needs the `request_state` that the run shows: a client that repeats the \
                            request must not make the call twice";
@@ -236,18 +238,18 @@ fn decisions(target: Target, id: &str, body: Object) -> Result<Option<Decisions>
         for Resolution { position, action, value } in calls {
             let position = parsed_position(&position)?;
             decisions = match action {
-                Action::Skip => decisions.skip(position, value),
-                Action::Approve => decisions.retry_approved(position),
-                Action::Retry | Action::Abort => decisions.retry(position),
+                ResolutionAction::Skip => decisions.skip(position, value),
+                ResolutionAction::Approve => decisions.retry_approved(position),
+                ResolutionAction::Retry | ResolutionAction::Abort => decisions.retry(position),
             };
         }
         request_state
     } else {
-        let Named { calls, request_state } = parsed(body)?;
+        let NamedCalls { calls, request_state } = parsed(body)?;
         for position in calls {
             let position = parsed_position(&position)?;
             decisions = match target {
-                Target::Deny => decisions.deny(position),
+                RunTarget::Deny => decisions.deny(position),
                 _ => decisions.approve(position),
             };
         }
@@ -324,20 +326,20 @@ mod tests {
     #[test]
     fn a_path_names_a_run_and_an_action() {
         for (path, found) in [
-            ("/v1/runs", Some((Target::List, ""))),
-            ("/v1/runs/run_1", Some((Target::Run, "run_1"))),
-            ("/v1/runs/run_1/approve", Some((Target::Approve, "run_1"))),
-            ("/v1/runs/run_1/deny", Some((Target::Deny, "run_1"))),
-            ("/v1/runs/run_1/resolve", Some((Target::Resolve, "run_1"))),
-            ("/v1/runs/run_1/resume", Some((Target::Resume, "run_1"))),
-            ("/v1/runs/run_1/cancel", Some((Target::Cancel, "run_1"))),
+            ("/v1/runs", Some((RunTarget::List, ""))),
+            ("/v1/runs/run_1", Some((RunTarget::Run, "run_1"))),
+            ("/v1/runs/run_1/approve", Some((RunTarget::Approve, "run_1"))),
+            ("/v1/runs/run_1/deny", Some((RunTarget::Deny, "run_1"))),
+            ("/v1/runs/run_1/resolve", Some((RunTarget::Resolve, "run_1"))),
+            ("/v1/runs/run_1/resume", Some((RunTarget::Resume, "run_1"))),
+            ("/v1/runs/run_1/cancel", Some((RunTarget::Cancel, "run_1"))),
             ("/v1/runs/", None),
             ("/v1/runs/run_1/", None),
             ("/v1/runs//approve", None),
             ("/v1/runs/run_1/approve/x", None),
             ("/v1/running", None),
         ] {
-            assert_eq!(Target::find(path), found, "{path}");
+            assert_eq!(RunTarget::parse(path), found, "{path}");
         }
     }
 }

@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::{
-    App,
+    App, NotDone,
     operator::Act,
     respond::{self, ApiError, Reply},
 };
@@ -18,44 +18,9 @@ const PREFIX: &str = "/api/mcp/client/";
 /// stopping the old one some seconds.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Operates MCP servers and reads their diagnostics. The server does not depend on the way
-/// they are connected.
-pub trait Upstreams: Send + Sync + 'static {
-    /// Closes the connection to one server and opens a new one. Dropping the future does not cancel
-    /// the operation.
-    fn reconnect<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), NotDone>>;
-
-    /// Reads the list of tools of one server again. Returns the number of its tools.
-    fn refresh<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<usize, NotDone>>;
-
-    /// Returns the last lines that one server wrote to stderr, without secrets; `None` if there is
-    /// no such server.
-    fn logs(&self, client: &str) -> Option<Vec<String>>;
-
-    /// Returns the names and transports of the servers that the configuration disables.
-    fn disabled(&self) -> Vec<(String, &'static str)>;
-}
-
-/// Reason that an operation was not completed, as a message for the operator.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotDone {
-    /// No MCP server has this name.
-    #[error("no MCP server is named {0:?}; one that is disabled must be enabled first")]
-    Unknown(String),
-    /// An earlier request to reconnect is still being processed.
-    #[error("reconnect already in progress for this client")]
-    InProgress,
-    /// The server failed, with the reason.
-    #[error("{0}")]
-    Failed(String),
-    /// The gateway stops.
-    #[error("the gateway stops")]
-    Stopping,
-}
-
 /// Operation or question to one MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum UpstreamOperation {
     /// Opens a new connection.
     Reconnect,
     /// Reads the list of tools again.
@@ -64,10 +29,10 @@ pub(super) enum Operation {
     Logs,
 }
 
-impl Operation {
+impl UpstreamOperation {
     /// Returns the operation that a path of this API means, and the client that it names; `None` for
     /// other paths.
-    pub(super) fn find(path: &str) -> Option<(Self, &str)> {
+    pub(super) fn parse(path: &str) -> Option<(Self, &str)> {
         let (client, operation) = path.strip_prefix(PREFIX)?.split_once('/')?;
         let operation = match operation {
             "reconnect" => Self::Reconnect,
@@ -94,19 +59,22 @@ impl Operation {
 }
 
 /// Performs an operation. The request has passed [`operator::check`](super::operator::check).
-pub(super) async fn run(app: &App, operation: Operation, path: &str) -> Result<Reply, ApiError> {
-    let client = Operation::find(path).map_or("", |(_, client)| client);
+pub(super) async fn run(
+    app: &App,
+    operation: UpstreamOperation,
+    client: &str,
+) -> Result<Reply, ApiError> {
     let Some(upstreams) = &app.hooks.upstreams else {
         return Err(refusal(operation, &NotDone::Unknown(client.to_owned())));
     };
     let body = match operation {
-        Operation::Reconnect => in_time(upstreams.reconnect(client)).await?.map(|()| {
+        UpstreamOperation::Reconnect => in_time(upstreams.reconnect(client)).await?.map(|()| {
             json!({"status": "success", "message": "MCP client reconnected successfully"})
         }),
-        Operation::Refresh => in_time(upstreams.refresh(client)).await?.map(|tools| {
+        UpstreamOperation::Refresh => in_time(upstreams.refresh(client)).await?.map(|tools| {
             json!({"status": "success", "message": "MCP client tools refreshed successfully", "tools_count": tools})
         }),
-        Operation::Logs => upstreams
+        UpstreamOperation::Logs => upstreams
             .logs(client)
             .map(|lines| json!({"client": client, "lines": lines}))
             .ok_or_else(|| NotDone::Unknown(client.to_owned())),
@@ -126,9 +94,9 @@ async fn in_time<T>(
     })
 }
 
-fn refusal(operation: Operation, error: &NotDone) -> ApiError {
+fn refusal(operation: UpstreamOperation, error: &NotDone) -> ApiError {
     let (status, kind, code) = match error {
-        NotDone::Unknown(_) if operation == Operation::Logs => {
+        NotDone::Unknown(_) if operation == UpstreamOperation::Logs => {
             (StatusCode::NOT_FOUND, "invalid_request_error", "unknown_client")
         }
         NotDone::Unknown(_) => (StatusCode::BAD_REQUEST, "invalid_request_error", "unknown_client"),
@@ -148,9 +116,9 @@ mod tests {
     #[test]
     fn a_client_is_one_segment_of_the_path() {
         for (path, expected) in [
-            ("/api/mcp/client/fs/reconnect", Some((Operation::Reconnect, "fs"))),
-            ("/api/mcp/client/fs/refresh-tools", Some((Operation::Refresh, "fs"))),
-            ("/api/mcp/client/fs/logs", Some((Operation::Logs, "fs"))),
+            ("/api/mcp/client/fs/reconnect", Some((UpstreamOperation::Reconnect, "fs"))),
+            ("/api/mcp/client/fs/refresh-tools", Some((UpstreamOperation::Refresh, "fs"))),
+            ("/api/mcp/client/fs/logs", Some((UpstreamOperation::Logs, "fs"))),
             ("/api/mcp/client//logs", None),
             ("/api/mcp/client/logs", None),
             ("/api/mcp/client/a/b/logs", None),
@@ -158,7 +126,7 @@ mod tests {
             ("/api/mcp/client/fs/reload", None),
             ("/api/mcp/clients", None),
         ] {
-            assert_eq!(Operation::find(path), expected, "{path}");
+            assert_eq!(UpstreamOperation::parse(path), expected, "{path}");
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Found, Keeper, Recall, Trail, note};
+use super::{FoundRecord, Keeper, Recall, Trail, note};
 use airlock_core::{tenant::Tenant, threads};
 use airlock_json::{
     RawObject,
@@ -217,11 +217,11 @@ fn messages(body: &RawObject) -> impl Iterator<Item = &str> {
 /// Returns the JSON text of the messages with what was found; `None` if none is changed.
 fn restored<E>(
     messages: &[&str],
-    sites: &[Site],
-    found: &[Found],
+    sites: &[AnchorSite],
+    found: &[FoundRecord],
     charge: impl Fn(usize) -> Result<(), E>,
 ) -> Result<Option<Arc<str>>, E> {
-    let mut put = Restored::new(messages);
+    let mut put = RestoredMessages::new(messages);
     let mut seen = BTreeSet::new();
     for found in found {
         let site = &sites[found.position];
@@ -235,7 +235,7 @@ fn restored<E>(
 }
 
 /// One call of a message of the model.
-struct Site {
+struct AnchorSite {
     /// Position of the message.
     message: usize,
     /// Position of the first message after the last one of the user before it.
@@ -245,7 +245,10 @@ struct Site {
 }
 
 /// Returns the last calls in the messages of the model, and the number of all messages and calls.
-fn sites<'m>(messages: impl Iterator<Item = &'m str>, mut trail: Trail) -> (Vec<Site>, usize) {
+fn sites<'m>(
+    messages: impl Iterator<Item = &'m str>,
+    mut trail: Trail,
+) -> (Vec<AnchorSite>, usize) {
     let mut sites = VecDeque::new();
     let mut turn = 0;
     let mut entries = 0;
@@ -261,14 +264,14 @@ fn sites<'m>(messages: impl Iterator<Item = &'m str>, mut trail: Trail) -> (Vec<
             if sites.len() == MAX_SITES {
                 sites.pop_front();
             }
-            sites.push_back(Site { message: position, turn, id: id.into_owned(), anchor });
+            sites.push_back(AnchorSite { message: position, turn, id: id.into_owned(), anchor });
         }
     }
     (sites.into(), entries)
 }
 
 /// The messages of a request, and their changes.
-struct Restored<'m> {
+struct RestoredMessages<'m> {
     messages: &'m [&'m str],
     /// Positions of the messages with a call, by its identifier, in their order.
     called: HashMap<Cow<'m, str>, Vec<usize>>,
@@ -278,7 +281,7 @@ struct Restored<'m> {
     changes: BTreeMap<usize, Vec<Cow<'m, str>>>,
 }
 
-impl<'m> Restored<'m> {
+impl<'m> RestoredMessages<'m> {
     fn new(messages: &'m [&'m str]) -> Self {
         let mut called = HashMap::<_, Vec<_>>::new();
         let mut results = HashMap::<_, Vec<_>>::new();
@@ -294,7 +297,7 @@ impl<'m> Restored<'m> {
     }
 
     /// Puts a record back, unless the client sent its calls itself.
-    fn record(&mut self, site: &Site, record: &'m str) {
+    fn record(&mut self, site: &AnchorSite, record: &'m str) {
         if self.changes.contains_key(&site.message) {
             return;
         }
@@ -314,7 +317,7 @@ impl<'m> Restored<'m> {
     }
 
     /// Tells the model that calls beside this one ran, in the result of this one.
-    fn note_loss(&mut self, site: &Site) {
+    fn note_loss(&mut self, site: &AnchorSite) {
         let positions = self.answered.get(&*site.id);
         let Some(position) = first_from(positions, site.message + 1) else { return };
         if self.changes.contains_key(&position) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{Found, Keeper, Recall, Trail, note};
+use super::{FoundRecord, Keeper, Recall, Trail, note};
 use airlock_core::{
     tenant::Tenant,
     threads::{self, INLINE_BYTES},
@@ -37,7 +37,7 @@ const MARK_DIGITS: usize = 32;
 
 /// Record of the output of a Response.
 #[derive(Debug)]
-struct Output {
+struct OutputRecord {
     anchors: BTreeSet<Anchor>,
     text: String,
 }
@@ -66,7 +66,7 @@ impl OutputKeeper {
         items: &[Value],
         has_room: impl FnOnce(usize) -> bool,
     ) -> Option<BoxFuture<'static, ()>> {
-        let Output { anchors, text } = self.trail.output(items)?;
+        let OutputRecord { anchors, text } = self.trail.output(items)?;
         let text = has_room(text.len()).then_some(text);
         Some(Box::pin(async move { self.keeper.keep(anchors, text).await }))
     }
@@ -82,7 +82,7 @@ impl Trail {
 
     /// Returns the record of the output of a Response; `None` if no call ran here, or if the client
     /// has nothing to send back.
-    fn output(&self, items: &[Value]) -> Option<Output> {
+    fn output(&self, items: &[Value]) -> Option<OutputRecord> {
         if !items.iter().any(has_run) {
             return None;
         }
@@ -97,7 +97,7 @@ impl Trail {
         });
         let output: Vec<Value> = output.collect();
         let text = json!({"record": Uuid::new_v4().to_string(), "output": output}).to_string();
-        (!anchors.is_empty()).then_some(Output { anchors, text })
+        (!anchors.is_empty()).then_some(OutputRecord { anchors, text })
     }
 }
 
@@ -134,12 +134,12 @@ impl Recall {
 /// Puts what was found into items. Fails if `charge` fails, and then changes nothing.
 fn restore<E>(
     items: &mut Vec<Value>,
-    sites: &[Site],
-    found: Vec<Found>,
+    sites: &[AnchorSite],
+    found: Vec<FoundRecord>,
     charge: impl Fn(usize) -> Result<(), E>,
 ) -> Result<(), E> {
     charge(items.len().saturating_mul(ENTRY_BYTES))?;
-    let mut input = Input::new(items);
+    let mut input = RestoredInput::new(items);
     let mut lost = Vec::new();
     for found in found {
         let site = &sites[found.position];
@@ -154,7 +154,7 @@ fn restore<E>(
         let Ok(mut record) = serde_json::from_str(&text) else { continue };
         input.put_back(site, &mut record);
     }
-    let Input { added, filled, .. } = input;
+    let RestoredInput { added, filled, .. } = input;
     note_losses(items, &lost);
     for (position, item) in filled {
         items[position] = item;
@@ -164,7 +164,7 @@ fn restore<E>(
 }
 
 /// An item that a record may belong to.
-struct Site {
+struct AnchorSite {
     /// Position of the item.
     item: usize,
     /// Position of the first item after the last message of the user before it.
@@ -172,7 +172,7 @@ struct Site {
     anchor: Anchor,
 }
 
-fn sites(items: &[Value], mut trail: Trail) -> Vec<Site> {
+fn sites(items: &[Value], mut trail: Trail) -> Vec<AnchorSite> {
     let mut sites = VecDeque::new();
     let mut turn = 0;
     for (position, item) in items.iter().enumerate() {
@@ -184,13 +184,13 @@ fn sites(items: &[Value], mut trail: Trail) -> Vec<Site> {
         if sites.len() == MAX_SITES {
             sites.pop_front();
         }
-        sites.push_back(Site { item: position, turn, anchor });
+        sites.push_back(AnchorSite { item: position, turn, anchor });
     }
     sites.into()
 }
 
-/// Input of a request, and the items that are put back.
-struct Input {
+/// RestoredInput of a request, and the items that are put back.
+struct RestoredInput {
     /// Positions of the items with each mark.
     marks: BTreeMap<String, Vec<usize>>,
     /// Identifiers of the calls that the client sent, or that are put back already.
@@ -205,7 +205,7 @@ struct Input {
     filled: Vec<(usize, Value)>,
 }
 
-impl Input {
+impl RestoredInput {
     fn new(items: &[Value]) -> Self {
         let mut marks = BTreeMap::<String, Vec<usize>>::new();
         for (position, item) in items.iter().enumerate().filter(|(_, item)| !is(item, &OUTPUTS)) {
@@ -226,7 +226,7 @@ impl Input {
     }
 
     /// Puts back the items of a record that the client dropped.
-    fn put_back(&mut self, site: &Site, record: &mut Value) {
+    fn put_back(&mut self, site: &AnchorSite, record: &mut Value) {
         if !self.records.insert(text(record, "record").to_owned()) {
             return;
         }

@@ -28,10 +28,10 @@ const FRAME_BYTES: usize = 512;
 const PREFIX: &str = "content_";
 
 /// Entries of all tenants in memory, by default large results, each until it expires.
-pub(crate) struct Kept<K = Handle, E = Entry> {
+pub(crate) struct ResultStore<K = Handle, E = StoredResult> {
     expire_after: Duration,
     total_bytes: usize,
-    state: Mutex<State<K, E>>,
+    state: Mutex<StoreState<K, E>>,
 }
 
 /// Identifier of a kept result. It cannot be guessed.
@@ -40,7 +40,7 @@ pub(crate) struct Handle(Uuid);
 
 /// A kept result.
 #[derive(Debug, Clone)]
-pub(crate) enum Entry {
+pub(crate) enum StoredResult {
     /// The text of a result, for models.
     Text {
         /// The server that sent it.
@@ -52,28 +52,28 @@ pub(crate) enum Entry {
     Raw(Arc<str>),
 }
 
-struct State<K, E> {
-    entries: HashMap<K, Slot<E>>,
+struct StoreState<K, E> {
+    entries: HashMap<K, StoreSlot<E>>,
     /// Keys of each tenant with entries, the oldest first. All entries live equally long.
-    tenants: HashMap<Tenant, Share<K>>,
+    tenants: HashMap<Tenant, TenantShare<K>>,
     bytes: usize,
 }
 
-struct Slot<E> {
+struct StoreSlot<E> {
     tenant: Tenant,
     entry: E,
     bytes: usize,
 }
 
-struct Share<K> {
+struct TenantShare<K> {
     keys: VecDeque<(K, Instant)>,
     bytes: usize,
 }
 
-impl Kept {
+impl ResultStore {
     /// Keeps a result and evicts what has no room beside it. `None` if it is larger than a tenant's
     /// share.
-    pub(super) fn put(&self, tenant: &Tenant, entry: Entry) -> Option<Handle> {
+    pub(super) fn put(&self, tenant: &Tenant, entry: StoredResult) -> Option<Handle> {
         let handle = Handle(Uuid::new_v4());
         let bytes = entry.bytes();
         self.insert(tenant, handle, entry, bytes).then_some(handle)
@@ -81,12 +81,12 @@ impl Kept {
 
     /// Returns a result; `None` if there is none with this handle, or if it expired or is another
     /// tenant's. All three look the same.
-    pub(super) fn get(&self, tenant: &Tenant, handle: &str) -> Option<Entry> {
+    pub(super) fn get(&self, tenant: &Tenant, handle: &str) -> Option<StoredResult> {
         self.find(tenant, &handle.parse().ok()?)
     }
 }
 
-impl Entry {
+impl StoredResult {
     /// Length of the text, in bytes.
     fn bytes(&self) -> usize {
         let (Self::Text { text, .. } | Self::Raw(text)) = self;
@@ -94,11 +94,11 @@ impl Entry {
     }
 }
 
-impl<K: Copy + Eq + Hash, E: Clone> Kept<K, E> {
+impl<K: Copy + Eq + Hash, E: Clone> ResultStore<K, E> {
     /// Creates the place for entries of at most `total_bytes` together.
     pub(crate) fn new(expire_after: Duration, total_bytes: usize) -> Self {
         let state =
-            Mutex::new(State { entries: HashMap::new(), tenants: HashMap::new(), bytes: 0 });
+            Mutex::new(StoreState { entries: HashMap::new(), tenants: HashMap::new(), bytes: 0 });
         Self { expire_after, total_bytes, state }
     }
 
@@ -121,10 +121,10 @@ impl<K: Copy + Eq + Hash, E: Clone> Kept<K, E> {
             let Some(largest) = state.largest() else { break };
             state.evict_oldest(&largest);
         }
-        state.entries.insert(key, Slot { tenant: tenant.clone(), entry, bytes });
+        state.entries.insert(key, StoreSlot { tenant: tenant.clone(), entry, bytes });
         state.bytes += bytes;
         let share = state.tenants.entry(tenant.clone());
-        let share = share.or_insert_with(|| Share { keys: VecDeque::new(), bytes: 0 });
+        let share = share.or_insert_with(|| TenantShare { keys: VecDeque::new(), bytes: 0 });
         share.bytes += bytes;
         share.keys.push_back((key, now + self.expire_after));
         true
@@ -140,7 +140,7 @@ impl<K: Copy + Eq + Hash, E: Clone> Kept<K, E> {
     }
 }
 
-impl<K: Copy + Eq + Hash, E> State<K, E> {
+impl<K: Copy + Eq + Hash, E> StoreState<K, E> {
     /// Removes the entries that expired.
     fn expire(&mut self, now: Instant) {
         let expired: Vec<Tenant> = self
@@ -178,7 +178,7 @@ impl<K: Copy + Eq + Hash, E> State<K, E> {
 
     /// Removes an entry, and its tenant after its last one.
     fn remove(&mut self, key: &K) {
-        let Some(Slot { tenant, bytes, .. }) = self.entries.remove(key) else { return };
+        let Some(StoreSlot { tenant, bytes, .. }) = self.entries.remove(key) else { return };
         self.bytes -= bytes;
         let Some(share) = self.tenants.get_mut(&tenant) else { return };
         share.bytes -= bytes;
@@ -189,16 +189,18 @@ impl<K: Copy + Eq + Hash, E> State<K, E> {
     }
 }
 
-impl<K> Share<K> {
+impl<K> TenantShare<K> {
     /// Returns whether the oldest entry has expired.
     fn has_expired(&self, now: Instant) -> bool {
         self.keys.front().is_some_and(|(_, end)| *end <= now)
     }
 }
 
-impl<K, E> fmt::Debug for Kept<K, E> {
+impl<K, E> fmt::Debug for ResultStore<K, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("total_bytes", &self.total_bytes).finish_non_exhaustive()
+        f.debug_struct("ResultStore")
+            .field("total_bytes", &self.total_bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -234,20 +236,20 @@ mod tests {
         Tenant::of_key([number; 32], "name")
     }
 
-    fn put(kept: &Kept, of: u8, size: usize) -> Option<String> {
+    fn put(kept: &ResultStore, of: u8, size: usize) -> Option<String> {
         let server = ClientName::parse("s").expect("a good name");
-        let provenance = Provenance::of(server, Trust::Untrusted);
-        let entry = Entry::Text { provenance, text: "x".repeat(size - FRAME_BYTES).into() };
+        let provenance = Provenance::new(server, Trust::Untrusted);
+        let entry = StoredResult::Text { provenance, text: "x".repeat(size - FRAME_BYTES).into() };
         kept.put(&tenant(of), entry).map(|handle| handle.to_string())
     }
 
-    fn held(kept: &Kept, of: u8, handles: &[String]) -> Vec<bool> {
+    fn held(kept: &ResultStore, of: u8, handles: &[String]) -> Vec<bool> {
         handles.iter().map(|handle| kept.get(&tenant(of), handle).is_some()).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_result_is_read_by_its_own_tenant_until_it_expires() {
-        let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
         let handle = put(&kept, 1, SIZE).expect("it fits");
         assert_eq!(kept.get(&tenant(1), &handle).expect("kept").bytes(), SIZE - FRAME_BYTES);
         assert!(kept.get(&tenant(2), &handle).is_none());
@@ -266,7 +268,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_gets_half_of_the_bytes_and_evicts_its_own_oldest_results() {
-        let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
         assert!(put(&kept, 1, 4 * SIZE + 1).is_none(), "more than half");
         let other = [put(&kept, 2, SIZE).expect("it fits")];
         let own: Vec<_> = (0..5).map(|_| put(&kept, 1, SIZE).expect("it fits")).collect();
@@ -278,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_store_evicts_the_oldest_result_of_the_tenant_with_the_most() {
-        let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 8 * SIZE);
+        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 8 * SIZE);
         let first: Vec<_> = (0..2).map(|_| put(&kept, 1, SIZE).expect("it fits")).collect();
         let most: Vec<_> = (0..4).map(|_| put(&kept, 2, SIZE).expect("it fits")).collect();
         let last: Vec<_> = (0..3).map(|_| put(&kept, 3, SIZE).expect("it fits")).collect();
@@ -289,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_number_of_results_is_bounded_for_a_tenant_and_in_all() {
-        let kept = Kept::<Handle, Entry>::new(EXPIRE_AFTER, 1 << 30);
+        let kept = ResultStore::<Handle, StoredResult>::new(EXPIRE_AFTER, 1 << 30);
         for of in [1, 2, 3] {
             for _ in 0..=MAX_COUNT / 2 {
                 assert!(put(&kept, of, SIZE).is_some());

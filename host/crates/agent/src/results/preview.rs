@@ -17,17 +17,17 @@ pub(super) struct Preview {
     head: usize,
 }
 
-/// Returns the preview of a text. It is shorter than half of `limit`.
-pub(super) fn of(text: &str, limit: usize) -> Preview {
-    let head = text.floor_char_boundary(HEAD_BYTES.min(limit / 4));
-    let tail =
-        text.ceil_char_boundary(text.len() - TAIL_BYTES.min(limit / 8).min(text.len() - head));
-    let left_out = tail - head;
-    let preview = format!("{}\n[… {left_out} bytes …]\n{}", &text[..head], &text[tail..]);
-    Preview { text: preview, head }
-}
-
 impl Preview {
+    /// Returns the preview of a text. It is shorter than half of `limit`.
+    pub(super) fn new(text: &str, limit: usize) -> Self {
+        let head = text.floor_char_boundary(HEAD_BYTES.min(limit / 4));
+        let tail =
+            text.ceil_char_boundary(text.len() - TAIL_BYTES.min(limit / 8).min(text.len() - head));
+        let left_out = tail - head;
+        let preview = format!("{}\n[… {left_out} bytes …]\n{}", &text[..head], &text[tail..]);
+        Self { text: preview, head }
+    }
+
     /// Returns the gateway's remark about a result of `bytes`. Without a handle the rest is lost.
     pub(super) fn remark(
         &self,
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_preview_has_beginning_end_and_the_offset_to_go_on_at() {
         let text = format!("{}{}{}", "a".repeat(5_000), "é".repeat(20_000), "z".repeat(5_000));
-        let preview = of(&text, 32 << 10);
+        let preview = Preview::new(&text, 32 << 10);
         assert_eq!(preview.head, HEAD_BYTES);
         let expected = format!(
             "{}\n[… {} bytes …]\n{}",
@@ -76,7 +76,7 @@ mod tests {
     fn a_preview_is_cut_between_characters_and_shorter_than_half_of_the_limit() {
         for length in [1_366, 1_367, 5_000] {
             let text = "€".repeat(length);
-            let preview = of(&text, 4 << 10);
+            let preview = Preview::new(&text, 4 << 10);
             assert!(preview.text.starts_with('€') && preview.text.ends_with('€'));
             assert!(preview.text.len() < 2 << 10, "{}", preview.text.len());
             assert_eq!(preview.head % 3, 0);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Provenance,
-    kept::{Entry, Kept},
+    kept::{ResultStore, StoredResult},
 };
 use airlock_core::{
     door::{Admitted, Provider},
@@ -23,7 +23,7 @@ const DESCRIPTION: &str = "Reads a result that was too large for the conversatio
 
 /// Runs the tool.
 pub(super) struct Reader {
-    kept: Arc<Kept>,
+    kept: Arc<ResultStore>,
     /// Maximum length of a page, in bytes.
     max_page_bytes: usize,
 }
@@ -39,7 +39,7 @@ struct Page<'a> {
 
 impl Reader {
     /// Creates the tool, whose pages have at most `max_page_bytes`.
-    pub(super) fn new(kept: Arc<Kept>, max_page_bytes: usize) -> Self {
+    pub(super) fn new(kept: Arc<ResultStore>, max_page_bytes: usize) -> Self {
         Self { kept, max_page_bytes }
     }
 
@@ -83,7 +83,8 @@ impl Reader {
             return Err(bad("length parameter must be at least 1"));
         }
         // Results for programs are none of a model's.
-        let Some(Entry::Text { provenance, text }) = self.kept.get(call.chain().tenant(), handle)
+        let Some(StoredResult::Text { provenance, text }) =
+            self.kept.get(call.chain().tenant(), handle)
         else {
             let message =
                 "there is no content with this handle; it may have expired: call its tool again";
@@ -192,7 +193,7 @@ mod tests {
     }
 
     fn provenance(trust: Trust) -> Provenance {
-        Provenance::of(ClientName::parse("web").expect("a good name"), trust)
+        Provenance::new(ClientName::parse("web").expect("a good name"), trust)
     }
 
     async fn read(results: &Results, arguments: Value) -> String {

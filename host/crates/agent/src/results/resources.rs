@@ -85,7 +85,7 @@ impl ResourceReader {
         };
         let (images, others): (Vec<Content>, Vec<Content>) =
             contents.iter().map(content).partition(is_image);
-        let provenance = Provenance::of(server.clone(), Trust::Untrusted);
+        let provenance = Provenance::new(server.clone(), Trust::Untrusted);
         let text = join(&others);
         let Presented { text, remark } = self.0.present(text, &provenance, call.chain().tenant());
         let text = match provenance.marks() {

@@ -4,15 +4,15 @@ use std::mem;
 
 use serde_json::{Value, json};
 
-use super::event::{Reader, Step};
+use super::event::{MessageReader, MessageStep};
 use crate::{
     Object, object,
-    translation::{Failure, object_of},
+    translation::{ResponseError, object_of},
 };
 
 /// The message of a chat completion, as it grows.
 #[derive(Debug, Default)]
-struct Answer {
+struct PartialCompletion {
     id: String,
     model: String,
     content: Option<String>,
@@ -20,13 +20,13 @@ struct Answer {
     reasoning: String,
     thinking_blocks: Vec<Value>,
     citations: Vec<Value>,
-    calls: Vec<Call>,
+    calls: Vec<PartialCall>,
     finish_reason: &'static str,
     usage: Object,
 }
 
 #[derive(Debug)]
-struct Call {
+struct PartialCall {
     id: String,
     name: String,
     arguments: String,
@@ -35,18 +35,18 @@ struct Call {
 /// Returns the chat completion of a message that was not streamed. It is read as the events that
 /// would have streamed it, so that both forms agree. `created` is in seconds since 1970. Fails if
 /// the response is an error or not a message.
-pub(super) fn to_completion(mut message: Object, created: u64) -> Result<Object, Failure> {
+pub(super) fn to_completion(mut message: Object, created: u64) -> Result<Object, ResponseError> {
     if message.get("type").is_some_and(|kind| kind == "error") {
-        return Err(Failure::reported(&message));
+        return Err(ResponseError::reported(&message));
     }
     let Some(Value::Array(blocks)) = message.shift_remove("content") else {
-        return Err(Failure::Invalid { what: "a message without content" });
+        return Err(ResponseError::Invalid { what: "a message without content" });
     };
     let end = object(json!({"type": "message_delta", "delta": {
         "stop_reason": message.get("stop_reason"), "stop_details": message.get("stop_details")
     }}));
-    let mut reader = Reader::default();
-    let mut answer = Answer::default();
+    let mut reader = MessageReader::default();
+    let mut answer = PartialCompletion::default();
     let start = object_of([("type", "message_start".into()), ("message", message.into())]);
     answer.event(&start, &mut reader)?;
     for block in blocks {
@@ -61,33 +61,33 @@ pub(super) fn to_completion(mut message: Object, created: u64) -> Result<Object,
     Ok(answer.into_completion(created))
 }
 
-impl Answer {
-    fn event(&mut self, event: &Object, reader: &mut Reader) -> Result<(), Failure> {
+impl PartialCompletion {
+    fn event(&mut self, event: &Object, reader: &mut MessageReader) -> Result<(), ResponseError> {
         for step in reader.event(event)? {
             self.step(step);
         }
         Ok(())
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: MessageStep) {
         match step {
-            Step::Begin { id, model } => {
+            MessageStep::Begin { id, model } => {
                 self.id = id;
                 self.model = model;
             }
-            Step::Text(text) => self.content.get_or_insert_default().push_str(&text),
-            Step::Reasoning(text) => self.reasoning.push_str(&text),
-            Step::Thinking { block, .. } => self.thinking_blocks.push(block.into()),
-            Step::Citation { citation, .. } => self.citations.push(citation.into()),
-            Step::Call { id, name, .. } => {
-                self.calls.push(Call { id, name, arguments: String::new() });
+            MessageStep::Text(text) => self.content.get_or_insert_default().push_str(&text),
+            MessageStep::Reasoning(text) => self.reasoning.push_str(&text),
+            MessageStep::Thinking { block, .. } => self.thinking_blocks.push(block.into()),
+            MessageStep::Citation { citation, .. } => self.citations.push(citation.into()),
+            MessageStep::Call { id, name, .. } => {
+                self.calls.push(PartialCall { id, name, arguments: String::new() });
             }
-            Step::Arguments { index, json } => {
+            MessageStep::Arguments { index, json } => {
                 if let Some(call) = self.calls.get_mut(index) {
                     call.arguments.push_str(&json);
                 }
             }
-            Step::End { finish_reason, refusal, usage } => {
+            MessageStep::End { finish_reason, refusal, usage } => {
                 self.finish_reason = finish_reason;
                 self.refusal = refusal;
                 self.usage = usage.to_object();
@@ -124,7 +124,7 @@ impl Answer {
         if !reasoning.is_empty() {
             message.insert("reasoning_content".to_owned(), reasoning.into());
         }
-        let calls = mem::take(&mut self.calls).into_iter().map(Call::into_value).collect();
+        let calls = mem::take(&mut self.calls).into_iter().map(PartialCall::into_value).collect();
         for (name, list) in [
             ("thinking_blocks", mem::take(&mut self.thinking_blocks)),
             ("citations", mem::take(&mut self.citations)),
@@ -138,7 +138,7 @@ impl Answer {
     }
 }
 
-impl Call {
+impl PartialCall {
     fn into_value(self) -> Value {
         let function =
             object_of([("name", self.name.into()), ("arguments", self.arguments.into())]);

@@ -4,27 +4,27 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use super::stream;
-use crate::{Document, ModelError, Object, http::Events};
+use super::stream::MessageTranslation;
+use crate::{Document, ModelError, Object, backend::ChunkSource, http::Events};
 
 /// Chunks of one streamed response.
-pub(crate) struct Chunks<'a> {
+pub(super) struct AnthropicChunks<'a> {
     events: Events<'a>,
-    translation: stream::Chunks,
+    translation: MessageTranslation,
     /// Chunks of the last event that were not returned yet.
     left: VecDeque<Document>,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> AnthropicChunks<'a> {
     /// Translates the events of a response that began at `created`, in seconds since 1970.
     pub(super) fn new(events: Events<'a>, created: u64, includes_usage: bool) -> Self {
-        let translation = stream::Chunks::new(created, includes_usage);
+        let translation = MessageTranslation::new(created, includes_usage);
         Self { events, translation, left: VecDeque::new() }
     }
+}
 
-    /// Returns the next chunk; `None` after the last one. Fails if the service reports an error,
-    /// breaks its protocol, or ends the stream early.
-    pub(crate) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+impl ChunkSource for AnthropicChunks<'_> {
+    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         loop {
             if let Some(chunk) = self.left.pop_front() {
                 return Ok(Some(chunk));

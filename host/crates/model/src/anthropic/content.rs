@@ -12,9 +12,9 @@ use crate::{
 /// Anthropic's models send it as an addition to OpenAI's format.
 pub(super) const CACHE_CONTROL: &str = "cache_control";
 
-/// Place of content, which limits the types of its parts.
+/// ContentPlace of content, which limits the types of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ContentPlace {
     /// A system or developer message.
     System,
     /// A user message.
@@ -27,7 +27,10 @@ pub(super) enum Place {
 
 /// Returns the blocks of `content`: text, a list of parts, or nothing. Blocks of empty text are
 /// left out, because the Messages API refuses them.
-pub(super) fn blocks(content: Option<Value>, place: Place) -> Result<Vec<Value>, Unsupported> {
+pub(super) fn blocks(
+    content: Option<Value>,
+    place: ContentPlace,
+) -> Result<Vec<Value>, Unsupported> {
     let parts = match content {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::String(text)) => return Ok(text_block(text, None).into_iter().collect()),
@@ -59,17 +62,17 @@ pub(super) fn is_thinking(block: &Object) -> bool {
     matches!(block.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
 }
 
-fn block(part: Value, place: Place) -> Result<Option<Value>, Unsupported> {
+fn block(part: Value, place: ContentPlace) -> Result<Option<Value>, Unsupported> {
     let Value::Object(mut part) = part else {
         return Err(Unsupported::new("", "must be an object"));
     };
     let cache_control = take(&mut part, CACHE_CONTROL);
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
-    let has_media = matches!(place, Place::User | Place::ToolResult);
+    let has_media = matches!(place, ContentPlace::User | ContentPlace::ToolResult);
     let mut block = match kind {
         "text" => return Ok(text_block(take_text(&mut part, "text")?, cache_control)),
         // A refusal is text of the model; the Messages API has no type of its own for it.
-        "refusal" if place == Place::Assistant => {
+        "refusal" if place == ContentPlace::Assistant => {
             return Ok(text_block(take_text(&mut part, "refusal")?, cache_control));
         }
         "image_url" if has_media => media::image(&part)?,
@@ -95,7 +98,7 @@ fn text_block(text: String, cache_control: Option<Value>) -> Option<Value> {
     Some(Value::Object(block))
 }
 
-impl Place {
+impl ContentPlace {
     /// Returns the valid types of parts, for errors.
     fn types(self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::{Object, Refusal, http::said, object, translation::Failure};
+use crate::{Object, Refusal, http::error_message, object, translation::ResponseError};
 
 /// Anthropic's types of errors, each with the HTTP status that Anthropic's documentation gives it
 /// and OpenAI's `type` of the same meaning.
@@ -21,7 +21,7 @@ const TYPES: [(&str, u16, &str); 11] = [
     ("overloaded_error", 529, "server_error"),
 ];
 
-impl Failure {
+impl ResponseError {
     /// Returns the failure that the data of an `error` event reports. Its status is the one that
     /// the same error has as a response, because a stream has already begun with status 200.
     pub(super) fn reported(data: &Object) -> Self {
@@ -40,7 +40,7 @@ impl Failure {
 pub(super) fn to_error(status: StatusCode, body: Option<&Object>) -> Object {
     let native = body.and_then(native_type);
     let message = body
-        .and_then(said)
+        .and_then(error_message)
         .unwrap_or_else(|| format!("the provider answered with status {}", status.as_u16()));
     let kind = native.and_then(known).map_or_else(|| kind_of(status), |(_, _, kind)| kind);
     let mut error = object(json!({
@@ -90,7 +90,7 @@ mod tests {
                 "message": "so", "type": kind, "param": null, "code": native, "request_id": "req_1"
             });
             assert_eq!(Value::from(to_error(status, Some(&body(native)))), expected);
-            let Failure::Refused(refusal) = Failure::reported(&body(native)) else {
+            let ResponseError::Refused(refusal) = ResponseError::reported(&body(native)) else {
                 panic!("{native} is an error");
             };
             assert_eq!((refusal.status, Value::from(refusal.error)), (status, expected));
@@ -123,7 +123,7 @@ mod tests {
                 (&json!(kind), &json!("teapot_error"))
             );
         }
-        let Failure::Refused(refusal) = Failure::reported(&body("teapot_error")) else {
+        let ResponseError::Refused(refusal) = ResponseError::reported(&body("teapot_error")) else {
             panic!("it is an error");
         };
         assert_eq!(refusal.status, StatusCode::BAD_GATEWAY);

@@ -11,15 +11,15 @@ mod block;
 use serde_json::Value;
 
 use self::block::{Block, text};
-use super::{usage, usage::Usage};
-use crate::{Object, translation::Failure};
+use super::{usage, usage::TokenUsage};
+use crate::{Object, translation::ResponseError};
 
 /// Maximum bytes of a message's id and of its model's name, which every chunk repeats.
 const MAX_NAME_BYTES: usize = 256;
 
 /// One step of a message.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum MessageStep {
     /// The message began.
     Begin { id: String, model: String },
     /// Text for the user.
@@ -35,40 +35,40 @@ pub(super) enum Step {
     /// A piece of the arguments of a call.
     Arguments { index: usize, json: String },
     /// The message is complete.
-    End { finish_reason: &'static str, refusal: Option<String>, usage: Usage },
+    End { finish_reason: &'static str, refusal: Option<String>, usage: TokenUsage },
 }
 
 /// State of a message. Its size is bounded by the one of the open block.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
-    phase: Phase,
+pub(super) struct MessageReader {
+    phase: MessagePhase,
     /// The open block and its index.
     open: Option<(u64, Block)>,
     calls: usize,
     thinking_blocks: usize,
     citations: usize,
-    usage: Usage,
+    usage: TokenUsage,
     finish_reason: Option<&'static str>,
     refusal: Option<String>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum MessagePhase {
     #[default]
     New,
     Begun,
     Ended,
 }
 
-impl Reader {
+impl MessageReader {
     /// Returns whether `message_stop` has been read. A stream that ends before it is incomplete.
     pub(super) fn has_ended(&self) -> bool {
-        self.phase == Phase::Ended
+        self.phase == MessagePhase::Ended
     }
 
     /// Reads the data of one event. Fails if it reports an error, or cannot follow the events
     /// before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<MessageStep>, ResponseError> {
         match data.get("type").and_then(Value::as_str).unwrap_or_default() {
             "message_start" => Ok(vec![self.begin(data)?]),
             "content_block_start" => self.open_block(data),
@@ -76,14 +76,14 @@ impl Reader {
             "content_block_stop" => Ok(self.close_block(data)?.into_iter().collect()),
             "message_delta" => self.message_delta(data).map(|()| Vec::new()),
             "message_stop" => Ok(vec![self.end()?]),
-            "error" => Err(Failure::reported(data)),
+            "error" => Err(ResponseError::reported(data)),
             // "ping", and events of later versions.
             _ => Ok(Vec::new()),
         }
     }
 
-    fn begin(&mut self, data: &Object) -> Result<Step, Failure> {
-        if self.phase != Phase::New {
+    fn begin(&mut self, data: &Object) -> Result<MessageStep, ResponseError> {
+        if self.phase != MessagePhase::New {
             return Err(invalid("a second message_start event"));
         }
         let Some(Value::Object(message)) = data.get("message") else {
@@ -95,11 +95,11 @@ impl Reader {
             return Err(invalid("a message with an id or model of excessive length"));
         }
         self.usage.update(message.get("usage"));
-        self.phase = Phase::Begun;
-        Ok(Step::Begin { id, model })
+        self.phase = MessagePhase::Begun;
+        Ok(MessageStep::Begin { id, model })
     }
 
-    fn open_block(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    fn open_block(&mut self, data: &Object) -> Result<Vec<MessageStep>, ResponseError> {
         self.check_begun()?;
         if self.open.is_some() {
             return Err(invalid("a content block that starts before the last one has stopped"));
@@ -115,7 +115,7 @@ impl Reader {
 
     /// Returns the state of a block that starts, and the steps that it already holds. A block of a
     /// whole message holds all of its content.
-    fn opened(&mut self, block: &Object) -> Result<(Block, Vec<Step>), Failure> {
+    fn opened(&mut self, block: &Object) -> Result<(Block, Vec<MessageStep>), ResponseError> {
         match block.get("type").and_then(Value::as_str).unwrap_or_default() {
             "text" => {
                 let mut steps: Vec<_> = block::text_step(block).into_iter().collect();
@@ -131,7 +131,8 @@ impl Reader {
             "tool_use" => {
                 let index = self.calls;
                 self.calls += 1;
-                let call = Step::Call { index, id: text(block, "id"), name: text(block, "name") };
+                let call =
+                    MessageStep::Call { index, id: text(block, "id"), name: text(block, "name") };
                 let input = block.get("input").cloned().unwrap_or_else(|| Object::new().into());
                 Ok((Block::Call { index, input: Some(input) }, vec![call]))
             }
@@ -139,7 +140,7 @@ impl Reader {
         }
     }
 
-    fn delta(&mut self, data: &Object) -> Result<Option<Step>, Failure> {
+    fn delta(&mut self, data: &Object) -> Result<Option<MessageStep>, ResponseError> {
         self.check_begun()?;
         let Some(Value::Object(delta)) = data.get("delta") else {
             return Err(invalid("a content_block_delta event without a delta"));
@@ -153,25 +154,25 @@ impl Reader {
         }
     }
 
-    fn close_block(&mut self, data: &Object) -> Result<Option<Step>, Failure> {
+    fn close_block(&mut self, data: &Object) -> Result<Option<MessageStep>, ResponseError> {
         self.check_begun()?;
         self.open_at(data)?;
         match self.open.take() {
             Some((_, Block::Thinking(block))) => {
                 let index = self.thinking_blocks;
                 self.thinking_blocks += 1;
-                Ok(Some(Step::Thinking { index, block }))
+                Ok(Some(MessageStep::Thinking { index, block }))
             }
             // A tool without parameters is called without pieces. Its arguments are then the input
             // with which the block started, `{}`.
             Some((_, Block::Call { index, input: Some(input) })) => {
-                Ok(Some(Step::Arguments { index, json: input.to_string() }))
+                Ok(Some(MessageStep::Arguments { index, json: input.to_string() }))
             }
             _ => Ok(None),
         }
     }
 
-    fn message_delta(&mut self, data: &Object) -> Result<(), Failure> {
+    fn message_delta(&mut self, data: &Object) -> Result<(), ResponseError> {
         self.check_begun()?;
         self.usage.update(data.get("usage"));
         let Some(Value::Object(delta)) = data.get("delta") else { return Ok(()) };
@@ -186,33 +187,33 @@ impl Reader {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Step, Failure> {
+    fn end(&mut self) -> Result<MessageStep, ResponseError> {
         self.check_begun()?;
         if self.open.is_some() {
             return Err(invalid("a message that stops inside a content block"));
         }
         let finish_reason =
             self.finish_reason.ok_or_else(|| invalid("a message that stops without a reason"))?;
-        self.phase = Phase::Ended;
-        Ok(Step::End { finish_reason, refusal: self.refusal.take(), usage: self.usage })
+        self.phase = MessagePhase::Ended;
+        Ok(MessageStep::End { finish_reason, refusal: self.refusal.take(), usage: self.usage })
     }
 
-    fn citation(&mut self, citation: &Value) -> Option<Step> {
+    fn citation(&mut self, citation: &Value) -> Option<MessageStep> {
         let citation = citation.as_object()?.clone();
         let index = self.citations;
         self.citations += 1;
-        Some(Step::Citation { index, citation })
+        Some(MessageStep::Citation { index, citation })
     }
 
-    fn check_begun(&self) -> Result<(), Failure> {
+    fn check_begun(&self) -> Result<(), ResponseError> {
         match self.phase {
-            Phase::New => Err(invalid("an event before message_start")),
-            Phase::Begun => Ok(()),
-            Phase::Ended => Err(invalid("an event after message_stop")),
+            MessagePhase::New => Err(invalid("an event before message_start")),
+            MessagePhase::Begun => Ok(()),
+            MessagePhase::Ended => Err(invalid("an event after message_stop")),
         }
     }
 
-    fn open_at(&mut self, data: &Object) -> Result<&mut Block, Failure> {
+    fn open_at(&mut self, data: &Object) -> Result<&mut Block, ResponseError> {
         match &mut self.open {
             Some((open, block)) if index(data) == Some(*open) => Ok(block),
             _ => Err(invalid("an event of a content block that has not started")),
@@ -224,8 +225,8 @@ fn index(data: &Object) -> Option<u64> {
     data.get("index").and_then(Value::as_u64)
 }
 
-fn invalid(what: &'static str) -> Failure {
-    Failure::Invalid { what }
+fn invalid(what: &'static str) -> ResponseError {
+    ResponseError::Invalid { what }
 }
 
 #[cfg(test)]

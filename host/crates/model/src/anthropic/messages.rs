@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::content::{self, CACHE_CONTROL, Place};
+use super::content::{self, CACHE_CONTROL, ContentPlace};
 use crate::{
     Object,
     translation::{Unsupported, object_of, take, take_text},
@@ -59,8 +59,8 @@ impl Conversation {
         let cache_control = take(&mut message, CACHE_CONTROL);
         let role = take_text(&mut message, "role")?;
         let (turn, mut blocks) = match role.as_str() {
-            "system" | "developer" => (None, plain(&mut message, Place::System)?),
-            "user" => (Some("user"), plain(&mut message, Place::User)?),
+            "system" | "developer" => (None, plain(&mut message, ContentPlace::System)?),
+            "user" => (Some("user"), plain(&mut message, ContentPlace::User)?),
             "assistant" => (Some("assistant"), assistant(&mut message)?),
             // The Messages API has results of tools in messages of the user.
             "tool" => (Some("user"), vec![tool_result(message)?]),
@@ -90,7 +90,7 @@ impl Conversation {
 }
 
 /// Returns the blocks of a message that has only content.
-fn plain(message: &mut Object, place: Place) -> Result<Vec<Value>, Unsupported> {
+fn plain(message: &mut Object, place: ContentPlace) -> Result<Vec<Value>, Unsupported> {
     refuse(
         message,
         "name",
@@ -105,9 +105,9 @@ fn assistant(message: &mut Object) -> Result<Vec<Value>, Unsupported> {
     refuse(message, "audio", "has no counterpart in Anthropic's Messages API")?;
     refuse(message, "function_call", "is replaced by `tool_calls`")?;
     let mut blocks = thinking(take(message, "thinking_blocks"))?;
-    blocks.append(&mut plain(message, Place::Assistant)?);
+    blocks.append(&mut plain(message, ContentPlace::Assistant)?);
     if let Some(refusal) = take(message, "refusal") {
-        let refusal = content::blocks(Some(refusal), Place::Assistant);
+        let refusal = content::blocks(Some(refusal), ContentPlace::Assistant);
         blocks.append(&mut refusal.map_err(|_| Unsupported::new("refusal", "must be a string"))?);
     }
     for (index, call) in list(message, "tool_calls")?.into_iter().enumerate() {
@@ -177,7 +177,7 @@ fn input(arguments: String) -> Object {
 fn tool_result(mut message: Object) -> Result<Value, Unsupported> {
     let id = take_text(&mut message, "tool_call_id")?;
     let mut block = object_of([("type", "tool_result".into()), ("tool_use_id", id.into())]);
-    let content = content::blocks(take(&mut message, "content"), Place::ToolResult)?;
+    let content = content::blocks(take(&mut message, "content"), ContentPlace::ToolResult)?;
     if !content.is_empty() {
         block.insert("content".to_owned(), content.into());
     }

@@ -38,7 +38,7 @@ mod output;
 use serde_json::{Value, json};
 
 use super::{
-    content::{self, Place},
+    content::{self, ContentPlace},
     messages::Conversation,
     tools::Tools,
 };
@@ -239,7 +239,7 @@ fn set_system(chat: &mut Object, mut blocks: Vec<Value>) -> Result<(), Unsupport
     }
     let mut system = match take(chat, "system") {
         Some(Value::Array(system)) => system,
-        Some(Value::String(text)) => content::blocks(Some(text.into()), Place::System)?,
+        Some(Value::String(text)) => content::blocks(Some(text.into()), ContentPlace::System)?,
         None => Vec::new(),
         Some(_) => {
             return Err(Unsupported::new("system", "must be a string or a list of text blocks"));

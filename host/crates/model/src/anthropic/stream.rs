@@ -8,30 +8,30 @@
 
 use serde_json::{Value, json};
 
-use super::event::{Reader, Step};
+use super::event::{MessageReader, MessageStep};
 use crate::{
     Object, object,
-    translation::{Failure, object_of},
+    translation::{ResponseError, object_of},
 };
 
 /// Translation of one stream.
 #[derive(Debug)]
-pub(super) struct Chunks {
-    reader: Reader,
+pub(super) struct MessageTranslation {
+    reader: MessageReader,
     created: u64,
     include_usage: bool,
     id: String,
     model: String,
 }
 
-impl Chunks {
+impl MessageTranslation {
     /// Creates the translation of a stream that began at `created`, in seconds since 1970.
     /// `include_usage` is the one of the request's `stream_options`: it adds a last chunk without
     /// choices.
     pub(super) fn new(created: u64, include_usage: bool) -> Self {
         let id = String::new();
         let model = String::new();
-        Self { reader: Reader::default(), created, include_usage, id, model }
+        Self { reader: MessageReader::default(), created, include_usage, id, model }
     }
 
     /// Returns whether the message is complete. A stream that ends earlier was cut.
@@ -41,17 +41,17 @@ impl Chunks {
 
     /// Returns the chunks for the data of one event. Fails if it reports an error, or cannot follow
     /// the events before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Object>, Failure> {
+    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Object>, ResponseError> {
         let mut chunks = Vec::new();
         for step in self.reader.event(data)? {
             match step {
-                Step::Begin { id, model } => {
+                MessageStep::Begin { id, model } => {
                     self.id = id;
                     self.model = model;
                     let delta = [("role", "assistant".into()), ("content", Value::Null)];
                     chunks.push(self.chunk(object_of(delta), None));
                 }
-                Step::End { finish_reason, refusal, usage } => {
+                MessageStep::End { finish_reason, refusal, usage } => {
                     let refusal = refusal.map(|why| object_of([("refusal", why.into())]));
                     chunks.push(self.chunk(refusal.unwrap_or_default(), Some(finish_reason)));
                     if self.include_usage {
@@ -91,19 +91,19 @@ impl Chunks {
 }
 
 /// Returns the delta of a step inside a message.
-fn delta(step: Step) -> Option<Object> {
+fn delta(step: MessageStep) -> Option<Object> {
     let delta = match step {
-        Step::Begin { .. } | Step::End { .. } => return None,
-        Step::Text(text) => object_of([("content", text.into())]),
-        Step::Reasoning(text) => object_of([("reasoning_content", text.into())]),
-        Step::Thinking { index, block } => element("thinking_blocks", index, block),
-        Step::Citation { index, citation } => element("citations", index, citation),
-        Step::Call { index, id, name } => {
+        MessageStep::Begin { .. } | MessageStep::End { .. } => return None,
+        MessageStep::Text(text) => object_of([("content", text.into())]),
+        MessageStep::Reasoning(text) => object_of([("reasoning_content", text.into())]),
+        MessageStep::Thinking { index, block } => element("thinking_blocks", index, block),
+        MessageStep::Citation { index, citation } => element("citations", index, citation),
+        MessageStep::Call { index, id, name } => {
             let function = json!({"name": name, "arguments": ""});
             let call = json!({"id": id, "type": "function", "function": function});
             element("tool_calls", index, object(call))
         }
-        Step::Arguments { index, json } => {
+        MessageStep::Arguments { index, json } => {
             let function = object_of([("arguments", json.into())]);
             element("tool_calls", index, object_of([("function", function.into())]))
         }

@@ -5,7 +5,12 @@ use futures_util::stream as pieces;
 use tokio::time::Instant;
 
 use super::{recorded::RECORDED, *};
-use crate::{Api, Key, MemoryBudget, Retries, Terms, http::Bounds, service};
+use crate::{
+    Api, Key, MemoryBudget, ModelError, Prompt, Retries,
+    backend::{Backend as _, ChunkSource as _},
+    http::ServiceBounds,
+    service,
+};
 use airlock_core::{memory::Limited, secret::Secret};
 use airlock_json::RawObject;
 use airlock_test_http::model::{self as fake, FakeService};
@@ -37,7 +42,7 @@ async fn respond(
     is_streamed: bool,
     held: &Held,
 ) -> Result<Vec<Value>, ModelError> {
-    let client = service::Client::new("claude", service).expect("a good service");
+    let client = service::ServiceClient::new("claude", service).expect("a good service");
     let deadline = Instant::now() + Duration::from_mins(1);
     let mut read = Vec::new();
     match client.respond(prompt, Terms { is_streamed, in_chunks: false, deadline, held }).await? {
@@ -80,7 +85,7 @@ fn parse(text: &str) -> Object {
 
 /// Returns the chunks of a recorded stream, from the translation alone.
 fn translated(sse: &str, includes_usage: bool) -> Vec<Value> {
-    let mut translation = stream::Chunks::new(0, includes_usage);
+    let mut translation = stream::MessageTranslation::new(0, includes_usage);
     let data = sse.lines().filter_map(|line| line.strip_prefix("data: "));
     let chunks = data.flat_map(|data| translation.event(&parse(data)).expect("a good event"));
     chunks.map(Value::from).collect()
@@ -147,10 +152,10 @@ async fn recorded_streams_arrive_as_chunks() {
 }
 
 /// Reads a stream that arrives in pieces.
-async fn read(client: &Client, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
+async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
     let pieces = pieces::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
     let response = ::http::Response::new(reqwest::Body::wrap_stream(pieces));
-    let mut chunks = Chunks::new(Events::new(client, response.into(), free()), 0, false);
+    let mut chunks = AnthropicChunks::new(Events::new(client, response.into(), free()), 0, false);
     let mut read = Vec::new();
     while let Some(chunk) = chunks.next().await? {
         read.push(chunk.into_object().into());
@@ -161,7 +166,8 @@ async fn read(client: &Client, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelEr
 #[tokio::test]
 async fn a_stream_is_read_however_it_is_cut_and_one_that_ends_early_fails() {
     let service = settings("http://127.0.0.1:1/v1");
-    let client = Client::new("claude", &service, Bounds::of(&service)).expect("a good service");
+    let client =
+        HttpClient::new("claude", &service, ServiceBounds::new(&service)).expect("a good service");
     for (name, sse, _) in RECORDED {
         let bytes = Bytes::from(sse);
         let expected = translated(sse, false);
@@ -284,7 +290,8 @@ async fn models_are_listed_in_openais_form() {
         {"type": "model", "display_name": "no id"},
     ], "has_more": false});
     let fake = FakeService::start(vec![fake::json("200 OK", &list.to_string())]).await;
-    let client = service::Client::new("claude", &settings(&fake.base_url)).expect("a service");
+    let client =
+        service::ServiceClient::new("claude", &settings(&fake.base_url)).expect("a service");
     let listed: Value = client.list().await.parse().expect("one model");
     assert_eq!(
         listed,

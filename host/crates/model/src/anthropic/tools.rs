@@ -18,7 +18,7 @@ pub(super) struct Tools {
 }
 
 /// A translated `tool_choice`.
-struct Choice {
+struct ToolChoice {
     choice: Object,
     /// Names of the tools to which the model is limited.
     allowed: Option<Vec<String>>,
@@ -32,7 +32,7 @@ impl Tools {
         parallel: Option<&Value>,
     ) -> Result<Self, Unsupported> {
         let mut tools = definitions(tools)?;
-        let mut choice = choice.map(Choice::new).transpose()?;
+        let mut choice = choice.map(ToolChoice::new).transpose()?;
         if let Some(allowed) = choice.as_mut().and_then(|choice| choice.allowed.take()) {
             tools.retain(|tool| allowed.iter().any(|name| tool["name"] == name.as_str()));
         }
@@ -57,7 +57,7 @@ impl Tools {
     }
 }
 
-impl Choice {
+impl ToolChoice {
     fn new(choice: &Value) -> Result<Self, Unsupported> {
         let kind = choice.get("type").or(Some(choice)).and_then(Value::as_str);
         let choice = match (kind.unwrap_or_default(), choice) {

@@ -6,7 +6,7 @@ use crate::{Object, object};
 
 /// Tokens of one message. The counts of a stream are cumulative: each replaces an earlier one.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Usage {
+pub(super) struct TokenUsage {
     input: Option<u64>,
     cache_writes: Option<u64>,
     cache_reads: Option<u64>,
@@ -14,7 +14,7 @@ pub(super) struct Usage {
     thinking: Option<u64>,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Takes the counts that `usage` has.
     pub(super) fn update(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn tokens_of_the_cache_are_part_of_the_prompt_and_later_counts_replace_earlier_ones() {
-        let mut usage = Usage::default();
+        let mut usage = TokenUsage::default();
         usage.update(Some(&json!({
             "input_tokens": 10, "cache_creation_input_tokens": 200,
             "cache_read_input_tokens": 3000, "output_tokens": 1
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn counts_beyond_every_number_do_not_overflow() {
-        let mut usage = Usage::default();
+        let mut usage = TokenUsage::default();
         usage.update(Some(&json!({"input_tokens": u64::MAX, "output_tokens": u64::MAX})));
         assert_eq!(usage.to_object()["total_tokens"], u64::MAX);
     }

@@ -3,7 +3,7 @@
 use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
 
-use super::Client;
+use super::HttpClient;
 use crate::{Document, Held, ModelError};
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
@@ -14,7 +14,7 @@ pub(crate) const DONE: &[u8] = b"[DONE]";
 
 /// Events of one response. Dropping them closes the connection.
 pub(crate) struct Events<'a> {
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a HttpClient,
     response: reqwest::Response,
     idle: RepeatedTimeout,
     decoder: Decoder,
@@ -29,7 +29,7 @@ pub(crate) struct Events<'a> {
 
 impl<'a> Events<'a> {
     /// Reads the events of a response. Their memory is held in `held`.
-    pub(crate) fn new(client: &'a Client, response: reqwest::Response, held: Held) -> Self {
+    pub(crate) fn new(client: &'a HttpClient, response: reqwest::Response, held: Held) -> Self {
         Self {
             client,
             response,

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Document, ModelError, Object, Refusal,
+    backend::ChunkSource,
     document::{choices, choices_mut, finish_reason, index_of},
     http::{DONE, Events},
 };
@@ -16,7 +17,7 @@ use airlock_wire::sse::ERROR;
 const MAX_CHOICES: usize = 1_024;
 
 /// Chunks of one streamed response.
-pub(crate) struct Chunks<'a> {
+pub(super) struct OpenAiChunks<'a> {
     events: Events<'a>,
     /// Choices so far, by index.
     seen: BTreeSet<u64>,
@@ -25,14 +26,14 @@ pub(crate) struct Chunks<'a> {
     has_ended: bool,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> OpenAiChunks<'a> {
     pub(super) fn new(events: Events<'a>) -> Self {
         Self { events, seen: BTreeSet::new(), finished: BTreeSet::new(), has_ended: false }
     }
+}
 
-    /// Returns the next chunk; `None` after the last one. Fails if the service reports an error, or
-    /// ends the stream before each choice has ended.
-    pub(crate) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+impl ChunkSource for OpenAiChunks<'_> {
+    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         if self.has_ended {
             return Ok(None);
         }
@@ -52,7 +53,9 @@ impl<'a> Chunks<'a> {
             }
         }
     }
+}
 
+impl OpenAiChunks<'_> {
     /// Fails if a stream that ended with `[DONE]` had no choices.
     fn completed(&self) -> Result<(), ModelError> {
         if self.seen.is_empty() {

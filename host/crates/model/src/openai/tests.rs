@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Api, BadProvider, Key, MemoryBudget, Retries, Service as Settings, Terms, http::Bounds, object,
-    service::Client,
+    Api, BadProvider, Key, MemoryBudget, Prompt, Retries, Service as Settings,
+    backend::Backend as _, http::ServiceBounds, object, service::ServiceClient,
 };
 use airlock_core::{
     memory::Limited,
@@ -23,7 +23,7 @@ use airlock_json::{self as json, Caps, RawObject};
 use airlock_test_http::model::{self as fake, FakeService, read_request};
 
 const KEY: &str = "sk-very-secret";
-const SMALL: Bounds = Bounds {
+const SMALL: ServiceBounds = ServiceBounds {
     connect: Duration::from_secs(5),
     answer: Duration::from_secs(5),
     first_byte: Duration::from_secs(5),
@@ -71,8 +71,8 @@ fn settings(base_url: &str) -> Settings {
     Settings { keys, retries, ..Settings::new(Api::OpenAi, base_url) }
 }
 
-fn client(base_url: &str, bounds: Bounds) -> Client {
-    Client::with_bounds("up", &settings(base_url), bounds).expect("a good address")
+fn client(base_url: &str, bounds: ServiceBounds) -> ServiceClient {
+    ServiceClient::with_bounds("up", &settings(base_url), bounds).expect("a good address")
 }
 
 fn prompt(body: &Object) -> Prompt {
@@ -80,7 +80,11 @@ fn prompt(body: &Object) -> Prompt {
 }
 
 /// Returns the whole response.
-async fn respond(client: &Client, prompt: &Prompt, held: &Held) -> Result<Document, ModelError> {
+async fn respond(
+    client: &ServiceClient,
+    prompt: &Prompt,
+    held: &Held,
+) -> Result<Document, ModelError> {
     let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
     match client
         .respond(prompt, Terms { is_streamed: false, in_chunks: false, deadline, held })
@@ -180,7 +184,7 @@ async fn a_response_over_the_inline_limit_is_parsed() {
         &format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES)),
     ))
     .await;
-    let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
+    let bounds = ServiceBounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
     let answered = respond(&client(&base_url, bounds), &Prompt::default(), &free()).await;
     let answered = answered.expect("a completion").into_object();
     assert_eq!(answered["x"].as_str().map(str::len), Some(2 * INLINE_BYTES));
@@ -193,7 +197,7 @@ async fn a_response_is_held_with_its_text_until_it_is_dropped() {
         let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(length));
         let tree =
             json::check(text.as_bytes(), &Caps::memory(1 << 20)).expect("good JSON").tree_bytes;
-        let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
+        let bounds = ServiceBounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
         let memory = Limited::new(1 << 20);
         let held = MemoryBudget::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", &text)).await;
@@ -213,7 +217,7 @@ async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
         let memory = Limited::new(limit);
         let held = MemoryBudget::new(memory.clone()).hold();
         let (base_url, task) = service(answer("200 OK", &text)).await;
-        let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
+        let bounds = ServiceBounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
         let error = respond(&client(&base_url, bounds), &Prompt::default(), &held)
             .await
             .expect_err("no room");
@@ -249,7 +253,7 @@ async fn a_request_without_memory_is_not_sent() {
 #[tokio::test]
 async fn long_responses_are_parsed_on_a_thread_of_the_tenant() {
     let text = format!(r#"{{"choices":[],"x":"{}"}}"#, "x".repeat(2 * INLINE_BYTES));
-    let bounds = Bounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
+    let bounds = ServiceBounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
     let (base_url, task) = service(answer("200 OK", &text)).await;
     let client = client(&base_url, bounds);
     let taken = threads::occupy(&Tenant::GATEWAY).await;
@@ -273,7 +277,7 @@ async fn callers_read_no_address_of_a_transport_failure() {
         .expect_err("nobody listens");
     let hung_up = complete(Service::HangsUp).await.expect_err("no answer");
     let (base_url, task) = service(Service::IsSilent).await;
-    let short = Bounds { answer: Duration::from_millis(50), ..SMALL };
+    let short = ServiceBounds { answer: Duration::from_millis(50), ..SMALL };
     let late = respond(&client(&base_url, short), &Prompt::default(), &free())
         .await
         .expect_err("no answer");
@@ -315,7 +319,7 @@ fn a_base_url_must_be_http_without_user_query_and_fragment() {
     for bad in
         ["localhost:80", "ftp://h/v1", "http://u:p@h/v1", "http://h/v1?k=1", "http://h/v1#f", ""]
     {
-        let refused = Client::new("up", &settings(bad));
+        let refused = ServiceClient::new("up", &settings(bad));
         assert!(matches!(refused, Err(BadProvider::BaseUrl { .. })), "{bad}");
     }
     let base = service::base_url("up", "https://h/api/v1//").expect("a good address");

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
-use super::stream::{Chunk, Translation};
+use super::stream::{Chunk, ResponseTranslation};
 use crate::{
     Document, Held, Merged, ModelError, Object, Part,
-    http::{Client, DONE, Events},
-    translation::Failure,
+    backend::ChunkSource,
+    http::{DONE, Events, HttpClient},
+    translation::ResponseError,
 };
 use airlock_json as json;
 
@@ -18,31 +19,31 @@ const CHUNK_BYTES: usize = 3 << 10;
 const ITEM_BYTES: usize = 128;
 
 /// Chunks of one response.
-pub(crate) struct Chunks<'a> {
+pub(super) struct ResponsesChunks<'a> {
     /// The events of a stream; `None` if the response was not streamed.
     events: Option<Events<'a>>,
-    translation: Translation,
+    translation: ResponseTranslation,
     /// Chunks of the last event that were not returned yet.
     left: VecDeque<Document>,
     /// The memory of a whole response.
     _held: Option<Held>,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> ResponsesChunks<'a> {
     /// Translates the events of a stream.
     pub(super) fn streamed(events: Events<'a>, includes_usage: bool) -> Self {
-        let translation = Translation::new(includes_usage);
+        let translation = ResponseTranslation::new(includes_usage);
         Self { events: Some(events), translation, left: VecDeque::new(), _held: None }
     }
 
     /// Translates a response that was not streamed.
     pub(super) fn whole(
-        client: &Client,
+        client: &HttpClient,
         answer: &Document,
         includes_usage: bool,
         held: &Held,
     ) -> Result<Self, ModelError> {
-        let mut translation = Translation::new(includes_usage);
+        let mut translation = ResponseTranslation::new(includes_usage);
         let chunks = translation.whole(answer.object());
         let chunks = chunks.map_err(|failure| failure.into_model_error(client))?;
         let left: VecDeque<Document> = chunks.into_iter().map(document).collect();
@@ -54,9 +55,10 @@ impl<'a> Chunks<'a> {
         }
         Ok(Self { events: None, translation, left, _held: Some(held) })
     }
+}
 
-    /// Returns the next chunk; `None` after the last one.
-    pub(crate) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+impl ChunkSource for ResponsesChunks<'_> {
+    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         loop {
             if let Some(chunk) = self.left.pop_front() {
                 return Ok(Some(chunk));
@@ -84,11 +86,11 @@ impl<'a> Chunks<'a> {
 
 /// Returns the chat completion of a Response that was not streamed: that of the chunks that would
 /// have streamed it. It has the output items for the next round.
-pub(super) fn completion(client: &Client, answer: Document) -> Result<Document, ModelError> {
+pub(super) fn completion(client: &HttpClient, answer: Document) -> Result<Document, ModelError> {
     let mut items = BTreeMap::new();
     let completion = answer.map(|response| {
         let mut merged = Merged::default();
-        for (chunk, part) in Translation::new(true).whole(&response)? {
+        for (chunk, part) in ResponseTranslation::new(true).whole(&response)? {
             merged.add(&chunk);
             if let Some(Part::Item { index, item }) = part {
                 items.insert(index, Value::Object(item).to_string());
@@ -96,7 +98,8 @@ pub(super) fn completion(client: &Client, answer: Document) -> Result<Document, 
         }
         Ok(merged.finish())
     });
-    let completion = completion.map_err(|failure: Failure| failure.into_model_error(client))?;
+    let completion =
+        completion.map_err(|failure: ResponseError| failure.into_model_error(client))?;
     Ok(completion.with_items(items.into_values().collect()))
 }
 

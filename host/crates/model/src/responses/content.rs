@@ -7,9 +7,9 @@ use crate::{
     translation::{Unsupported, object_of, take, take_text},
 };
 
-/// Place of content, which decides the types of its parts.
+/// ContentPlace of content, which decides the types of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ContentPlace {
     /// A message of the user, the system or the developer, or the result of a tool.
     Input,
     /// A message of the model.
@@ -17,7 +17,7 @@ pub(super) enum Place {
 }
 
 /// Translates `content`: a text, which stays one, or a list of parts.
-pub(super) fn translate(content: Value, place: Place) -> Result<Value, Unsupported> {
+pub(super) fn translate(content: Value, place: ContentPlace) -> Result<Value, Unsupported> {
     let parts = match content {
         Value::String(_) => return Ok(content),
         Value::Array(parts) => parts,
@@ -31,26 +31,26 @@ pub(super) fn translate(content: Value, place: Place) -> Result<Value, Unsupport
     parts.collect()
 }
 
-fn part(value: Value, place: Place) -> Result<Value, Unsupported> {
+fn part(value: Value, place: ContentPlace) -> Result<Value, Unsupported> {
     let Value::Object(mut part) = value else {
         return Err(Unsupported::new("", "must be an object"));
     };
     let kind = take_text(&mut part, "type")?;
     let translated = match (kind.as_str(), place) {
-        ("text", Place::Input) => named("input_text", "text", &mut part)?,
-        ("text", Place::Assistant) => named("output_text", "text", &mut part)?,
-        ("refusal", Place::Assistant) => named("refusal", "refusal", &mut part)?,
-        ("image_url", Place::Input) => within("input_image", "image_url", &mut part)?,
-        ("file", Place::Input) => within("input_file", "file", &mut part)?,
-        ("input_audio", Place::Input) => {
+        ("text", ContentPlace::Input) => named("input_text", "text", &mut part)?,
+        ("text", ContentPlace::Assistant) => named("output_text", "text", &mut part)?,
+        ("refusal", ContentPlace::Assistant) => named("refusal", "refusal", &mut part)?,
+        ("image_url", ContentPlace::Input) => within("input_image", "image_url", &mut part)?,
+        ("file", ContentPlace::Input) => within("input_file", "file", &mut part)?,
+        ("input_audio", ContentPlace::Input) => {
             let audio = take(&mut part, "input_audio").unwrap_or_default();
             object_of([("type", "input_audio".into()), ("input_audio", audio)])
         }
-        (_, Place::Input) => {
+        (_, ContentPlace::Input) => {
             let types = "must be \"text\", \"image_url\", \"file\" or \"input_audio\"";
             return Err(Unsupported::new("type", types));
         }
-        (_, Place::Assistant) => {
+        (_, ContentPlace::Assistant) => {
             return Err(Unsupported::new(
                 "type",
                 "must be \"text\" or \"refusal\" in assistant messages",

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::{Object, Refusal, object, translation::Failure};
+use crate::{Object, Refusal, object, translation::ResponseError};
 
 /// Codes of errors, each with the status that the same error has before a response has begun.
 /// OpenAI documents the other codes as faults of the input.
@@ -22,7 +22,7 @@ const INPUT_CODES: [&str; 5] = ["invalid_", "image_", "empty_", "unsupported_", 
 
 /// Returns the failure that an `error` object reports: that of a failed Response, or the data of an
 /// `error` event, which may have the object as a member.
-pub(super) fn reported(data: &Object) -> Failure {
+pub(super) fn reported(data: &Object) -> ResponseError {
     let error = data.get("error").and_then(Value::as_object).unwrap_or(data);
     let code = text(error, "code");
     let status = status_of(error, code, text(error, "type"));
@@ -40,7 +40,7 @@ pub(super) fn reported(data: &Object) -> Failure {
         "param": text(error, "param"),
         "code": code.unwrap_or("provider_error"),
     }));
-    Failure::Refused(Box::new(Refusal { status, error, retry_after: None }))
+    ResponseError::Refused(Box::new(Refusal { status, error, retry_after: None }))
 }
 
 fn text<'a>(error: &'a Object, name: &str) -> Option<&'a str> {
@@ -86,7 +86,7 @@ mod tests {
                 "server_error",
             ),
         ] {
-            let Failure::Refused(refusal) = reported(&object(error.clone())) else {
+            let ResponseError::Refused(refusal) = reported(&object(error.clone())) else {
                 panic!("{error} is an error");
             };
             assert_eq!(

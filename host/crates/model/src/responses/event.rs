@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::{
     error::reported,
-    item::{Item, Tool},
+    item::{CallKind, OpenItem},
     usage,
 };
-use crate::{Object, translation::Failure};
+use crate::{Object, translation::ResponseError};
 
 /// Maximum bytes of the identifiers and names that are kept or repeated: of a Response and its
 /// model, of reasoning items, and of tools.
@@ -28,9 +28,9 @@ const MAX_STEPS: usize = 8_192;
 
 /// One step of a Response.
 #[derive(Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ResponseStep {
     /// The first item begins, or the Response ends without one.
-    Begin(Head),
+    Begin(ResponseHead),
     /// Text for the user, with its log probabilities.
     Text { text: String, logprobs: Vec<Value> },
     /// A piece of a refusal.
@@ -42,9 +42,9 @@ pub(super) enum Step {
     /// A source of the text.
     Annotation(Object),
     /// The model calls a tool.
-    Call { index: usize, tool: Tool, id: String, name: String },
+    Call { index: usize, tool: CallKind, id: String, name: String },
     /// A piece of the input of a call.
-    Input { index: usize, tool: Tool, text: String },
+    Input { index: usize, tool: CallKind, text: String },
     /// An item is complete.
     Item { index: u64, item: Object },
     /// The Response is complete.
@@ -53,7 +53,7 @@ pub(super) enum Step {
 
 /// Members that all chunks share.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     pub(super) id: String,
     pub(super) model: String,
     pub(super) created: u64,
@@ -61,37 +61,37 @@ pub(super) struct Head {
 
 /// State of a Response. It holds names and identifiers, and no text.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
-    phase: Phase,
+pub(super) struct ResponseReader {
+    phase: ResponsePhase,
     /// The head, until the first item begins.
-    head: Option<Head>,
+    head: Option<ResponseHead>,
     /// Open items by their place in the output.
-    open: BTreeMap<u64, Item>,
+    open: BTreeMap<u64, OpenItem>,
     /// Least place that the next item can have.
     next: u64,
     items: usize,
     calls: usize,
-    /// Place of the reasoning that was read last: item and part.
+    /// ContentPlace of the reasoning that was read last: item and part.
     reasoning: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ResponsePhase {
     #[default]
     New,
     Begun,
     Ended,
 }
 
-impl Reader {
+impl ResponseReader {
     /// Returns whether the Response is complete. A stream that ends before is cut.
     pub(super) fn has_ended(&self) -> bool {
-        self.phase == Phase::Ended
+        self.phase == ResponsePhase::Ended
     }
 
     /// Reads the data of one event. Fails if it reports an error, or cannot follow the events
     /// before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<ResponseStep>, ResponseError> {
         let kind = data.get("type").and_then(Value::as_str).unwrap_or_default();
         match kind {
             "error" => Err(reported(data)),
@@ -100,7 +100,7 @@ impl Reader {
             "response.completed" | "response.incomplete" => self.end(response_of(data)?),
             "response.output_item.added" => self.open_item(data),
             "response.output_item.done" => self.close_item(data),
-            _ if Item::knows(kind) => self.delta(kind, data),
+            _ if OpenItem::knows(kind) => self.delta(kind, data),
             // A service may report an error without a type.
             "" if data.get("error").is_some_and(|error| !error.is_null()) => Err(reported(data)),
             _ => Ok(Vec::new()),
@@ -108,7 +108,7 @@ impl Reader {
     }
 
     /// Reads a Response that was not streamed.
-    pub(super) fn whole(&mut self, response: &Object) -> Result<Vec<Step>, Failure> {
+    pub(super) fn whole(&mut self, response: &Object) -> Result<Vec<ResponseStep>, ResponseError> {
         match response.get("status").and_then(Value::as_str) {
             Some("failed") => return Err(failed(response)),
             Some("completed" | "incomplete") => {}
@@ -121,13 +121,13 @@ impl Reader {
         self.end(response)
     }
 
-    fn begin(&mut self, response: &Object) -> Result<(), Failure> {
-        if self.phase != Phase::New {
+    fn begin(&mut self, response: &Object) -> Result<(), ResponseError> {
+        if self.phase != ResponsePhase::New {
             return Err(invalid("a second response.created event"));
         }
         let id = response.get("id").and_then(Value::as_str);
         let model = response.get("model").and_then(Value::as_str);
-        let head = Head {
+        let head = ResponseHead {
             id: id.unwrap_or_default().to_owned(),
             model: model.unwrap_or_default().to_owned(),
             created: seconds(response.get("created_at")),
@@ -136,11 +136,11 @@ impl Reader {
             return Err(invalid("a Response with an id or model of excessive length"));
         }
         self.head = Some(head);
-        self.phase = Phase::Begun;
+        self.phase = ResponsePhase::Begun;
         Ok(())
     }
 
-    fn open_item(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    fn open_item(&mut self, data: &Object) -> Result<Vec<ResponseStep>, ResponseError> {
         self.check_begun()?;
         let (Some(index), Some(Value::Object(item))) = (index(data), data.get("item")) else {
             return Err(invalid("an output item without an index or a body"));
@@ -149,7 +149,7 @@ impl Reader {
     }
 
     /// Opens an item. Items are added in their order, so that calls have the order of their items.
-    fn added(&mut self, index: u64, item: &Object) -> Result<Vec<Step>, Failure> {
+    fn added(&mut self, index: u64, item: &Object) -> Result<Vec<ResponseStep>, ResponseError> {
         if index < self.next {
             return Err(invalid("an output item that was added twice or out of order"));
         }
@@ -158,13 +158,13 @@ impl Reader {
         if self.items > MAX_ITEMS {
             return Err(invalid("more output items than the gateway accepts"));
         }
-        let (item, step) = Item::open(item, self.calls)?;
+        let (item, step) = OpenItem::open(item, self.calls)?;
         self.calls += usize::from(item.is_call());
         self.open.insert(index, item);
-        Ok(self.head.take().map(Step::Begin).into_iter().chain(step).collect())
+        Ok(self.head.take().map(ResponseStep::Begin).into_iter().chain(step).collect())
     }
 
-    fn delta(&mut self, kind: &str, data: &Object) -> Result<Vec<Step>, Failure> {
+    fn delta(&mut self, kind: &str, data: &Object) -> Result<Vec<ResponseStep>, ResponseError> {
         self.check_begun()?;
         let place = index(data).ok_or_else(|| invalid("a delta without an output index"))?;
         let open = self.open.get_mut(&place);
@@ -175,7 +175,7 @@ impl Reader {
         Ok(self.joined(step, place, part.unwrap_or_default()))
     }
 
-    fn close_item(&mut self, data: &Object) -> Result<Vec<Step>, Failure> {
+    fn close_item(&mut self, data: &Object) -> Result<Vec<ResponseStep>, ResponseError> {
         self.check_begun()?;
         let (Some(index), Some(Value::Object(item))) = (index(data), data.get("item")) else {
             return Err(invalid("an output item without an index or a body"));
@@ -183,7 +183,7 @@ impl Reader {
         self.done(index, item)
     }
 
-    fn done(&mut self, place: u64, item: &Object) -> Result<Vec<Step>, Failure> {
+    fn done(&mut self, place: u64, item: &Object) -> Result<Vec<ResponseStep>, ResponseError> {
         let open = self.open.remove(&place);
         let open = open.ok_or_else(|| invalid("the end of an output item that is not open"))?;
         let mut steps = Vec::new();
@@ -191,23 +191,25 @@ impl Reader {
         for (part, step) in open.close(item)? {
             steps.extend(self.joined(step, place, part));
         }
-        steps.extend(is_kept.then(|| Step::Item { index: place, item: item.clone() }));
+        steps.extend(is_kept.then(|| ResponseStep::Item { index: place, item: item.clone() }));
         Ok(steps)
     }
 
     /// Puts a joint before a step with another part of the reasoning.
-    fn joined(&mut self, step: Step, place: u64, part: u64) -> Vec<Step> {
+    fn joined(&mut self, step: ResponseStep, place: u64, part: u64) -> Vec<ResponseStep> {
         let mut steps = Vec::new();
-        if matches!(step, Step::Reasoning { .. }) {
+        if matches!(step, ResponseStep::Reasoning { .. }) {
             let earlier = self.reasoning.replace((place, part));
-            steps.extend(earlier.filter(|earlier| *earlier != (place, part)).map(|_| Step::Joint));
+            steps.extend(
+                earlier.filter(|earlier| *earlier != (place, part)).map(|_| ResponseStep::Joint),
+            );
         }
         steps.push(step);
         steps
     }
 
     /// Ends the Response. Items that were not streamed are read from it.
-    fn end(&mut self, response: &Object) -> Result<Vec<Step>, Failure> {
+    fn end(&mut self, response: &Object) -> Result<Vec<ResponseStep>, ResponseError> {
         self.check_begun()?;
         let output =
             response.get("output").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -229,15 +231,15 @@ impl Reader {
         if !self.open.is_empty() {
             return Err(invalid("a Response that ends inside an output item"));
         }
-        self.phase = Phase::Ended;
-        let begin = self.head.take().map(Step::Begin);
+        self.phase = ResponsePhase::Ended;
+        let begin = self.head.take().map(ResponseStep::Begin);
         let finish_reason = self.finish_reason(response);
         let usage = usage::to_chat(response.get("usage"));
         // The one that was asked for, `auto`, is known before; the one that was used, only now.
         let service_tier = response.get("service_tier").and_then(Value::as_str);
         let service_tier =
             service_tier.filter(|tier| tier.len() <= MAX_NAME_BYTES).map(str::to_owned);
-        let end = Step::End { finish_reason, service_tier, usage };
+        let end = ResponseStep::End { finish_reason, service_tier, usage };
         steps.extend(begin.into_iter().chain([end]));
         Ok(steps)
     }
@@ -254,21 +256,21 @@ impl Reader {
         }
     }
 
-    fn check_begun(&self) -> Result<(), Failure> {
+    fn check_begun(&self) -> Result<(), ResponseError> {
         match self.phase {
-            Phase::New => Err(invalid("an event before response.created")),
-            Phase::Begun => Ok(()),
-            Phase::Ended => Err(invalid("an event after the end of the Response")),
+            ResponsePhase::New => Err(invalid("an event before response.created")),
+            ResponsePhase::Begun => Ok(()),
+            ResponsePhase::Ended => Err(invalid("an event after the end of the Response")),
         }
     }
 }
 
-fn response_of(data: &Object) -> Result<&Object, Failure> {
+fn response_of(data: &Object) -> Result<&Object, ResponseError> {
     let response = data.get("response").and_then(Value::as_object);
     response.ok_or_else(|| invalid("an event without its Response"))
 }
 
-fn failed(response: &Object) -> Failure {
+fn failed(response: &Object) -> ResponseError {
     reported(response.get("error").and_then(Value::as_object).unwrap_or(response))
 }
 
@@ -284,8 +286,8 @@ fn seconds(time: Option<&Value>) -> u64 {
     time.as_u64().or_else(|| time.as_f64().map(|time| time as u64)).unwrap_or_default()
 }
 
-pub(super) fn invalid(what: &'static str) -> Failure {
-    Failure::Invalid { what }
+pub(super) fn invalid(what: &'static str) -> ResponseError {
+    ResponseError::Invalid { what }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::event::{MAX_NAME_BYTES, Step, invalid};
-use crate::{Object, object, translation::Failure};
+use super::event::{MAX_NAME_BYTES, ResponseStep, invalid};
+use crate::{Object, object, translation::ResponseError};
 
 /// Events with pieces of items. Each type of item has its own.
 const DELTAS: [&str; 7] = [
@@ -35,14 +35,14 @@ const MAX_PARTS: usize = 1_024;
 
 /// Type of a tool that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tool {
+pub(super) enum CallKind {
     Function,
     Custom,
 }
 
 /// State of an item.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum OpenItem {
     Message {
         /// True if text or a refusal was streamed.
         has_text: bool,
@@ -55,7 +55,7 @@ pub(super) enum Item {
     },
     Call {
         index: usize,
-        tool: Tool,
+        tool: CallKind,
         name: String,
         has_input: bool,
     },
@@ -66,7 +66,7 @@ pub(super) enum Item {
     },
 }
 
-impl Tool {
+impl CallKind {
     /// Name of the member of a chat completion's call that has the name and the input.
     pub(super) const fn body(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Tool {
     }
 }
 
-impl Item {
+impl OpenItem {
     /// Returns whether events of this type are read.
     pub(super) fn knows(kind: &str) -> bool {
         DELTAS.contains(&kind)
@@ -92,7 +92,10 @@ impl Item {
 
     /// Returns the state of an item that is added, and the step that it is. `calls` is the number of
     /// calls before it.
-    pub(super) fn open(item: &Object, calls: usize) -> Result<(Self, Option<Step>), Failure> {
+    pub(super) fn open(
+        item: &Object,
+        calls: usize,
+    ) -> Result<(Self, Option<ResponseStep>), ResponseError> {
         let kind = item.get("type").and_then(Value::as_str);
         let tool = match kind.ok_or_else(|| invalid("an output item without a type"))? {
             "message" => return Ok((Self::Message { has_text: false, annotations: 0 }, None)),
@@ -100,8 +103,8 @@ impl Item {
                 let id = short(item, "id")?;
                 return Ok((Self::Reasoning { id, has_text: false }, None));
             }
-            "function_call" => Tool::Function,
-            "custom_tool_call" => Tool::Custom,
+            "function_call" => CallKind::Function,
+            "custom_tool_call" => CallKind::Custom,
             own if OWN_TYPES.contains(&own) => {
                 return Err(invalid("an output item of a type that only the gateway writes"));
             }
@@ -109,7 +112,7 @@ impl Item {
         };
         let name = short(item, "name")?;
         let id = text(item, "call_id");
-        let call = Step::Call { index: calls, tool, id, name: name.clone() };
+        let call = ResponseStep::Call { index: calls, tool, id, name: name.clone() };
         Ok((Self::Call { index: calls, tool, name, has_input: false }, Some(call)))
     }
 
@@ -123,41 +126,47 @@ impl Item {
     }
 
     /// Reads an event with a piece of the item.
-    pub(super) fn delta(&mut self, kind: &str, data: &Object) -> Result<Option<Step>, Failure> {
+    pub(super) fn delta(
+        &mut self,
+        kind: &str,
+        data: &Object,
+    ) -> Result<Option<ResponseStep>, ResponseError> {
         let piece = text(data, "delta");
         let step = match (kind, self) {
             ("response.output_text.annotation.added", Self::Message { annotations, .. }) => {
                 *annotations += 1;
                 let annotation = data.get("annotation").and_then(Value::as_object);
-                return Ok(annotation.map(|annotation| Step::Annotation(nested(annotation))));
+                return Ok(
+                    annotation.map(|annotation| ResponseStep::Annotation(nested(annotation)))
+                );
             }
             ("response.output_text.delta", Self::Message { has_text, .. }) => {
                 *has_text = true;
-                Step::Text { text: piece, logprobs: logprobs(data) }
+                ResponseStep::Text { text: piece, logprobs: logprobs(data) }
             }
             ("response.refusal.delta", Self::Message { has_text, .. }) => {
                 *has_text = true;
-                Step::Refusal(piece)
+                ResponseStep::Refusal(piece)
             }
             ("response.reasoning_text.delta", Self::Reasoning { id, has_text }) => {
                 *has_text = true;
-                Step::Reasoning { item_id: id.clone(), summary: None, text: piece }
+                ResponseStep::Reasoning { item_id: id.clone(), summary: None, text: piece }
             }
             ("response.reasoning_summary_text.delta", Self::Reasoning { id, has_text }) => {
                 *has_text = true;
                 let index = data.get("summary_index").and_then(Value::as_u64).unwrap_or_default();
-                Step::Reasoning { item_id: id.clone(), summary: Some(index), text: piece }
+                ResponseStep::Reasoning { item_id: id.clone(), summary: Some(index), text: piece }
             }
             (
                 "response.function_call_arguments.delta",
-                Self::Call { index, tool: tool @ Tool::Function, has_input, .. },
+                Self::Call { index, tool: tool @ CallKind::Function, has_input, .. },
             )
             | (
                 "response.custom_tool_call_input.delta",
-                Self::Call { index, tool: tool @ Tool::Custom, has_input, .. },
+                Self::Call { index, tool: tool @ CallKind::Custom, has_input, .. },
             ) => {
                 *has_input |= !piece.is_empty();
-                Step::Input { index: *index, tool: *tool, text: piece }
+                ResponseStep::Input { index: *index, tool: *tool, text: piece }
             }
             _ => return Err(invalid("a delta that does not fit the type of its output item")),
         };
@@ -166,7 +175,7 @@ impl Item {
 
     /// Returns the steps of a complete item that were not streamed, each with the number of its
     /// part. Fails if the item is another one than was added.
-    pub(super) fn close(self, item: &Object) -> Result<Vec<(u64, Step)>, Failure> {
+    pub(super) fn close(self, item: &Object) -> Result<Vec<(u64, ResponseStep)>, ResponseError> {
         let (now, _) = Self::open(item, 0)?;
         let steps = match (self, now) {
             (Self::Message { has_text, annotations }, Self::Message { .. }) => {
@@ -189,7 +198,7 @@ impl Item {
                 if has_input {
                     Vec::new()
                 } else {
-                    vec![(0, Step::Input { index, tool, text: input })]
+                    vec![(0, ResponseStep::Input { index, tool, text: input })]
                 }
             }
             (Self::Other { .. }, Self::Other { .. }) => Vec::new(),
@@ -201,16 +210,25 @@ impl Item {
 
 /// Returns the steps of a message: its text, unless it was streamed, and the annotations that were
 /// not.
-fn message(item: &Object, has_text: bool, annotations: usize) -> Result<Vec<(u64, Step)>, Failure> {
+fn message(
+    item: &Object,
+    has_text: bool,
+    annotations: usize,
+) -> Result<Vec<(u64, ResponseStep)>, ResponseError> {
     let parts = list(item, "content")?.iter();
     let mut steps = Vec::new();
     let mut sources = Vec::new();
     for part in parts.filter_map(Value::as_object) {
         match part.get("type").and_then(Value::as_str) {
             Some("output_text") if !has_text => {
-                steps.push((0, Step::Text { text: text(part, "text"), logprobs: logprobs(part) }));
+                steps.push((
+                    0,
+                    ResponseStep::Text { text: text(part, "text"), logprobs: logprobs(part) },
+                ));
             }
-            Some("refusal") if !has_text => steps.push((0, Step::Refusal(text(part, "refusal")))),
+            Some("refusal") if !has_text => {
+                steps.push((0, ResponseStep::Refusal(text(part, "refusal"))))
+            }
             _ => {}
         }
         sources.extend(list(part, "annotations")?.iter().filter_map(Value::as_object));
@@ -219,30 +237,31 @@ fn message(item: &Object, has_text: bool, annotations: usize) -> Result<Vec<(u64
         }
     }
     let left = sources.into_iter().skip(annotations);
-    steps.extend(left.map(|source| (0, Step::Annotation(nested(source)))));
+    steps.extend(left.map(|source| (0, ResponseStep::Annotation(nested(source)))));
     Ok(steps)
 }
 
-fn reasoning(item: &Object, id: &str) -> Result<Vec<(u64, Step)>, Failure> {
+fn reasoning(item: &Object, id: &str) -> Result<Vec<(u64, ResponseStep)>, ResponseError> {
     let mut steps = Vec::new();
     for (index, text) in texts(item, "summary")? {
         let summary = Some(index);
-        steps.push((index, Step::Reasoning { item_id: id.to_owned(), summary, text }));
+        steps.push((index, ResponseStep::Reasoning { item_id: id.to_owned(), summary, text }));
     }
     for (index, text) in texts(item, "content")? {
-        steps.push((index, Step::Reasoning { item_id: id.to_owned(), summary: None, text }));
+        steps
+            .push((index, ResponseStep::Reasoning { item_id: id.to_owned(), summary: None, text }));
     }
     Ok(steps)
 }
 
 /// Iterates over the texts of a list of parts.
-fn texts(item: &Object, parts: &str) -> Result<impl Iterator<Item = (u64, String)>, Failure> {
+fn texts(item: &Object, parts: &str) -> Result<impl Iterator<Item = (u64, String)>, ResponseError> {
     let parts = list(item, parts)?.iter().filter_map(Value::as_object);
     Ok((0_u64..).zip(parts.map(|part| text(part, "text"))))
 }
 
 /// Returns a list of parts; an empty one if it is absent. Fails if there are too many.
-fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], Failure> {
+fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], ResponseError> {
     let list = object.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if list.len() > MAX_PARTS {
         return Err(invalid("an output item with more parts than the gateway accepts"));
@@ -250,12 +269,12 @@ fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], Failure> {
     Ok(list)
 }
 
-fn says_something(step: &Step) -> bool {
+fn says_something(step: &ResponseStep) -> bool {
     match step {
-        Step::Text { text, logprobs } => !text.is_empty() || !logprobs.is_empty(),
-        Step::Refusal(text) | Step::Reasoning { text, .. } | Step::Input { text, .. } => {
-            !text.is_empty()
-        }
+        ResponseStep::Text { text, logprobs } => !text.is_empty() || !logprobs.is_empty(),
+        ResponseStep::Refusal(text)
+        | ResponseStep::Reasoning { text, .. }
+        | ResponseStep::Input { text, .. } => !text.is_empty(),
         _ => true,
     }
 }
@@ -292,7 +311,7 @@ fn with_bytes(token: &Object) -> Value {
 }
 
 /// Returns a text that is kept; it is empty if it is absent.
-fn short(item: &Object, name: &str) -> Result<String, Failure> {
+fn short(item: &Object, name: &str) -> Result<String, ResponseError> {
     let text = text(item, name);
     if text.len() > MAX_NAME_BYTES {
         return Err(invalid("an output item with an id or name of excessive length"));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::content::{self, Place};
+use super::content::{self, ContentPlace};
 use crate::{
     Object,
     translation::{Unsupported, object_of, take, take_text},
@@ -19,7 +19,7 @@ pub(super) const SUMMARY: &str = "reasoning.summary";
 
 /// Items so far.
 #[derive(Default)]
-struct Items {
+struct InputItems {
     items: Vec<Value>,
     /// Identifiers of the calls of custom tools, whose results have a type of their own.
     custom: BTreeSet<String>,
@@ -30,14 +30,14 @@ pub(super) fn to_items(messages: Option<Value>) -> Result<Vec<Value>, Unsupporte
     let Some(Value::Array(messages)) = messages else {
         return Err(Unsupported::new("messages", "must be a list of messages"));
     };
-    let mut this = Items::default();
+    let mut this = InputItems::default();
     for (index, message) in messages.into_iter().enumerate() {
         this.add(message).map_err(|error| error.within(format_args!("messages[{index}]")))?;
     }
     Ok(this.items)
 }
 
-impl Items {
+impl InputItems {
     fn add(&mut self, message: Value) -> Result<(), Unsupported> {
         let Value::Object(mut message) = message else {
             return Err(Unsupported::new("", "must be an object"));
@@ -48,7 +48,7 @@ impl Items {
         match role.as_str() {
             "system" | "developer" | "user" => {
                 let content = take(&mut message, "content").unwrap_or_else(|| "".into());
-                let content = content::translate(content, Place::Input)?;
+                let content = content::translate(content, ContentPlace::Input)?;
                 self.message(&role, content);
                 Ok(())
             }
@@ -75,7 +75,7 @@ impl Items {
         refuse(&mut message, "function_call", "is replaced by `tool_calls`")?;
         self.items.extend(reasoning(take(&mut message, "reasoning_details")));
         let content = take(&mut message, "content");
-        let content = content.map(|content| content::translate(content, Place::Assistant));
+        let content = content.map(|content| content::translate(content, ContentPlace::Assistant));
         let mut content = content.transpose()?;
         if let Some(refusal) = take(&mut message, "refusal") {
             let refusal = json!({"type": "refusal", "refusal": refusal});
@@ -125,7 +125,7 @@ impl Items {
     fn result(&mut self, mut message: Object) -> Result<(), Unsupported> {
         let id = take_text(&mut message, "tool_call_id")?;
         let output = take(&mut message, "content").unwrap_or_else(|| "".into());
-        let output = content::translate(output, Place::Input)?;
+        let output = content::translate(output, ContentPlace::Input)?;
         let is_custom = self.custom.contains(&id);
         let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
         let item = object_of([("type", kind.into()), ("call_id", id.into()), ("output", output)]);

@@ -30,7 +30,7 @@ const OWN: [&str; 14] = [
 
 /// Returns the text of a request: its members, with the rounds and the tools that the gateway added.
 /// The model is that of `prompt`, which the route has set.
-pub(super) fn written(
+pub(super) fn to_text(
     members: &RawObject,
     prompt: &Prompt,
     is_streamed: bool,
@@ -125,7 +125,7 @@ mod tests {
 
     fn text(members: &str, prompt: &Prompt, asks_reasoning: bool) -> String {
         let members = RawObject::parse(members.into(), &Caps::memory(1 << 20)).expect("an object");
-        let text = written(&members.0, prompt, true, asks_reasoning);
+        let text = to_text(&members.0, prompt, true, asks_reasoning);
         String::from_utf8(text).expect("it is text")
     }
 

@@ -8,12 +8,12 @@
 use serde_json::{Value, json};
 
 use super::{
-    event::{Head, Reader, Step},
+    event::{ResponseHead, ResponseReader, ResponseStep},
     messages::{ENCRYPTED, FORMAT, SUMMARY},
 };
 use crate::{
     Object, Part, object,
-    translation::{Failure, object_of},
+    translation::{ResponseError, object_of},
 };
 
 /// Text between two parts of reasoning.
@@ -24,23 +24,23 @@ pub(super) type Chunk = (Object, Option<Part>);
 
 /// Translation of one Response.
 #[derive(Debug)]
-pub(super) struct Translation {
-    reader: Reader,
+pub(super) struct ResponseTranslation {
+    reader: ResponseReader,
     includes_usage: bool,
-    head: Head,
+    head: ResponseHead,
     /// Tier that was used, once it is known.
     service_tier: Option<String>,
     /// Reasoning details so far.
     details: usize,
 }
 
-impl Translation {
+impl ResponseTranslation {
     /// `includes_usage` adds a last chunk without choices.
     pub(super) fn new(includes_usage: bool) -> Self {
         Self {
-            reader: Reader::default(),
+            reader: ResponseReader::default(),
             includes_usage,
-            head: Head::default(),
+            head: ResponseHead::default(),
             service_tier: None,
             details: 0,
         }
@@ -53,53 +53,55 @@ impl Translation {
 
     /// Returns the chunks for the data of one event. Fails if it reports an error, or cannot follow
     /// the events before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Chunk>, Failure> {
+    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<Chunk>, ResponseError> {
         let steps = self.reader.event(data)?;
         Ok(steps.into_iter().flat_map(|step| self.step(step)).collect())
     }
 
     /// Returns the chunks for a Response that was not streamed.
-    pub(super) fn whole(&mut self, response: &Object) -> Result<Vec<Chunk>, Failure> {
+    pub(super) fn whole(&mut self, response: &Object) -> Result<Vec<Chunk>, ResponseError> {
         let steps = self.reader.whole(response)?;
         Ok(steps.into_iter().flat_map(|step| self.step(step)).collect())
     }
 
-    fn step(&mut self, step: Step) -> Vec<Chunk> {
+    fn step(&mut self, step: ResponseStep) -> Vec<Chunk> {
         let (delta, part) = match step {
-            Step::Begin(head) => {
+            ResponseStep::Begin(head) => {
                 self.head = head;
                 (object_of([("role", "assistant".into()), ("content", "".into())]), None)
             }
-            Step::Text { text, logprobs } => {
+            ResponseStep::Text { text, logprobs } => {
                 let logprobs = (!logprobs.is_empty())
                     .then(|| object_of([("content", logprobs.into())]).into());
                 let delta = object_of([("content", text.into())]);
                 return vec![(self.chunk(delta, logprobs, None), None)];
             }
-            Step::Refusal(text) => (object_of([("refusal", text.into())]), None),
-            Step::Joint => {
+            ResponseStep::Refusal(text) => (object_of([("refusal", text.into())]), None),
+            ResponseStep::Joint => {
                 (object_of([("reasoning_content", SEPARATOR.into())]), Some(Part::Joint))
             }
-            Step::Reasoning { item_id, summary, text } => (
+            ResponseStep::Reasoning { item_id, summary, text } => (
                 object_of([("reasoning_content", text.clone().into())]),
                 Some(Part::Reasoning { item_id, summary, text }),
             ),
-            Step::Annotation(annotation) => {
+            ResponseStep::Annotation(annotation) => {
                 (object_of([("annotations", vec![Value::Object(annotation)].into())]), None)
             }
-            Step::Call { index, tool, id, name } => {
+            ResponseStep::Call { index, tool, id, name } => {
                 let body = json!({"name": name, tool.input(): ""});
                 let call =
                     json!({"index": index, "id": id, "type": tool.body(), tool.body(): body});
                 (object_of([("tool_calls", vec![call].into())]), None)
             }
-            Step::Input { index, tool, text } => {
+            ResponseStep::Input { index, tool, text } => {
                 let body = object_of([(tool.input(), text.into())]);
                 let call = object_of([("index", index.into()), (tool.body(), body.into())]);
                 (object_of([("tool_calls", vec![Value::Object(call)].into())]), None)
             }
-            Step::Item { index, item } => (self.state(&item), Some(Part::Item { index, item })),
-            Step::End { finish_reason, service_tier, usage } => {
+            ResponseStep::Item { index, item } => {
+                (self.state(&item), Some(Part::Item { index, item }))
+            }
+            ResponseStep::End { finish_reason, service_tier, usage } => {
                 self.service_tier = service_tier;
                 return self.end(finish_reason, usage);
             }

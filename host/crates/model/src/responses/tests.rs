@@ -5,8 +5,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    Api, Apis, Document, Key, MemoryBudget, Native, Refusal, Retries, Service, object,
-    service::Client as ServiceClient,
+    Api, Apis, Document, Key, MemoryBudget, Native, Refusal, Retries, Service,
+    backend::Backend as _, object, service::ServiceClient,
 };
 use airlock_core::{memory::Limited, secret::Secret};
 use airlock_test_http::model::{self as fake, FakeService};

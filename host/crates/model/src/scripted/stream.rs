@@ -5,19 +5,19 @@ use std::{collections::VecDeque, time::Duration};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{Document, ModelError, Object};
+use crate::{Document, ModelError, Object, backend::ChunkSource};
 
 /// Bytes of arguments in one chunk.
 const ARGUMENT_BYTES: usize = 16;
 
 /// Chunks of one response.
-pub(crate) struct Chunks {
+pub(super) struct ScriptedChunks {
     left: VecDeque<Object>,
     pace: Option<Duration>,
     end: Option<ModelError>,
 }
 
-impl Chunks {
+impl ScriptedChunks {
     /// Cuts a completion into chunks. `end` is an error, and the number of chunks before it.
     pub(super) fn new(
         completion: &Object,
@@ -42,10 +42,12 @@ impl Chunks {
         left.truncate(after);
         Self { left, pace, end }
     }
+}
 
+impl ChunkSource for ScriptedChunks {
     /// Waits for the pace of the turn and returns the next chunk; `None` after the last one. Fails
     /// with the error of the turn in its place.
-    pub(crate) async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
         if let Some(pace) = self.pace {
             sleep(pace).await;
         }

@@ -30,7 +30,7 @@ fn respond(
     is_streamed: bool,
 ) -> Result<Response<'static>, ModelError> {
     let held = MemoryBudget::unlimited().hold();
-    script.respond(&Prompt::new(RawObject::from(body)), is_streamed, &held)
+    script.reply(&Prompt::new(RawObject::from(body)), is_streamed, &held)
 }
 
 /// Returns the chunks of a streamed answer, and the error at its end.

@@ -28,7 +28,7 @@ fn prompt() -> Prompt {
 
 /// Sends a request and reads the whole response.
 async fn respond(service: &Service, is_streamed: bool) -> Result<Value, ModelError> {
-    let client = Client::new("up", service).expect("a good service");
+    let client = ServiceClient::new("up", service).expect("a good service");
     let held = MemoryBudget::unlimited().hold();
     let deadline = Instant::now() + Duration::from_mins(1);
     let terms = Terms { is_streamed, in_chunks: false, deadline, held: &held };
@@ -189,7 +189,7 @@ async fn a_proxy_gets_every_request() {
     assert!(request.starts_with(line), "{request}");
     assert!(request.contains("proxy-authorization: Basic bWU6cGFzcw==\r\n"), "{request}");
     service.proxy = Some(Secret::new("ftp://proxy"));
-    assert!(matches!(Client::new("up", &service), Err(BadProvider::Proxy { .. })));
+    assert!(matches!(ServiceClient::new("up", &service), Err(BadProvider::Proxy { .. })));
 }
 
 #[test]
@@ -197,13 +197,13 @@ fn a_file_without_certificates_is_refused() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     let mut service = service("https://model.invalid/v1", &[]);
     service.ca = Some(file.path().to_owned());
-    let error = Client::new("up", &service).expect_err("no certificate").to_string();
+    let error = ServiceClient::new("up", &service).expect_err("no certificate").to_string();
     assert_eq!(
         error.replace(&file.path().display().to_string(), "ca.pem"),
         r#"the file ca.pem of provider "up" has no certificate in PEM format"#
     );
     service.ca = Some("missing.pem".into());
-    let error = Client::new("up", &service).expect_err("no certificate").to_string();
+    let error = ServiceClient::new("up", &service).expect_err("no certificate").to_string();
     assert!(error.contains("missing.pem"));
     file.write_all(b"x").expect("it is written");
 }
@@ -216,7 +216,7 @@ async fn a_list_has_only_models_that_a_key_serves() {
         let mut service = service(&fake.base_url, &["k", "l"]);
         service.keys[0].models = Some(vec!["a".to_owned()]);
         service.keys[1].models = second;
-        let client = Client::new("up", &service).expect("a good service");
+        let client = ServiceClient::new("up", &service).expect("a good service");
         assert_eq!(client.list().await.matches("\"up/").count(), expected);
         assert!(fake.requests().await[0].starts_with("GET /v1/models HTTP/1.1\r\n"));
     }

@@ -57,7 +57,7 @@ impl Page {
     }
 
     /// Returns the entries of the page, and the number of all entries.
-    pub(super) fn of<T>(&self, entries: Vec<T>) -> (Vec<T>, usize) {
+    pub(super) fn select<T>(&self, entries: Vec<T>) -> (Vec<T>, usize) {
         let total = entries.len();
         (entries.into_iter().skip(self.offset).take(self.limit).collect(), total)
     }
@@ -98,11 +98,11 @@ mod tests {
             ("limit=9223372036854775807&offset=9223372036854775807", vec![]),
             ("page=7&limit=9&limit=1", vec![0]),
         ] {
-            assert_eq!(page(query).of(vec![0, 1, 2, 3]), (entries, 4), "{query}");
+            assert_eq!(page(query).select(vec![0, 1, 2, 3]), (entries, 4), "{query}");
         }
         let many = vec![(); 2_000];
-        assert_eq!(page("").of(many.clone()).0.len(), 100);
-        assert_eq!(page("limit=5000").of(many.clone()).0.len(), 1_000);
+        assert_eq!(page("").select(many.clone()).0.len(), 100);
+        assert_eq!(page("limit=5000").select(many.clone()).0.len(), 1_000);
         for (query, tools) in [
             ("", 100),
             ("tools_limit=5000", 1_000),

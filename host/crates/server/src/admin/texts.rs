@@ -10,9 +10,11 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use super::{describe_tool, describe_tool_for_operator};
+use serde_json::{Value, json};
+
 use crate::{memory::Charge, respond::ApiError};
 use airlock_core::tool::Tool;
+use airlock_strings::{visible, visible_line};
 
 /// Bytes of the texts that are kept, those of all tools together. A tool beyond them is rendered for
 /// each request.
@@ -24,7 +26,7 @@ const SEARCHED_PART: usize = 16;
 
 /// Those who read the list; they see the texts of a tool differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Reader {
+pub(super) enum Audience {
     /// Sees tools as their sources announce them.
     Operator,
     /// The holder of a key sees tools as models do.
@@ -33,12 +35,12 @@ pub(super) enum Reader {
 
 /// The texts that are kept. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct ToolTexts(Arc<Mutex<Kept>>);
+pub(crate) struct ToolTexts(Arc<Mutex<RenderedTexts>>);
 
 #[derive(Default)]
-struct Kept {
+struct RenderedTexts {
     /// By the address of the tool. The reference keeps the address from being used again.
-    texts: HashMap<(usize, Reader), (Weak<Tool>, Arc<str>)>,
+    texts: HashMap<(usize, Audience), (Weak<Tool>, Arc<str>)>,
     bytes: usize,
     /// Texts without room since the last search for tools that are gone.
     refused: usize,
@@ -46,14 +48,14 @@ struct Kept {
 
 impl ToolTexts {
     /// Returns the text of a tool, which is rendered if it is not kept.
-    fn get(&self, tool: &Arc<Tool>, reader: Reader) -> Arc<str> {
+    fn get(&self, tool: &Arc<Tool>, reader: Audience) -> Arc<str> {
         let key = (Arc::as_ptr(tool).addr(), reader);
         if let Some((_, text)) = self.kept().texts.get(&key) {
             return text.clone();
         }
         let text: Arc<str> = match reader {
-            Reader::Operator => describe_tool_for_operator(tool),
-            Reader::Key => describe_tool(tool),
+            Audience::Operator => describe_tool_for_operator(tool),
+            Audience::Key => describe_tool(tool),
         }
         .to_string()
         .into();
@@ -61,14 +63,14 @@ impl ToolTexts {
         text
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, RenderedTexts> {
         // Consistent after every statement.
         self.0.lock()
     }
 }
 
-impl Kept {
-    fn keep(&mut self, key: (usize, Reader), tool: &Arc<Tool>, text: &Arc<str>) {
+impl RenderedTexts {
+    fn keep(&mut self, key: (usize, Audience), tool: &Arc<Tool>, text: &Arc<str>) {
         if self.bytes + text.len() > MAX_BYTES && self.refused >= self.texts.len() / SEARCHED_PART {
             self.texts.retain(|_, (tool, _)| tool.strong_count() > 0);
             self.bytes = self.texts.values().map(|(_, text)| text.len()).sum();
@@ -87,7 +89,7 @@ impl Kept {
 /// Writes one list.
 pub(super) struct Rendering<'r> {
     pub(super) texts: &'r ToolTexts,
-    pub(super) reader: Reader,
+    pub(super) reader: Audience,
     pub(super) charge: &'r Charge,
 }
 
@@ -108,6 +110,27 @@ impl Rendering<'_> {
         list.extend(parts.iter().copied());
         Ok(())
     }
+}
+
+/// Describes a tool under the name that its source uses, because whitelists use that name.
+fn describe_tool(tool: &Tool) -> Value {
+    json!({"name": tool.shown_original(), "description": tool.description, "parameters": tool.input_schema})
+}
+
+/// Describes a tool as its source announced it, with hidden characters made visible, and the changes
+/// that the gateway made.
+fn describe_tool_for_operator(tool: &Tool) -> Value {
+    let mut out = json!({
+        "name": visible_line(&tool.original),
+        "description": visible(tool.announced_description()),
+        "parameters": tool.visible_schema(),
+        "wire_name": tool.name,
+    });
+    let repairs: Vec<_> = tool.changes().collect();
+    if !repairs.is_empty() {
+        out["repairs"] = repairs.into();
+    }
+    out
 }
 
 #[cfg(test)]
@@ -133,15 +156,15 @@ mod tests {
         let texts = ToolTexts::default();
         let one = tool("one");
         let other = tool("other");
-        let first = texts.get(&one, Reader::Key);
-        assert!(Arc::ptr_eq(&first, &texts.get(&one, Reader::Key)));
-        assert!(!Arc::ptr_eq(&first, &texts.get(&one, Reader::Operator)));
-        assert!(texts.get(&other, Reader::Key).contains("other"));
+        let first = texts.get(&one, Audience::Key);
+        assert!(Arc::ptr_eq(&first, &texts.get(&one, Audience::Key)));
+        assert!(!Arc::ptr_eq(&first, &texts.get(&one, Audience::Operator)));
+        assert!(texts.get(&other, Audience::Key).contains("other"));
     }
 
     #[test]
     fn texts_of_tools_that_are_gone_make_room_and_the_others_are_bounded() {
-        let mut kept = Kept::default();
+        let mut kept = RenderedTexts::default();
         let [first, second, third] = ["1", "2", "3"].map(tool);
         let are_kept = [&first, &second, &third].map(|tool| keep(&mut kept, tool));
         assert_eq!(are_kept, [true, true, false]);
@@ -150,19 +173,19 @@ mod tests {
     }
 
     /// Returns whether there is room for a text of half the size that texts may have together.
-    fn keep(kept: &mut Kept, tool: &Arc<Tool>) -> bool {
+    fn keep(kept: &mut RenderedTexts, tool: &Arc<Tool>) -> bool {
         kept.keep(key(tool), tool, &"x".repeat(MAX_BYTES / 2).into());
         assert!(kept.bytes <= MAX_BYTES);
         kept.texts.contains_key(&key(tool))
     }
 
-    fn key(tool: &Arc<Tool>) -> (usize, Reader) {
-        (Arc::as_ptr(tool).addr(), Reader::Key)
+    fn key(tool: &Arc<Tool>) -> (usize, Audience) {
+        (Arc::as_ptr(tool).addr(), Audience::Key)
     }
 
     #[test]
     fn tools_that_are_gone_are_searched_for_after_a_part_of_the_texts_without_room() {
-        let mut kept = Kept::default();
+        let mut kept = RenderedTexts::default();
         let tools: Vec<_> = (0..4 * SEARCHED_PART).map(|_| tool("a tool")).collect();
         let text: Arc<str> = "x".repeat(MAX_BYTES / tools.len()).into();
         for tool in &tools {
@@ -182,11 +205,41 @@ mod tests {
         let memory = Memory::new(4 * REQUEST_BYTES);
         let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
         let texts = ToolTexts::default();
-        let rendering = Rendering { texts: &texts, reader: Reader::Key, charge: &charge };
+        let rendering = Rendering { texts: &texts, reader: Audience::Key, charge: &charge };
         let mut list = String::new();
         rendering.push(&mut list, &[&"x".repeat(REQUEST_BYTES)]).expect("there is room");
         let refused = rendering.push(&mut list, &["y"]).expect_err("it would double");
         assert_eq!(refused.status(), http::StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(list.len(), REQUEST_BYTES);
+    }
+
+    #[test]
+    fn an_operator_sees_hidden_text_and_repairs_and_a_keys_holder_sees_neither() {
+        let hidden = "a\u{202e}b";
+        let schema = json!({"title": hidden, "properties": {"p": {"type": "array"}}});
+        let definition: ToolDefinition = serde_json::from_value(
+            json!({"name": hidden, "description": hidden, "inputSchema": schema}),
+        )
+        .expect("a definition");
+        let client = ClientName::parse("fs").expect("a name");
+        let tool = Tool::adopt(&client, definition).expect("a tool");
+        let visible = "a⟨U+202E⟩b";
+        let [visible_schema, plain_schema] = [visible, "ab"].map(|title| json!({"title": title, "properties": {"p": {"type": "array"}}, "type": "object"}));
+        assert_eq!(
+            describe_tool_for_operator(&tool),
+            json!({
+                "name": visible, "description": visible, "parameters": visible_schema,
+                "wire_name": tool.name,
+                "repairs": [
+                    "inputSchema: \"type\": \"object\" added",
+                    "hidden characters removed",
+                    "for models: `items` added to arrays",
+                ],
+            })
+        );
+        assert_eq!(
+            describe_tool(&tool),
+            json!({"name": "ab", "description": "ab", "parameters": plain_schema})
+        );
     }
 }

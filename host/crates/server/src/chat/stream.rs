@@ -7,7 +7,7 @@ use crate::{
     events::{self, Source},
     respond::ApiError,
 };
-use airlock_agent::{EXTENSION, Ended, Event, Run, Started};
+use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
 use airlock_model::{Object, document::head};
 use airlock_strings::cut;
 
@@ -89,7 +89,7 @@ impl Source for ChatStream {
 /// [`MAX_TEXT_BYTES`].
 fn describe(event: Event) -> Option<Value> {
     Some(match event {
-        Event::Started(Started { tool_call_id, name, arguments, .. }) => json!({
+        Event::Started(CallStarted { tool_call_id, name, arguments, .. }) => json!({
             "type": "call_started",
             "tool_call_id": tool_call_id,
             "name": name,
@@ -102,7 +102,7 @@ fn describe(event: Event) -> Option<Value> {
             let text = part.as_text().map(|text| cut(text.to_owned(), MAX_TEXT_BYTES));
             json!({"type": "call_partial", "tool_call_id": tool_call_id, "text": text})
         }
-        Event::Ended(Ended { tool_call_id, name, text, error }) => json!({
+        Event::Ended(CallEnded { tool_call_id, name, text, error }) => json!({
             "type": "call_ended",
             "tool_call_id": tool_call_id,
             "name": name,

@@ -12,20 +12,20 @@ use airlock_agent::Message;
 use airlock_core::tool::Answers;
 use airlock_model::{Object, object};
 
-/// Options of a request, from its query.
+/// ExecuteOptions of a request, from its query.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Options {
+pub(super) struct ExecuteOptions {
     /// API whose form the call and its result have.
     pub(super) format: Format,
-    /// Reader of the result.
-    pub(super) reader: Reader,
+    /// ResultForm of the result.
+    pub(super) reader: ResultForm,
     /// The model that reads the result; `None` if any may read it.
     pub(super) model: Option<String>,
 }
 
-/// Reader of a result.
+/// ResultForm of a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(super) enum ResultForm {
     /// A model: the text is what a model receives in the agent loop.
     #[default]
     Model,
@@ -43,7 +43,7 @@ pub(super) enum Format {
 
 /// Tool call, from either form.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ExecuteCall {
     /// Echoed unchanged, whatever its type.
     pub(super) id: Option<Value>,
     pub(super) name: String,
@@ -78,7 +78,7 @@ struct Function {
     arguments: Option<String>,
 }
 
-impl Options {
+impl ExecuteOptions {
     /// Reads a query. Names that have no meaning here are ignored. Fails if a value is not valid.
     pub(super) fn parse(query: Option<&str>) -> Result<Self, ApiError> {
         let mut options = Self::default();
@@ -93,8 +93,8 @@ impl Options {
                     )
                     .about("format"));
                 }
-                ("present", "" | "model") => options.reader = Reader::Model,
-                ("present", "raw") => options.reader = Reader::Program,
+                ("present", "" | "model") => options.reader = ResultForm::Model,
+                ("present", "raw") => options.reader = ResultForm::Program,
                 ("present", _) => {
                     let message = "Invalid present value, must be 'model' or 'raw'";
                     return Err(ApiError::bad_request("invalid_value", message).about("present"));
@@ -111,7 +111,7 @@ impl Options {
 
 impl Format {
     /// Reads a call. Fails if it is not of this form.
-    pub(super) fn read(self, body: Object) -> Result<Call, ApiError> {
+    pub(super) fn read(self, body: Object) -> Result<ExecuteCall, ApiError> {
         let body = Value::from(body);
         let Answered { request_state, input_responses } =
             Answered::deserialize(&body).map_err(|error| bad_json(&error))?;
@@ -140,7 +140,7 @@ impl Format {
             .map(|(key, answer)| (key, Some(Value::from(answer).to_string())))
             .collect();
         let answers = request_state.map(|token| Answers { token, given });
-        Ok(Call { id, name, arguments: function.arguments.unwrap_or_default(), answers })
+        Ok(ExecuteCall { id, name, arguments: function.arguments.unwrap_or_default(), answers })
     }
 
     /// Returns the message with a result, for the call with this identifier.
@@ -177,15 +177,18 @@ mod tests {
             Some("a=b&format=CHAT&present="),
             Some("present=model"),
         ] {
-            let options = Options::parse(query).expect("a good query");
-            assert_eq!(options, Options::default(), "{query:?}");
+            let options = ExecuteOptions::parse(query).expect("a good query");
+            assert_eq!(options, ExecuteOptions::default(), "{query:?}");
         }
-        let all = Options::parse(Some("format=Responses&present=raw&model=openai%2Fgpt"));
+        let all = ExecuteOptions::parse(Some("format=Responses&present=raw&model=openai%2Fgpt"));
         let all = all.expect("a good query");
         let model = Some("openai/gpt".to_owned());
-        assert_eq!(all, Options { format: Format::Responses, reader: Reader::Program, model });
+        assert_eq!(
+            all,
+            ExecuteOptions { format: Format::Responses, reader: ResultForm::Program, model }
+        );
         for bad in ["format=xml", "present=yaml"] {
-            assert!(Options::parse(Some(bad)).is_err(), "{bad}");
+            assert!(ExecuteOptions::parse(Some(bad)).is_err(), "{bad}");
         }
     }
 

@@ -5,8 +5,7 @@
 //! messages; all messages to the client are events of the stream. The client is served while the
 //! stream is polled: the end of the stream ends all that runs for the client.
 
-use parking_lot::Mutex;
-use std::{collections::HashMap, future::poll_fn, pin::Pin, sync::Arc};
+use std::{future::poll_fn, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -14,23 +13,24 @@ use hyper::body::Incoming;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::sync::CancellationToken;
 use url::form_urlencoded;
-use uuid::Uuid;
 
 use super::{
     accept::Accept,
-    body, not_acceptable,
+    not_acceptable,
+    pipes::{QUEUE, Registered},
     reply::{accepted, failed, refused},
     selection,
 };
 use crate::{
-    App, Sender,
+    App,
     activity::{Parked, Parking},
+    body,
     connections::Seat,
     events::{self, Source},
     memory::Charge,
     respond::{self, ApiError, Reply},
+    sender::Sender,
 };
-use airlock_core::tenant::Tenant;
 use airlock_mcp_server::{
     service::Service,
     session::StreamSlot,
@@ -45,74 +45,32 @@ const STREAM: &str = "/sse";
 const MESSAGE: &str = "/message";
 /// Parameter of [`MESSAGE`] that names the stream.
 const SESSION: &str = "sessionId";
-/// Messages of one client that wait to be handled. A further one is refused.
-const QUEUE: usize = 16;
 
 /// Purpose of a path of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// Opens a stream.
-    Stream,
+pub(crate) enum SseTarget<'p> {
+    /// Opens a stream. The rest of the path may name a client.
+    Stream(&'p str),
     /// Posts a message.
     Message,
 }
 
-/// Finds the target of a path; `None` if the path is none of the transport's.
-pub(crate) fn target(path: &str) -> Option<Target> {
-    let is_stream =
-        path.strip_prefix(STREAM).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    if is_stream {
-        return Some(Target::Stream);
+impl<'p> SseTarget<'p> {
+    /// Finds the target of a path; `None` if the path is none of the transport's.
+    pub(crate) fn parse(path: &'p str) -> Option<Self> {
+        if path == MESSAGE {
+            return Some(Self::Message);
+        }
+        let rest = path.strip_prefix(STREAM)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(Self::Stream(rest))
     }
-    (path == MESSAGE).then_some(Target::Message)
-}
 
-impl Target {
     /// Returns the methods of the target.
     pub(crate) fn methods(self) -> &'static [Method] {
         match self {
-            Self::Stream => &[Method::GET],
+            Self::Stream(_) => &[Method::GET],
             Self::Message => &[Method::POST],
         }
-    }
-}
-
-/// The clients that have a stream.
-#[derive(Default)]
-pub(crate) struct Pipes(Mutex<HashMap<String, Pipe>>);
-
-/// The way to one client.
-struct Pipe {
-    tenant: Tenant,
-    input: mpsc::Sender<Input>,
-}
-
-/// A client that is registered until the value is dropped.
-struct Registered {
-    pipes: Arc<Pipes>,
-    id: String,
-}
-
-impl Pipes {
-    /// Registers a client of a tenant. Returns the queue of its messages.
-    fn register(self: &Arc<Self>, tenant: Tenant) -> (Registered, mpsc::Receiver<Input>) {
-        // 122 random bits from the system: an identifier cannot be guessed.
-        let id = Uuid::new_v4().to_string();
-        let (input, messages) = mpsc::channel(QUEUE);
-        self.0.lock().insert(id.clone(), Pipe { tenant, input });
-        (Registered { pipes: self.clone(), id }, messages)
-    }
-
-    /// Finds a client of a tenant; `None` if there is none, or if it is another tenant's.
-    fn find(&self, id: &str, tenant: &Tenant) -> Option<mpsc::Sender<Input>> {
-        let pipes = self.0.lock();
-        pipes.get(id).filter(|pipe| pipe.tenant == *tenant).map(|pipe| pipe.input.clone())
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.pipes.0.lock().remove(&self.id);
     }
 }
 
@@ -120,12 +78,13 @@ impl Drop for Registered {
 pub(crate) fn open(
     app: &App,
     sender: &Sender,
+    rest: &str,
     request: &Request<Incoming>,
 ) -> Result<Reply, ApiError> {
     if !Accept::read(request.headers()).streams {
         return Ok(not_acceptable());
     }
-    let selection = selection(app, sender, &request.uri().path()[STREAM.len()..])?;
+    let selection = selection(app, sender, rest)?;
     let slot = match app.sessions.stream(selection.tenant()) {
         Ok(slot) => slot,
         Err(error) => return Ok(refused(StatusCode::TOO_MANY_REQUESTS, &error)),
@@ -266,24 +225,12 @@ mod tests {
     #[test]
     fn the_paths_of_the_transport_are_found() {
         for path in ["/sse", "/sse/", "/sse/web"] {
-            assert_eq!(target(path), Some(Target::Stream), "{path}");
+            let found = SseTarget::parse(path);
+            assert_eq!(found, Some(SseTarget::Stream(&path[STREAM.len()..])), "{path}");
         }
-        assert_eq!(target("/message"), Some(Target::Message));
+        assert_eq!(SseTarget::parse("/message"), Some(SseTarget::Message));
         for path in ["/ssex", "/message/", "/messages", "/mcp", "/"] {
-            assert_eq!(target(path), None, "{path}");
+            assert_eq!(SseTarget::parse(path), None, "{path}");
         }
-    }
-
-    #[test]
-    fn a_client_is_found_by_its_own_tenant_while_its_stream_is_open() {
-        let pipes = Arc::<Pipes>::default();
-        let ann = Tenant::of_key([1; 32], "ann");
-        let (registered, _messages) = pipes.register(ann.clone());
-        let id = registered.id.clone();
-        assert!(pipes.find(&id, &ann).is_some());
-        assert!(pipes.find(&id, &Tenant::ANONYMOUS).is_none());
-        assert!(pipes.find("", &ann).is_none());
-        drop(registered);
-        assert!(pipes.find(&id, &ann).is_none());
     }
 }

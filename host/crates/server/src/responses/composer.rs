@@ -4,14 +4,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     super::{memory::Charge, respond::ApiError},
-    archive::Deposit,
+    archive::{Deposit, NotStored},
     translate::{Call, Echo, Groups, Writer},
 };
-use airlock_agent::{Completion, EXTENSION, Ended, Event, Started, recall::items::OutputKeeper};
+use airlock_agent::{
+    CallEnded, CallStarted, Completion, EXTENSION, Event, recall::items::OutputKeeper,
+};
 use airlock_core::door::{Caller, Origin};
 use airlock_json as json;
 use airlock_model::{Object, Part, document::choices, weight};
@@ -53,12 +55,6 @@ struct Last {
     keeping: Option<BoxFuture<'static, ()>>,
     /// Stores the Response; `None` if it is not to be stored.
     saving: Option<BoxFuture<'static, Result<(), NotStored>>>,
-}
-
-/// Reason that a complete Response was not stored, for the caller.
-pub(super) struct NotStored {
-    pub(super) code: &'static str,
-    pub(super) message: String,
 }
 
 impl Composer {
@@ -113,7 +109,7 @@ impl Composer {
                 self.start(&started, out);
                 self.check_items(before)?;
             }
-            Event::Ended(Ended { tool_call_id, text, error, .. }) => {
+            Event::Ended(CallEnded { tool_call_id, text, error, .. }) => {
                 self.hold(text.len())?;
                 if error.as_ref().is_some_and(|error| error.code == NEEDS_APPROVAL) {
                     self.writer.call_suspended(&tool_call_id, out);
@@ -170,8 +166,8 @@ impl Composer {
         }
     }
 
-    fn start(&mut self, started: &Started, out: &mut Vec<Object>) {
-        let Started { tool_call_id, name, arguments, raw } = started;
+    fn start(&mut self, started: &CallStarted, out: &mut Vec<Object>) {
+        let CallStarted { tool_call_id, name, arguments, raw } = started;
         let entry = self.caller.view().find(&Origin::Model, name);
         let client = entry.and_then(|entry| entry.tool.client.as_ref());
         let call = Call {
@@ -211,25 +207,6 @@ impl Composer {
     /// Charges content of the Response.
     fn hold(&self, bytes: usize) -> Result<(), ApiError> {
         Ok(self.charge.grow(bytes.saturating_mul(COPIES))?)
-    }
-}
-
-impl NotStored {
-    pub(super) fn no_memory() -> Self {
-        let message = "the requests in flight leave no memory for storing the response".to_owned();
-        Self { code: "gateway_overloaded", message }
-    }
-
-    pub(super) fn unavailable(reason: &str) -> Self {
-        let message = format!("stored responses cannot be reached right now: {reason}");
-        Self { code: "store_unavailable", message }
-    }
-
-    /// Notes in a Response that it is not stored.
-    fn note_in(self, response: &mut Object) {
-        response.insert("store".to_owned(), false.into());
-        let airlock = response.entry(EXTENSION).or_insert_with(|| json!({}));
-        airlock["not_stored"] = json!({"code": self.code, "message": self.message});
     }
 }
 

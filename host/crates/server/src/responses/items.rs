@@ -48,7 +48,11 @@ impl Page {
     }
 
     /// Returns the page of the input items of a Response. Fails if no item has the identifier `after`.
-    pub(super) fn of(&self, mut items: Vec<Value>, response_id: &str) -> Result<Value, ApiError> {
+    pub(super) fn select(
+        &self,
+        mut items: Vec<Value>,
+        response_id: &str,
+    ) -> Result<Value, ApiError> {
         identify(&mut items, response_id);
         if !self.is_ascending {
             items.reverse();
@@ -102,7 +106,7 @@ mod tests {
 
     fn page(query: &str) -> Value {
         let items = (0..5).map(|n| json!({"type": "message", "content": n})).collect();
-        Page::parse(query).and_then(|page| page.of(items, "resp_1")).expect("a good query")
+        Page::parse(query).and_then(|page| page.select(items, "resp_1")).expect("a good query")
     }
 
     fn contents(page: &Value) -> Vec<u64> {
@@ -132,7 +136,7 @@ mod tests {
             ("order=up", "order"),
             ("after=x", "after"),
         ] {
-            let page = Page::parse(query).and_then(|page| page.of(Vec::new(), "resp_1"));
+            let page = Page::parse(query).and_then(|page| page.select(Vec::new(), "resp_1"));
             let error = page.expect_err("a bad query").into_body();
             assert_eq!(error["error"]["param"], param, "{query}");
         }

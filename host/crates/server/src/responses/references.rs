@@ -12,8 +12,8 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{
-    super::{App, Sender, memory::Charge, respond::ApiError},
-    archive, items,
+    super::{App, memory::Charge, respond::ApiError, sender::Sender},
+    items, stored,
 };
 use airlock_json as json;
 use airlock_model::weight;
@@ -45,7 +45,7 @@ pub(super) async fn resolve(
     let wanted: BTreeSet<(String, List)> =
         references.iter().filter_map(|(_, id)| list_of(id)).collect();
     let wanted: Vec<(String, List)> = wanted.into_iter().collect();
-    let lists = archive::lists(app, sender, wanted.clone(), charge).await;
+    let lists = stored::lists(app, sender, wanted.clone(), charge).await;
     let lists = lists.map_err(|error| error.about("input"))?;
     let mut found = BTreeMap::new();
     for ((response, list), mut items) in wanted.into_iter().zip(lists) {

@@ -1,6 +1,6 @@
 use super::*;
 
-fn translate(message: Value) -> Result<Value, Failure> {
+fn translate(message: Value) -> Result<Value, ResponseError> {
     to_completion(object(message), 1_700_000_000).map(Value::from)
 }
 
@@ -80,7 +80,7 @@ fn the_explanation_of_a_refusal_is_the_refusal_of_the_message() {
 #[test]
 fn a_response_that_is_not_a_message_fails() {
     let error = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}});
-    let Err(Failure::Refused(refusal)) = translate(error) else { panic!("it is an error") };
+    let Err(ResponseError::Refused(refusal)) = translate(error) else { panic!("it is an error") };
     assert_eq!(refusal.status.as_u16(), 429);
     for (message, what) in [
         (json!({}), "a message without content"),

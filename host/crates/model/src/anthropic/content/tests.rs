@@ -5,7 +5,7 @@ use super::*;
 const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
 const EPHEMERAL: &str = r#"{"type":"ephemeral","ttl":"1h"}"#;
 
-fn translate(part: &Value, place: Place) -> Result<Vec<Value>, Unsupported> {
+fn translate(part: &Value, place: ContentPlace) -> Result<Vec<Value>, Unsupported> {
     blocks(Some(json!([part])), place)
 }
 
@@ -56,7 +56,7 @@ fn each_part_becomes_its_block() {
             json!({"type": "search_result", "source": "s", "title": "t", "content": []}),
         ),
     ] {
-        for place in [Place::User, Place::ToolResult] {
+        for place in [ContentPlace::User, ContentPlace::ToolResult] {
             let plain = translate(&part, place).expect("a good part");
             assert_eq!(plain, std::slice::from_ref(&block), "{part}");
             let mut marked_part = part.clone();
@@ -123,7 +123,7 @@ fn a_part_that_cannot_be_expressed_is_refused_by_name() {
         ),
     ] {
         let expected = Unsupported::new(param, problem);
-        assert_eq!(translate(&part, Place::User), Err(expected), "{part}");
+        assert_eq!(translate(&part, ContentPlace::User), Err(expected), "{part}");
     }
 }
 
@@ -142,16 +142,16 @@ fn only_users_and_tools_can_send_media_and_only_the_model_refuses() {
         json!({"type": "file", "file": {"file_id": "file_1"}}),
         json!({"type": "search_result"}),
     ] {
-        for place in [Place::System, Place::Assistant] {
+        for place in [ContentPlace::System, ContentPlace::Assistant] {
             assert!(translate(&part, place).is_err(), "{part} {place:?}");
         }
     }
     let refusal = json!({"type": "refusal", "refusal": "No."});
     assert_eq!(
-        translate(&refusal, Place::Assistant).expect("a good part"),
+        translate(&refusal, ContentPlace::Assistant).expect("a good part"),
         [json!({"type": "text", "text": "No."})]
     );
-    for place in [Place::System, Place::User, Place::ToolResult] {
+    for place in [ContentPlace::System, ContentPlace::User, ContentPlace::ToolResult] {
         assert!(translate(&refusal, place).is_err(), "{place:?}");
     }
 }
@@ -159,7 +159,7 @@ fn only_users_and_tools_can_send_media_and_only_the_model_refuses() {
 #[test]
 fn content_is_text_or_parts_and_empty_text_leaves_no_block() {
     assert_eq!(
-        blocks(Some(json!("hi")), Place::User).expect("text"),
+        blocks(Some(json!("hi")), ContentPlace::User).expect("text"),
         [json!({"type": "text", "text": "hi"})]
     );
     for empty in [
@@ -168,11 +168,14 @@ fn content_is_text_or_parts_and_empty_text_leaves_no_block() {
         json!([]),
         json!([{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}]),
     ] {
-        assert!(blocks(Some(empty), Place::User).expect("nothing").is_empty());
+        assert!(blocks(Some(empty), ContentPlace::User).expect("nothing").is_empty());
     }
-    assert!(blocks(None, Place::User).expect("nothing").is_empty());
+    assert!(blocks(None, ContentPlace::User).expect("nothing").is_empty());
     let problem = "must be a string or a list of content parts";
-    assert_eq!(blocks(Some(json!(1)), Place::User), Err(Unsupported::new("content", problem)));
+    assert_eq!(
+        blocks(Some(json!(1)), ContentPlace::User),
+        Err(Unsupported::new("content", problem))
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Failure, Step, invalid};
+use super::{MessageStep, ResponseError, invalid};
 use crate::Object;
 
 /// Maximum bytes of one block of thinking. Its text is kept until its signature has come. The
@@ -27,13 +27,17 @@ pub(super) enum Block {
 
 impl Block {
     /// Returns the state of a block of thinking that starts.
-    pub(super) fn thinking(block: &Object) -> Result<Self, Failure> {
+    pub(super) fn thinking(block: &Object) -> Result<Self, ResponseError> {
         check_thinking(thinking_bytes(block))?;
         Ok(Self::Thinking(block.clone()))
     }
 
     /// Adds a delta of type `kind`. Deltas of types that are not known are ignored.
-    pub(super) fn extend(&mut self, kind: &str, delta: &Object) -> Result<Option<Step>, Failure> {
+    pub(super) fn extend(
+        &mut self,
+        kind: &str,
+        delta: &Object,
+    ) -> Result<Option<MessageStep>, ResponseError> {
         match (kind, self) {
             (_, Self::Ignored) => Ok(None),
             ("text_delta", Self::Text) => Ok(text_step(delta)),
@@ -57,7 +61,7 @@ impl Block {
                     return Ok(None);
                 }
                 *input = None;
-                Ok(Some(Step::Arguments { index: *index, json }))
+                Ok(Some(MessageStep::Arguments { index: *index, json }))
             }
             ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta", _) => {
                 Err(invalid("a delta that does not fit the type of its content block"))
@@ -68,13 +72,13 @@ impl Block {
 }
 
 /// Returns the step of a member `text`; `None` if it is empty.
-pub(super) fn text_step(object: &Object) -> Option<Step> {
-    Some(text(object, "text")).filter(|text| !text.is_empty()).map(Step::Text)
+pub(super) fn text_step(object: &Object) -> Option<MessageStep> {
+    Some(text(object, "text")).filter(|text| !text.is_empty()).map(MessageStep::Text)
 }
 
 /// Returns the step of readable thinking; `None` if it is empty.
-pub(super) fn reasoning_step(thinking: String) -> Option<Step> {
-    Some(thinking).filter(|text| !text.is_empty()).map(Step::Reasoning)
+pub(super) fn reasoning_step(thinking: String) -> Option<MessageStep> {
+    Some(thinking).filter(|text| !text.is_empty()).map(MessageStep::Reasoning)
 }
 
 /// Returns a member that is a string; empty if it is absent.
@@ -97,7 +101,7 @@ fn text_bytes(block: &Object, name: &str) -> usize {
     block.get(name).and_then(Value::as_str).map_or(0, str::len)
 }
 
-fn check_thinking(bytes: usize) -> Result<(), Failure> {
+fn check_thinking(bytes: usize) -> Result<(), ResponseError> {
     if bytes > MAX_THINKING_BYTES {
         return Err(invalid("a block of thinking of excessive length"));
     }

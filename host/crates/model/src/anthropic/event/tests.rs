@@ -30,9 +30,9 @@ fn stop() -> Value {
 
 /// Reads events until one fails.
 fn read(
-    reader: &mut Reader,
+    reader: &mut MessageReader,
     events: impl IntoIterator<Item = Value>,
-) -> Result<Vec<Step>, Failure> {
+) -> Result<Vec<MessageStep>, ResponseError> {
     let mut steps = Vec::new();
     for event in events {
         steps.append(&mut reader.event(&object(event))?);
@@ -91,14 +91,15 @@ fn an_event_that_cannot_follow_the_ones_before_it_fails() {
         ),
         (vec![start(), ended("end_turn"), stop(), stop()], "an event after message_stop"),
     ] {
-        let failure = read(&mut Reader::default(), events.clone()).expect_err("it cannot be");
+        let failure =
+            read(&mut MessageReader::default(), events.clone()).expect_err("it cannot be");
         assert_eq!(failure.to_string(), expected, "{events:?}");
     }
 }
 
 #[test]
 fn a_stream_has_ended_with_message_stop_and_not_before() {
-    let mut reader = Reader::default();
+    let mut reader = MessageReader::default();
     read(&mut reader, [start(), ended("end_turn")]).expect("a good stream");
     assert!(!reader.has_ended());
     read(&mut reader, [stop(), json!({"type": "ping"})]).expect("a good stream");
@@ -115,7 +116,7 @@ fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
         (signature(&half), thinking(&half), thinking(&more)),
         (signature(&more), signature(&half), signature(&half.repeat(3))),
     ] {
-        let mut reader = Reader::default();
+        let mut reader = MessageReader::default();
         read(&mut reader, [start(), open(0, "thinking"), first]).expect("within the limit");
         let failure = read(&mut reader, [beyond]).expect_err("beyond the limit");
         assert_eq!(failure.to_string(), "a block of thinking of excessive length");
@@ -125,7 +126,7 @@ fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
         "type": "content_block_start", "index": 0,
         "content_block": {"type": "thinking", "thinking": half, "signature": more}
     });
-    assert!(read(&mut Reader::default(), [start(), whole]).is_err());
+    assert!(read(&mut MessageReader::default(), [start(), whole]).is_err());
 }
 
 fn thinking(text: &str) -> Value {
@@ -139,7 +140,7 @@ fn signature(text: &str) -> Value {
 #[test]
 fn the_last_signature_of_a_block_replaces_an_earlier_one() {
     let steps = read(
-        &mut Reader::default(),
+        &mut MessageReader::default(),
         [
             start(),
             open(0, "thinking"),
@@ -149,7 +150,7 @@ fn the_last_signature_of_a_block_replaces_an_earlier_one() {
         ],
     );
     let steps = steps.expect("a good stream");
-    let Some(Step::Thinking { index: 0, block }) = steps.last() else { panic!("{steps:?}") };
+    let Some(MessageStep::Thinking { index: 0, block }) = steps.last() else { panic!("{steps:?}") };
     assert_eq!(Value::from(block.clone()), json!({"type": "thinking", "signature": "b"}));
 }
 
@@ -165,7 +166,7 @@ fn a_message_of_many_blocks_keeps_no_more_state_than_one_of_few() {
         ("other", delta(0, "text_delta", "text", "some text")),
     ];
     let round = blocks.map(|(kind, delta)| [open(0, kind), delta, close(0)]).concat();
-    let mut reader = Reader::default();
+    let mut reader = MessageReader::default();
     read(&mut reader, [start()]).expect("a good stream");
     read(&mut reader, round.clone()).expect("a good stream");
     let few = format!("{reader:?}").len();
@@ -272,7 +273,7 @@ proptest! {
     fn any_events_are_read_without_panic(
         events in prop::collection::vec(event(), 0..30)
     ) {
-        let mut reader = Reader::default();
+        let mut reader = MessageReader::default();
         reader.event(&object(start())).expect("a good start");
         for event in events {
             // A caller stops at the first failure; the state must be sound even if it does not.

@@ -220,7 +220,7 @@ fn an_error_in_the_middle_of_a_stream_ends_it_with_the_status_of_the_error() {
             Err(failure) => break failure,
         }
     };
-    let Failure::Refused(refusal) = failure else { panic!("{failure}") };
+    let ResponseError::Refused(refusal) = failure else { panic!("{failure}") };
     assert_eq!(refusal.status.as_u16(), 529);
     assert_eq!(
         Value::from(refusal.error),

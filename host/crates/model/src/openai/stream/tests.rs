@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::*;
 use crate::{
     Api, Calls, MemoryBudget, Merged, Service,
-    http::{Bounds, Client},
+    http::{Client, ServiceBounds},
 };
 
 /// Result of reading a stream, in the form of the corpus.
@@ -22,7 +22,7 @@ enum Outcome {
 
 fn client() -> Client {
     let service = Service::new(Api::OpenAi, "http://127.0.0.1:1/v1");
-    Client::new("up", &service, Bounds::of(&service)).expect("a good address")
+    Client::new("up", &service, ServiceBounds::of(&service)).expect("a good address")
 }
 
 async fn read(client: &Client, pieces: Vec<Bytes>) -> Outcome {

@@ -24,8 +24,8 @@ fn call(name: &str) -> Value {
 }
 
 /// Reads events until one is refused. Returns all steps.
-fn read(events: impl IntoIterator<Item = Value>) -> Result<Vec<Step>, String> {
-    let mut reader = Reader::default();
+fn read(events: impl IntoIterator<Item = Value>) -> Result<Vec<ResponseStep>, String> {
+    let mut reader = ResponseReader::default();
     let mut steps = Vec::new();
     for event in events {
         let read = reader.event(&object(event)).map_err(|failure| failure.to_string())?;
@@ -111,9 +111,10 @@ fn what_was_not_streamed_is_read_from_the_item_or_from_the_response() {
     let message = json!({"type": "message", "content": [
         {"type": "output_text", "text": "hi", "annotations": [{"type": "file_citation", "index": 1}]}
     ]});
-    let text = Step::Text { text: "hi".to_owned(), logprobs: Vec::new() };
+    let text = ResponseStep::Text { text: "hi".to_owned(), logprobs: Vec::new() };
     let source = object(json!({"type": "file_citation", "file_citation": {"index": 1}}));
-    let arguments = Step::Input { index: 0, tool: Tool::Function, text: "{}".to_owned() };
+    let arguments =
+        ResponseStep::Input { index: 0, tool: CallKind::Function, text: "{}".to_owned() };
     for events in [
         vec![
             created(),
@@ -135,11 +136,14 @@ fn what_was_not_streamed_is_read_from_the_item_or_from_the_response() {
         ],
     ] {
         let steps = read(events).expect("a good stream");
-        for expected in [&text, &Step::Annotation(source.clone()), &arguments] {
+        for expected in [&text, &ResponseStep::Annotation(source.clone()), &arguments] {
             assert!(steps.contains(expected), "{expected:?}: {steps:?}");
         }
-        assert!(matches!(steps.first(), Some(Step::Begin(_))));
-        assert!(matches!(steps.last(), Some(Step::End { finish_reason: "tool_calls", .. })));
+        assert!(matches!(steps.first(), Some(ResponseStep::Begin(_))));
+        assert!(matches!(
+            steps.last(),
+            Some(ResponseStep::End { finish_reason: "tool_calls", .. })
+        ));
     }
 }
 
@@ -159,7 +163,7 @@ fn items_that_are_open_at_the_same_time_keep_their_pieces_apart() {
         .expect("a good stream")
         .into_iter()
         .filter_map(|step| match step {
-            Step::Input { index, text, .. } => Some((index, text)),
+            ResponseStep::Input { index, text, .. } => Some((index, text)),
             _ => None,
         })
         .collect();
@@ -202,7 +206,7 @@ fn a_whole_response_must_be_complete() {
             "the service reported an error of status 429",
         ),
     ] {
-        let failure = Reader::default().whole(&object(response)).expect_err("no answer");
+        let failure = ResponseReader::default().whole(&object(response)).expect_err("no answer");
         assert_eq!(failure.to_string(), expected);
     }
 }
@@ -213,11 +217,11 @@ fn items_of_unknown_types_are_left_out_and_compactions_are_kept() {
         .map(|kind| json!({"type": kind, "id": "x", "tools": [], "encrypted_content": "e"}));
     let response =
         object(json!({"id": "r", "model": "m", "status": "completed", "output": output}));
-    let steps = Reader::default().whole(&response).expect("a good Response");
+    let steps = ResponseReader::default().whole(&response).expect("a good Response");
     let kept: Vec<_> = steps
         .iter()
         .filter_map(|step| match step {
-            Step::Item { index, item } => Some((*index, item["type"].as_str())),
+            ResponseStep::Item { index, item } => Some((*index, item["type"].as_str())),
             _ => None,
         })
         .collect();
@@ -237,7 +241,7 @@ fn an_item_has_a_limited_number_of_parts_and_a_response_of_steps() {
 /// Returns whether a Response with this output is accepted.
 fn is_read(output: &Value) -> bool {
     let response = json!({"id": "r", "model": "m", "status": "completed", "output": output});
-    Reader::default().whole(&object(response)).is_ok()
+    ResponseReader::default().whole(&object(response)).is_ok()
 }
 
 fn reasoning(parts: usize) -> Value {

@@ -203,7 +203,7 @@ fn a_reported_error_ends_the_stream_and_before_the_first_item_nothing_is_sent() 
                 Err(error) => failure = Some(error),
             }
         }
-        let Some(Failure::Refused(refusal)) = failure else { panic!("{failure:?}") };
+        let Some(ResponseError::Refused(refusal)) = failure else { panic!("{failure:?}") };
         assert_eq!((refusal.status.as_u16(), chunks), (status, sent));
         assert_eq!(refusal.error["message"], message);
     }

@@ -1,0 +1,165 @@
+//! The interfaces of providers: what routing needs of any provider, and what the client of a service
+//! needs of its API.
+
+use std::{fmt, sync::Arc};
+
+use futures_util::{
+    StreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use tokio::time::Instant;
+
+use super::{
+    Document, Held, ModelError, Object, Prompt,
+    http::{HttpClient, Outgoing},
+    keys::Credential,
+};
+
+/// Conditions of one request to a provider.
+#[derive(Clone, Copy)]
+pub struct Terms<'h> {
+    /// True if the response is to be streamed.
+    pub is_streamed: bool,
+    /// True if the response is read as chunks, also one that is not streamed, where the provider's
+    /// API has parts that are lost in a whole one.
+    pub in_chunks: bool,
+    /// Deadline of the request. No attempt is begun after it.
+    pub deadline: Instant,
+    /// Account for the memory of the request and the response.
+    pub held: &'h Held,
+}
+
+/// A pending step of an exchange with a provider.
+pub(super) type ModelFuture<'t, T> = BoxFuture<'t, Result<T, ModelError>>;
+
+/// A request to a service.
+#[derive(Clone, Copy)]
+pub(super) struct Exchange<'t> {
+    pub(super) client: &'t HttpClient,
+    pub(super) prompt: &'t Prompt,
+    pub(super) terms: Terms<'t>,
+}
+
+/// Source of a provider's responses.
+pub(super) trait Backend: fmt::Debug + Send + Sync {
+    /// Sends a request and returns the response: whole, or as a stream if one is asked for. A
+    /// provider that does not stream returns it whole. Dropping the future or the stream closes the
+    /// connection.
+    fn respond<'a: 't, 't>(
+        &'a self,
+        prompt: &'t Prompt,
+        terms: Terms<'t>,
+    ) -> ModelFuture<'t, Response<'a>>;
+
+    /// Returns the models as JSON texts separated by commas; nothing if they cannot be listed.
+    fn list(&self) -> BoxFuture<'_, Arc<str>>;
+
+    /// Returns whether requests of the Responses API are sent in that API.
+    fn has_responses(&self) -> bool {
+        false
+    }
+
+    /// Returns whether images in the results of tools are sent.
+    fn reads_images(&self) -> bool {
+        false
+    }
+}
+
+/// API of a service, with its addresses.
+pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
+    /// Returns the header that carries a key; `None` if it cannot be sent.
+    fn credential(&self, key: &str) -> Option<Credential>;
+
+    /// Returns a request as it is sent. Its memory is held until it is dropped. Fails if the
+    /// request has a part without a counterpart in this API.
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing>;
+
+    /// Reads the response to a request. Fails if it is an error, or is none of this API. Of a
+    /// stream, only the head is read.
+    fn decode<'a: 't, 't>(
+        &'t self,
+        client: &'a HttpClient,
+        response: reqwest::Response,
+        outgoing: &'t Outgoing,
+        terms: Terms<'t>,
+    ) -> ModelFuture<'t, Response<'a>>;
+
+    /// Returns the models of the service, in OpenAI's form.
+    fn list<'a>(
+        &'a self,
+        client: &'a HttpClient,
+        credential: Option<Credential>,
+        held: &'a Held,
+    ) -> ModelFuture<'a, Vec<Object>>;
+
+    /// Returns whether this is the Responses API.
+    fn is_responses(&self) -> bool {
+        false
+    }
+
+    /// Returns whether a request may have failed because of an option that [`encode_plain`] leaves
+    /// out.
+    ///
+    /// [`encode_plain`]: Self::encode_plain
+    fn is_about_option(&self, _error: &ModelError) -> bool {
+        false
+    }
+
+    /// As [`encode`](Self::encode), without options that some models refuse.
+    fn encode_plain<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        self.encode(exchange)
+    }
+
+    /// Notes that a plain request has succeeded.
+    fn note_plain(&self, _prompt: &Prompt) {}
+}
+
+/// Response of a provider that has begun.
+pub enum Response<'a> {
+    /// The whole response.
+    Whole(Document),
+    /// A stream of chunks.
+    Chunks(Chunks<'a>),
+}
+
+/// Stream of a response. Dropping it closes the connection to the provider.
+pub struct Chunks<'a> {
+    /// A chunk that was received and not returned yet.
+    first: Option<Document>,
+    rest: BoxStream<'a, Result<Document, ModelError>>,
+}
+
+/// Source of chunks.
+pub(super) trait ChunkSource: Send {
+    /// Returns the next chunk; `None` after the last one. Fails if the provider reports an error,
+    /// breaks its protocol, or ends the stream before the response is complete.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Document>, ModelError>> + Send;
+}
+
+impl<'a> Response<'a> {
+    /// Creates a streamed response.
+    pub(super) fn streamed(source: impl ChunkSource + 'a) -> Self {
+        let rest = stream::try_unfold(source, |mut source| async move {
+            Ok(source.next().await?.map(|chunk| (chunk, source)))
+        });
+        Self::Chunks(Chunks { first: None, rest: rest.boxed() })
+    }
+}
+
+impl Chunks<'_> {
+    /// Receives the first chunk. A failure before it fails the request, which may be repeated.
+    pub(super) async fn begin(&mut self) -> Result<(), ModelError> {
+        self.first = self.next().await?;
+        Ok(())
+    }
+
+    /// Returns the next chunk; `None` at the end of the response. Fails if the provider reports an
+    /// error, or ends or breaks the stream before the response is complete.
+    pub async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.rest.next().await.transpose(),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The configured providers.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures_util::future::join_all;
+
+use super::{
+    BadProvider, Kind, ModelError, Prompt, Response, Settings, Terms, backend::Backend,
+    scripted::Script, service::ServiceClient,
+};
+
+/// Every configured provider.
+#[derive(Debug, Default)]
+pub struct Models {
+    pub(super) providers: Vec<Provider>,
+}
+
+/// One provider, ready for requests.
+#[derive(Debug)]
+pub(super) struct Provider {
+    pub(super) name: String,
+    pub(super) backend: Box<dyn Backend>,
+    /// Models of any providers that are asked if this one fails.
+    pub(super) fallbacks: Vec<String>,
+}
+
+impl Models {
+    /// Creates the providers. Files of scripts and certificates are read, but no connection is
+    /// made. Fails if two providers have the same name, if one cannot be set up, or if a fallback
+    /// names no provider.
+    pub fn new(settings: &[Settings]) -> Result<Self, BadProvider> {
+        let mut names = BTreeSet::new();
+        if let Some(twice) = settings.iter().find(|settings| !names.insert(&settings.name)) {
+            return Err(BadProvider::Duplicate { provider: twice.name.clone() });
+        }
+        let models =
+            Self { providers: settings.iter().map(Provider::new).collect::<Result<_, _>>()? };
+        models.check_fallbacks()?;
+        Ok(models)
+    }
+
+    fn check_fallbacks(&self) -> Result<(), BadProvider> {
+        for Provider { name, fallbacks, .. } in &self.providers {
+            if let Some(fallback) = fallbacks.iter().find(|fallback| self.names_none(fallback)) {
+                let provider = name.clone();
+                let fallback = fallback.clone();
+                return Err(BadProvider::Fallback { provider, fallback });
+            }
+        }
+        Ok(())
+    }
+
+    fn names_none(&self, fallback: &str) -> bool {
+        let name = fallback.split_once('/').map(|(name, _)| name);
+        self.providers.iter().all(|provider| Some(provider.name.as_str()) != name)
+    }
+
+    /// Returns every model as JSON text: for each provider its models in the form of OpenAI's list,
+    /// separated by commas, with ids of the form `NAME/model`. The providers are asked at the same
+    /// time, each for up to 3 seconds. A provider that does not respond is left out. The texts are
+    /// cached for a minute and shared by all callers.
+    pub async fn list(&self) -> Vec<Arc<str>> {
+        let mut lists =
+            join_all(self.providers.iter().map(|provider| provider.backend.list())).await;
+        lists.retain(|list| !list.is_empty());
+        lists
+    }
+}
+
+impl Provider {
+    fn new(settings: &Settings) -> Result<Self, BadProvider> {
+        let name = settings.name.clone();
+        let backend: Box<dyn Backend> = match &settings.kind {
+            Kind::Service(service) => Box::new(ServiceClient::new(&name, service)?),
+            Kind::Scripted { script } => Box::new(Script::load(&name, script)?),
+        };
+        Ok(Self { name, backend, fallbacks: settings.fallbacks.clone() })
+    }
+
+    /// Fails if a request came in the Responses API, cannot be translated, and the provider does not
+    /// have that API.
+    pub(super) fn check(&self, prompt: &Prompt) -> Result<(), ModelError> {
+        match prompt.native.as_ref().and_then(|native| native.only.as_ref()) {
+            Some(refusal) if !self.backend.has_responses() => {
+                let provider = self.name.clone();
+                let refusal = refusal.clone();
+                Err(ModelError::Refused { provider, refusal })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a request that [passes the check](Self::check).
+    pub(super) async fn respond(
+        &self,
+        prompt: &Prompt,
+        terms: Terms<'_>,
+    ) -> Result<Response<'_>, ModelError> {
+        self.check(prompt)?;
+        self.backend.respond(prompt, terms).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! The state that all request handlers share.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::HeaderMap;
+
+use super::{
+    Hooks, Settings, admin::ToolTexts, auth, mcp::Pipes, memory::Memory, respond::ApiError,
+    responses::Archive, sender::Sender,
+};
+use airlock_agent::{self as agent, Approver, Run, recall::Keeper};
+use airlock_catalog::Catalog;
+use airlock_core::door::{ApprovalChoice, Budget, Caller, Keys, Origin, View};
+use airlock_mcp_server::{service::Service, session::Sessions};
+use airlock_model::Models;
+
+/// Shared state of all request handlers.
+pub struct App {
+    pub(super) settings: Settings,
+    pub(super) started: Instant,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) models: Arc<Models>,
+    pub(super) agent: agent::Settings,
+    pub(super) budget: Budget,
+    pub(super) keys: Keys,
+    pub(super) hooks: Hooks,
+    pub(super) memory: Arc<Memory>,
+    /// Texts of the tools in the list of clients.
+    pub(super) tool_texts: ToolTexts,
+    /// Stored responses; `None` if responses are not stored.
+    pub(super) archive: Option<Arc<Archive>>,
+    /// The gateway as an MCP server.
+    pub(super) mcp: Arc<Service>,
+    /// Sessions of MCP clients.
+    pub(super) sessions: Arc<Sessions>,
+    /// MCP clients over HTTP+SSE.
+    pub(super) pipes: Arc<Pipes>,
+}
+
+impl App {
+    /// Creates the shared state.
+    pub fn new(
+        settings: Settings,
+        catalog: Arc<Catalog>,
+        models: Models,
+        agent: agent::Settings,
+        budget: Budget,
+        keys: Keys,
+        hooks: Hooks,
+    ) -> Arc<Self> {
+        let memory = Memory::new(settings.max_request_memory_bytes);
+        let archive = hooks.store.clone().zip(settings.responses);
+        let archive = archive.map(|(store, bounds)| Archive::new(store, bounds));
+        let approvals = hooks.approvals.clone();
+        let mcp = Service::new(catalog.clone(), budget, settings.mcp.clone(), approvals);
+        Arc::new(Self {
+            mcp,
+            sessions: Sessions::new(settings.mcp.sessions),
+            pipes: Arc::default(),
+            settings,
+            started: Instant::now(),
+            catalog,
+            models: Arc::new(models),
+            agent,
+            budget,
+            keys,
+            hooks,
+            memory,
+            tool_texts: ToolTexts::default(),
+            archive,
+        })
+    }
+
+    pub(super) fn sender(&self, headers: &HeaderMap) -> Result<Sender, ApiError> {
+        let key = auth::key(&self.keys, self.settings.require_virtual_key, headers)?;
+        Sender::new(key, headers)
+    }
+
+    /// Starts the agent loop for a request that takes at most `timeout`.
+    pub(super) fn start(&self, caller: Caller, request: agent::Request, timeout: Duration) -> Run {
+        agent::run(self.models.clone(), caller, request, agent::Settings { timeout, ..self.agent })
+    }
+
+    /// Returns the keeper of the calls that the client of a request does not see. `may_store` is
+    /// false if nothing of the request may be stored.
+    pub(super) fn keeper(&self, sender: &Sender, may_store: bool) -> Option<Keeper> {
+        let recall = self.hooks.recall.as_ref()?;
+        Some(recall.keeper(sender.tenant(), may_store))
+    }
+
+    /// Returns the caller that the calls of a request are decided for.
+    pub(super) fn caller(&self, sender: &Sender, origin: Origin) -> Caller {
+        Caller::new(self.view(sender), origin, self.budget)
+    }
+
+    /// Returns what waits for the approvals of a request; `None` if its calls do not wait.
+    pub(super) fn approver(&self, sender: &Sender) -> Option<Approver> {
+        let list = self.hooks.waiting.clone()?;
+        let limit = self.agent.approval_wait;
+        (self.approval(sender) == ApprovalChoice::Wait).then_some(Approver { list, limit })
+    }
+
+    pub(super) fn approval(&self, sender: &Sender) -> ApprovalChoice {
+        sender.approval.unwrap_or(self.agent.approval)
+    }
+
+    /// Returns the tools that the model of a request may see.
+    pub(super) fn model_view(&self, sender: &Sender) -> View {
+        let view = self.view(sender);
+        match self.approval(sender) {
+            ApprovalChoice::Omit => view.without_asking(),
+            ApprovalChoice::Return | ApprovalChoice::Wait => view,
+        }
+    }
+
+    /// Returns the tools that a request may see.
+    pub(super) fn view(&self, sender: &Sender) -> View {
+        self.catalog.snapshot().view(&sender.filter, sender.key.as_deref())
+    }
+}

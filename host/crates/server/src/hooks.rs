@@ -1,0 +1,107 @@
+//! Hooks into parts that the server does not depend on.
+
+use std::sync::Arc;
+
+use airlock_identity::Verifier;
+use futures_util::future::BoxFuture;
+use prometheus_client::registry::Registry;
+
+use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results::Results};
+use airlock_scripts::runs::Runs;
+use airlock_store as store;
+
+/// Hooks into parts that the server does not depend on.
+#[derive(Default)]
+pub struct Hooks {
+    /// Keeps large results of MCP servers; `None` if models receive them whole.
+    pub results: Option<Results>,
+    /// Calls that clients do not send back; `None` if they are not put back.
+    pub recall: Option<Recall>,
+    /// Runs of scripts; `None` if none are kept.
+    pub runs: Option<Runs>,
+    /// The list in which calls of models wait for a person's decision; `None` if none can wait.
+    pub waiting: Option<Arc<dyn ApprovalList>>,
+    /// Calls of MCP clients that wait for an approval; `None` if none wait.
+    pub approvals: Option<Approvals>,
+    /// Additional fields of `GET /health`.
+    pub gauges: Vec<Gauge>,
+    /// Metrics of `GET /metrics`.
+    pub metrics: Registry,
+    /// Reloads plugins; `None` if there are no plugins.
+    pub plugins: Option<Box<dyn Reload>>,
+    /// Orders and diagnostics of MCP servers; `None` if there are no servers.
+    pub upstreams: Option<Box<dyn Upstreams>>,
+    /// Database for responses, which the first response to store opens; `None` if responses are not
+    /// stored.
+    pub store: Option<store::Settings>,
+    /// Verifies access tokens at `/mcp`; `None` if only virtual keys are credentials.
+    pub identity: Option<Verifier>,
+}
+
+/// Additional field of `GET /health`: its name, and a function that returns its value.
+pub type Gauge = (&'static str, Box<dyn Fn() -> serde_json::Value + Send + Sync>);
+
+/// Reloads plugins. The server does not depend on the way they are loaded.
+pub trait Reload: Send + Sync + 'static {
+    /// Returns the digest of the component that a client currently runs; `None` if there is no such
+    /// plugin or if it is not loaded.
+    fn digest(&self, client: &str) -> Option<String>;
+
+    /// Takes the plugin entries of the configuration file, and reloads one client's plugin if its
+    /// entry or its component has changed. Returns whether it had changed. If its component cannot be
+    /// loaded, the old plugin stays.
+    fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>>;
+}
+
+/// Reason that a plugin was not reloaded, as a message for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotReloaded {
+    /// No plugin has this name.
+    #[error("no plugin is named {0:?}")]
+    Unknown(String),
+    /// The plugin differs from its accepted state or needs rights that are not granted: the
+    /// operator must decide.
+    #[error("{0}")]
+    Undecided(String),
+    /// The component is unusable.
+    #[error("{0}")]
+    Unusable(String),
+    /// The configuration file, which is read again first, is invalid. Nothing has changed.
+    #[error("the configuration file is invalid, so nothing was reloaded: {0}")]
+    Configuration(String),
+}
+
+/// Operates MCP servers and reads their diagnostics. The server does not depend on the way
+/// they are connected.
+pub trait Upstreams: Send + Sync + 'static {
+    /// Closes the connection to one server and opens a new one. Dropping the future does not cancel
+    /// the operation.
+    fn reconnect<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), NotDone>>;
+
+    /// Reads the list of tools of one server again. Returns the number of its tools.
+    fn refresh<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<usize, NotDone>>;
+
+    /// Returns the last lines that one server wrote to stderr, without secrets; `None` if there is
+    /// no such server.
+    fn logs(&self, client: &str) -> Option<Vec<String>>;
+
+    /// Returns the names and transports of the servers that the configuration disables.
+    fn disabled(&self) -> Vec<(String, &'static str)>;
+}
+
+/// Reason that an operation was not completed, as a message for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotDone {
+    /// No MCP server has this name.
+    #[error("no MCP server is named {0:?}; one that is disabled must be enabled first")]
+    Unknown(String),
+    /// An earlier request to reconnect is still being processed.
+    #[error("reconnect already in progress for this client")]
+    InProgress,
+    /// The server failed, with the reason.
+    #[error("{0}")]
+    Failed(String),
+    /// The gateway stops.
+    #[error("the gateway stops")]
+    Stopping,
+}

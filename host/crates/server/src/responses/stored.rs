@@ -1,0 +1,233 @@
+//! Stored Responses of a caller.
+
+use std::fmt;
+
+use http::{HeaderValue, StatusCode, header};
+use serde_json::Value;
+use tracing::error;
+
+use super::{
+    super::{App, body, memory::Charge, respond::ApiError, sender::Sender, work},
+    archive::OwnedResponses,
+};
+use airlock_json::{Caps, RawObject};
+use airlock_store::responses::{List, ReadError, Texts, Turn};
+
+/// Number of copies of a stored text in memory while it is read.
+const COPIES: usize = 2;
+/// Maximum number of responses before a new one. All are read in one step.
+const MAX_TURNS: usize = 4_096;
+/// Start of an identifier.
+const PREFIX: &str = "resp_";
+/// Number of hexadecimal digits of an identifier, after [`PREFIX`].
+const DIGITS: usize = 32;
+
+/// Returns the items of a Response and of all that it continues, the oldest first. Fails if one of
+/// them is not stored, if they are larger than `max_body`, or if there is no memory for them.
+pub(super) async fn conversation(
+    app: &App,
+    sender: &Sender,
+    id: &str,
+    charge: &Charge,
+) -> Result<Vec<Value>, ApiError> {
+    let opened = open(app, sender, id).await?.ok_or_else(|| no_previous(id))?;
+    let admit = admit(app, charge);
+    let turns = opened.responses.conversation(id, admit).await.map_err(|error| match error {
+        ReadError::Unknown { id } => no_previous(&id),
+        error => unread(error),
+    })?;
+    drop(opened);
+    body::list(joined(&turns), &app.settings, charge).await
+}
+
+/// Returns lists of items of stored Responses, each in the place of its Response in `wanted`; an empty
+/// one for a Response that the sender does not have. Fails if they are too large for one request, or
+/// if there is no memory for them.
+pub(super) async fn lists(
+    app: &App,
+    sender: &Sender,
+    wanted: Vec<(String, List)>,
+    charge: &Charge,
+) -> Result<Vec<Vec<Value>>, ApiError> {
+    let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
+    let Some(opened) = open(app, sender, first).await? else { return Ok(Vec::new()) };
+    let admit = admit(app, charge);
+    let lists = opened.responses.lists(wanted, admit).await.map_err(unread)?;
+    drop(opened);
+    let lists = lists.into_iter().map(|list| list.unwrap_or_else(|| "[]".to_owned()));
+    let text = format!("[{}]", lists.collect::<Vec<_>>().join(","));
+    let lists = body::list(text.into_bytes(), &app.settings, charge).await?;
+    Ok(lists
+        .into_iter()
+        .map(|list| if let Value::Array(items) = list { items } else { Vec::new() })
+        .collect())
+}
+
+/// Returns a function that charges each stored text, and fails if they are too long for one request.
+fn admit(app: &App, charge: &Charge) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
+    let limit = app.settings.max_body_bytes;
+    let memory = charge.clone();
+    let mut length = ConversationLength::default();
+    move |bytes| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        length.add(bytes, limit)?;
+        memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
+    }
+}
+
+/// ConversationLength of a conversation that is read.
+#[derive(Default)]
+struct ConversationLength {
+    bytes: usize,
+    turns: usize,
+}
+
+impl ConversationLength {
+    /// Adds a turn. Fails if the conversation is too long for one request.
+    fn add(&mut self, bytes: usize, limit: usize) -> Result<(), ApiError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.turns += 1;
+        if self.bytes > limit {
+            return Err(too_long(format_args!("is larger than the {limit} bytes of `max_body`")));
+        }
+        if self.turns > MAX_TURNS {
+            return Err(too_long(format_args!("has more than {MAX_TURNS} responses")));
+        }
+        Ok(())
+    }
+}
+
+/// Returns a stored response as JSON text.
+pub(super) async fn response(
+    app: &App,
+    sender: &Sender,
+    id: &str,
+    charge: &Charge,
+) -> Result<String, ApiError> {
+    let Texts { output, body, .. } = texts(app, sender, id, charge).await?;
+    let damaged_id = id.to_owned();
+    let joined = work::on_text(body.into_bytes(), charge, move |body, _| {
+        // Without a limit: it was within the limits when it was stored, and its memory is charged.
+        let (mut response, _) =
+            RawObject::parse(body, &Caps::memory(usize::MAX)).map_err(|_| damaged(&damaged_id))?;
+        response.set("output", output);
+        Ok(response.to_text())
+    });
+    joined.await
+}
+
+/// Returns the input items of a stored Response. Fails if it is not stored, or if there is no
+/// memory for it.
+pub(super) async fn input(
+    app: &App,
+    sender: &Sender,
+    id: &str,
+    charge: &Charge,
+) -> Result<Vec<Value>, ApiError> {
+    let input = texts(app, sender, id, charge).await?.input;
+    body::list(input.into_bytes(), &app.settings, charge).await
+}
+
+/// Deletes a stored Response. Fails if it is not stored.
+pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), ApiError> {
+    let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
+    match opened.responses.delete(id).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(unknown(id)),
+        Err(error) => Err(unavailable(&error.to_string())),
+    }
+}
+
+async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<Texts, ApiError> {
+    let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
+    let memory = charge.clone();
+    let texts = opened.responses.get(id, move |bytes| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
+    });
+    texts.await.map_err(|error| match error {
+        ReadError::Unknown { id } => unknown(&id),
+        error => unread(error),
+    })
+}
+
+/// Opens the responses of the sender; `None` if none of them can have this identifier.
+async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<OwnedResponses>, ApiError> {
+    let is_possible = id.strip_prefix(PREFIX).is_some_and(|digits| {
+        digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    if !is_possible {
+        return Ok(None);
+    }
+    let Some(archive) = &app.archive else { return Ok(None) };
+    let opened = archive.open(sender.tenant().scope()).await;
+    opened.map(Some).map_err(|error| unavailable(error.reason()))
+}
+
+/// Joins the items of all turns to one JSON array.
+fn joined(turns: &[Turn]) -> Vec<u8> {
+    let mut text = String::from("[");
+    for list in turns.iter().flat_map(|turn| [&turn.input, &turn.output]) {
+        let items = list.trim_start_matches('[').strip_suffix(']').unwrap_or_default();
+        if !items.is_empty() && text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(items);
+    }
+    text.push(']');
+    text.into_bytes()
+}
+
+fn no_previous(id: &str) -> ApiError {
+    let message = format!("Previous response with id '{}' not found.", excerpt(id));
+    ApiError::bad_request("previous_response_not_found", message).about("previous_response_id")
+}
+
+fn unknown(id: &str) -> ApiError {
+    let message = format!("Response with id '{}' not found.", excerpt(id));
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "response_not_found", message)
+}
+
+fn too_long(reason: fmt::Arguments<'_>) -> ApiError {
+    let message = format!("the conversation before this request {reason}; begin a new one");
+    ApiError::bad_request("context_length_exceeded", message).about("previous_response_id")
+}
+
+fn unread(error: ReadError<ApiError>) -> ApiError {
+    match error {
+        ReadError::Unknown { id } => unknown(&id),
+        ReadError::Refused(refusal) => refusal,
+        ReadError::Unavailable(error) => unavailable(&error.to_string()),
+    }
+}
+
+fn unavailable(reason: &str) -> ApiError {
+    let message = format!("stored responses cannot be reached right now: {reason}");
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    ApiError::new(status, "server_error", "store_unavailable", message)
+        .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+fn damaged(id: &str) -> ApiError {
+    error!(id, "a stored response is damaged");
+    ApiError::internal()
+}
+
+fn excerpt(id: &str) -> String {
+    airlock_strings::cut(id[..id.floor_char_boundary(68)].to_owned(), 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_bounded_in_bytes_and_in_responses() {
+        let mut length = ConversationLength::default();
+        assert!(length.add(10, 20).is_ok() && length.add(10, 20).is_ok());
+        assert!(length.add(1, 20).is_err());
+        let mut length = ConversationLength::default();
+        assert!((0..MAX_TURNS).all(|_| length.add(1, usize::MAX).is_ok()));
+        assert!(length.add(1, usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,298 @@
+//! The routes: what each request is checked for, and the API that handles it.
+
+use std::{net::IpAddr, panic::AssertUnwindSafe, time::Instant};
+
+use futures_util::FutureExt as _;
+use http::{Method, Request};
+use hyper::body::Incoming;
+use tracing::{debug, error, info};
+
+use super::{
+    App, admin, alias, approvals, auth, chat,
+    connections::{self, Seat},
+    cors, execute, health, identity, mcp,
+    memory::{self, Charge},
+    metrics, models,
+    operator::{self, Act},
+    origin, reload,
+    respond::{ApiError, Payload, Reply},
+    responses, results, runs,
+    sender::Sender,
+    upstreams,
+};
+
+/// Response to a request, and the memory charge that is held until the response is sent.
+pub(super) type ChargedReply = (Reply, Option<Charge>);
+
+/// A route, with the identifier in its path.
+#[derive(Debug, Clone, Copy)]
+enum Route<'p> {
+    Chat,
+    Responses,
+    /// The number of tokens of a request for a Response.
+    InputTokens,
+    StoredResponse(responses::StoredTarget, &'p str),
+    /// Runs of scripts.
+    Runs(runs::RunTarget, &'p str),
+    /// Calls that wait for an approval.
+    Approvals(approvals::ApprovalTarget, &'p str),
+    Models,
+    /// One model.
+    Model(&'p str),
+    Execute,
+    /// Unchanged result of a call.
+    Result(&'p str),
+    Clients,
+    /// MCP, with the path after that of the endpoint.
+    Mcp(&'p str),
+    /// The deprecated transport of MCP.
+    Sse(mcp::SseTarget<'p>),
+    Reload(&'p str),
+    /// Operation or question of the operator to one MCP server.
+    Upstream(upstreams::UpstreamOperation, &'p str),
+    Status(StatusRoute<'p>),
+}
+
+/// A route whose requests are not charged: its responses are small, and needed most when memory is
+/// exhausted.
+#[derive(Debug, Clone, Copy)]
+enum StatusRoute<'p> {
+    Health,
+    Metrics,
+    /// Metadata of the gateway for OAuth clients, at this path.
+    ResourceMetadata(&'p str),
+}
+
+impl App {
+    /// Handles one request from `peer`. A panic becomes an internal error.
+    pub(super) async fn handle(
+        &self,
+        mut request: Request<Incoming>,
+        peer: IpAddr,
+    ) -> ChargedReply {
+        let started = Instant::now();
+        alias::apply(&mut request);
+        let method = request.method().clone();
+        let path = request.uri().path().to_owned();
+        let route = Route::parse(&path);
+        let page = cors::origin(&self.settings, request.headers());
+        // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
+        // of it is used after a panic.
+        let routed = AssertUnwindSafe(self.route(route, request, peer)).catch_unwind();
+        let reply = routed.await.unwrap_or_else(|_| {
+            error!(%method, path, "a request made the gateway panic");
+            Err(ApiError::internal())
+        });
+        let mut reply = reply.unwrap_or_else(|error| match route {
+            Some(Route::Mcp(_) | Route::Sse(_)) => (mcp::rpc_failure(error), None),
+            _ => (error.into_reply(), None),
+        });
+        if let Some(page) = page {
+            cors::permit(page, reply.0.headers_mut());
+        }
+        let status = reply.0.status();
+        let duration = started.elapsed();
+        // Calls are logged at the default level. Of a streamed response, its beginning is.
+        let is_call = matches!(route, Some(Route::Chat | Route::Responses | Route::Execute));
+        if status.is_success() && is_call {
+            info!(%method, path, status = status.as_u16(), ?duration, "request");
+        } else {
+            debug!(%method, path, status = status.as_u16(), ?duration, "request");
+        }
+        reply
+    }
+
+    async fn route(
+        &self,
+        route: Option<Route<'_>>,
+        request: Request<Incoming>,
+        peer: IpAddr,
+    ) -> Result<ChargedReply, ApiError> {
+        let headers = request.headers();
+        origin::check(&self.settings, headers, request.uri())?;
+        let route = route
+            .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
+            .ok_or_else(|| ApiError::no_such_path(request.uri().path()))?;
+        if cors::is_preflight(&request)
+            && cors::origin(&self.settings, headers).is_some()
+            && route.act().is_none()
+        {
+            return Ok((cors::preflight(route.methods(), headers), None));
+        }
+        if !route.methods().contains(request.method()) {
+            return Err(ApiError::wrong_method(route.methods()));
+        }
+        let seat = Seat::from_request(&request);
+        let shows_state =
+            matches!(route, Route::Status(StatusRoute::Health | StatusRoute::Metrics));
+        if seat.as_ref().is_some_and(Seat::is_reserved) && !shows_state {
+            return Err(connections::all_in_use());
+        }
+        if let Some(act) = route.act() {
+            operator::check(act, self.settings.require_virtual_key, Some(peer), headers, || {
+                auth::key(&self.keys, false, headers)
+            })?;
+        }
+        if let Route::Status(status) = route {
+            return self.show(status).map(|reply| (reply, None));
+        }
+        let (reply, charge) = self.charged(route, request, seat).await?;
+        Ok((reply, Some(charge)))
+    }
+
+    /// Authenticates and charges a request, and handles it.
+    async fn charged(
+        &self,
+        route: Route<'_>,
+        request: Request<Incoming>,
+        seat: Option<Seat>,
+    ) -> Result<(Reply, Charge), ApiError> {
+        let sender = match route {
+            Route::Mcp(_) | Route::Sse(_) => identity::sender(self, request.headers()).await?,
+            _ => self.sender(request.headers())?,
+        };
+        if let Some(seat) = &seat {
+            let waits = matches!(route, Route::Mcp(_) | Route::Sse(mcp::SseTarget::Stream(_)))
+                && request.method() == Method::GET;
+            seat.claim(&sender.tenant(), waits)?;
+        }
+        let charge = self.memory.open(sender.tenant(), request.headers())?;
+        let reply = self.dispatch(route, &sender, request, &charge).await?;
+        // A streamed response is still being made, and what it holds stays charged.
+        if let Payload::Whole(body) = reply.body() {
+            let bytes = memory::REQUEST_BYTES + body.len();
+            charge.settle(bytes).map_err(memory::Spent::after_work)?;
+        }
+        Ok((reply, charge))
+    }
+
+    async fn dispatch(
+        &self,
+        route: Route<'_>,
+        sender: &Sender,
+        request: Request<Incoming>,
+        charge: &Charge,
+    ) -> Result<Reply, ApiError> {
+        match route {
+            Route::Chat => chat::complete(self, sender, request, charge).await,
+            Route::Responses => responses::create(self, sender, request, charge).await,
+            Route::InputTokens => responses::count(self, sender, request, charge).await,
+            Route::StoredResponse(target, id) => {
+                responses::stored(self, sender, target, id, request, charge).await
+            }
+            Route::Runs(target, id) => runs::run(self, sender, target, id, request, charge).await,
+            Route::Execute => execute::run(self, sender, request, charge).await,
+            Route::Result(handle) => results::raw(self, sender, handle, charge),
+            Route::Clients => {
+                let head = request.into_parts().0;
+                admin::clients(self, sender, head.uri.query(), charge).await
+            }
+            Route::Mcp(rest) => mcp::handle(self, sender, rest, request, charge).await,
+            Route::Sse(mcp::SseTarget::Stream(rest)) => {
+                mcp::sse::open(self, sender, rest, &request)
+            }
+            Route::Sse(mcp::SseTarget::Message) => {
+                mcp::sse::post(self, sender, request, charge).await
+            }
+            Route::Approvals(target, id) => {
+                drop(request);
+                approvals::run(self, sender, target, id, charge).await
+            }
+            Route::Model(id) => {
+                drop(request);
+                models::show(self, id, charge).await
+            }
+            Route::Models => {
+                // Drops the unread body, so that it is not held while the providers are queried.
+                drop(request);
+                models::list(self, sender, charge).await
+            }
+            Route::Reload(client) => {
+                drop(request);
+                reload::run(self, client).await
+            }
+            Route::Upstream(operation, client) => {
+                drop(request);
+                upstreams::run(self, operation, client).await
+            }
+            Route::Status(status) => self.show(status),
+        }
+    }
+
+    fn show(&self, route: StatusRoute<'_>) -> Result<Reply, ApiError> {
+        match route {
+            StatusRoute::Health => Ok(health::show(self)),
+            StatusRoute::Metrics => Ok(metrics::show(self)),
+            StatusRoute::ResourceMetadata(path) => identity::show(self, path),
+        }
+    }
+}
+
+impl<'p> Route<'p> {
+    /// Finds the route of a path; `None` if there is none.
+    fn parse(path: &'p str) -> Option<Self> {
+        Some(match path {
+            "/v1/chat/completions" => Self::Chat,
+            "/v1/responses" => Self::Responses,
+            responses::INPUT_TOKENS => Self::InputTokens,
+            "/v1/models" => Self::Models,
+            "/v1/mcp/tool/execute" => Self::Execute,
+            "/api/mcp/clients" => Self::Clients,
+            "/health" => Self::Status(StatusRoute::Health),
+            "/metrics" => Self::Status(StatusRoute::Metrics),
+            _ => return Self::parse_id(path),
+        })
+    }
+
+    /// Finds the route of a path with an identifier.
+    fn parse_id(path: &'p str) -> Option<Self> {
+        let stored = responses::StoredTarget::parse(path);
+        let route = stored.map(|(target, id)| Self::StoredResponse(target, id));
+        route
+            .or_else(|| runs::RunTarget::parse(path).map(|(target, id)| Self::Runs(target, id)))
+            .or_else(|| {
+                let target = approvals::ApprovalTarget::parse(path);
+                target.map(|(target, id)| Self::Approvals(target, id))
+            })
+            .or_else(|| mcp::SseTarget::parse(path).map(Self::Sse))
+            .or_else(|| {
+                let operation = upstreams::UpstreamOperation::parse(path);
+                operation.map(|(operation, client)| Self::Upstream(operation, client))
+            })
+            .or_else(|| models::parse_path(path).map(Self::Model))
+            .or_else(|| results::parse_path(path).map(Self::Result))
+            .or_else(|| reload::parse_path(path).map(Self::Reload))
+            .or_else(|| mcp::parse_path(path).map(Self::Mcp))
+            .or_else(|| {
+                let is_metadata = identity::is_metadata(path);
+                is_metadata.then_some(Self::Status(StatusRoute::ResourceMetadata(path)))
+            })
+    }
+
+    fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Chat | Self::Responses | Self::InputTokens | Self::Execute | Self::Reload(_) => {
+                &[Method::POST]
+            }
+            Self::StoredResponse(target, _) => target.methods(),
+            Self::Runs(target, _) => target.methods(),
+            Self::Approvals(target, _) => target.methods(),
+            Self::Upstream(operation, _) => operation.methods(),
+            Self::Mcp(_) => &[Method::POST, Method::GET, Method::DELETE],
+            Self::Sse(target) => target.methods(),
+            Self::Models | Self::Model(_) | Self::Result(_) | Self::Clients | Self::Status(_) => {
+                &[Method::GET, Method::HEAD]
+            }
+        }
+    }
+
+    /// Returns the act of the operator that a request is; `None` if others may send it too.
+    fn act(self) -> Option<Act> {
+        match self {
+            Self::Reload(_) => Some(Act::Reload),
+            Self::Upstream(operation, _) => Some(operation.act()),
+            Self::Status(StatusRoute::Metrics) => Some(Act::ReadMetrics),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The sender of a request.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use super::{
+    auth, options,
+    respond::{self, ApiError},
+};
+use airlock_core::{
+    door::{ApprovalChoice, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, VirtualKey},
+    tenant::Tenant,
+};
+
+/// An authenticated sender, with the tool filter of the request.
+pub(super) struct Sender {
+    pub(super) key: Option<Arc<VirtualKey>>,
+    pub(super) filter: Filter,
+    /// Treatment of calls that need an approval, by the header or else by the key.
+    pub(super) approval: Option<ApprovalChoice>,
+}
+
+impl Sender {
+    /// Returns the sender of a request that came with this key.
+    pub(super) fn new(key: Option<Arc<VirtualKey>>, headers: &HeaderMap) -> Result<Self, ApiError> {
+        let clients = respond::names(headers, INCLUDE_CLIENTS)?;
+        let tools = respond::names(headers, INCLUDE_TOOLS)?;
+        let filter = Filter::parse(clients.as_deref(), tools.as_deref())
+            .with_language(options::language(headers)?);
+        let by_key = key.as_ref().and_then(|key| key.approval);
+        let approval = options::approval(headers)?.or(by_key);
+        let filter = filter.with_headers(auth::forwardable(headers));
+        Ok(Self { key, filter, approval })
+    }
+
+    /// Returns the tenant that the memory of the request is charged to. Its tool calls are charged
+    /// to the same tenant.
+    pub(super) fn tenant(&self) -> Tenant {
+        self.key.as_deref().map_or(Tenant::ANONYMOUS, |key| key.tenant().clone())
+    }
+}
