@@ -212,8 +212,8 @@ fn a_bare_timeout_is_seconds_in_tool_execution_timeout_and_refused_elsewhere() {
         error(&json!({"mcp": {"tool_manager_config": {"max_inline_result": "1KiB", "max_kept_results": "1MiB", "kept_result_expire_after": "0s"}}})),
         @r"
     mcp.tool_manager_config.max_inline_result: must be from 4KiB to 1MiB, found 1KiB
-    mcp.tool_manager_config.kept_result_expire_after: must be from 1s to 1day, found 0s
     mcp.tool_manager_config.max_kept_results: must be from 8MiB to 4GiB, found 1MiB
+    mcp.tool_manager_config.kept_result_expire_after: must be from 1s to 1day, found 0s
     "
     );
     assert_snapshot!(
