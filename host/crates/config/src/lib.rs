@@ -216,7 +216,7 @@ impl Config {
     /// Parses the text of a configuration file, and leaves out what is not valid. Returns all
     /// problems, and the rest; `None` if nothing of it can be used. With a problem, the result is
     /// good for further checks and not for a gateway.
-    fn parse_valid_parts(
+    pub fn parse_valid_parts(
         text: &str,
         origin: &str,
         env: &dyn Fn(&str) -> Option<String>,
