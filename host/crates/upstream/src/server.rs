@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `access` | the way to the server, and the permits that its calls share |
 //! | `sending` | sends one call to the server, in a task of its own |
-//! | `conversing` | runs a call until it ends or asks its caller, and resumes it |
+//! | `call` | runs a call until it completes or requires input of its caller, and resumes it |
 
 mod access;
-mod conversing;
+mod call;
 mod sending;
 
 use parking_lot::Mutex;
@@ -29,10 +29,10 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-pub(super) use self::access::{Access, PerCall};
-use self::{
-    access::Shared,
-    conversing::{Begin, Ended},
+use self::{access::Shared, call::CallResponse};
+pub(super) use self::{
+    access::{Access, PerCall},
+    call::Retry,
 };
 use super::{
     metrics::Metrics,
@@ -63,7 +63,7 @@ pub(super) struct Server {
     slots: Pool,
     request_timeout: Option<Duration>,
     relaying: Relaying,
-    parked: Parked<Conversation<Ended>>,
+    parked: Parked<Conversation<CallResponse>>,
     runtime: Handle,
 }
 
@@ -185,8 +185,8 @@ impl Server {
     async fn run(&self, call: Admitted, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
         let observed = self.shared.metrics.begin(call.tool().name.clone());
         let result = match answers {
-            None => self.converse(call, Begin::Send { parameters: Vec::new(), rounds: 0 }).await,
-            Some(answers) => self.go_on(call, answers).await,
+            None => self.send(call, Retry::default()).await,
+            Some(answers) => self.resume_parked(call, answers).await,
         };
         observed.end(&result);
         result
