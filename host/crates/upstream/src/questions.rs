@@ -17,4 +17,12 @@ pub(super) use self::{
     conversation::{Conversation, conversation},
     parked::{Bound, Parked, ParkedRequest},
 };
-pub(super) use airlock_mcp_client::questions::{Asked, Refused, TASK, asked};
+pub(super) use airlock_mcp_client::questions::{Again, Asked, Refused, TASK, asked};
+
+/// Response of a server to a request.
+pub(super) enum Response<T> {
+    /// Its result.
+    Complete(T),
+    /// A modern server requires input of the caller first.
+    InputRequired(Asked),
+}

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscribe};
 use self::hub::Hub;
 use super::{
-    questions::{self, Asked, Bound, Refused},
+    questions::{self, Bound, Refused, Response},
     server::{NoLink, Retry, Server},
 };
 use airlock_core::{
@@ -77,8 +77,8 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
             ask(&link, request, expected(relay.request())).await
         });
     match answered.await {
-        Ok(Ok(Answered::Result(result))) => Ok(result),
-        Ok(Ok(Answered::Asks(asked))) => {
+        Ok(Ok(Response::Complete(result))) => Ok(result),
+        Ok(Ok(Response::InputRequired(asked))) => {
             let parked = server.park_retry(asked, bound, permitted, rounds);
             Err(parked.map_or_else(not_asked, RelayError::InputRequired))
         }
@@ -87,14 +87,6 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
         Err(NoLink::Late) => Err(RelayError::Deadline { limit }),
         Err(NoLink::Unavailable(cause)) => Err(RelayError::Unavailable(cause)),
     }
-}
-
-/// Response of a server to a request.
-enum Answered {
-    /// Its result, as the text of a JSON object.
-    Result(String),
-    /// It asks the caller first.
-    Asks(Asked),
 }
 
 fn not_asked(refused: Refused) -> RelayError {
@@ -203,7 +195,7 @@ async fn ask(
     link: &Link,
     request: Request,
     expected: (&str, char),
-) -> Result<Answered, RelayError> {
+) -> Result<Response<String>, RelayError> {
     let text = match link.ask_raw(request.with_logs(Logs::Dropped), |_| {}).await {
         Ok(text) => text,
         Err(error) => {
@@ -240,7 +232,7 @@ fn refused(error: &RpcError) -> RelayError {
 }
 
 /// Reads the result out of a response, as text: its members stay as the server wrote them.
-fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Answered, RelayError> {
+fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Response<String>, RelayError> {
     let text = std::str::from_utf8(text).map_err(|_| invalid("it is not UTF-8"))?;
     let is_error = raw::member(text, "error").is_some_and(|error| error != "null");
     let result = raw::member(text, "result").filter(|_| !is_error);
@@ -260,12 +252,12 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Answered, RelayEr
         Some(Some(kind)) if kind == "input_required" => {
             let mut result: Map<String, Value> =
                 serde_json::from_str(result).map_err(|_| invalid("its result is no object"))?;
-            return questions::asked(&mut result).map(Answered::Asks).map_err(not_asked);
+            return questions::asked(&mut result).map(Response::InputRequired).map_err(not_asked);
         }
         Some(_) => return Err(invalid("its result is of an unknown type")),
     }
     match raw::member(result, member) {
-        Some(value) if value.starts_with(begins) => Ok(Answered::Result(result.to_owned())),
+        Some(value) if value.starts_with(begins) => Ok(Response::Complete(result.to_owned())),
         _ => Err(invalid("a member of its result is missing")),
     }
 }
@@ -282,8 +274,8 @@ mod tests {
 
     fn read(text: &[u8], expected: (&str, char)) -> Result<String, RelayError> {
         match super::read(text, expected) {
-            Ok(Answered::Result(text)) => Ok(text),
-            Ok(Answered::Asks(_)) => panic!("it asks"),
+            Ok(Response::Complete(text)) => Ok(text),
+            Ok(Response::InputRequired(_)) => panic!("it asks"),
             Err(error) => Err(error),
         }
     }

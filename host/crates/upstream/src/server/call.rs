@@ -25,7 +25,9 @@ use tracing::Instrument as _;
 
 use super::{
     super::{
-        questions::{Asked, Bound, Conversation, ParkedRequest, Refused, conversation},
+        questions::{
+            Again, Asked, Bound, Conversation, ParkedRequest, Refused, Response, conversation,
+        },
         result,
     },
     Server,
@@ -40,13 +42,8 @@ use airlock_core::{
 };
 use airlock_mcp_client::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 
-/// How a server completed a call.
-pub(super) enum CallResponse {
-    /// With a result.
-    Complete(Result<ToolOutput, CallError>),
-    /// A modern server requires input first.
-    InputRequired(Asked),
-}
+/// End of the task of a call.
+pub(super) type CallResponse = Result<Response<ToolOutput>, CallError>;
 
 /// What a request that is sent once more has besides its own parameters.
 #[derive(Default)]
@@ -55,6 +52,12 @@ pub(crate) struct Retry {
     pub(crate) parameters: Vec<(&'static str, String)>,
     /// Number of times that the server required input.
     pub(crate) rounds: u32,
+}
+
+impl Retry {
+    fn new(again: &Again, answers: Answers) -> Result<Self, Refused> {
+        Ok(Self { parameters: again.parameters(answers)?, rounds: again.rounds })
+    }
 }
 
 /// A call as its caller waits for it.
@@ -76,10 +79,7 @@ impl Server {
         bound: &Bound,
     ) -> Option<Result<Retry, Refused>> {
         match self.parked.take(&answers.token, bound)? {
-            ParkedRequest::Retry(again) => {
-                let rounds = again.rounds;
-                Some(again.parameters(answers).map(|parameters| Retry { parameters, rounds }))
-            }
+            ParkedRequest::Retry(again) => Some(Retry::new(&again, answers)),
             ParkedRequest::Running(_) => None,
         }
     }
@@ -126,9 +126,8 @@ impl Server {
         let parked = self.parked.take(&answers.token, &waiter.bound);
         match parked.ok_or_else(|| CallError::not_waiting(waiter.tool.clone()))? {
             ParkedRequest::Retry(again) => {
-                let rounds = again.rounds;
-                let parameters = again.parameters(answers).map_err(result::not_asked)?;
-                self.send(call, Retry { parameters, rounds }).await
+                let retry = Retry::new(&again, answers).map_err(result::not_asked)?;
+                self.send(call, retry).await
             }
             ParkedRequest::Running(mut running) => {
                 let unanswered = running.answer(answers);
@@ -165,7 +164,7 @@ impl Server {
         let shared = self.shared.clone();
         Ok(conversation(slot, |taker| {
             let sending = Sending { call, permitted, parameters, taker };
-            let sending = async move { shared.run(sending).await };
+            let sending = async move { shared.send(&sending).await };
             AbortOnDropHandle::new(self.runtime.spawn(sending.in_current_span()))
         }))
     }
@@ -183,11 +182,12 @@ impl Server {
                 biased;
                 // First, because a question may be about another call of the same session, which waits.
                 questions = heard.asked(&self.shared.client, waiter.permitted) => questions,
-                response = task => return match response {
-                    Ok(CallResponse::Complete(result)) => result,
-                    Ok(CallResponse::InputRequired(asked)) => {
+                ended = task => return match ended {
+                    Ok(Ok(Response::Complete(output))) => Ok(output),
+                    Ok(Ok(Response::InputRequired(asked))) => {
                         Err(self.input_required(waiter, asked, rounds))
                     }
+                    Ok(Err(error)) => Err(error),
                     Err(lost) => {
                         let cause = Unavailable::ConnectionLost(Cause::from(lost));
                         Err(unavailable(&waiter.tool, cause))

@@ -7,7 +7,10 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    super::{questions::TASK, relay, result, tasks},
+    super::{
+        questions::{Response, TASK},
+        relay, result, tasks,
+    },
     access::{Access, PerCall, Permits, Shared},
     call::CallResponse,
 };
@@ -50,15 +53,8 @@ pub(super) enum Unavailable {
 }
 
 impl Shared {
-    /// Runs a call to its end, or until a modern server asks.
-    pub(super) async fn run(&self, sending: Sending) -> CallResponse {
-        match self.send(&sending).await {
-            Ok(response) => response,
-            Err(error) => CallResponse::Complete(Err(error)),
-        }
-    }
-
-    async fn send(&self, sending: &Sending) -> Result<CallResponse, CallError> {
+    /// Runs a call until it completes, or until a modern server requires input.
+    pub(super) async fn send(&self, sending: &Sending) -> CallResponse {
         let tool = sending.call.tool().clone();
         let tenant = sending.call.chain().tenant().clone();
         let waiting = self.metrics.wait();
@@ -96,12 +92,7 @@ impl Shared {
 
     /// Runs a call over a connection of its own. If the future is dropped, so is the connection, and
     /// its process group is killed.
-    async fn run_alone(
-        &self,
-        own: &PerCall,
-        sending: &Sending,
-        permits: Permits,
-    ) -> Result<CallResponse, CallError> {
+    async fn run_alone(&self, own: &PerCall, sending: &Sending, permits: Permits) -> CallResponse {
         let tool = sending.call.tool().clone();
         let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
         let mut connection = Box::pin(opening)
@@ -204,16 +195,12 @@ fn may_repeat(error: &AskError, tool: &Tool) -> bool {
 }
 
 /// Reads the result of a call.
-fn read(
-    tool: &Tool,
-    link: &Link,
-    asked: Result<Value, AskError>,
-) -> Result<CallResponse, CallError> {
+fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> CallResponse {
     let name = &tool.name;
     match asked {
         Ok(mut result) => match result::asks(&mut result) {
-            Some(asked) => asked.map(CallResponse::InputRequired).map_err(result::not_asked),
-            None => result::read(name, result).map(|output| CallResponse::Complete(Ok(output))),
+            Some(asked) => asked.map(Response::InputRequired).map_err(result::not_asked),
+            None => result::read(name, result).map(Response::Complete),
         },
         Err(AskError::Refused(error)) => Err(result::refusal(error)),
         Err(AskError::TooLarge | AskError::Send(SendError::TooLarge)) => {
