@@ -27,6 +27,7 @@ pub enum Ending {
 /// End of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
+    /// State in which it ended.
     pub status: Ending,
     /// Value of `result`.
     #[serde(default)]
