@@ -28,10 +28,10 @@ pub(super) struct Batch {
 impl Budget {
     /// Returns the full budget of one tool.
     pub(super) fn whole() -> Self {
-        Self::of(TOOL_UNITS)
+        Self::with_units(TOOL_UNITS)
     }
 
-    fn of(units: usize) -> Self {
+    fn with_units(units: usize) -> Self {
         Self { granted: units, left: Cell::new(units) }
     }
 
@@ -56,7 +56,7 @@ impl Batch {
 
     /// Returns the budget of the next tool.
     pub(super) fn next(&self) -> Budget {
-        Budget::of(self.units.min(TOOL_UNITS))
+        Budget::with_units(self.units.min(TOOL_UNITS))
     }
 
     /// Takes the units that a tool has spent, and its `bytes`. Returns false without taking the

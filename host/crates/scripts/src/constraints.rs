@@ -28,7 +28,7 @@ const NUMBERS: [(&str, &str); 11] = [
 
 /// Returns the constraints of a schema, each as a short phrase. `is_cut` is true if its type does not
 /// show all permitted values.
-pub(super) fn of(schema: &Value, is_cut: bool) -> Vec<String> {
+pub(super) fn describe(schema: &Value, is_cut: bool) -> Vec<String> {
     let Some(schema) = schema.as_object() else { return Vec::new() };
     let mut out = Vec::new();
     if let Some(options) = schema.get("enum").and_then(Value::as_array).filter(|_| is_cut) {
@@ -89,7 +89,7 @@ fn of_items(items: &Value) -> Vec<String> {
     // One level: the items of items are not described.
     plain.remove("items");
     plain.remove("examples");
-    of(&Value::Object(plain), false)
+    describe(&Value::Object(plain), false)
 }
 
 /// Renders values, as many as fit. Lists and objects are left out.
@@ -120,14 +120,14 @@ mod tests {
             "pattern": "^\"\n[a-z]+$", "uniqueItems": true, "deprecated": true,
             "examples": ["a", {"b": 1}, 2, 3, 4], "items": {"format": "uuid", "maxLength": 36},
         });
-        insta::assert_snapshot!(of(&schema, false).join("; "), @r#"minimum 1; maximum 100; multiple of 5; minimum length 2; unique items; format date-time; pattern "^\" [a-z]+$"; each: maximum length 36, format uuid; deprecated; e.g. "a", 2, 3"#);
+        insta::assert_snapshot!(describe(&schema, false).join("; "), @r#"minimum 1; maximum 100; multiple of 5; minimum length 2; unique items; format date-time; pattern "^\" [a-z]+$"; each: maximum length 36, format uuid; deprecated; e.g. "a", 2, 3"#);
     }
 
     #[test]
     fn permitted_values_are_listed_if_the_type_does_not_show_them_all() {
         let schema = json!({"enum": (0..2_000).collect::<Vec<_>>()});
-        assert!(of(&schema, false).is_empty());
-        let listed = of(&schema, true).join("; ");
+        assert!(describe(&schema, false).is_empty());
+        let listed = describe(&schema, true).join("; ");
         assert!(listed.starts_with("one of 0, 1, 2, ") && listed.ends_with(", ..."), "{listed}");
         assert!(listed.len() < MAX_VALUES + 20);
     }
@@ -136,7 +136,7 @@ mod tests {
     fn keywords_of_another_kind_are_ignored() {
         let schema =
             json!({"minimum": "x", "format": 7, "pattern": [], "items": 5, "examples": {}});
-        assert_eq!(of(&schema, true), [""; 0]);
-        assert_eq!(of(&json!(7), true), [""; 0]);
+        assert_eq!(describe(&schema, true), [""; 0]);
+        assert_eq!(describe(&json!(7), true), [""; 0]);
     }
 }

@@ -7,7 +7,7 @@ use super::{
     language::Language,
     literal::scalar,
     missing,
-    names::{self, Found, Function, Namespace},
+    names::{self, Function, Namespace, NamespaceMatch},
     signature::{example, signature},
     stub::Shown,
     text,
@@ -34,9 +34,9 @@ pub(super) fn find<'a>(
     tool: &str,
 ) -> Result<(&'a Namespace, &'a Function), String> {
     let namespace = match names::find(namespaces, server) {
-        Found::One(namespace) => namespace,
-        Found::Many(several) => return Err(missing::ambiguous(server, &several)),
-        Found::Nothing => return Err(missing::no_server(namespaces, server)),
+        NamespaceMatch::One(namespace) => namespace,
+        NamespaceMatch::Many(several) => return Err(missing::ambiguous(server, &several)),
+        NamespaceMatch::Nothing => return Err(missing::no_server(namespaces, server)),
     };
     let function = namespace
         .find(tool)
@@ -216,7 +216,7 @@ impl<'a> Listing<'a> {
         let others = ["] | str", "] | int", "] | float", "] | bool", "] | list", "] | dict"];
         let is_cut =
             !kind.starts_with("Literal[") || others.iter().any(|other| kind.contains(other));
-        notes.extend(constraints::of(schema, is_cut));
+        notes.extend(constraints::describe(schema, is_cut));
         format!("{name} ({kind}): {description} ({})", notes.join(", "))
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Language {
 }
 
 /// Returns the properties of a language.
-pub(super) fn of(language: ScriptLanguage) -> &'static Language {
+pub(super) fn describe(language: ScriptLanguage) -> &'static Language {
     match language {
         ScriptLanguage::Starlark => &texts::STARLARK,
         ScriptLanguage::Python => &texts::PYTHON,
@@ -33,7 +33,7 @@ pub(super) fn of(language: ScriptLanguage) -> &'static Language {
 /// language has a clock at all.
 pub(super) fn with_clock(language: ScriptLanguage) -> &'static Language {
     match language {
-        ScriptLanguage::Starlark => of(language),
+        ScriptLanguage::Starlark => describe(language),
         ScriptLanguage::Python => &texts::PYTHON_WITH_CLOCK,
     }
 }
@@ -178,12 +178,12 @@ mod tests {
             assert!(text.contains(frozen) && !text.contains("no clock"), "{text}");
             assert!(!text.contains("without clock"), "{text}");
         }
-        let without = of(ScriptLanguage::Python);
+        let without = describe(ScriptLanguage::Python);
         assert!(without.description.contains("\n- no clock, randomness"));
         assert!(!without.description.contains(frozen) && without.note.contains("without clock"));
         assert_eq!(python.file_name, without.file_name);
         let starlark = with_clock(ScriptLanguage::Starlark).description;
-        assert_eq!(starlark, of(ScriptLanguage::Starlark).description);
+        assert_eq!(starlark, describe(ScriptLanguage::Starlark).description);
         for text in [python.description, without.description, starlark] {
             assert!(!text.contains("\n\n\n") && !text.contains("  "), "{text}");
         }

@@ -46,7 +46,7 @@ impl Layout {
     }
 
     /// Returns the layout of one client.
-    pub(super) fn of(&self, client: &ClientName) -> BindingLevel {
+    pub(super) fn level(&self, client: &ClientName) -> BindingLevel {
         self.clients.get(client).copied().unwrap_or(self.default)
     }
 

@@ -59,7 +59,7 @@ use self::{
     cache::StubCache,
     language::Language,
     meta::Arguments,
-    names::{Found, Namespace},
+    names::{Namespace, NamespaceMatch},
     observed::Observations,
     scope::{Scope, Scopes},
     stub::Shown,
@@ -185,7 +185,7 @@ impl CodeMode {
     /// Returns the properties of a language. Scripts see a clock only if their runs are stored.
     fn described(&self, language: ScriptLanguage) -> &'static Language {
         let has_clock = self.runs.as_ref().is_some_and(|runs| runs.settings().clock);
-        if has_clock { language::with_clock(language) } else { language::of(language) }
+        if has_clock { language::with_clock(language) } else { language::describe(language) }
     }
 
     /// Renders the stubs of published code mode tools whenever the catalog changes, and reads observed
@@ -229,7 +229,7 @@ impl CodeMode {
     ) -> Result<ToolOutput, CallError> {
         let arguments = Arguments::new(call.arguments());
         let view = call.chain().view();
-        let scope = self.scopes.of(view);
+        let scope = self.scopes.get(view);
         let namespaces = &scope.namespaces[..];
         match call.tool().name.as_str() {
             meta::LIST if namespaces.is_empty() => Ok(ToolOutput::text(stubs::nothing_to_list(
@@ -276,7 +276,7 @@ impl CodeMode {
         view: &View,
         namespaces: &[Namespace],
         file_name: &str,
-        range: stubs::Range,
+        range: stubs::LineRange,
     ) -> String {
         match stubs::find(namespaces, &self.layout, file_name) {
             Ok(file) => file.show(&self.shown(view, &file.tools()).await, range),
@@ -314,9 +314,13 @@ impl CodeMode {
         let namespaces = &scope.namespaces[..];
         let only = match server.map(|server| (server, names::find(namespaces, server))) {
             None => None,
-            Some((_, Found::One(namespace))) => Some(namespace),
-            Some((server, Found::Many(several))) => return missing::ambiguous(server, &several),
-            Some((server, Found::Nothing)) => return missing::no_server(namespaces, server),
+            Some((_, NamespaceMatch::One(namespace))) => Some(namespace),
+            Some((server, NamespaceMatch::Many(several))) => {
+                return missing::ambiguous(server, &several);
+            }
+            Some((server, NamespaceMatch::Nothing)) => {
+                return missing::no_server(namespaces, server);
+            }
         };
         let hits = scope.index(&self.stubs).await.search(namespaces, query, only, limit);
         let tools: Vec<_> = hits.best.iter().map(|hit| hit.function.tool.clone()).collect();

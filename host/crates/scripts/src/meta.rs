@@ -8,7 +8,7 @@ use super::{
     language::Language,
     layout::{Kind, Layout},
     search::{DEFAULT_LIMIT, MAX_LIMIT},
-    stubs::Range,
+    stubs::LineRange,
 };
 use airlock_core::{
     door,
@@ -161,8 +161,8 @@ impl Arguments {
     }
 
     /// Returns the requested lines.
-    pub(super) fn range(&self) -> Result<Range, BadArgument> {
-        Ok(Range { start: self.line("startLine")?, end: self.line("endLine")? })
+    pub(super) fn range(&self) -> Result<LineRange, BadArgument> {
+        Ok(LineRange { start: self.line("startLine")?, end: self.line("endLine")? })
     }
 
     /// Returns the words to search for. Fails if they are missing or blank.
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_parameter_of_a_meta_tool_is_read() {
-        let language = language::of(ScriptLanguage::Starlark);
+        let language = language::describe(ScriptLanguage::Starlark);
         let mut tools = super::tools(&Layout::from(BindingLevel::Server), language);
         tools.push(search());
         let schemas = tools.iter().map(|tool| tool.input_schema.to_value().expect("a schema"));

@@ -14,7 +14,7 @@ const MAX_ECHO: usize = 128;
 /// Text for a file that does not exist.
 pub(super) fn no_file(namespaces: &[Namespace], layout: &Layout, asked: &str) -> String {
     let paths = namespaces.iter().flat_map(|namespace| {
-        let (files, folder) = match layout.of(&namespace.client) {
+        let (files, folder) = match layout.level(&namespace.client) {
             BindingLevel::Server => {
                 (&namespace.functions[..0], Some(format!("  servers/{}.pyi", namespace.client)))
             }

@@ -38,7 +38,7 @@ pub(super) struct Function {
 
 /// Result of the search for a name that a model wrote.
 #[derive(Debug)]
-pub(super) enum Found<'a> {
+pub(super) enum NamespaceMatch<'a> {
     /// One namespace.
     One(&'a Namespace),
     /// Several namespaces that differ only in case.
@@ -108,22 +108,22 @@ pub(super) fn read(stored: &str) -> Result<Bindings, CallError> {
 
 /// Finds a namespace by its client's name or its own identifier: exactly, or else
 /// case-insensitively.
-pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> Found<'a> {
+pub(super) fn find<'a>(namespaces: &'a [Namespace], name: &str) -> NamespaceMatch<'a> {
     let exact = namespaces
         .iter()
         .find(|namespace| namespace.client.as_str() == name)
         .or_else(|| namespaces.iter().find(|namespace| namespace.identifier == name));
     if let Some(namespace) = exact {
-        return Found::One(namespace);
+        return NamespaceMatch::One(namespace);
     }
     let similar = namespaces.iter().filter(|namespace| {
         namespace.client.as_str().eq_ignore_ascii_case(name)
             || namespace.identifier.eq_ignore_ascii_case(name)
     });
     match similar.collect::<Vec<_>>()[..] {
-        [] => Found::Nothing,
-        [only] => Found::One(only),
-        ref several => Found::Many(several.to_vec()),
+        [] => NamespaceMatch::Nothing,
+        [only] => NamespaceMatch::One(only),
+        ref several => NamespaceMatch::Many(several.to_vec()),
     }
 }
 
@@ -412,9 +412,9 @@ mod tests {
 
     fn found(namespaces: &[Namespace], name: &str) -> String {
         match find(namespaces, name) {
-            Found::One(one) => one.client.as_str().to_owned(),
-            Found::Many(many) => format!("{} of them", many.len()),
-            Found::Nothing => "nothing".to_owned(),
+            NamespaceMatch::One(one) => one.client.as_str().to_owned(),
+            NamespaceMatch::Many(many) => format!("{} of them", many.len()),
+            NamespaceMatch::Nothing => "nothing".to_owned(),
         }
     }
 

@@ -92,14 +92,14 @@ struct Tenants {
 
 #[derive(Default)]
 struct Tools {
-    list: HashMap<ToolName, Entry>,
+    list: HashMap<ToolName, ObservedEntry>,
     used: u64,
     bytes: usize,
 }
 
 /// The observed results of one tool.
 #[derive(Default)]
-struct Entry {
+struct ObservedEntry {
     /// Number of results, sampled or not.
     results: u64,
     /// Number of results in the shape.
@@ -196,7 +196,7 @@ impl Observer for Observations {
             return;
         }
         let content = match &output.structured {
-            Some(value) => Content::Shape(Shape::of(value)),
+            Some(value) => Content::Shape(Shape::new(value)),
             None => match text_of(output) {
                 Some(text) => Content::Text(text),
                 None => return,
@@ -258,7 +258,7 @@ fn text_of(output: &ToolOutput) -> Option<String> {
 fn of_text(text: &str) -> Shape {
     let is_bounded = json::check(text.as_bytes(), &TEXT_CAPS).is_ok();
     let value = is_bounded.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
-    value.map_or_else(Shape::text, |value| Shape::of(&value))
+    value.map_or_else(Shape::text, |value| Shape::new(&value))
 }
 
 impl Tenants {
@@ -303,7 +303,7 @@ impl Tenants {
     }
 }
 
-impl Entry {
+impl ObservedEntry {
     fn add(&mut self, shape: Shape) {
         self.read = self.read.saturating_add(1);
         let mut merged = self.shape.clone();
@@ -494,7 +494,7 @@ mod tests {
         let mut fields: serde_json::Map<_, _> = fields.collect();
         // Not all alike.
         fields["ax0"] = json!(1);
-        Shape::of(&Value::Object(fields))
+        Shape::new(&Value::Object(fields))
     }
 
     #[test]

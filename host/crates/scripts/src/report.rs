@@ -250,8 +250,8 @@ fn shown<'t>(text: &'t str, limit: usize, hint: &str) -> Cow<'t, str> {
 /// make nested arrays a hundred times larger. `None` if the value is larger than a result may be.
 /// Keys keep the order of the script.
 fn to_json(value: &Value) -> Option<String> {
-    let mut indented = Bounded::default();
-    let mut compact = Bounded::default();
+    let mut indented = BoundedWriter::default();
+    let mut compact = BoundedWriter::default();
     let written = if serde_json::to_writer_pretty(&mut indented, value).is_ok() {
         indented
     } else {
@@ -263,9 +263,9 @@ fn to_json(value: &Value) -> Option<String> {
 
 /// Buffer that accepts at most [`MAX_RESULT`] bytes.
 #[derive(Default)]
-struct Bounded(Vec<u8>);
+struct BoundedWriter(Vec<u8>);
 
-impl io::Write for Bounded {
+impl io::Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_RESULT {
             return Err(io::ErrorKind::FileTooLarge.into());

@@ -95,7 +95,7 @@ impl Runs {
 
     /// Returns the stored runs of a tenant. Fails if the database cannot be opened; the next call
     /// tries again.
-    async fn of(&self, tenant: &Tenant) -> Result<store::runs::Runs, Unavailable> {
+    async fn open(&self, tenant: &Tenant) -> Result<store::runs::Runs, Unavailable> {
         let database = self.database().await?;
         Ok(database.runs(tenant.scope(), self.0.settings.bounds))
     }

@@ -43,18 +43,18 @@ pub(super) struct Scope {
 
 /// Scopes of the views that were used last.
 pub(super) struct Scopes {
-    shared: Kept,
-    selected: Kept,
+    shared: ScopeCache,
+    selected: ScopeCache,
 }
 
 /// Scopes that are kept within bounds, the last one used first.
-struct Kept {
+struct ScopeCache {
     bounds: Bounds,
     scopes: Mutex<VecDeque<(ViewId, Arc<Scope>)>>,
 }
 
 impl Scope {
-    fn of(view: &View) -> Self {
+    fn new(view: &View) -> Self {
         Self {
             namespaces: names::namespaces(view.scripted()),
             index: OnceCell::new(),
@@ -102,15 +102,15 @@ impl Scope {
 
 impl Default for Scopes {
     fn default() -> Self {
-        Self { shared: Kept::new(SHARED), selected: Kept::new(SELECTED) }
+        Self { shared: ScopeCache::new(SHARED), selected: ScopeCache::new(SELECTED) }
     }
 }
 
 impl Scopes {
     /// Returns the scope of a view.
-    pub(super) fn of(&self, view: &View) -> Arc<Scope> {
+    pub(super) fn get(&self, view: &View) -> Arc<Scope> {
         let kept = if view.is_selected() { &self.selected } else { &self.shared };
-        kept.of(view)
+        kept.get(view)
     }
 
     /// Drops the scopes of views that no longer exist, and with them their tools.
@@ -127,17 +127,17 @@ impl Scopes {
     }
 }
 
-impl Kept {
+impl ScopeCache {
     fn new(bounds: Bounds) -> Self {
         Self { bounds, scopes: Mutex::default() }
     }
 
-    fn of(&self, view: &View) -> Arc<Scope> {
+    fn get(&self, view: &View) -> Arc<Scope> {
         let id = view.id();
         if let Some(scope) = self.find(&id) {
             return scope;
         }
-        let scope = Arc::new(Scope::of(view));
+        let scope = Arc::new(Scope::new(view));
         self.keep(id, scope.clone());
         scope
     }
@@ -215,12 +215,12 @@ mod tests {
     fn a_scope_is_made_once_for_a_view_and_dropped_with_it() {
         let scopes = Scopes::default();
         let view = view(3);
-        let scope = scopes.of(&view);
+        let scope = scopes.get(&view);
         assert_eq!(scope.len(), 3);
         assert!(Arc::ptr_eq(&scope.bindings(), &scope.bindings()), "no run makes them again");
         assert_eq!(scope.stored(), scope.stored(), "they are made together");
-        assert!(Arc::ptr_eq(&scope, &scopes.of(&view.sent_by(&Filter::none(), None))));
-        assert!(!Arc::ptr_eq(&scope, &scopes.of(&self::view(3))));
+        assert!(Arc::ptr_eq(&scope, &scopes.get(&view.sent_by(&Filter::none(), None))));
+        assert!(!Arc::ptr_eq(&scope, &scopes.get(&self::view(3))));
         assert_eq!(scopes.count(), 1 + 1, "the other view has ended, but nothing was pruned yet");
         scopes.prune();
         assert_eq!(scopes.count(), 1);
@@ -231,25 +231,25 @@ mod tests {
 
     #[test]
     fn the_kept_scopes_are_bounded_in_number() {
-        let kept = Kept::new(Bounds { scopes: 2, tools: 100 });
+        let kept = ScopeCache::new(Bounds { scopes: 2, tools: 100 });
         let views: Vec<_> = (0..3).map(|_| view(1)).collect();
-        let made: Vec<_> = views.iter().map(|view| kept.of(view)).collect();
+        let made: Vec<_> = views.iter().map(|view| kept.get(view)).collect();
         assert_eq!(kept.scopes.lock().len(), 2);
-        assert!(Arc::ptr_eq(&made[2], &kept.of(&views[2])));
-        assert!(Arc::ptr_eq(&made[1], &kept.of(&views[1])));
-        assert!(!Arc::ptr_eq(&made[0], &kept.of(&views[0])), "the oldest one was dropped");
+        assert!(Arc::ptr_eq(&made[2], &kept.get(&views[2])));
+        assert!(Arc::ptr_eq(&made[1], &kept.get(&views[1])));
+        assert!(!Arc::ptr_eq(&made[0], &kept.get(&views[0])), "the oldest one was dropped");
         assert!(
-            !Arc::ptr_eq(&made[2], &kept.of(&views[2])),
+            !Arc::ptr_eq(&made[2], &kept.get(&views[2])),
             "and then the one not used for longest"
         );
     }
 
     #[test]
     fn the_kept_scopes_are_bounded_in_tools() {
-        let kept = Kept::new(Bounds { scopes: 10, tools: 5 });
+        let kept = ScopeCache::new(Bounds { scopes: 10, tools: 5 });
         let views = [view(3), view(2), view(1), view(6)];
         for (view, expected) in views.iter().zip([1, 2, 2, 0]) {
-            kept.of(view);
+            kept.get(view);
             assert_eq!(kept.scopes.lock().len(), expected);
         }
     }
@@ -258,12 +258,12 @@ mod tests {
     fn views_that_headers_select_do_not_drop_those_of_others() {
         let scopes = Scopes::default();
         let shared = view(1);
-        let made = scopes.of(&shared);
+        let made = scopes.get(&shared);
         let selected = Filter::parse(Some("c"), None);
         let views: Vec<_> = (0..=SHARED.scopes).map(|_| filtered(1, &selected)).collect();
-        let last = views.iter().map(|view| scopes.of(view)).last().expect("some");
+        let last = views.iter().map(|view| scopes.get(view)).last().expect("some");
         assert_eq!(scopes.count(), 1 + SELECTED.scopes);
-        assert!(Arc::ptr_eq(&made, &scopes.of(&shared)));
-        assert!(Arc::ptr_eq(&last, &scopes.of(&views[SHARED.scopes])), "it is made once, too");
+        assert!(Arc::ptr_eq(&made, &scopes.get(&shared)));
+        assert!(Arc::ptr_eq(&last, &scopes.get(&views[SHARED.scopes])), "it is made once, too");
     }
 }

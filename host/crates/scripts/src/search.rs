@@ -10,7 +10,7 @@ use super::{
     names::{Function, Namespace},
     stub::{Shown, Stub},
     stubs, terms,
-    terms::{PLACES, Place, Terms},
+    terms::{PLACES, Place, SearchTerms},
     text,
 };
 use std::sync::Arc;
@@ -35,10 +35,10 @@ const WEIGHTS: [f64; PLACES] = [3.0, 1.5, 1.0];
 
 /// All tools of a view, ready for searches.
 pub(super) struct Index {
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
 }
 
-struct Entry {
+struct IndexEntry {
     namespace: usize,
     function: usize,
     stub: Arc<Stub>,
@@ -62,7 +62,7 @@ impl Index {
     pub(super) fn new(stubs: Vec<Vec<Arc<Stub>>>) -> Self {
         let entries = stubs.into_iter().enumerate().flat_map(|(namespace, stubs)| {
             let stubs = stubs.into_iter().enumerate();
-            stubs.map(move |(function, stub)| Entry { namespace, function, stub })
+            stubs.map(move |(function, stub)| IndexEntry { namespace, function, stub })
         });
         Self { entries: entries.collect() }
     }
@@ -96,7 +96,7 @@ impl Index {
 }
 
 /// Returns the score of each tool: the sum over the words of the query. 0 if none of them is found.
-fn scores(tools: &[&Terms], query: &str) -> Vec<f64> {
+fn scores(tools: &[&SearchTerms], query: &str) -> Vec<f64> {
     let averages = averages(tools);
     let mut words: Vec<u64> = Vec::new();
     for word in terms::terms(query).iter().map(|word| terms::digest(word)) {
@@ -119,7 +119,7 @@ fn scores(tools: &[&Terms], query: &str) -> Vec<f64> {
 }
 
 /// Returns the average number of terms of each field.
-fn averages(tools: &[&Terms]) -> [f64; PLACES] {
+fn averages(tools: &[&SearchTerms]) -> [f64; PLACES] {
     let mut sums = [0_u32; PLACES];
     for terms in tools {
         for (sum, length) in sums.iter_mut().zip(terms.lengths()) {
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn ranked(tools: &[[&str; PLACES]], query: &str) -> Vec<String> {
-        let terms: Vec<_> = tools.iter().map(|texts| Terms::new(*texts)).collect();
+        let terms: Vec<_> = tools.iter().map(|texts| SearchTerms::new(*texts)).collect();
         let scores = scores(&terms.iter().collect::<Vec<_>>(), query);
         let mut order: Vec<_> =
             scores.iter().enumerate().filter(|(_, score)| **score > 0.0).collect();

@@ -30,19 +30,19 @@ pub(super) struct Shape {
     kinds: BTreeSet<&'static str>,
     /// Shape of the items of lists.
     items: Option<Box<Shape>>,
-    object: Option<Box<Object>>,
+    object: Option<Box<ObjectShape>>,
 }
 
 /// Shape of one or more objects.
 #[derive(Debug, Clone, PartialEq)]
-struct Object {
+struct ObjectShape {
     /// Number of objects.
     values: u32,
-    keys: Keys,
+    keys: ObjectKeys,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Keys {
+enum ObjectKeys {
     /// The keys that objects had, with the number of objects that had them.
     Known(BTreeMap<String, (u32, Shape)>),
     /// Keys are data. The shape of all values.
@@ -51,7 +51,7 @@ enum Keys {
 
 impl Shape {
     /// Returns the shape of a value.
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn new(value: &Value) -> Self {
         let mut left = MAX_NODES;
         Self::read(value, &mut left, MAX_DEPTH)
     }
@@ -84,7 +84,7 @@ impl Shape {
                 Self { items: Some(Box::new(shape)), ..Self::default() }
             }
             Value::Object(members) => {
-                let object = Object::read(members, left, depth);
+                let object = ObjectShape::read(members, left, depth);
                 Self { object: Some(Box::new(object)), ..Self::default() }
             }
         }
@@ -131,8 +131,8 @@ impl Shape {
     /// Returns the number of shapes in it, itself included.
     pub(super) fn nodes(&self) -> usize {
         let object = self.object.as_ref().map_or(0, |object| match &object.keys {
-            Keys::Known(fields) => fields.values().map(|(_, shape)| shape.nodes()).sum(),
-            Keys::Data(shape) => shape.nodes(),
+            ObjectKeys::Known(fields) => fields.values().map(|(_, shape)| shape.nodes()).sum(),
+            ObjectKeys::Data(shape) => shape.nodes(),
         });
         1 + self.items.as_ref().map_or(0, |items| items.nodes()) + object
     }
@@ -158,20 +158,20 @@ impl Shape {
     }
 }
 
-impl Object {
+impl ObjectShape {
     fn read(members: &Map<String, Value>, left: &mut usize, depth: usize) -> Self {
         let are_names = members.len() <= MAX_KEYS && members.keys().all(|key| is_name(key));
         let keys = if are_names {
             let fields = members
                 .iter()
                 .map(|(key, value)| (key.clone(), (1, Shape::read(value, left, depth - 1))));
-            Keys::Known(fields.collect())
+            ObjectKeys::Known(fields.collect())
         } else {
             let mut shape = Shape::default();
             for value in members.values().take(MAX_ITEMS) {
                 shape.merge(Shape::read(value, left, depth - 1));
             }
-            Keys::Data(shape)
+            ObjectKeys::Data(shape)
         };
         let mut object = Self { values: 1, keys };
         object.check_keys();
@@ -181,41 +181,41 @@ impl Object {
     fn merge(&mut self, other: Self) {
         self.values = self.values.saturating_add(other.values);
         match (&mut self.keys, other.keys) {
-            (Keys::Known(fields), Keys::Known(others)) => {
+            (ObjectKeys::Known(fields), ObjectKeys::Known(others)) => {
                 for (key, (count, shape)) in others {
                     let field = fields.entry(key).or_default();
                     field.0 = field.0.saturating_add(count);
                     field.1.merge(shape);
                 }
             }
-            (Keys::Known(_), Keys::Data(shape)) => {
+            (ObjectKeys::Known(_), ObjectKeys::Data(shape)) => {
                 self.forget_keys();
-                if let Keys::Data(all) = &mut self.keys {
+                if let ObjectKeys::Data(all) = &mut self.keys {
                     all.merge(shape);
                 }
             }
-            (Keys::Data(all), others) => all.merge(others.values()),
+            (ObjectKeys::Data(all), others) => all.merge(others.values()),
         }
         self.check_keys();
     }
 
     fn accepts(&self, other: &Self) -> bool {
         match (&self.keys, &other.keys) {
-            (Keys::Known(fields), Keys::Known(others)) => {
+            (ObjectKeys::Known(fields), ObjectKeys::Known(others)) => {
                 fields.iter().all(|(key, (count, shape))| match others.get(key) {
                     Some((_, other)) => shape.accepts(other),
                     None => *count < self.values,
                 })
             }
-            (Keys::Data(all), others) => all.accepts(&others.clone().values()),
+            (ObjectKeys::Data(all), others) => all.accepts(&others.clone().values()),
             // The keys are not compared: some of them may be data.
-            (Keys::Known(_), Keys::Data(_)) => true,
+            (ObjectKeys::Known(_), ObjectKeys::Data(_)) => true,
         }
     }
 
     /// Turns the object into a map if its keys are data.
     fn check_keys(&mut self) {
-        let Keys::Known(fields) = &self.keys else { return };
+        let ObjectKeys::Known(fields) = &self.keys else { return };
         let never_same = self.values >= MIN_VALUES
             && fields.len() >= MIN_MAP
             && fields.values().all(|(count, _)| *count < self.values);
@@ -225,14 +225,16 @@ impl Object {
     }
 
     fn forget_keys(&mut self) {
-        let keys = std::mem::replace(&mut self.keys, Keys::Data(Shape::default()));
-        self.keys = Keys::Data(keys.values());
+        let keys = std::mem::replace(&mut self.keys, ObjectKeys::Data(Shape::default()));
+        self.keys = ObjectKeys::Data(keys.values());
     }
 
     fn schema(&self) -> Value {
         match &self.keys {
-            Keys::Data(shape) => json!({"type": "object", "additionalProperties": shape.schema()}),
-            Keys::Known(fields) => {
+            ObjectKeys::Data(shape) => {
+                json!({"type": "object", "additionalProperties": shape.schema()})
+            }
+            ObjectKeys::Known(fields) => {
                 let required: Vec<_> = fields
                     .iter()
                     .filter(|(_, (count, _))| *count == self.values)
@@ -246,7 +248,7 @@ impl Object {
     }
 }
 
-impl Keys {
+impl ObjectKeys {
     /// Returns the shape of all values.
     fn values(self) -> Shape {
         match self {
@@ -283,7 +285,7 @@ fn are_alike(fields: &BTreeMap<String, (u32, Shape)>) -> bool {
 /// Returns the keys of a shape, if it is of objects with known keys.
 fn known_keys(shape: &Shape) -> Option<Vec<String>> {
     match shape.object.as_ref().map(|object| &object.keys) {
-        Some(Keys::Known(fields)) => Some(fields.keys().cloned().collect()),
+        Some(ObjectKeys::Known(fields)) => Some(fields.keys().cloned().collect()),
         _ => None,
     }
 }
@@ -296,7 +298,7 @@ mod tests {
 
     fn schema(values: &[Value]) -> String {
         let shape = values.iter().fold(Shape::default(), |mut all, value| {
-            all.merge(Shape::of(value));
+            all.merge(Shape::new(value));
             all
         });
         shape.schema().to_string()
@@ -321,7 +323,7 @@ mod tests {
             json!({"id": 8, "tags": [], "note": "x", "size": 1.5}),
         ];
         let shape = seen.iter().fold(Shape::default(), |mut all, value| {
-            all.merge(Shape::of(value));
+            all.merge(Shape::new(value));
             all
         });
         for (value, fits) in [
@@ -337,15 +339,15 @@ mod tests {
             (json!([]), false),
             (json!("text"), false),
         ] {
-            assert_eq!(shape.accepts(&Shape::of(&value)), fits, "{value}");
+            assert_eq!(shape.accepts(&Shape::new(&value)), fits, "{value}");
         }
         assert!(
-            Shape::of(&json!([])).accepts(&Shape::of(&json!([1]))),
+            Shape::new(&json!([])).accepts(&Shape::new(&json!([1]))),
             "nothing is known of items"
         );
-        let map = Shape::of(&json!({"ann@x.org": 1}));
-        assert!(map.accepts(&Shape::of(&json!({"bob@x.org": 2, "name": 3}))));
-        assert!(!map.accepts(&Shape::of(&json!({"bob@x.org": "2"}))));
+        let map = Shape::new(&json!({"ann@x.org": 1}));
+        assert!(map.accepts(&Shape::new(&json!({"bob@x.org": 2, "name": 3}))));
+        assert!(!map.accepts(&Shape::new(&json!({"bob@x.org": "2"}))));
     }
 
     #[test]
@@ -411,9 +413,9 @@ mod tests {
     fn a_value_is_read_up_to_a_number_of_shapes_and_a_depth() {
         let wide =
             json!([(0..100).map(|_| json!([(0..100).collect::<Vec<_>>()])).collect::<Vec<_>>()]);
-        assert!(Shape::of(&wide).nodes() <= MAX_NODES);
+        assert!(Shape::new(&wide).nodes() <= MAX_NODES);
         let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
-        assert_eq!(Shape::of(&deep).nodes(), MAX_DEPTH + 1);
+        assert_eq!(Shape::new(&deep).nodes(), MAX_DEPTH + 1);
     }
 
     fn values() -> impl Strategy<Value = Value> {

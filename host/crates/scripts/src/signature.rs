@@ -7,7 +7,7 @@ use super::{
     names::{Function, Namespace},
     stub::Shown,
     text,
-    types::{Field, Types, Writer, alternatives},
+    types::{Field, TypeWriter, Types, alternatives},
 };
 
 /// Maximum length of the parameters, in bytes: a schema of 256 KiB must not produce a line of that
@@ -35,7 +35,7 @@ pub(super) fn example(namespace: &Namespace, function: &Function, shown: &Shown)
 /// Renders the text between the parentheses of a `def`. `fields` is `None` if there are too many to
 /// read.
 pub(super) fn parameters<'a>(
-    writer: &mut Writer<'a, '_>,
+    writer: &mut TypeWriter<'a, '_>,
     schema: &'a Value,
     fields: Option<&[Field<'a>]>,
 ) -> String {
@@ -71,7 +71,7 @@ pub(super) fn parameters<'a>(
 }
 
 /// Renders the parameters of a tool whose schema names none.
-fn free_form<'a>(writer: &mut Writer<'a, '_>, schema: &'a Value) -> String {
+fn free_form<'a>(writer: &mut TypeWriter<'a, '_>, schema: &'a Value) -> String {
     if alternatives(schema).is_some() {
         return match writer.text(schema, "").as_str() {
             "Any" => UNKNOWN_PARAMETERS.to_owned(),

@@ -10,8 +10,8 @@ use super::{
     docs,
     names::Function,
     signature,
-    terms::Terms,
-    types::{Types, Writer},
+    terms::SearchTerms,
+    types::{TypeWriter, Types},
 };
 use airlock_core::tool::Tool;
 use airlock_json::JsonText;
@@ -30,7 +30,7 @@ pub(super) struct Stub {
     /// Its declared result. `None` if the tool declares no output schema.
     pub(super) returned: Option<Returned>,
     /// Words by which it is found.
-    pub(super) terms: Terms,
+    pub(super) terms: SearchTerms,
 }
 
 /// The result of a tool as text.
@@ -98,7 +98,7 @@ impl Returned {
     pub(super) fn render(schema: &Value, budget: &Budget) -> Self {
         let types = Types::new(schema, budget);
         let mut classes = Classes::new(Side::Result);
-        let kind = Writer::new(types, Some(&mut classes)).text(schema, "");
+        let kind = TypeWriter::new(types, Some(&mut classes)).text(schema, "");
         Self {
             classes: classes.named_in(&kind),
             kind,
@@ -137,7 +137,7 @@ impl Stub {
         let types = Types::new(&input, budget);
         let fields = types.fields(&input);
         let mut classes = Classes::new(Side::Parameters);
-        let mut writer = Writer::new(types, Some(&mut classes));
+        let mut writer = TypeWriter::new(types, Some(&mut classes));
         let parameters = signature::parameters(&mut writer, &input, fields.as_deref());
         Self {
             classes: classes.named_in(&parameters),
@@ -145,7 +145,7 @@ impl Stub {
             arguments: signature::arguments(types, fields.as_deref()),
             parameter_lines: docs::fields(types, &input, "parameter"),
             returned: output.as_ref().map(|output| Returned::render(output, budget)),
-            terms: Terms::of(tool),
+            terms: SearchTerms::from_tool(tool),
         }
     }
 
@@ -155,7 +155,7 @@ impl Stub {
             parameters: signature::UNKNOWN_PARAMETERS.to_owned(),
             arguments: signature::UNKNOWN_ARGUMENTS.to_owned(),
             parameter_lines: docs::LEFT_OUT.to_owned(),
-            terms: Terms::of(tool),
+            terms: SearchTerms::from_tool(tool),
             ..Self::default()
         }
     }

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Arc};
 use super::{
     layout::{BindingLevel, Layout},
     missing,
-    names::{self, Found, Function, Namespace},
+    names::{self, Function, Namespace, NamespaceMatch},
     signature::signature,
     stub::Shown,
     text,
@@ -20,14 +20,14 @@ const MAX_SHOWN: usize = 128 << 10;
 const MAX_NAME: usize = 128;
 
 /// A virtual file: some functions of one namespace.
-pub(super) struct File<'a> {
+pub(super) struct StubFile<'a> {
     namespace: &'a Namespace,
     functions: Vec<&'a Function>,
 }
 
 /// A range of lines that the model requests, from 1, both ends included.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Range {
+pub(super) struct LineRange {
     pub(super) start: Option<usize>,
     pub(super) end: Option<usize>,
 }
@@ -40,7 +40,7 @@ pub(super) fn list(namespaces: &[Namespace], layout: &Layout) -> String {
         "# Read a file before you call what is in it: it has the exact names and parameters"
             .to_owned(),
     ];
-    if namespaces.iter().any(|namespace| layout.of(&namespace.client) == BindingLevel::Tool) {
+    if namespaces.iter().any(|namespace| layout.level(&namespace.client) == BindingLevel::Tool) {
         lines.push(
             "# One file a tool; its name is the tool's name in code. To read a server's tools at once: servers/<server>.pyi"
                 .to_owned(),
@@ -48,7 +48,7 @@ pub(super) fn list(namespaces: &[Namespace], layout: &Layout) -> String {
     }
     lines.extend([String::new(), "servers/".to_owned()]);
     for namespace in namespaces {
-        match layout.of(&namespace.client) {
+        match layout.level(&namespace.client) {
             BindingLevel::Server => lines.push(format!("  {}.pyi", namespace.client)),
             BindingLevel::Tool => {
                 lines.push(format!("  {}/", namespace.client));
@@ -79,7 +79,7 @@ pub(super) fn find<'a>(
     namespaces: &'a [Namespace],
     layout: &Layout,
     file_name: &str,
-) -> Result<File<'a>, String> {
+) -> Result<StubFile<'a>, String> {
     let path = file_name.trim();
     let path = path.strip_suffix(".pyi").unwrap_or(path);
     let path = path.strip_prefix("servers/").unwrap_or(path);
@@ -91,9 +91,9 @@ pub(super) fn find<'a>(
         return Err(missing::no_file(namespaces, layout, file_name));
     }
     let namespace = match names::find(namespaces, server) {
-        Found::One(namespace) => namespace,
-        Found::Many(several) => return Err(missing::ambiguous(server, &several)),
-        Found::Nothing => return Err(missing::no_file(namespaces, layout, file_name)),
+        NamespaceMatch::One(namespace) => namespace,
+        NamespaceMatch::Many(several) => return Err(missing::ambiguous(server, &several)),
+        NamespaceMatch::Nothing => return Err(missing::no_file(namespaces, layout, file_name)),
     };
     let functions = match tool {
         None => namespace.functions.iter().collect(),
@@ -104,10 +104,10 @@ pub(super) fn find<'a>(
             vec![function]
         }
     };
-    Ok(File { namespace, functions })
+    Ok(StubFile { namespace, functions })
 }
 
-impl File<'_> {
+impl StubFile<'_> {
     /// Returns the tools of the file. [`Self::show`] needs a stub of each.
     pub(super) fn tools(&self) -> Vec<Arc<Tool>> {
         self.functions.iter().map(|function| function.tool.clone()).collect()
@@ -115,15 +115,18 @@ impl File<'_> {
 
     /// Renders the lines of a range, as many as may be shown at once. The first line of the file
     /// states the total number of lines, itself included. `shown` has the stub of each tool.
-    pub(super) fn show(&self, shown: &[Shown], range: Range) -> String {
+    pub(super) fn show(&self, shown: &[Shown], range: LineRange) -> String {
         let head = self.head();
         let total =
             1 + head.len() + shown.iter().map(|shown| shown.class_count() + 1).sum::<usize>();
         let start = range.start.unwrap_or(1).clamp(1, total);
         let end = range.end.unwrap_or(total).clamp(1, total).max(start);
-        let stubs =
-            self.functions.iter().zip(shown).map(|(function, shown)| Part::Stub(function, shown));
-        let parts = std::iter::once(Part::Head(head)).chain(stubs);
+        let stubs = self
+            .functions
+            .iter()
+            .zip(shown)
+            .map(|(function, shown)| FilePart::Stub(function, shown));
+        let parts = std::iter::once(FilePart::Head(head)).chain(stubs);
         let mut lines = Vec::new();
         let mut room = MAX_SHOWN;
         // The first line always fits. It is written last because it states whether the other lines
@@ -190,12 +193,12 @@ impl File<'_> {
 }
 
 /// Part of a file: the lines before the stubs, or those of one stub.
-enum Part<'a> {
+enum FilePart<'a> {
     Head(Vec<String>),
     Stub(&'a Function, &'a Shown),
 }
 
-impl Part<'_> {
+impl FilePart<'_> {
     /// Returns the number of lines.
     fn count(&self) -> usize {
         match self {

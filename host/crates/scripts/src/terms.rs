@@ -31,16 +31,16 @@ pub(super) const PLACES: usize = 3;
 
 /// Terms of one tool, with how often each is in each field.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Terms {
+pub(super) struct SearchTerms {
     /// Sorted by the digest of the term.
     counts: Box<[(u64, [u8; PLACES])]>,
     /// Number of terms of each field.
     lengths: [u8; PLACES],
 }
 
-impl Terms {
+impl SearchTerms {
     /// Reads the terms of a tool.
-    pub(super) fn of(tool: &Tool) -> Self {
+    pub(super) fn from_tool(tool: &Tool) -> Self {
         let server = tool.client.as_ref().map_or("", |client| client.as_str());
         Self::new([&tool.original, server, &tool.description])
     }
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(terms(&"x".repeat(10 * MAX_TERM))[0].len(), MAX_TERM);
         let late = format!("{}word", " ".repeat(MAX_READ));
         assert!(terms(&late).is_empty());
-        let all = Terms::new([&"a ".repeat(300), &"b ".repeat(300), &"a ".repeat(300)]);
+        let all = SearchTerms::new([&"a ".repeat(300), &"b ".repeat(300), &"a ".repeat(300)]);
         assert_eq!(all.lengths(), [60; PLACES]);
         assert_eq!(all.count(digest("a")), Some([MAX_COUNT, 0, MAX_COUNT]));
         assert_eq!(all.count(digest("c")), None);

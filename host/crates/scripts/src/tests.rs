@@ -158,7 +158,7 @@ fn catalog() -> Arc<Catalog> {
 const ABOVE: usize = 60;
 
 fn meta_tools(layout: &Layout) -> Vec<Arc<Tool>> {
-    meta::tools(layout, language::of(ScriptLanguage::Starlark))
+    meta::tools(layout, language::describe(ScriptLanguage::Starlark))
 }
 
 fn with_runner(runner: Arc<dyn Runner>, layout: impl Into<Layout>) -> Arc<CodeMode> {
@@ -221,7 +221,7 @@ fn descriptions_of_meta_tools_match_the_file_layout() {
 }
 
 fn described(level: BindingLevel) -> Vec<String> {
-    meta::tools(&Layout::from(level), language::of(ScriptLanguage::Starlark))
+    meta::tools(&Layout::from(level), language::describe(ScriptLanguage::Starlark))
         .iter()
         .map(|tool| tool.description.clone())
         .collect()
@@ -248,7 +248,7 @@ proptest! {
         let file = stubs::find(&namespaces, &BindingLevel::Server.into(), "x").expect("it is there");
         let tools = file.tools();
         let rendered: Vec<_> = stub::Stub::render_all(tools.iter().map(|tool| &**tool)).into_iter().map(|stub| Shown { stub: Arc::new(stub), observed: None }).collect();
-        let file = file.show(&rendered, stubs::Range::default());
+        let file = file.show(&rendered, stubs::LineRange::default());
         let defined = file.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('('));
         prop_assert_eq!(&defined.map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>(), &bound);
         let list = stubs::list(&namespaces, &BindingLevel::Tool.into());
@@ -256,7 +256,7 @@ proptest! {
         prop_assert_eq!(&listed.map(str::to_owned).collect::<BTreeSet<_>>(), &bound);
         for name in &bound {
             let (namespace, function) = docs::find(&namespaces, "x", name).expect("it is there");
-            let docs = docs::page(namespace, function, &rendered[0], true, language::of(ScriptLanguage::Starlark));
+            let docs = docs::page(namespace, function, &rendered[0], true, language::describe(ScriptLanguage::Starlark));
             let head = format!("\ndef {name}() -> Any:\n");
             prop_assert!(docs.contains(&head), "{}", docs);
         }

@@ -15,7 +15,7 @@ use super::{
     literal::{self, MAX_TEXT},
 };
 
-/// Maximum number of schemas that the types of one [`Writer`] read.
+/// Maximum number of schemas that the types of one [`TypeWriter`] read.
 const MAX_SCHEMAS: u32 = 512;
 /// Maximum nesting of schemas.
 const MAX_DEPTH: usize = 12;
@@ -127,7 +127,7 @@ impl<'a> Types<'a> {
 
     /// Renders a schema as a type in which objects are `dict`.
     pub(super) fn outline(self, schema: &'a Value) -> String {
-        Writer::new(self, None).text(schema, "")
+        TypeWriter::new(self, None).text(schema, "")
     }
 
     /// Collects an object and the members of its `allOf`.
@@ -147,7 +147,7 @@ impl<'a> Types<'a> {
 }
 
 /// Renders types. Objects with known fields become classes, if it has a place for them.
-pub(super) struct Writer<'a, 'c> {
+pub(super) struct TypeWriter<'a, 'c> {
     types: Types<'a>,
     classes: Option<&'c mut Classes>,
     /// Names of the objects that are classes, by the address of their schema. A recursive type ends
@@ -158,7 +158,7 @@ pub(super) struct Writer<'a, 'c> {
     left: u32,
 }
 
-impl<'a, 'c> Writer<'a, 'c> {
+impl<'a, 'c> TypeWriter<'a, 'c> {
     /// Creates a writer that puts classes into `classes`; without it objects are `dict`.
     pub(super) fn new(types: Types<'a>, classes: Option<&'c mut Classes>) -> Self {
         Self { types, classes, named: HashMap::new(), open: Vec::new(), left: MAX_SCHEMAS }

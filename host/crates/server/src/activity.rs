@@ -24,7 +24,7 @@ const MAX_BROKEN_OFF: usize = 128;
 
 /// Maximum time of a connection in each state.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waits {
+pub(super) struct ConnectionTimeouts {
     /// From the start of the connection to the end of the first request's head.
     pub(super) first_head: Duration,
     /// Without any request.
@@ -35,7 +35,7 @@ pub(super) struct Waits {
 
 /// Reason that the gateway closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum CloseReason {
     /// It never sent a request.
     Silent,
     /// It sent no request for longer than the idle time.
@@ -50,7 +50,7 @@ pub(super) enum Reason {
 
 /// Position in the order of eviction: the lowest is evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
+pub(super) enum EvictionRank {
     /// No request is running and every response is sent, since this time.
     Idle(Instant),
     /// Every running request may be interrupted, and the oldest unsent response was ready at this
@@ -62,7 +62,7 @@ pub(super) enum Rank {
     Waiting(Instant),
 }
 
-impl Rank {
+impl EvictionRank {
     /// Returns the rank without its time.
     pub(super) fn class(self) -> u8 {
         match self {
@@ -85,16 +85,16 @@ pub(super) enum Parking {
 
 /// State of one connection's requests.
 pub(super) struct Activity {
-    state: Mutex<State>,
+    state: Mutex<ActivityState>,
     changed: Notify,
 }
 
-struct State {
+struct ActivityState {
     has_asked: bool,
     /// Requests whose responses are not ready yet.
     running: usize,
     /// The unsent responses and parts of responses, the oldest first.
-    unsent: VecDeque<Unsent>,
+    unsent: VecDeque<UnsentPart>,
     next_answer: u64,
     next_request: u64,
     /// Start of the time without running requests and unsent responses.
@@ -102,22 +102,22 @@ struct State {
     broken_off: usize,
     is_evicted: bool,
     /// The running requests that may be interrupted, by number.
-    parked: BTreeMap<u64, Rank>,
+    parked: BTreeMap<u64, EvictionRank>,
     next_parked: u64,
     /// The wait for the end of the connection; `None` if another wait must see every change.
-    watch: Option<Watch>,
+    watch: Option<EndWatch>,
 }
 
 /// A wait for the end of the connection.
 #[derive(Clone, Copy)]
-struct Watch {
-    waits: Waits,
+struct EndWatch {
+    waits: ConnectionTimeouts,
     /// Time at which it looks at the state again; `None` if it waits for a change.
     until: Option<Instant>,
 }
 
 /// A response, or a part of one, that its client has not read.
-struct Unsent {
+struct UnsentPart {
     number: u64,
     /// Time when it was ready.
     since: Instant,
@@ -128,7 +128,7 @@ struct Unsent {
 impl Activity {
     /// Creates the state of a connection that starts now.
     pub(super) fn new() -> Arc<Self> {
-        let state = State {
+        let state = ActivityState {
             has_asked: false,
             running: 0,
             unsent: VecDeque::new(),
@@ -145,33 +145,33 @@ impl Activity {
     }
 
     /// Records the start of a request.
-    pub(super) fn begin(self: &Arc<Self>) -> Running {
+    pub(super) fn begin(self: &Arc<Self>) -> RunningRequest {
         let number = self.change(|state| {
             state.has_asked = true;
             state.running += 1;
             state.next_request += 1;
             state.next_request
         });
-        Running { activity: self.clone(), number, is_answered: false }
+        RunningRequest { activity: self.clone(), number, is_answered: false }
     }
 
     /// Notes that a running request may be interrupted, until the result is dropped.
-    pub(super) fn park(self: &Arc<Self>, parking: Parking) -> Parked {
+    pub(super) fn park(self: &Arc<Self>, parking: Parking) -> ParkedRequest {
         let number = self.change(|state| {
             let rank = match parking {
-                Parking::Reading => Rank::Reading,
-                Parking::Waiting => Rank::Waiting,
+                Parking::Reading => EvictionRank::Reading,
+                Parking::Waiting => EvictionRank::Waiting,
             };
             state.next_parked += 1;
             state.parked.insert(state.next_parked, rank(Instant::now()));
             state.next_parked
         });
-        Parked { activity: self.clone(), number }
+        ParkedRequest { activity: self.clone(), number }
     }
 
     /// Returns the eviction rank of the connection; `None` while a request is running that may not be
     /// interrupted, or after eviction.
-    pub(super) fn rank(&self) -> Option<Rank> {
+    pub(super) fn rank(&self) -> Option<EvictionRank> {
         let state = self.state();
         if state.is_evicted { None } else { state.rank() }
     }
@@ -185,7 +185,7 @@ impl Activity {
     }
 
     /// Waits until the connection must be closed.
-    pub(super) async fn end(&self, waits: &Waits) -> Reason {
+    pub(super) async fn end(&self, waits: &ConnectionTimeouts) -> CloseReason {
         loop {
             let changed = self.changed.notified();
             let due = self.state().watch(waits);
@@ -223,7 +223,7 @@ impl Activity {
         }
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut ActivityState) -> T) -> T {
         let mut state = self.state();
         let was_idle = state.is_idle();
         let changed = change(&mut state);
@@ -239,12 +239,12 @@ impl Activity {
         changed
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ActivityState> {
         self.state.lock()
     }
 }
 
-impl State {
+impl ActivityState {
     fn is_idle(&self) -> bool {
         self.running == 0 && self.unsent.is_empty()
     }
@@ -253,7 +253,7 @@ impl State {
     fn await_sending(&mut self, streamed: Option<u64>) -> u64 {
         let number = self.next_answer;
         self.next_answer += 1;
-        self.unsent.push_back(Unsent { number, since: Instant::now(), streamed });
+        self.unsent.push_back(UnsentPart { number, since: Instant::now(), streamed });
         number
     }
 
@@ -275,18 +275,18 @@ impl State {
     /// `None` while a request is running that may not be interrupted. An unsent response alone does not protect a connection: a
     /// client that never reads its responses, not even a refusal for a missing key, would keep its
     /// place until `write` is over.
-    fn rank(&self) -> Option<Rank> {
+    fn rank(&self) -> Option<EvictionRank> {
         (self.running <= self.parked.len()).then(|| {
-            let unsent = self.oldest_unsent().map(Rank::Unsent);
+            let unsent = self.oldest_unsent().map(EvictionRank::Unsent);
             let rank = unsent.or_else(|| self.parked.values().max().copied());
-            rank.unwrap_or(Rank::Idle(self.idle_since))
+            rank.unwrap_or(EvictionRank::Idle(self.idle_since))
         })
     }
 
     /// Returns the time like [`Self::due`], and notes the wait for it.
-    fn watch(&mut self, waits: &Waits) -> Option<(Instant, Reason)> {
+    fn watch(&mut self, waits: &ConnectionTimeouts) -> Option<(Instant, CloseReason)> {
         let due = self.due(waits);
-        self.watch = Some(Watch { waits: *waits, until: due.map(|(at, _)| at) });
+        self.watch = Some(EndWatch { waits: *waits, until: due.map(|(at, _)| at) });
         due
     }
 
@@ -295,7 +295,7 @@ impl State {
     /// Every request changes the state several times, and each notification costs one more poll of
     /// the whole connection.
     fn is_awaited(&self) -> bool {
-        let Some(Watch { waits, until }) = &self.watch else { return true };
+        let Some(EndWatch { waits, until }) = &self.watch else { return true };
         self.due(waits).is_some_and(|(at, _)| until.is_none_or(|until| at < until))
     }
 
@@ -308,33 +308,33 @@ impl State {
     }
 
     /// Returns the time when the connection must be closed in its current state, and the reason.
-    fn due(&self, waits: &Waits) -> Option<(Instant, Reason)> {
+    fn due(&self, waits: &ConnectionTimeouts) -> Option<(Instant, CloseReason)> {
         if self.broken_off > MAX_BROKEN_OFF {
-            return Some((self.idle_since, Reason::BrokenOff));
+            return Some((self.idle_since, CloseReason::BrokenOff));
         }
         if self.is_evicted {
-            return Some((self.idle_since, Reason::Evicted));
+            return Some((self.idle_since, CloseReason::Evicted));
         }
         if let Some(since) = self.oldest_unsent() {
-            return Some((since + waits.write, Reason::Unread));
+            return Some((since + waits.write, CloseReason::Unread));
         }
         match (self.is_idle(), self.has_asked) {
-            (true, true) => Some((self.idle_since + waits.idle, Reason::Idle)),
-            (true, false) => Some((self.idle_since + waits.first_head, Reason::Silent)),
+            (true, true) => Some((self.idle_since + waits.idle, CloseReason::Idle)),
+            (true, false) => Some((self.idle_since + waits.first_head, CloseReason::Silent)),
             (false, _) => None,
         }
     }
 }
 
 /// A request that is being handled. Dropping it without a response counts it as aborted.
-pub(super) struct Running {
+pub(super) struct RunningRequest {
     activity: Arc<Activity>,
     /// Its number on the connection.
     number: u64,
     is_answered: bool,
 }
 
-impl Running {
+impl RunningRequest {
     /// Records that a streamed response has begun. The request stays in the state of running until
     /// it is dropped, and a client that ends it early has not aborted it.
     pub(super) fn begin_answer(&mut self) {
@@ -344,23 +344,23 @@ impl Running {
 
     /// Records that the client must read: a part of the response is ready and remains to be sent, or
     /// there is no room for the next one.
-    pub(super) fn send_part(&self) -> Sending {
+    pub(super) fn send_part(&self) -> SendingResponse {
         let number = self.activity.change(|state| state.await_sending(Some(self.number)));
-        Sending { activity: self.activity.clone(), number }
+        SendingResponse { activity: self.activity.clone(), number }
     }
 
     /// Records that the response is ready and remains to be sent.
-    pub(super) fn answer(mut self) -> Sending {
+    pub(super) fn answer(mut self) -> SendingResponse {
         self.is_answered = true;
         let number = self.activity.change(|state| {
             state.broken_off = state.broken_off.saturating_sub(1);
             state.await_sending(None)
         });
-        Sending { activity: self.activity.clone(), number }
+        SendingResponse { activity: self.activity.clone(), number }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.activity.change(|state| {
             state.running -= 1;
@@ -370,24 +370,24 @@ impl Drop for Running {
 }
 
 /// A running request that may be interrupted.
-pub(super) struct Parked {
+pub(super) struct ParkedRequest {
     activity: Arc<Activity>,
     number: u64,
 }
 
-impl Drop for Parked {
+impl Drop for ParkedRequest {
     fn drop(&mut self) {
         self.activity.change(|state| state.parked.remove(&self.number));
     }
 }
 
 /// A response that is being sent. Dropping it records that it is sent, or never will be.
-pub(super) struct Sending {
+pub(super) struct SendingResponse {
     activity: Arc<Activity>,
     number: u64,
 }
 
-impl Drop for Sending {
+impl Drop for SendingResponse {
     fn drop(&mut self) {
         self.activity.change(|state| state.sent(self.number));
     }
@@ -404,14 +404,14 @@ mod tests {
 
     use super::*;
 
-    const WAITS: Waits = Waits {
+    const WAITS: ConnectionTimeouts = ConnectionTimeouts {
         first_head: Duration::from_secs(1),
         idle: Duration::from_secs(10),
         write: Duration::from_secs(100),
     };
 
     /// Returns the seconds until the connection is closed, and the reason.
-    async fn end(activity: &Activity) -> (u64, Reason) {
+    async fn end(activity: &Activity) -> (u64, CloseReason) {
         let started = Instant::now();
         let reason = activity.end(&WAITS).await;
         (started.elapsed().as_secs(), reason)
@@ -420,13 +420,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_state_has_its_timeout_and_a_running_request_has_none() {
         let activity = Activity::new();
-        assert_eq!(end(&activity).await, (1, Reason::Silent));
+        assert_eq!(end(&activity).await, (1, CloseReason::Silent));
         let running = activity.begin();
         assert!(tokio::time::timeout(Duration::from_hours(1), end(&activity)).await.is_err());
         let sending = running.answer();
-        assert_eq!(end(&activity).await, (100, Reason::Unread));
+        assert_eq!(end(&activity).await, (100, CloseReason::Unread));
         drop(sending);
-        assert_eq!(end(&activity).await, (10, Reason::Idle));
+        assert_eq!(end(&activity).await, (10, CloseReason::Idle));
     }
 
     #[tokio::test(start_paused = true)]
@@ -437,7 +437,7 @@ mod tests {
         drop(activity.begin().answer());
         let _new = activity.begin().answer();
         let _running = activity.begin();
-        assert_eq!(end(&activity).await, (40, Reason::Unread));
+        assert_eq!(end(&activity).await, (40, CloseReason::Unread));
     }
 
     #[tokio::test(start_paused = true)]
@@ -447,7 +447,7 @@ mod tests {
             tokio::task::yield_now().await;
             drop(activity.begin().answer());
         });
-        assert_eq!(watch, (10, Reason::Idle));
+        assert_eq!(watch, (10, CloseReason::Idle));
     }
 
     /// Counts wake-ups.
@@ -464,7 +464,7 @@ mod tests {
     async fn a_change_wakes_the_connection_only_if_its_end_is_due_earlier() {
         let activity = Activity::new();
         let woken = Arc::new(Woken::default());
-        let waits = Waits { write: Duration::from_secs(5), ..WAITS };
+        let waits = ConnectionTimeouts { write: Duration::from_secs(5), ..WAITS };
         let waker = woken.clone().into();
         let mut context = Context::from_waker(&waker);
         let mut ending = Box::pin(activity.end(&waits));
@@ -476,11 +476,19 @@ mod tests {
         };
         let mut running = None;
         assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0, "it was due in 1 s");
-        assert_eq!(woken_by(&mut || drop(running.take().map(Running::answer))), 0, "now in 10 s");
+        assert_eq!(
+            woken_by(&mut || drop(running.take().map(RunningRequest::answer))),
+            0,
+            "now in 10 s"
+        );
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(woken_by(&mut || running = Some(activity.begin())), 0);
         let mut sending = None;
-        assert_eq!(woken_by(&mut || sending = running.take().map(Running::answer)), 1, "in 5 s");
+        assert_eq!(
+            woken_by(&mut || sending = running.take().map(RunningRequest::answer)),
+            1,
+            "in 5 s"
+        );
         assert_eq!(woken_by(&mut || sending = None), 0);
         assert_eq!(woken_by(&mut || assert!(activity.evict())), 1, "now");
     }
@@ -495,10 +503,10 @@ mod tests {
         assert!(!activity.evict() && activity.rank().is_none(), "the second request is running");
         drop(second);
         assert!(activity.rank().is_some() && activity.evict() && activity.rank().is_none());
-        assert_eq!(end(&activity).await, (0, Reason::Evicted));
+        assert_eq!(end(&activity).await, (0, CloseReason::Evicted));
         let idle = Activity::new();
         assert!(idle.rank().is_some() && idle.evict() && idle.rank().is_none());
-        assert_eq!(end(&idle).await, (0, Reason::Evicted));
+        assert_eq!(end(&idle).await, (0, CloseReason::Evicted));
     }
 
     #[tokio::test(start_paused = true)]
@@ -509,13 +517,17 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         let later = Instant::now();
         let new = activity.begin().answer();
-        assert_eq!(activity.rank(), Some(Rank::Unsent(started)));
+        assert_eq!(activity.rank(), Some(EvictionRank::Unsent(started)));
         drop(old);
-        assert_eq!(activity.rank(), Some(Rank::Unsent(later)));
+        assert_eq!(activity.rank(), Some(EvictionRank::Unsent(later)));
         drop(new);
-        assert_eq!(activity.rank(), Some(Rank::Idle(later)));
-        let order =
-            [Rank::Idle(started), Rank::Idle(later), Rank::Unsent(started), Rank::Unsent(later)];
+        assert_eq!(activity.rank(), Some(EvictionRank::Idle(later)));
+        let order = [
+            EvictionRank::Idle(started),
+            EvictionRank::Idle(later),
+            EvictionRank::Unsent(started),
+            EvictionRank::Unsent(later),
+        ];
         assert!(order.is_sorted());
     }
 
@@ -532,7 +544,7 @@ mod tests {
         let _running = activity.begin();
         assert!(activity.end(&WAITS).now_or_never().is_none());
         drop(activity.begin());
-        assert_eq!(end(&activity).await, (0, Reason::BrokenOff));
+        assert_eq!(end(&activity).await, (0, CloseReason::BrokenOff));
     }
 
     #[tokio::test(start_paused = true)]
@@ -556,7 +568,7 @@ mod tests {
         let _parts = [unread.send_part(), unread.send_part()];
         tokio::time::advance(Duration::from_secs(40)).await;
         let part = read.send_part();
-        assert_eq!(end(&activity).await, (60, Reason::Unread));
+        assert_eq!(end(&activity).await, (60, CloseReason::Unread));
         assert!(activity.answered(WAITS.write).now_or_never().is_none(), "the other is in time");
         drop(part);
         assert!(activity.answered(WAITS.write).now_or_never().is_none(), "the other is read");

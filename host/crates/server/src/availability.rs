@@ -19,13 +19,13 @@ const MAX_NAMED: usize = 100;
 
 /// Waits for the sources that the sender may use and that are connecting for the first time, until
 /// `startup_wait` has passed since the gateway started.
-pub(super) async fn settle(app: &App, sender: &Sender) {
+pub(super) async fn wait_for_sources(app: &App, sender: &Sender) {
     wait(app, sender, || false).await;
 }
 
-/// Waits as [`settle`] does, and not longer than until the tool `name` of a source is there. A meta-tool
+/// Waits as [`wait_for_sources`] does, and not longer than until the tool `name` of a source is there. A meta-tool
 /// uses the tools of all sources.
-pub(super) async fn settle_for(app: &App, sender: &Sender, name: &str) {
+pub(super) async fn wait_for_tool(app: &App, sender: &Sender, name: &str) {
     let waiting = wait(app, sender, || {
         let view = app.view(sender);
         view.find(&Origin::Caller, name).is_some_and(|entry| entry.tool.client.is_some())
@@ -49,7 +49,7 @@ async fn wait(app: &App, sender: &Sender, is_enough: impl Fn() -> bool) {
 
 /// Adds the sources that the sender could use if they were listed, with their states. Reasons are for
 /// the operator.
-pub(super) fn note(app: &App, sender: &Sender, notes: &mut Object) {
+pub(super) fn add_notes(app: &App, sender: &Sender, notes: &mut Object) {
     let snapshot = app.catalog.snapshot();
     let missing = snapshot.missing(&sender.filter, sender.key.as_deref());
     let missing = missing

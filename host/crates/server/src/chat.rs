@@ -49,7 +49,7 @@ pub(super) async fn complete(
     }
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
-    availability::settle(app, sender).await;
+    availability::wait_for_sources(app, sender).await;
     let run = start(app, sender, body, is_streamed, wants_events, timeout, charge);
     let answering = run.answering();
     let reply = if is_streamed {
@@ -86,7 +86,7 @@ fn start(
     };
     let keeper = app.keeper(sender, body.get("store") != Some("false"));
     let mut notes = Object::new();
-    availability::note(app, sender, &mut notes);
+    availability::add_notes(app, sender, &mut notes);
     let request = agent::Request {
         body,
         native: None,

@@ -21,7 +21,7 @@ use http::{HeaderValue, StatusCode, header};
 use tracing::{debug, warn};
 
 use super::{
-    activity::{Activity, Parked, Parking},
+    activity::{Activity, ParkedRequest, Parking},
     peer::Peer,
     respond::ApiError,
 };
@@ -46,21 +46,21 @@ const RESERVED_CLOSING: usize = 3;
 pub(super) struct Connections {
     max: usize,
     max_per_peer: usize,
-    table: Mutex<Table>,
+    table: Mutex<ConnectionTable>,
     next: AtomicU64,
 }
 
 #[derive(Default)]
-struct Table {
+struct ConnectionTable {
     /// Connections that hold room, by number: open ones, and evicted ones that are not closed yet.
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, ConnectionPlace>,
     /// Number of connections on which requests of a tenant run.
     by_tenant: HashMap<Tenant, usize>,
     /// The same for each peer.
     by_tenant_at: HashMap<(Peer, Tenant), usize>,
 }
 
-struct Place {
+struct ConnectionPlace {
     peer: Peer,
     activity: Arc<Activity>,
     is_reserved: bool,
@@ -69,7 +69,7 @@ struct Place {
     claimed: Option<(Tenant, usize)>,
 }
 
-impl Place {
+impl ConnectionPlace {
     fn is_of(&self, tenant: &Tenant, peer: Peer) -> bool {
         self.claimed.as_ref().is_some_and(|(holder, _)| holder == tenant) && self.peer == peer
     }
@@ -77,7 +77,7 @@ impl Place {
 
 /// Number of connections of one kind.
 #[derive(Default)]
-struct Count {
+struct ConnectionCount {
     open: usize,
     held: usize,
 }
@@ -102,7 +102,7 @@ impl Connections {
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let activity = Activity::new();
-        let place = Place {
+        let place = ConnectionPlace {
             peer,
             activity: activity.clone(),
             is_reserved,
@@ -118,16 +118,16 @@ impl Connections {
 
     /// Returns whether `peer` may have one more connection. May evict another connection of the
     /// peer.
-    fn has_share(&self, table: &mut Table, peer: Peer) -> bool {
-        let of_peer = |place: &Place| !place.is_reserved && place.peer == peer;
-        let Count { open, held } = table.count(of_peer);
+    fn has_share(&self, table: &mut ConnectionTable, peer: Peer) -> bool {
+        let of_peer = |place: &ConnectionPlace| !place.is_reserved && place.peer == peer;
+        let ConnectionCount { open, held } = table.count(of_peer);
         held < with_closing(self.max_per_peer)
             && (open < self.max_per_peer || table.evict(1, of_peer) > 0)
     }
 
-    fn has_room(&self, table: &mut Table) -> bool {
-        let is_usual = |place: &Place| !place.is_reserved;
-        let Count { open, held } = table.count(is_usual);
+    fn has_room(&self, table: &mut ConnectionTable) -> bool {
+        let is_usual = |place: &ConnectionPlace| !place.is_reserved;
+        let ConnectionCount { open, held } = table.count(is_usual);
         if held >= with_closing(self.max) {
             return false;
         }
@@ -138,19 +138,23 @@ impl Connections {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, ConnectionTable> {
         self.table.lock()
     }
 }
 
 /// Returns whether a reserved place is free for `peer`. May evict another connection from one.
-fn has_reserve(table: &mut Table, peer: Peer) -> bool {
+fn has_reserve(table: &mut ConnectionTable, peer: Peer) -> bool {
     has_part(table, RESERVED / 2, |place| place.is_reserved && place.peer == peer)
         && has_part(table, RESERVED, |place| place.is_reserved)
 }
 
-fn has_part(table: &mut Table, max: usize, of: impl Fn(&Place) -> bool) -> bool {
-    let Count { open, held } = table.count(&of);
+fn has_part(
+    table: &mut ConnectionTable,
+    max: usize,
+    of: impl Fn(&ConnectionPlace) -> bool,
+) -> bool {
+    let ConnectionCount { open, held } = table.count(&of);
     held < max * (1 + RESERVED_CLOSING) && (open < max || table.evict(1, of) > 0)
 }
 
@@ -164,18 +168,22 @@ fn share(max: usize) -> usize {
     max - max / OTHERS_PART
 }
 
-impl Table {
-    fn count(&self, of: impl Fn(&Place) -> bool) -> Count {
-        self.places.values().filter(|place| of(place)).fold(Count::default(), |count, place| {
-            Count { open: count.open + usize::from(!place.is_evicted), held: count.held + 1 }
-        })
+impl ConnectionTable {
+    fn count(&self, of: impl Fn(&ConnectionPlace) -> bool) -> ConnectionCount {
+        self.places.values().filter(|place| of(place)).fold(
+            ConnectionCount::default(),
+            |count, place| ConnectionCount {
+                open: count.open + usize::from(!place.is_evicted),
+                held: count.held + 1,
+            },
+        )
     }
 
     /// Evicts up to `most` connections that may be interrupted and returns their number. Order: by
-    /// their [`Rank`](super::activity::Rank), except that of those whose bodies arrive or whose
+    /// their [`EvictionRank`](super::activity::EvictionRank), except that of those whose bodies arrive or whose
     /// streams wait the connections of the tenant that has most come first. Evicted connections no
     /// longer count as open, but hold their room until they end.
-    fn evict(&mut self, most: usize, of: impl Fn(&Place) -> bool) -> usize {
+    fn evict(&mut self, most: usize, of: impl Fn(&ConnectionPlace) -> bool) -> usize {
         let ranked = self.places.iter().filter(|(_, place)| !place.is_evicted && of(place));
         let mut ranked: Vec<_> = ranked
             .filter_map(|(number, place)| {
@@ -208,7 +216,9 @@ impl Table {
 
     /// Counts a request of a tenant. False if the tenant has its share of the connections.
     fn claim(&mut self, limits: &Connections, number: u64, tenant: &Tenant) -> bool {
-        let Some(Place { peer, claimed, .. }) = self.places.get_mut(&number) else { return true };
+        let Some(ConnectionPlace { peer, claimed, .. }) = self.places.get_mut(&number) else {
+            return true;
+        };
         if let Some((_, requests)) = claimed {
             *requests += 1;
             return true;
@@ -227,7 +237,9 @@ impl Table {
 
     /// Removes one request from the count.
     fn release(&mut self, number: u64) {
-        let Some(Place { claimed: Some((_, requests)), .. }) = self.places.get_mut(&number) else {
+        let Some(ConnectionPlace { claimed: Some((_, requests)), .. }) =
+            self.places.get_mut(&number)
+        else {
             return;
         };
         *requests -= 1;
@@ -343,7 +355,7 @@ impl Seat {
     }
 
     /// Notes that the connection may be evicted, until the result is dropped.
-    pub(super) fn park(&self, parking: Parking) -> Parked {
+    pub(super) fn park(&self, parking: Parking) -> ParkedRequest {
         self.0.connection.activity.park(parking)
     }
 }

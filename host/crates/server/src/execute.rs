@@ -57,7 +57,7 @@ pub(super) async fn run(
     let timeout = super::options::timeout(request.headers(), most)?;
     let body = body::object(request, &app.settings, charge).await?;
     let call = options.format.read(body)?;
-    availability::settle_for(app, sender, &call.name).await;
+    availability::wait_for_tool(app, sender, &call.name).await;
     let caller = caller(app, sender, timeout);
     let begun = Instant::now();
     let (source, result) = make(&caller, &call).await?;

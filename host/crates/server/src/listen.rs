@@ -33,7 +33,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     App, Settings,
-    activity::{Activity, Reason, Running, Sending, Waits},
+    activity::{Activity, CloseReason, ConnectionTimeouts, RunningRequest, SendingResponse},
     connections::{ConnectionSlot, Connections, Seat},
     memory::Charge,
     peer::Peer,
@@ -113,7 +113,7 @@ impl Server {
                     continue;
                 }
             };
-            if let Some(slot) = self.connections.admit(Peer::of(Some(address.ip()))) {
+            if let Some(slot) = self.connections.admit(Peer::new(Some(address.ip()))) {
                 return (stream, address.ip(), slot);
             }
         }
@@ -137,7 +137,11 @@ impl Server {
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let draining = self.draining.clone();
         let waits = waits(&self.app.settings);
-        let waits = if slot.is_reserved() { Waits { idle: LAST_IDLE, ..waits } } else { waits };
+        let waits = if slot.is_reserved() {
+            ConnectionTimeouts { idle: LAST_IDLE, ..waits }
+        } else {
+            waits
+        };
         let drain_timeout = self.app.settings.drain_timeout;
         self.tasks.execute(async move {
             let mut connection = pin!(connection);
@@ -146,7 +150,7 @@ impl Server {
                 reason = slot.activity.end(&waits) => reason,
                 () = draining.cancelled() => {
                     connection.as_mut().graceful_shutdown();
-                    let waits = Waits { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
+                    let waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
                     tokio::select! {
                         result = &mut connection => return ended(result),
                         reason = slot.activity.end(&waits) => reason,
@@ -203,8 +207,8 @@ fn builder(settings: &Settings, tasks: Tasks) -> Builder<Tasks> {
     builder
 }
 
-fn waits(settings: &Settings) -> Waits {
-    Waits {
+fn waits(settings: &Settings) -> ConnectionTimeouts {
+    ConnectionTimeouts {
         first_head: settings.read_timeout,
         idle: settings.idle_timeout,
         write: settings.write_timeout,
@@ -213,18 +217,18 @@ fn waits(settings: &Settings) -> Waits {
 
 /// Completes when a connection that is being closed has used up its time.
 async fn goodbye(
-    reason: Reason,
+    reason: CloseReason,
     activity: &Activity,
     write_timeout: Duration,
     drain_timeout: Duration,
 ) {
     match reason {
-        Reason::Silent | Reason::Idle | Reason::Evicted => sleep(GOODBYE).await,
+        CloseReason::Silent | CloseReason::Idle | CloseReason::Evicted => sleep(GOODBYE).await,
         // Other requests on the same connection still get their responses.
-        Reason::Unread => {
+        CloseReason::Unread => {
             let _ = timeout(drain_timeout, activity.answered(write_timeout)).await;
         }
-        Reason::BrokenOff => {}
+        CloseReason::BrokenOff => {}
     }
 }
 
@@ -237,7 +241,7 @@ fn ended<E: fmt::Display>(result: Result<(), E>) {
 /// Hands a response to hyper. Dropping the bytes marks the response as sent: HTTP/1 and HTTP/2 do
 /// not report the last write, and `h2` buffers a whole response before its client has granted any
 /// window.
-fn send(answer: ChargedReply, mut running: Running, seat: Seat) -> Response<Body> {
+fn send(answer: ChargedReply, mut running: RunningRequest, seat: Seat) -> Response<Body> {
     let (reply, charge) = answer;
     reply.map(|payload| match payload {
         Payload::Whole(bytes) => {
@@ -261,9 +265,9 @@ type Body = Either<Full<Bytes>, Streaming>;
 /// an HTTP/2 client may grant no window at all.
 struct Streaming {
     parts: Parts,
-    running: Running,
+    running: RunningRequest,
     /// Present while there is no room for the next part.
-    waiting: Option<Sending>,
+    waiting: Option<SendingResponse>,
     charge: Option<Charge>,
     /// Counts the request for its tenant until the end of the stream.
     _seat: Seat,
@@ -295,7 +299,7 @@ impl hyper::body::Body for Streaming {
 struct Unsent {
     bytes: Bytes,
     _charge: Option<Charge>,
-    _sending: Sending,
+    _sending: SendingResponse,
 }
 
 impl AsRef<[u8]> for Unsent {
@@ -339,7 +343,7 @@ mod tests {
             let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
             let room = 3 * REQUEST_BYTES;
             let parts = stream::iter([Bytes::from(vec![b'x'; length])]).boxed();
-            let slot = Connections::new(1, 1).admit(Peer::of(None)).expect("there is room");
+            let slot = Connections::new(1, 1).admit(Peer::new(None)).expect("there is room");
             let running = slot.activity.begin();
             let seat = slot.seats().seat();
             let mut body = Box::pin(Streaming {

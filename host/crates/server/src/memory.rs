@@ -28,11 +28,11 @@ const SHARES: usize = 2;
 /// Memory budget of all requests in flight.
 pub(super) struct Memory {
     limit_bytes: usize,
-    used: Mutex<Used>,
+    used: Mutex<MemoryUse>,
 }
 
 #[derive(Default)]
-struct Used {
+struct MemoryUse {
     bytes: usize,
     /// Callers with a charge.
     by_caller: HashMap<Tenant, usize>,
@@ -40,7 +40,7 @@ struct Used {
 
 /// Reason that a charge is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spent {
+pub(super) enum ChargeRefused {
     /// All requests together use the whole budget.
     Budget { limit_bytes: usize },
     /// The requests of this caller use its whole share.
@@ -67,7 +67,7 @@ impl Memory {
         self: &Arc<Self>,
         tenant: Tenant,
         head: &HeaderMap,
-    ) -> Result<Charge, Spent> {
+    ) -> Result<Charge, ChargeRefused> {
         let charge =
             Charge(Arc::new(Charged { memory: self.clone(), tenant, bytes: Mutex::new(0) }));
         let head: usize = head.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
@@ -75,15 +75,15 @@ impl Memory {
         Ok(charge)
     }
 
-    fn add(&self, tenant: &Tenant, bytes: usize) -> Result<(), Spent> {
+    fn add(&self, tenant: &Tenant, bytes: usize) -> Result<(), ChargeRefused> {
         let mut used = self.used();
         let share = Self::share_of(self.limit_bytes);
         let mine = used.by_caller.get(tenant).copied().unwrap_or_default();
         if mine.saturating_add(bytes) > share {
-            return Err(Spent::Share { limit_bytes: share });
+            return Err(ChargeRefused::Share { limit_bytes: share });
         }
         if used.bytes.saturating_add(bytes) > self.limit_bytes {
-            return Err(Spent::Budget { limit_bytes: self.limit_bytes });
+            return Err(ChargeRefused::Budget { limit_bytes: self.limit_bytes });
         }
         used.bytes += bytes;
         *used.by_caller.entry(tenant.clone()).or_default() += bytes;
@@ -108,7 +108,7 @@ impl Memory {
         }
     }
 
-    fn used(&self) -> MutexGuard<'_, Used> {
+    fn used(&self) -> MutexGuard<'_, MemoryUse> {
         self.used.lock()
     }
 }
@@ -126,7 +126,7 @@ struct Charged {
 impl Charge {
     /// Charges `bytes` more. Fails without a charge if the caller's share or the budget has no
     /// room.
-    pub(super) fn grow(&self, bytes: usize) -> Result<(), Spent> {
+    pub(super) fn grow(&self, bytes: usize) -> Result<(), ChargeRefused> {
         let mut charged = self.0.bytes();
         self.0.memory.add(&self.0.tenant, bytes)?;
         *charged += bytes;
@@ -162,7 +162,7 @@ impl Charge {
     /// Replaces the whole charge by `bytes`, for a response. Fails if they are more than are charged
     /// and there is no room: clients that do not read their responses would else take the whole
     /// budget.
-    pub(super) fn settle(&self, bytes: usize) -> Result<(), Spent> {
+    pub(super) fn settle(&self, bytes: usize) -> Result<(), ChargeRefused> {
         match self.held().checked_sub(bytes) {
             Some(rest) => self.give_back(rest),
             None => self.grow(bytes - self.held())?,
@@ -201,7 +201,7 @@ impl Drop for Charged {
     }
 }
 
-impl Spent {
+impl ChargeRefused {
     /// Returns the error of a request that was carried out, and whose response has no room. Its
     /// headers ask the client not to repeat the request.
     pub(super) fn after_work(self) -> ApiError {
@@ -226,10 +226,10 @@ impl Spent {
     }
 }
 
-impl From<Spent> for ApiError {
-    fn from(spent: Spent) -> Self {
+impl From<ChargeRefused> for ApiError {
+    fn from(spent: ChargeRefused) -> Self {
         let error = match spent {
-            Spent::Budget { limit_bytes } => Self::new(
+            ChargeRefused::Budget { limit_bytes } => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
                 "gateway_overloaded",
@@ -238,7 +238,7 @@ impl From<Spent> for ApiError {
                      in flight; try again later"
                 ),
             ),
-            Spent::Share { limit_bytes } => Self::new(
+            ChargeRefused::Share { limit_bytes } => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "rate_limit_error",
                 "caller_overloaded",
@@ -285,11 +285,11 @@ mod tests {
         let memory = Memory::new(LIMIT);
         let ann = open(&memory, "ann");
         ann.grow(4 * REQUEST_BYTES).expect("half of the budget");
-        assert_eq!(ann.grow(1), Err(Spent::Share { limit_bytes: LIMIT / 2 }));
+        assert_eq!(ann.grow(1), Err(ChargeRefused::Share { limit_bytes: LIMIT / 2 }));
         let bob = open(&memory, "bob");
         bob.grow(3 * REQUEST_BYTES).expect("less than half of the budget");
         let cid = open(&memory, "cid");
-        assert_eq!(cid.grow(1), Err(Spent::Budget { limit_bytes: LIMIT }));
+        assert_eq!(cid.grow(1), Err(ChargeRefused::Budget { limit_bytes: LIMIT }));
         drop(bob);
         cid.grow(4 * REQUEST_BYTES).expect("what bob gave back");
         assert_eq!(memory.used().bytes, LIMIT);
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!((charge.held(), memory.used().bytes), (10, 10));
         charge.settle(LIMIT / 2).expect("all of the share");
         let refused = charge.settle(LIMIT / 2 + 1).expect_err("a byte more");
-        assert_eq!(refused, Spent::Share { limit_bytes: LIMIT / 2 });
+        assert_eq!(refused, ChargeRefused::Share { limit_bytes: LIMIT / 2 });
         assert_eq!((charge.held(), memory.used().bytes), (LIMIT / 2, LIMIT / 2));
         let reply = refused.after_work().into_reply();
         assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);

@@ -17,7 +17,7 @@ const PROXIED: [&str; 6] =
 
 /// An act of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum OperatorAct {
     /// Reloads a plugin.
     Reload,
     /// Reconnects an MCP server or reads its list of tools again.
@@ -29,7 +29,7 @@ pub(super) enum Act {
     ReadMetrics,
 }
 
-impl Act {
+impl OperatorAct {
     /// Returns the act as a verb with its object.
     fn words(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Act {
 /// Fails unless the request is the operator's. `peer` is the remote end of the connection; `key`
 /// returns the virtual key of the request.
 pub(super) fn check(
-    act: Act,
+    act: OperatorAct,
     requires_key: bool,
     peer: Option<IpAddr>,
     headers: &HeaderMap,
@@ -101,10 +101,15 @@ mod tests {
     use super::*;
 
     const LOCAL: &str = "127.0.0.1";
-    const ALL: [Act; 4] = [Act::Reload, Act::Operate, Act::ReadLogs, Act::ReadMetrics];
+    const ALL: [OperatorAct; 4] = [
+        OperatorAct::Reload,
+        OperatorAct::Operate,
+        OperatorAct::ReadLogs,
+        OperatorAct::ReadMetrics,
+    ];
 
     fn is_let_in(
-        act: Act,
+        act: OperatorAct,
         requires_key: bool,
         peer: &str,
         has_key: bool,
@@ -139,7 +144,7 @@ mod tests {
     #[test]
     fn if_keys_are_required_only_the_metrics_are_permitted_and_only_from_the_local_machine() {
         for act in ALL {
-            let is_metrics = act == Act::ReadMetrics;
+            let is_metrics = act == OperatorAct::ReadMetrics;
             assert_eq!(is_let_in(act, true, LOCAL, false, &[]), is_metrics, "{act:?}");
             assert!(!is_let_in(act, true, LOCAL, true, &[]), "{act:?}");
             assert!(!is_let_in(act, true, LOCAL, false, &["x-forwarded-for"]), "{act:?}");
@@ -149,9 +154,10 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_refused_as_such() {
-        let refused = check(Act::Operate, false, LOCAL.parse().ok(), &HeaderMap::new(), || {
-            Err(ApiError::unauthorized("virtual key not found"))
-        });
+        let refused =
+            check(OperatorAct::Operate, false, LOCAL.parse().ok(), &HeaderMap::new(), || {
+                Err(ApiError::unauthorized("virtual key not found"))
+            });
         assert_eq!(refused.expect_err("it is refused").status(), http::StatusCode::UNAUTHORIZED);
     }
 }

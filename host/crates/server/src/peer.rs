@@ -13,7 +13,7 @@ pub(super) struct Peer(Option<IpAddr>);
 
 impl Peer {
     /// Returns the peer of `address`.
-    pub(super) fn of(address: Option<IpAddr>) -> Self {
+    pub(super) fn new(address: Option<IpAddr>) -> Self {
         Self(address.map(|address| match address.to_canonical() {
             address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(address) => {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     fn peer(address: &str) -> Peer {
-        Peer::of(Some(address.parse().expect("an address")))
+        Peer::new(Some(address.parse().expect("an address")))
     }
 
     #[test]

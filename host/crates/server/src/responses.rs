@@ -118,7 +118,7 @@ pub(super) async fn create(
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let (TranslatedRequest { chat, body }, keeper) = read(app, sender, request, charge).await?;
-    availability::settle(app, sender).await;
+    availability::wait_for_sources(app, sender).await;
     let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
     let dropped = report_dropped(sender, &chat);
     let is_streamed = chat.stream;
@@ -311,7 +311,7 @@ fn start(
     charge: &Charge,
 ) -> Run {
     let mut notes = Object::new();
-    availability::note(app, sender, &mut notes);
+    availability::add_notes(app, sender, &mut notes);
     if !chat.dropped.is_empty() {
         notes.insert(DROPPED.to_owned(), dropped(chat).collect());
     }

@@ -13,7 +13,7 @@ use super::{
     cors, execute, health, identity, mcp,
     memory::{self, Charge},
     metrics, models,
-    operator::{self, Act},
+    operator::{self, OperatorAct},
     origin, reload,
     respond::{ApiError, Payload, Reply},
     responses, results, runs,
@@ -128,7 +128,7 @@ impl App {
         // A streamed response is still being made, and what it holds stays charged.
         if let Payload::Whole(body) = reply.body() {
             let bytes = memory::REQUEST_BYTES + body.len();
-            charge.settle(bytes).map_err(memory::Spent::after_work)?;
+            charge.settle(bytes).map_err(memory::ChargeRefused::after_work)?;
         }
         Ok((reply, Some(charge)))
     }
@@ -302,11 +302,11 @@ impl<'p> Route<'p> {
     }
 
     /// Returns the act of the operator that a request is; `None` if others may send it too.
-    fn act(self) -> Option<Act> {
+    fn act(self) -> Option<OperatorAct> {
         match self {
-            Self::Reload(_) => Some(Act::Reload),
+            Self::Reload(_) => Some(OperatorAct::Reload),
             Self::Upstream(operation, _) => Some(operation.act()),
-            Self::Status(StatusRoute::Metrics) => Some(Act::ReadMetrics),
+            Self::Status(StatusRoute::Metrics) => Some(OperatorAct::ReadMetrics),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use super::{ResponseBounds, memory, responses::BuiltinTools};
 
 /// Smallest head limit that hyper accepts.
-const MIN_HEADER_BYTES: usize = 8 * 1024;
+pub(super) const MIN_HEADER_BYTES: usize = 8 * 1024;
 
 /// Settings of the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,14 @@ mod parity;
 mod responses;
 mod stream;
 
-use std::future::Future;
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -17,10 +22,17 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::*;
-use airlock_core::tool::Whitelist;
+use super::{settings::MIN_HEADER_BYTES, *};
+use airlock_agent::{self as agent, ApprovalList};
+use airlock_core::{
+    door::{Keys, VirtualKey},
+    tenant::Tenant,
+    tool::Whitelist,
+};
 use airlock_egress::tls;
 use airlock_fakes as fake;
+use airlock_model::Models;
+use airlock_store as store;
 
 /// Time limit for events that should happen at once.
 const SOON: Duration = Duration::from_secs(10);

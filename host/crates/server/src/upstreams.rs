@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     App, NotDone,
-    operator::Act,
+    operator::OperatorAct,
     respond::{self, ApiError, Reply},
 };
 
@@ -50,10 +50,10 @@ impl UpstreamOperation {
         }
     }
 
-    pub(super) fn act(self) -> Act {
+    pub(super) fn act(self) -> OperatorAct {
         match self {
-            Self::Reconnect | Self::Refresh => Act::Operate,
-            Self::Logs => Act::ReadLogs,
+            Self::Reconnect | Self::Refresh => OperatorAct::Operate,
+            Self::Logs => OperatorAct::ReadLogs,
         }
     }
 }

@@ -18,14 +18,14 @@ pub enum Answer {
     /// Text. The script receives data if it is JSON.
     Text(String),
     /// The call failed.
-    Error(Failure),
+    Error(AnswerError),
 }
 
 /// Text that is stored for the answer of a repeatable call if the answer is too large.
 pub(super) const NOT_KEPT: &str = "\"not_kept\"";
 
 /// A stored answer, as it is read.
-pub(super) enum Stored {
+pub(super) enum StoredAnswer {
     Answer(Answer),
     /// It was too large. The call is repeatable.
     NotKept,
@@ -35,7 +35,7 @@ pub(super) enum Stored {
 
 /// Failure of a call, as a script can handle it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct AnswerError {
     kind: ErrorKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     code: Option<String>,
@@ -48,11 +48,11 @@ pub struct Failure {
 
 impl Answer {
     /// Returns the answer that a script receives for the result of the tool that it calls `called`.
-    pub(super) fn of(result: Result<ToolOutput, CallError>, called: &str) -> Self {
+    pub(super) fn new(result: Result<ToolOutput, CallError>, called: &str) -> Self {
         match result {
             Ok(ToolOutput { structured: Some(value), .. }) => Self::Value(value),
             Ok(output) => Self::of_content(output.content),
-            Err(error) => Self::Error(Failure::of(error.as_called(called))),
+            Err(error) => Self::Error(AnswerError::new(error.as_called(called))),
         }
     }
 
@@ -75,7 +75,7 @@ impl Answer {
 
     /// Returns the answer of a call that a person has denied.
     pub(super) fn denied() -> Self {
-        Self::Error(Failure {
+        Self::Error(AnswerError {
             kind: ErrorKind::Denied,
             code: Some(format!("{HOST_CODE}approval_denied")),
             message: "a person has denied this call; it was not made".to_owned(),
@@ -111,7 +111,7 @@ impl Answer {
     }
 }
 
-impl Stored {
+impl StoredAnswer {
     /// Reads what is stored of an answer.
     pub(super) fn read(text: &str) -> Self {
         match serde_json::from_str(text) {
@@ -122,8 +122,8 @@ impl Stored {
     }
 }
 
-impl Failure {
-    fn of(error: CallError) -> Self {
+impl AnswerError {
+    fn new(error: CallError) -> Self {
         let message = error.message();
         let CallFailure { code, kind, retry_after_ms } = CallFailure::from(&error);
         let (code, data) = match error.into_tool_error() {
@@ -136,8 +136,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for CallError {
-    fn from(failure: Failure) -> Self {
+impl From<AnswerError> for CallError {
+    fn from(failure: AnswerError) -> Self {
         Self::from(ToolError {
             code: failure.code,
             details: failure.data,

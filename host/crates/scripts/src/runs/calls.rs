@@ -11,7 +11,7 @@ use tracing::{error, warn};
 use super::{
     answer::Answer,
     arguments,
-    journal::{Entry, Journal},
+    journal::{CallRecord, Journal},
 };
 use airlock_core::{
     door::{Admitted, CallId, Chain, Origin},
@@ -32,7 +32,7 @@ pub struct RunCalls {
 }
 
 /// A call of a block, once it is decided.
-enum Decided {
+enum DecidedCall {
     /// The script receives this answer. It is stored if the call is here.
     Answered(Answer, Option<Called>),
     /// The call runs.
@@ -45,7 +45,7 @@ enum Decided {
 }
 
 /// End of a call that ran.
-enum Ended {
+enum CallEnd {
     Answered(Answer),
     /// The plugin that ran needs an approval for a call that it makes, and has done nothing before.
     NeedsApproval(Called),
@@ -66,12 +66,12 @@ impl RunCalls {
     ) -> Result<Vec<ScriptAnswer>, CallError> {
         let positions = self.journal.next_block(calls.len(), is_block);
         let mut decided = Vec::with_capacity(calls.len());
-        let mut stops = Stops::default();
+        let mut stops = BlockStops::default();
         for (position, call) in positions.iter().copied().zip(calls) {
             match self.decide(position, &call)? {
-                Due::Now(call) => decided.push((position, call)),
-                Due::AfterApproval(called) => stops.waiting.push((position, called)),
-                Due::InDoubt => stops.in_doubt.push(position),
+                CallDecision::Now(call) => decided.push((position, call)),
+                CallDecision::AfterApproval(called) => stops.waiting.push((position, called)),
+                CallDecision::InDoubt => stops.in_doubt.push(position),
             }
         }
         if !stops.is_empty() {
@@ -83,9 +83,9 @@ impl RunCalls {
         let mut stopped = None;
         for position in positions {
             match ended.next().await {
-                Some(Ok(Ended::Answered(answer))) => answers.push(answer.into_result()),
-                Some(Ok(Ended::NeedsApproval(called))) => stops.waiting.push((position, called)),
-                Some(Ok(Ended::Interrupted)) => stops.in_doubt.push(position),
+                Some(Ok(CallEnd::Answered(answer))) => answers.push(answer.into_result()),
+                Some(Ok(CallEnd::NeedsApproval(called))) => stops.waiting.push((position, called)),
+                Some(Ok(CallEnd::Interrupted)) => stops.in_doubt.push(position),
                 // Another call of the block has the reason.
                 Some(Err(stop)) if stop.code() == CallError::CANCELLED => stopped = Some(stop),
                 Some(Err(stop)) => return Err(stop),
@@ -99,8 +99,8 @@ impl RunCalls {
     }
 
     /// Stops the script for decisions of a person.
-    async fn stop(&self, stops: Stops) -> CallError {
-        let Stops { waiting, in_doubt } = stops;
+    async fn stop(&self, stops: BlockStops) -> CallError {
+        let BlockStops { waiting, in_doubt } = stops;
         if self.journal.can_suspend() {
             return self.journal.suspend(waiting, &in_doubt).await;
         }
@@ -112,19 +112,19 @@ impl RunCalls {
     }
 
     /// Decides one call. An error stops the script.
-    fn decide(&self, position: Position, call: &ScriptCall) -> Result<Due, CallError> {
+    fn decide(&self, position: Position, call: &ScriptCall) -> Result<CallDecision, CallError> {
         let approved = match self.journal.find(position, call)? {
-            Entry::Answered(answer) => {
+            CallRecord::Answered(answer) => {
                 self.chain.count_call()?;
-                return Ok(Due::Now(Decided::Answered(answer, None)));
+                return Ok(CallDecision::Now(DecidedCall::Answered(answer, None)));
             }
-            Entry::InDoubt => return Ok(Due::InDoubt),
-            Entry::Pending => {
+            CallRecord::InDoubt => return Ok(CallDecision::InDoubt),
+            CallRecord::Pending => {
                 let Some(called) = self.seen(call) else { return Err(absent(call)) };
-                return Ok(Due::AfterApproval(called));
+                return Ok(CallDecision::AfterApproval(called));
             }
-            Entry::Approved(approved) => Some(approved),
-            Entry::New | Entry::Again => {
+            CallRecord::Approved(approved) => Some(approved),
+            CallRecord::New | CallRecord::Again => {
                 if let Some(misfit) = self.misfit(call) {
                     self.chain.count_call()?;
                     return Ok(self.refused(call, misfit));
@@ -143,9 +143,11 @@ impl RunCalls {
                 let is_intended = approved.is_some() || !is_repeatable(admitted.tool());
                 let called = called(call, admitted.tool(), is_intended);
                 let admitted = Box::new(admitted.within(self.chain.call_timeout()));
-                Ok(Due::Now(Decided::Runs { admitted, called, is_intended }))
+                Ok(CallDecision::Now(DecidedCall::Runs { admitted, called, is_intended }))
             }
-            Err(error) if error.is_unapproved() => Ok(Due::AfterApproval(self.called(call))),
+            Err(error) if error.is_unapproved() => {
+                Ok(CallDecision::AfterApproval(self.called(call)))
+            }
             Err(stop) if stop.code() == CallError::BUDGET => Err(stop),
             // A person has decided that it is made.
             Err(error) if error.code() == CallError::NOT_FOUND && approved.is_some() => {
@@ -163,13 +165,13 @@ impl RunCalls {
     }
 
     /// Ends a call that is not made.
-    fn refused(&self, call: &ScriptCall, refused: CallError) -> Due {
-        let answer = Answer::of(Err(refused), &call.tool);
+    fn refused(&self, call: &ScriptCall, refused: CallError) -> CallDecision {
+        let answer = Answer::new(Err(refused), &call.tool);
         // A refused call is decided again when the run is resumed; its arguments may be of any size,
         // and are not stored.
         let is_stored = call.arguments.len() <= MAX_REFUSED_BYTES;
         let called = is_stored.then(|| self.called(call));
-        Due::Now(Decided::Answered(answer, called))
+        CallDecision::Now(DecidedCall::Answered(answer, called))
     }
 
     /// Returns a call with the definition of its tool, if the script may see the tool.
@@ -188,14 +190,14 @@ impl RunCalls {
         Some(called(call, &entry.tool, true))
     }
 
-    async fn run(&self, position: Position, decided: Decided) -> Result<Ended, CallError> {
+    async fn run(&self, position: Position, decided: DecidedCall) -> Result<CallEnd, CallError> {
         let (admitted, called, is_intended) = match decided {
-            Decided::Answered(answer, None) => return Ok(Ended::Answered(answer)),
-            Decided::Answered(answer, Some(called)) => {
+            DecidedCall::Answered(answer, None) => return Ok(CallEnd::Answered(answer)),
+            DecidedCall::Answered(answer, Some(called)) => {
                 self.journal.record(position, called, &answer).await?;
-                return Ok(Ended::Answered(answer));
+                return Ok(CallEnd::Answered(answer));
             }
-            Decided::Runs { admitted, called, is_intended } => (admitted, called, is_intended),
+            DecidedCall::Runs { admitted, called, is_intended } => (admitted, called, is_intended),
         };
         let attempt = if is_intended {
             Some(self.journal.intend(position, called.clone()).await?)
@@ -207,51 +209,51 @@ impl RunCalls {
             Err(error) if error.is_unapproved() => return Ok(self.unapproved(id, called)),
             result => {
                 report(result.as_ref().err());
-                Answer::of(result, &called.tool)
+                Answer::new(result, &called.tool)
             }
         };
         match attempt {
             Some(attempt) => self.journal.answer(position, attempt, &answer).await?,
             None => self.journal.record(position, called, &answer).await?,
         }
-        Ok(Ended::Answered(answer))
+        Ok(CallEnd::Answered(answer))
     }
 
     /// Ends a call of a plugin that stopped for an approval. It can run again only if it has done
     /// nothing yet, or if all that it has done is repeatable.
-    fn unapproved(&self, id: CallId, mut called: Called) -> Ended {
+    fn unapproved(&self, id: CallId, mut called: Called) -> CallEnd {
         // It is compared with that of the approval.
         if let Some(entry) = self.chain.view().find(&Origin::Script, &called.tool) {
             called.definition = entry.tool.digest().into();
         }
         let has_acted = self.chain.ledger().may_have_acted(id);
         if has_acted && !called.is_repeatable {
-            Ended::Interrupted
+            CallEnd::Interrupted
         } else {
-            Ended::NeedsApproval(called)
+            CallEnd::NeedsApproval(called)
         }
     }
 }
 
 /// Calls of a block that stop the script until a person has decided about them.
 #[derive(Default)]
-struct Stops {
+struct BlockStops {
     /// They need an approval.
     waiting: Vec<(Position, Called)>,
     /// They may have been made.
     in_doubt: Vec<Position>,
 }
 
-impl Stops {
+impl BlockStops {
     fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.in_doubt.is_empty()
     }
 }
 
 /// Decision about a call.
-enum Due {
+enum CallDecision {
     /// It is due.
-    Now(Decided),
+    Now(DecidedCall),
     /// It needs an approval.
     AfterApproval(Called),
     /// It needs a decision, because it may have been made.

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_shown_if_it_is_an_error_or_was_not_kept() {
-        let failed = Answer::of(Err(CallError::cancelled()), "a-b").to_stored();
+        let failed = Answer::new(Err(CallError::cancelled()), "a-b").to_stored();
         let answers = [
             ShownAnswer::Whole(failed),
             ShownAnswer::Whole(NOT_KEPT.to_owned()),

@@ -20,8 +20,8 @@ use std::{mem, sync::Arc};
 use tracing::warn;
 use uuid::Uuid;
 
-pub(super) use self::state::Entry;
-use self::{failure::Halted, state::State, writer::Writer};
+pub(super) use self::state::CallRecord;
+use self::{failure::Halted, state::JournalState, writer::JournalWriter};
 use super::{Answer, Ending, Outcome, PREFIX, Runs};
 use airlock_core::{
     run::{Called, Position},
@@ -39,14 +39,14 @@ pub struct Journal {
     /// The time that the script sees, in milliseconds since 1970; `None` if it sees none.
     clock_ms: Option<i64>,
     /// `None` if nothing is stored.
-    writer: Option<Writer>,
+    writer: Option<JournalWriter>,
     shared: Mutex<Shared>,
 }
 
 /// State that the calls of a script share.
 #[derive(Default)]
 struct Shared {
-    state: State,
+    state: JournalState,
     /// True once the run is in the store.
     is_stored: bool,
     /// True once the run is suspended or has ended.
@@ -61,13 +61,13 @@ impl Journal {
     pub(crate) fn begin(runs: &Runs, tenant: &Tenant, new: NewRun) -> Arc<Self> {
         let id = format!("{PREFIX}{}", Uuid::now_v7().simple());
         let clock_ms = new.clock_ms;
-        let writer = Writer::new(id, 1, runs, tenant);
-        Self::new(clock_ms, Some(writer), State::begin(new), false)
+        let writer = JournalWriter::new(id, 1, runs, tenant);
+        Self::new(clock_ms, Some(writer), JournalState::begin(new), false)
     }
 
     /// Begins a run that is not stored and cannot be resumed.
     pub(crate) fn without_store() -> Arc<Self> {
-        Self::new(None, None, State::default(), false)
+        Self::new(None, None, JournalState::default(), false)
     }
 
     /// Takes a stored run over to resume it. Returns the run as it was stored, without its calls.
@@ -76,21 +76,21 @@ impl Journal {
         tenant: &Tenant,
         id: &str,
     ) -> Result<(Arc<Self>, StoredRun), RunError> {
-        let mut run = runs.of(tenant).await?.claim(id).await?;
-        let writer = Writer::new(id.to_owned(), run.lease.epoch, runs, tenant);
-        let state = State::from(mem::take(&mut run.calls));
+        let mut run = runs.open(tenant).await?.claim(id).await?;
+        let writer = JournalWriter::new(id.to_owned(), run.lease.epoch, runs, tenant);
+        let state = JournalState::from(mem::take(&mut run.calls));
         Ok((Self::new(run.clock_ms, Some(writer), state, true), run))
     }
 
     /// Creates the journal of a stored run that is replayed. No call is made.
     pub(crate) fn replay(stored: &StoredRun) -> Arc<Self> {
-        Self::new(stored.clock_ms, None, State::from(stored.calls.clone()), true)
+        Self::new(stored.clock_ms, None, JournalState::from(stored.calls.clone()), true)
     }
 
     fn new(
         clock_ms: Option<i64>,
-        writer: Option<Writer>,
-        state: State,
+        writer: Option<JournalWriter>,
+        state: JournalState,
         is_stored: bool,
     ) -> Arc<Self> {
         let shared = Mutex::new(Shared { state, is_stored, ..Shared::default() });
@@ -142,12 +142,16 @@ impl Journal {
 
     /// Returns what is known of a call, as [`State::find`]. In a replay, an answer that was not stored
     /// is an error.
-    pub(super) fn find(&self, position: Position, made: &ScriptCall) -> Result<Entry, CallError> {
+    pub(super) fn find(
+        &self,
+        position: Position,
+        made: &ScriptCall,
+    ) -> Result<CallRecord, CallError> {
         let now = self.now_ms();
         let mut shared = self.shared.lock();
         let is_replay = self.writer.is_none() && shared.is_stored;
         match shared.state.find(position, made, now)? {
-            Entry::Again if is_replay => Err(failure::not_kept(position)),
+            CallRecord::Again if is_replay => Err(failure::not_kept(position)),
             entry => Ok(entry),
         }
     }

@@ -87,17 +87,17 @@ impl Runs {
 impl OwnRuns<'_> {
     /// Returns the latest runs, the newest first.
     pub async fn list(&self) -> Result<Vec<StoredRun>, Unavailable> {
-        self.runs.of(self.tenant).await?.list(MAX_LISTED).await
+        self.runs.open(self.tenant).await?.list(MAX_LISTED).await
     }
 
     /// Returns a run without its tools, its calls and its outcome.
     pub async fn head(&self, id: &str) -> Result<StoredRun, RunError> {
-        self.runs.of(self.tenant).await?.head(id).await
+        self.runs.open(self.tenant).await?.head(id).await
     }
 
     /// Returns a run as people see it.
     pub async fn show(&self, id: &str) -> Result<ShownRun, RunError> {
-        self.runs.of(self.tenant).await?.show(id).await
+        self.runs.open(self.tenant).await?.show(id).await
     }
 
     /// Returns a run as [`Self::show`] does. `admit` is called with its size in bytes before it is
@@ -107,18 +107,18 @@ impl OwnRuns<'_> {
         id: &str,
         admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<ShownRun, E>, RunError> {
-        self.runs.of(self.tenant).await?.show_within(id, admit).await
+        self.runs.open(self.tenant).await?.show_within(id, admit).await
     }
 
     /// Returns a run with the answers of its calls.
     #[cfg(test)]
     pub(crate) async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
-        self.runs.of(self.tenant).await?.get(id).await
+        self.runs.open(self.tenant).await?.get(id).await
     }
 
     /// Makes decisions about the calls of a run, all of them or none.
     pub async fn decide(&self, id: &str, decisions: Decisions) -> Result<(), RunError> {
-        self.runs.of(self.tenant).await?.decide(id, decisions.shown, decisions.calls).await
+        self.runs.open(self.tenant).await?.decide(id, decisions.shown, decisions.calls).await
     }
 
     /// Approves or denies the pending calls of a run, as it was shown in this epoch.
@@ -128,7 +128,7 @@ impl OwnRuns<'_> {
         epoch: i64,
         approves: bool,
     ) -> Result<(), RunError> {
-        let runs = self.runs.of(self.tenant).await?;
+        let runs = self.runs.open(self.tenant).await?;
         let shown = runs.show(id).await?;
         let pending =
             shown.calls.iter().filter(|shown| matches!(shown.call.stage, Stage::Pending { .. }));
@@ -140,7 +140,7 @@ impl OwnRuns<'_> {
     /// Ends a run. Calls in flight are cancelled.
     pub async fn cancel(&self, id: &str) -> Result<Cancelled, RunError> {
         let outcome = Outcome::of(Ending::Cancelled).to_stored();
-        let cancelled = self.runs.of(self.tenant).await?.cancel(id, &outcome).await?;
+        let cancelled = self.runs.open(self.tenant).await?.cancel(id, &outcome).await?;
         self.runs.interrupt(id);
         Ok(cancelled)
     }

@@ -87,14 +87,14 @@ fn texts(tools: &Value) -> Vec<String> {
             Shown { stub: Arc::new(stub), observed }
         })
         .collect();
-    let mut texts = vec![file.show(&shown, stubs::Range::default())];
+    let mut texts = vec![file.show(&shown, stubs::LineRange::default())];
     for (function, shown) in namespace.functions.iter().zip(&shown) {
         texts.push(docs::page(
             namespace,
             function,
             shown,
             true,
-            language::of(ScriptLanguage::Starlark),
+            language::describe(ScriptLanguage::Starlark),
         ));
     }
     assert!(texts.iter().all(|text| !text.contains(MARK)));

@@ -8,7 +8,7 @@ use crate::classes::Side;
 fn typed(schema: &Value) -> String {
     let budget = Budget::whole();
     let mut classes = Classes::new(Side::Result);
-    let kind = Writer::new(Types::new(schema, &budget), Some(&mut classes)).text(schema, "");
+    let kind = TypeWriter::new(Types::new(schema, &budget), Some(&mut classes)).text(schema, "");
     let lines = classes.named_in(&kind);
     [vec![kind], lines].concat().join("\n").replace('\0', "")
 }

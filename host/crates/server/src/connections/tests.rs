@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::{super::activity::Running, *};
+use super::{super::activity::RunningRequest, *};
 
 fn peer(last: u8) -> Peer {
-    Peer::of(Some([10, 0, 0, last].into()))
+    Peer::new(Some([10, 0, 0, last].into()))
 }
 
 fn tenant(number: u8) -> Tenant {
@@ -30,7 +30,7 @@ fn is_reserved(connections: &Arc<Connections>, last: u8) -> bool {
 }
 
 /// Begins a request of a tenant on a connection.
-fn request(slot: &ConnectionSlot, tenant: &Tenant) -> (Running, Seat) {
+fn request(slot: &ConnectionSlot, tenant: &Tenant) -> (RunningRequest, Seat) {
     let running = slot.activity.begin();
     let seat = slot.seats().seat();
     seat.claim(tenant, false).expect("the tenant has a share left");

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     App,
-    activity::{Parked, Parking},
+    activity::{ParkedRequest, Parking},
     body,
     connections::Seat,
     events::{self, Source},
@@ -204,7 +204,7 @@ async fn serve(serving: &mut Pin<Box<dyn Future<Output = ()> + Send>>, waiting: 
 struct Waiting {
     requests: stdio::Requests,
     seat: Option<Seat>,
-    parked: Option<Parked>,
+    parked: Option<ParkedRequest>,
 }
 
 impl Waiting {

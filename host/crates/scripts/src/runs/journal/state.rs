@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, mem};
 
 use super::failure;
-use crate::runs::answer::{Answer, NOT_KEPT, Stored};
+use crate::runs::answer::{Answer, NOT_KEPT, StoredAnswer};
 use airlock_core::{
     door::Approved,
     run::{Call, Called, Position, Refused, Stage},
@@ -25,28 +25,28 @@ const MAX_WAITING_BYTES: usize = 1 << 20;
 
 /// Calls of one run, and its steps that are not stored yet.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct JournalState {
     /// Calls of earlier epochs, and those of this one.
-    calls: BTreeMap<Position, Known>,
+    calls: BTreeMap<Position, KnownCall>,
     /// Steps that are not stored yet, in their order.
     steps: Vec<Step>,
     /// Bytes of the arguments and answers in `steps`.
     waiting: usize,
     /// Bytes of arguments and of answers that the journal has.
-    stored: Bytes,
+    stored: TextBytes,
     /// Blocks of calls that the script has made so far.
     blocks: u32,
 }
 
 /// Bytes of the texts in a journal.
 #[derive(Default, Clone, Copy)]
-struct Bytes {
+struct TextBytes {
     arguments: usize,
     answers: usize,
 }
 
 /// A call, and its answer if an earlier epoch has one.
-struct Known {
+struct KnownCall {
     call: Call,
     /// The stored text, until the script has come to the call.
     answer: Option<String>,
@@ -56,7 +56,7 @@ struct Known {
 }
 
 /// State of a call that the script makes.
-pub(crate) enum Entry {
+pub(crate) enum CallRecord {
     /// The journal does not have it.
     New,
     /// It is repeatable, and the journal has no answer of it.
@@ -71,7 +71,7 @@ pub(crate) enum Entry {
     InDoubt,
 }
 
-impl State {
+impl JournalState {
     /// Creates the state of a run that begins.
     pub(super) fn begin(new: NewRun) -> Self {
         Self { steps: vec![Step::Begin(new)], ..Self::default() }
@@ -92,34 +92,34 @@ impl State {
         position: Position,
         made: &ScriptCall,
         now_ms: i64,
-    ) -> Result<Entry, CallError> {
+    ) -> Result<CallRecord, CallError> {
         let Some(known) = self.calls.get_mut(&position) else {
             if self.stored.arguments.saturating_add(made.arguments.len()) > MAX_ARGUMENT_BYTES {
                 return Err(failure::full("arguments", MAX_ARGUMENT_BYTES));
             }
-            return Ok(Entry::New);
+            return Ok(CallRecord::New);
         };
         let Called { tool, arguments, is_repeatable, .. } = &known.call.called;
         if **tool != *made.tool || **arguments != *made.arguments {
             return Err(failure::diverged(position, &known.call, Some(made)));
         }
         Ok(match known.call.stage {
-            Stage::Answered => match known.answer.take().as_deref().map(Stored::read) {
-                Some(Stored::Answer(answer)) => Entry::Answered(answer),
-                Some(Stored::NotKept) if *is_repeatable => Entry::Again,
+            Stage::Answered => match known.answer.take().as_deref().map(StoredAnswer::read) {
+                Some(StoredAnswer::Answer(answer)) => CallRecord::Answered(answer),
+                Some(StoredAnswer::NotKept) if *is_repeatable => CallRecord::Again,
                 _ => return Err(failure::unreadable(position)),
             },
-            Stage::Denied => Entry::Answered(Answer::denied()),
+            Stage::Denied => CallRecord::Answered(Answer::denied()),
             Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. }
                 if until_ms <= now_ms =>
             {
-                Entry::Pending
+                CallRecord::Pending
             }
-            Stage::Approved { .. } => Entry::Approved(approved(&known.call.called, true)),
-            Stage::Retried { .. } => Entry::Approved(approved(&known.call.called, false)),
-            Stage::InDoubt { .. } => Entry::InDoubt,
-            Stage::Pending { .. } => Entry::Pending,
-            Stage::Sent { .. } => Entry::Again,
+            Stage::Approved { .. } => CallRecord::Approved(approved(&known.call.called, true)),
+            Stage::Retried { .. } => CallRecord::Approved(approved(&known.call.called, false)),
+            Stage::InDoubt { .. } => CallRecord::InDoubt,
+            Stage::Pending { .. } => CallRecord::Pending,
+            Stage::Sent { .. } => CallRecord::Again,
         })
     }
 
@@ -293,7 +293,7 @@ impl State {
     fn put(&mut self, position: Position, call: Call) {
         let added = call.called.arguments.len();
         let was_sent = matches!(call.stage, Stage::Sent { .. } | Stage::InDoubt { .. });
-        let known = Known { call, answer: None, was_sent, has_succeeded: false };
+        let known = KnownCall { call, answer: None, was_sent, has_succeeded: false };
         if self.calls.insert(position, known).is_none() {
             self.stored.arguments = self.stored.arguments.saturating_add(added);
         }
@@ -315,7 +315,7 @@ impl State {
 
 /// The answers stay text until the script comes to each: as values they take many times as much
 /// memory, and a script may never come to them.
-impl From<Vec<StoredCall>> for State {
+impl From<Vec<StoredCall>> for JournalState {
     fn from(calls: Vec<StoredCall>) -> Self {
         let mut state = Self::default();
         for StoredCall { position, call, answer } in calls {

@@ -133,7 +133,7 @@ async fn calls_whose_approvals_expire_before_their_intents_are_stored_wait_again
     let journal = approved(&runs, journal, &[at(1), at(2)]).await;
     for position in [at(1), at(2)] {
         let found = journal.find(position, &made("a-b", "{}"));
-        assert!(matches!(found, Ok(Entry::Approved(_))), "they were decided in time");
+        assert!(matches!(found, Ok(CallRecord::Approved(_))), "they were decided in time");
     }
     seconds.store(1_000 + 601, Ordering::Relaxed);
     let both = [at(1), at(2)].map(|position| journal.intend(position, called()));
@@ -210,7 +210,7 @@ async fn arguments_beyond_the_room_of_a_run_are_refused_before_the_call() {
     let large: Arc<str> = "x".repeat((16 << 20) - 2).into();
     let repeatable = Called { arguments: large, is_repeatable: true, ..called() };
     journal.record(at(1), repeatable, &Answer::Text(String::new())).await.expect("it is stored");
-    assert!(matches!(journal.find(at(2), &made("a-b", "{}")), Ok(Entry::New)));
+    assert!(matches!(journal.find(at(2), &made("a-b", "{}")), Ok(CallRecord::New)));
     let error = own(journal.find(at(2), &made("a-b", "{ }")));
     assert_eq!(error.code.as_deref(), Some("journal_full"));
 }
@@ -224,7 +224,7 @@ async fn an_answer_that_was_not_kept_is_asked_for_again_and_cannot_be_replayed()
     journal.suspend(vec![(at(2), called())], &[]).await;
     let id = journal.id().expect("it is stored");
     let (resumed, _) = Journal::claim(&runs, &TENANT, id).await.expect("it is suspended");
-    assert!(matches!(resumed.find(at(1), &made("a-b", "{}")), Ok(Entry::Again)));
+    assert!(matches!(resumed.find(at(1), &made("a-b", "{}")), Ok(CallRecord::Again)));
     let stored = runs.own(&TENANT).get(id).await.expect("it is there");
     let error = own(Journal::replay(&stored).find(at(1), &made("a-b", "{}")));
     assert_eq!(error.code.as_deref(), Some("answer_not_stored"));

@@ -11,7 +11,7 @@ use airlock_store::runs::{RunError, Step};
 const TRIES: u32 = 5;
 
 /// A run that this process has the lease of.
-pub(super) struct Writer {
+pub(super) struct JournalWriter {
     pub(super) id: String,
     pub(super) epoch: i64,
     pub(super) runs: Runs,
@@ -21,7 +21,7 @@ pub(super) struct Writer {
     pub(super) turn: Mutex<()>,
 }
 
-impl Writer {
+impl JournalWriter {
     pub(super) fn new(id: String, epoch: i64, runs: &Runs, tenant: &Tenant) -> Self {
         let live = runs.enter(&id, epoch);
         let runs = runs.clone();
@@ -67,7 +67,7 @@ impl Writer {
     }
 
     async fn step(&self, steps: Vec<Step>) -> Result<(), RunError> {
-        self.runs.of(&self.tenant).await?.step(&self.id, self.epoch, steps).await
+        self.runs.open(&self.tenant).await?.step(&self.id, self.epoch, steps).await
     }
 }
 

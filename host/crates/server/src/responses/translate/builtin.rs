@@ -112,7 +112,7 @@ impl<'p> ClientTools<'p> {
         translate: fn(Value, &Path<'_>) -> Result<Value, Untranslatable>,
         read: &mut Vec<Value>,
     ) -> Result<(), Untranslatable> {
-        let mut group = Members::of(path, group)?;
+        let mut group = Members::read(path, group)?;
         let group_name = group.required_text("name")?;
         let path = path.member("tools");
         for (index, mut tool) in group.list("tools")?.unwrap_or_default().into_iter().enumerate() {

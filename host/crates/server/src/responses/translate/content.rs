@@ -71,7 +71,7 @@ fn is_only_text(part: &Object) -> bool {
 }
 
 fn part(value: Value, place: Place, path: &Path<'_>) -> Result<Value, Untranslatable> {
-    let mut part = Members::of(path, value)?;
+    let mut part = Members::read(path, value)?;
     let kind = part.required_text("type")?;
     if !place.parts().contains(&kind.as_str()) {
         return Err(Untranslatable::invalid_value(&part.path("type"), &kind, place.parts()));

@@ -37,7 +37,7 @@ impl Echo {
     }
 
     /// Reads the members of a request that is not translated.
-    pub(super) fn of(request: &Object) -> Self {
+    pub(super) fn from_request(request: &Object) -> Self {
         let mut echo = Self::new();
         for (name, value) in request.iter().filter(|(_, value)| !value.is_null()) {
             match (name.as_str(), value) {

@@ -76,7 +76,7 @@ pub(super) fn normalise(item: &mut Value) {
 
 /// Translates an item.
 pub(super) fn translate(item: Value, path: &Path<'_>) -> Result<Step, Untranslatable> {
-    let mut item = Members::of(path, item)?;
+    let mut item = Members::read(path, item)?;
     let kind = match item.text("type")? {
         Some(kind) => kind,
         None if item.get("id").is_some() => "item_reference".to_owned(),

@@ -22,7 +22,7 @@ impl<'a> Members<'a> {
     }
 
     /// Reads the members of a value. Fails if it is not an object.
-    pub(super) fn of(path: &'a Path<'a>, value: Value) -> Result<Self, Untranslatable> {
+    pub(super) fn read(path: &'a Path<'a>, value: Value) -> Result<Self, Untranslatable> {
         match value {
             Value::Object(members) => Ok(Self::new(path, members)),
             other => Err(Untranslatable::invalid_type(path, "an object", &other)),

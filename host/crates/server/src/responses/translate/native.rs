@@ -74,7 +74,7 @@ fn read(
     builtin: &BuiltinTools,
 ) -> Result<Chat, Untranslatable> {
     let mut client_tools = ClientTools::new(builtin, true);
-    let echo = Echo::of(&request);
+    let echo = Echo::from_request(&request);
     let mut members = Members::new(&Path::Root, request);
     request::refuse_always(&mut members)?;
     let store = members.flag("store", true)?;

@@ -120,7 +120,7 @@ fn part_texts(item: &mut Members<'_>, name: &str, kind: &str) -> Result<String, 
     let path = item.path(name);
     for (index, part) in list.into_iter().enumerate() {
         let path = path.element(index);
-        let mut part = Members::of(&path, part)?;
+        let mut part = Members::read(&path, part)?;
         let found = part.required_text("type")?;
         if found != kind {
             return Err(Untranslatable::invalid_value(&part.path("type"), &found, &[kind]));

@@ -121,11 +121,11 @@ fn text(
 ) -> Result<(), Untranslatable> {
     let Some(text) = request.take("text") else { return Ok(()) };
     let path = request.path("text");
-    let mut text = Members::of(&path, text)?;
+    let mut text = Members::read(&path, text)?;
     let mut repeated = Object::new();
     if let Some(format) = text.take("format") {
         repeated.insert("format".to_owned(), format.clone());
-        let format = response_format(Members::of(&text.path("format"), format)?)?;
+        let format = response_format(Members::read(&text.path("format"), format)?)?;
         body.extend(format.map(|format| ("response_format".to_owned(), format)));
     }
     if let Some(verbosity) = text.text("verbosity")? {
@@ -167,7 +167,7 @@ fn reasoning(
 ) -> Result<(), Untranslatable> {
     let Some(reasoning) = request.take("reasoning") else { return Ok(()) };
     let path = request.path("reasoning");
-    let mut reasoning = Members::of(&path, reasoning)?;
+    let mut reasoning = Members::read(&path, reasoning)?;
     let mut repeated = Object::new();
     if let Some(effort) = reasoning.text("effort")? {
         repeated.insert("effort".to_owned(), effort.clone().into());
@@ -191,7 +191,7 @@ fn reasoning(
 pub(super) fn stream_options(request: &mut Members<'_>) -> Result<(), Untranslatable> {
     let Some(options) = request.take("stream_options") else { return Ok(()) };
     let path = request.path("stream_options");
-    let mut options = Members::of(&path, options)?;
+    let mut options = Members::read(&path, options)?;
     let advice = "Stream events are not padded. Only false is supported.";
     options.refuse_unless("include_obfuscation", &false.into(), advice)?;
     options.finish()

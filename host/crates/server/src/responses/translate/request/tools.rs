@@ -57,7 +57,7 @@ fn translate_all(
 /// `strict` is not added if it is absent. The Responses API is then strict where the schema permits
 /// it, but chat completions with `strict` refuse a schema that does not.
 fn definition(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
-    let mut tool = Members::of(path, tool)?;
+    let mut tool = Members::read(path, tool)?;
     let kind = tool.required_text("type")?;
     if !DEFINABLE.contains(&kind.as_str()) {
         return Err(built_in(&tool.path("type"), &kind));
@@ -71,7 +71,7 @@ fn definition(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
             inner.extend(tool.take(name).map(|value| (name.to_owned(), value)));
         }
     } else if let Some(format) = tool.take("format") {
-        let format = input_format(Members::of(&tool.path("format"), format)?)?;
+        let format = input_format(Members::read(&tool.path("format"), format)?)?;
         inner.insert("format".to_owned(), format);
     }
     let mut out = object(json!({"type": kind}));
@@ -164,14 +164,15 @@ fn tool_choice(choice: Value, path: &Path<'_>) -> Result<Value, Untranslatable> 
         Value::Object(_) => choice,
         other => return Err(Untranslatable::invalid_type(path, "a string or an object", &other)),
     };
-    let mut choice = Members::of(path, choice)?;
+    let mut choice = Members::read(path, choice)?;
     if choice.get("type").and_then(Value::as_str) != Some("allowed_tools") {
         return named(choice);
     }
     let mode = choice.required_text("mode")?;
     let tools = choice.list("tools")?.unwrap_or_default();
-    let tools =
-        translate_all(tools, &choice.path("tools"), |tool, path| named(Members::of(path, tool)?))?;
+    let tools = translate_all(tools, &choice.path("tools"), |tool, path| {
+        named(Members::read(path, tool)?)
+    })?;
     Ok(json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}))
 }
 
