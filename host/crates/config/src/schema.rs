@@ -25,10 +25,10 @@ fn describe_keys(object: &mut Value) {
         let default = key.get("default").and_then(show);
         let Some(Value::String(description)) = key.get_mut("description") else { continue };
         if let Some(Value::String(range)) = range {
-            *description += &format!(" {range}.");
+            description.extend([" ", &range, "."]);
         }
         if let Some(default) = default.filter(|_| !description.contains("Default:")) {
-            *description += &format!(" Default: {default}.");
+            description.extend([" Default: ", &default, "."]);
         }
     }
 }
