@@ -33,7 +33,7 @@ pub(super) use self::{
 };
 use super::values::EnvText;
 use airlock_agent::MAX_CALLS_READ;
-use airlock_core::units::{SecondsOrSpan, Size, Span};
+use airlock_core::units::{SecondsOrSpan, Size};
 
 /// Configuration of an Airlock gateway.
 ///

@@ -7,9 +7,9 @@
 use std::fmt;
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserializer,
     de::{
-        self, Expected, IntoDeserializer, Unexpected, Visitor,
+        self, DeserializeOwned, Expected, IntoDeserializer, Unexpected, Visitor,
         value::{MapDeserializer, SeqDeserializer, StrDeserializer},
     },
     forward_to_deserialize_any,
@@ -38,7 +38,7 @@ pub(super) struct Reading<T> {
 
 /// Reads a value. A value that cannot be read is noted and skipped, together with the object that
 /// requires it, so that one reading finds every problem.
-pub(super) fn read<T: for<'de> Deserialize<'de>>(value: &Value) -> Reading<T> {
+pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Reading<T> {
     let mut rest = value.clone();
     let mut problems = Vec::new();
     let mut skipped = Skipped::default();

@@ -269,6 +269,12 @@ fn every_unknown_key_is_reported_with_the_nearest_known_one() {
       server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, responses
       mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
     "#);
+    let rule = json!({"url": "https://a.example", "metods": ["GET"]});
+    let wasm = json!({"component": "p.wasm", "grants": {"http": [rule]}});
+    assert_snapshot!(
+        error(&clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))),
+        @r#"mcp.client_configs[0].wasm_config.grants.http[0].metods: unknown key; did you mean "methods"?"#
+    );
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Amount for Span {
     fn show(bound: u64) -> String {
         let days = bound / DAY;
         // Not in months and years, which have no fixed length.
-        if days > 1 && bound % DAY == 0 {
+        if days > 1 && bound.is_multiple_of(DAY) {
             format!("{days}days")
         } else {
             Self::new(bound).to_string()
