@@ -49,10 +49,11 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let started = Instant::now();
     let mut signals = Signals::catch()?;
     let mut transcript = Transcript::new(args.json);
-    let profile = BuildProfile::Release;
-    let (directory, output) = (&args.directory, args.output.clone());
+    let output = args.output.clone();
+    let build =
+        airlock_authoring::build(&args.directory, output, BuildProfile::Release, &mut transcript);
     let built = tokio::select! {
-        built = airlock_authoring::build(directory, output, profile, &mut transcript) => built,
+        built = build => built,
         // Dropping the future of the build also ends the compiler.
         () = signals.next() => bail!("stopped; nothing was written"),
     };

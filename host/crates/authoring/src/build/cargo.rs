@@ -17,7 +17,7 @@ use wit_component::ComponentEncoder;
 use self::paths::Passing;
 use super::{
     BuildError, BuildProfile, Reporter,
-    process::{command, not_started, output_of},
+    process::{command, output_of},
     project::Project,
 };
 
@@ -64,10 +64,11 @@ pub(super) async fn compile(
     // The libraries of a target are in `lib/rustlib/TARGET/lib` of the compiler's directory.
     let renaming = paths::renaming(&project.directory, libraries.ancestors().nth(4));
     let messages = cargo(project, target, profile, &renaming, reporter).await?;
-    let Some(path) = messages.file else {
-        return Err(BuildError::Missing("cargo wrote no WebAssembly for this crate".to_owned()));
+    let Some(file) = messages.file else {
+        return Err(BuildError::Failed("cargo wrote no WebAssembly for this crate".to_owned()));
     };
-    let bytes = fs::read(&path).await.map_err(|source| BuildError::Read { path, source })?;
+    let unread = BuildError::io(format!("{} cannot be read", file.display()));
+    let bytes = fs::read(&file).await.map_err(unread)?;
     if project.source.needs_wasi() {
         return Ok(bytes);
     }
@@ -123,13 +124,10 @@ async fn cargo(
         .stdout(Stdio::piped())
         .stderr(if reporter.shares_stderr() { Stdio::inherit() } else { Stdio::piped() })
         .spawn()
-        .map_err(|source| not_started("cargo", source))?;
+        .map_err(BuildError::io("cargo cannot be started"))?;
     let read = read(&mut child, project, reporter).await;
-    let failed = |what: &str, source| BuildError::Run { what: what.to_owned(), source };
-    let (messages, own) =
-        read.map_err(|source| failed("cargo's messages cannot be read", source))?;
-    let status =
-        child.wait().await.map_err(|source| failed("cargo cannot be waited for", source))?;
+    let (messages, own) = read.map_err(BuildError::io("cargo's messages cannot be read"))?;
+    let status = child.wait().await.map_err(BuildError::io("cargo cannot be waited for"))?;
     if status.success() {
         return Ok(messages);
     }

@@ -71,7 +71,7 @@ pub(super) async fn javascript(
         npm.args(["run", "--silent", "build"]);
         run(&mut npm, "npm run build", reporter).await?;
         if !project.has(&package.main) {
-            return Err(BuildError::Missing(format!(
+            return Err(BuildError::Failed(format!(
                 "`npm run build` did not write {}, which package.json names as `main`",
                 package.main
             )));
@@ -224,7 +224,7 @@ async fn install(
         return Ok(());
     }
     let tool = Path::new(made).file_name().unwrap_or_default().to_string_lossy();
-    Err(BuildError::Missing(format!(
+    Err(BuildError::Failed(format!(
         "{name} did not install {tool}; is it among the plugin's dependencies?"
     )))
 }
@@ -242,7 +242,7 @@ impl Package {
     async fn read(project: &Project) -> Result<Self, BuildError> {
         let text = fs::read_to_string(project.directory.join("package.json"))
             .await
-            .map_err(|source| BuildError::Read { path: "package.json".into(), source })?;
+            .map_err(BuildError::io("package.json cannot be read"))?;
         let package: Value = serde_json::from_str(&text).map_err(BuildError::Package)?;
         Ok(Self {
             main: package["main"].as_str().unwrap_or("plugin.js").to_owned(),
@@ -278,7 +278,8 @@ fn unrequested(output: &str) -> Option<String> {
 
 impl Out {
     fn new(project: &Project) -> Result<Self, BuildError> {
-        let directory = tempfile::tempdir().map_err(BuildError::Temporary)?;
+        let directory =
+            tempfile::tempdir().map_err(BuildError::io("no temporary directory can be created"))?;
         let wit = directory.path().join("wit");
         let file = directory.path().join("plugin.wasm");
         world::write(&wit, &project.manifest)?;
@@ -296,8 +297,7 @@ impl Out {
         let compiled = run_explained(compiler, name, reporter, unrequested).await;
         reporter.end_step();
         compiled?;
-        let missing = || format!("{name} wrote no component");
-        fs::read(&self.file).await.map_err(|source| BuildError::Run { what: missing(), source })
+        fs::read(&self.file).await.map_err(BuildError::io(format!("{name} wrote no component")))
     }
 }
 

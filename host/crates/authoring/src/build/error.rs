@@ -14,14 +14,6 @@ use crate::LanguageError;
 /// [`Reporter`]: crate::Reporter
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The directory cannot be opened.
-    #[error("{directory} cannot be opened")]
-    Directory {
-        /// The directory.
-        directory: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
     /// The directory has no sources of a plugin.
     #[error("{directory} holds no plugin that can be built")]
     Language {
@@ -50,20 +42,17 @@ pub enum BuildError {
     /// A compiler is missing or too old. The text has the version to install.
     #[error("{0}")]
     Compiler(String),
-    /// A tool cannot be started, or I/O with it failed.
+    /// A tool failed, or did not write what a build needs. The text has where its output is.
+    #[error("{0}")]
+    Failed(String),
+    /// A file cannot be read or written, or a tool cannot be started.
     #[error("{what}")]
-    Run {
-        /// The tool, and what failed.
+    Io {
+        /// The file or the tool, and what failed.
         what: String,
         /// The cause.
         source: io::Error,
     },
-    /// A tool failed. The text has where its output is.
-    #[error("{0}")]
-    Failed(String),
-    /// A tool succeeded, and did not write what a build needs.
-    #[error("{0}")]
-    Missing(String),
     /// A module is not made a component.
     #[error(
         "the compiled module cannot be made a component without WASI; if one of its crates is \
@@ -85,26 +74,14 @@ pub enum BuildError {
     /// The embedded sections cannot be read back.
     #[error("what was embedded cannot be read back")]
     Embedded(#[source] MetadataError),
-    /// A file of the plugin cannot be read.
-    #[error("{path} cannot be read")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
     /// `package.json` is not JSON.
     #[error("package.json cannot be used")]
     Package(#[source] serde_json::Error),
-    /// A file cannot be written.
-    #[error("{path} cannot be written")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// No temporary directory can be created.
-    #[error("no temporary directory can be created")]
-    Temporary(#[source] io::Error),
+}
+
+impl BuildError {
+    /// Returns a function that adds what failed to its cause.
+    pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what: what.into(), source }
+    }
 }

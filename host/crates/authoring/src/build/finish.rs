@@ -53,9 +53,8 @@ pub(super) async fn finish(
         Metadata::of(&component).map_err(BuildError::Embedded)?;
     let metadata = Metadata::new(&component, tools, manifest, imports);
     let findings = findings(project, &component, &metadata.imports)?;
-    if let Err(source) = write(&file, &component) {
-        return Err(BuildError::Write { path: file, source });
-    }
+    let unwritten = BuildError::io(format!("{} cannot be written", file.display()));
+    write(&file, &component).map_err(unwritten)?;
     Ok(Finished { file, bytes: component.len(), metadata, findings })
 }
 

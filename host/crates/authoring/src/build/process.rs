@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsStr,
-    io,
     path::Path,
     process::{Output, Stdio},
 };
@@ -40,7 +39,8 @@ pub(super) async fn run_explained(
         // A tool that writes to a pipe uses no colours of its own accord.
         command.env("FORCE_COLOR", "1");
     }
-    let output = command.output().await.map_err(|source| not_started(tool, source))?;
+    let output =
+        command.output().await.map_err(BuildError::io(format!("{tool} cannot be started")))?;
     let is_done = output.status.success();
     let streams = if is_done { vec![&output.stderr] } else { vec![&output.stdout, &output.stderr] };
     let mut explained = None;
@@ -57,11 +57,6 @@ pub(super) async fn run_explained(
         Some(reason) => format!("{reason} ({failed})"),
         None => failed,
     }))
-}
-
-/// Creates the error of a tool that is not there.
-pub(super) fn not_started(tool: &str, source: io::Error) -> BuildError {
-    BuildError::Run { what: format!("{tool} cannot be started"), source }
 }
 
 /// Returns the trimmed output of a command; `None` if it cannot be started or fails.

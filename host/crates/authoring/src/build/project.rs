@@ -23,7 +23,7 @@ impl Project {
         let named = || directory.to_owned();
         let absolute = directory
             .canonicalize()
-            .map_err(|source| BuildError::Directory { directory: named(), source })?;
+            .map_err(BuildError::io(format!("{} cannot be opened", directory.display())))?;
         let language = Language::detect(&absolute)
             .map_err(|source| BuildError::Language { directory: named(), source })?;
         let (source, manifest) = Manifest::of_directory(&absolute)?

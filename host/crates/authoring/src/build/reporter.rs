@@ -5,20 +5,24 @@ pub trait Reporter: Send {
     /// Takes output of a tool. Output without text is left out.
     fn output(&mut self, tool: &str, text: &str);
 
-    /// Begins a step that takes time.
-    fn begin_step(&mut self, step: &str);
-
-    /// Ends the step. A build that is dropped does not end its step.
-    fn end_step(&mut self);
-
-    /// Returns whether tools may write to standard error themselves.
-    fn shares_stderr(&self) -> bool;
-
-    /// Returns whether tools should colour their output.
-    fn is_colourful(&self) -> bool;
-
     /// Returns where the output is, for the message of an error.
     fn place(&self) -> &'static str;
+
+    /// Begins a step that takes time.
+    fn begin_step(&mut self, _step: &str) {}
+
+    /// Ends the step. A build that is dropped does not end its step.
+    fn end_step(&mut self) {}
+
+    /// Returns whether tools may write to standard error themselves.
+    fn shares_stderr(&self) -> bool {
+        false
+    }
+
+    /// Returns whether tools should colour their output.
+    fn is_colourful(&self) -> bool {
+        false
+    }
 }
 
 /// Collects the output of tools.
@@ -30,18 +34,6 @@ pub(super) struct Collected(pub(super) String);
 impl Reporter for Collected {
     fn output(&mut self, _tool: &str, text: &str) {
         self.0.push_str(text);
-    }
-
-    fn begin_step(&mut self, _step: &str) {}
-
-    fn end_step(&mut self) {}
-
-    fn shares_stderr(&self) -> bool {
-        false
-    }
-
-    fn is_colourful(&self) -> bool {
-        false
     }
 
     fn place(&self) -> &'static str {

@@ -39,7 +39,7 @@ pub(super) fn write(directory: &Path, manifest: &Manifest) -> Result<(), BuildEr
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written
             .and_then(|()| fs::write(&path, text))
-            .map_err(|source| BuildError::Write { path, source })?;
+            .map_err(BuildError::io(format!("{} cannot be written", path.display())))?;
     }
     Ok(())
 }
