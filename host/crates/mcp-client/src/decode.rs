@@ -3,13 +3,21 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{
-    inbox::Reception,
-    limits::{MAX_MESSAGE_BYTES, MAX_REASON_BYTES, MAX_TREE_BYTES},
-};
+use super::limits::{MAX_MESSAGE_BYTES, MAX_REASON_BYTES, MAX_TREE_BYTES};
 use airlock_core::secret::Scrubber;
 use airlock_json::{self as json, raw};
 use airlock_strings::{cut, one_line};
+
+/// Result of waiting for a response.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reception {
+    /// The JSON text of the response.
+    Text(Vec<u8>),
+    /// The response is over a bound.
+    TooLarge,
+    /// The response cannot be read, with the reason.
+    Unreadable(&'static str),
+}
 
 /// An error of JSON-RPC.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -24,8 +32,11 @@ pub struct RpcError {
 }
 
 impl RpcError {
+    /// The server does not know the method.
     pub const METHOD_NOT_FOUND: i64 = -32_601;
+    /// The parameters are invalid.
     pub const INVALID_PARAMS: i64 = -32_602;
+    /// The request failed for another reason.
     pub const INTERNAL: i64 = -32_603;
     /// A person has to open a URL first (2025-11-25).
     pub const URL_ELICITATION_REQUIRED: i64 = -32_042;

@@ -18,10 +18,10 @@ use tracing::{debug, warn};
 
 use self::awaited::InFlight;
 pub use self::awaited::{
-    Logs, NotAsked, OpenQuestion, Party, Reception, ResponseKind, Taker, Waiting,
+    Logs, NotAsked, OpenQuestion, Party, ResponseKind, ServerQuestion, Taker, Waiting,
 };
 use super::{
-    decode::{self, RpcError},
+    decode::{self, Reception, RpcError},
     envelope::{self, Kind, RpcId},
     flood::{Flood, TokenBucket},
     limits::{
@@ -31,8 +31,7 @@ use super::{
     scan,
     secrets::Redactor,
 };
-use crate::questions::{self, ServerQuestion};
-use airlock_core::secret::Scrubber;
+use airlock_core::{secret::Scrubber, tool::QuestionKind};
 use airlock_strings::cut;
 
 /// Screens the messages of one connection and records the requests in flight.
@@ -368,7 +367,7 @@ impl Inbox {
             return;
         }
         let mut not_asked = None;
-        if questions::is_question(&method) {
+        if is_question(&method) {
             let Err(reason) = self.question(&id, text, within) else { return };
             not_asked = Some(reason);
         }
@@ -446,6 +445,11 @@ impl Inbox {
 /// Returns the tokens for a message of `bytes` bytes.
 fn price(bytes: usize) -> u32 {
     u32::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Returns whether a request of a server is a question.
+fn is_question(method: &str) -> bool {
+    QuestionKind::ALL.iter().any(|kind| kind.method() == method)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 pub use self::{histogram::Distribution, outcome::Outcome};
 use self::{histogram::Histogram, outcome::Counters, window::Window};
 use super::status::Phase;
+use crate::limits::{MAX_COUNTED_TOOLS, SLOW_GRANT, SLOW_GRANT_PAUSE};
 use airlock_core::tool::{CallError, ToolName, ToolOutput};
-use airlock_mcp_client::limits::{MAX_COUNTED_TOOLS, SLOW_GRANT, SLOW_GRANT_PAUSE};
 
 /// Counters of one server at one moment.
 #[derive(Debug, Clone, PartialEq)]

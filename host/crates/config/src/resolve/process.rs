@@ -17,9 +17,7 @@ use airlock_core::{
     secret::Secret,
     units::{Size, Span},
 };
-use airlock_mcp_client::{
-    Confinement, Docker, Image, Mount, Place, Process, ProcessLimits, Transport,
-};
+use airlock_mcp_client::{Confinement, Docker, Image, Mount, Place, Process, ProcessLimits};
 
 /// Variables that every process inherits from the gateway: places, languages and names, which most
 /// programs need and which grant no access.
@@ -48,7 +46,7 @@ const DEFAULT_MAIN: [&str; 2] = ["sleep", "2147483647"];
 /// The most processes that a Linux system can have.
 const MOST_PROCESSES: u64 = 1 << 22;
 
-pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
+pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Process {
     let command = field.member("command");
     if stdio.command.trim().is_empty() {
         command.refuse("is empty");
@@ -75,14 +73,14 @@ pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
             env.entry(name.to_owned()).or_insert_with(|| Secret::new(value));
         }
     }
-    Transport::Stdio(Box::new(Process {
+    Process {
         command,
         args: stdio.args,
         env,
         directory: stdio.cwd.map(|path| field.member("cwd").path(&path)),
         limits: limits(&field.member("limits"), &stdio.limits),
         confinement: stdio.confine.map(|confine| confinement(&field.member("confine"), &confine)),
-    }))
+    }
 }
 
 fn limits(field: &Field<'_>, limits: &file::ProcessLimits) -> ProcessLimits {
@@ -121,7 +119,7 @@ fn paths(field: &Field<'_>, paths: &[std::path::PathBuf]) -> Vec<std::path::Path
     paths.iter().enumerate().map(|(at, path)| field.element(at).path(path)).collect()
 }
 
-pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Transport> {
+pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Docker> {
     if docker.command.first().is_none_or(|program| program.trim().is_empty()) {
         field.member("command").refuse("is empty");
     }
@@ -141,14 +139,14 @@ pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Transpor
             Place::Existing(name.clone())
         }
     };
-    Some(Transport::Docker(Box::new(Docker {
+    Some(Docker {
         host,
         place,
         command: docker.command,
         env,
         directory: docker.workdir,
         user: docker.user,
-    })))
+    })
 }
 
 /// Returns the address of the daemon.

@@ -9,7 +9,6 @@ use reqwest::{RequestBuilder, Response, Url, redirect};
 use super::{
     super::{
         HttpSettings,
-        error::ConnectionError,
         inbox::Inbox,
         limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_IDLE_CONNECTIONS, MAX_REDIRECTS},
         oauth::{AuthorizationError, Authorizer, Bearer, Challenge},
@@ -17,6 +16,7 @@ use super::{
     },
     extra::{self, ExtraHeaders},
     refusal::broken,
+    settings::InvalidSettings,
 };
 use airlock_core::{secret::Secret, tool::Cause};
 use airlock_egress::{Guard, tls};
@@ -73,7 +73,7 @@ impl Endpoint {
     pub(crate) fn new(
         settings: &HttpSettings,
         authorizer: Option<Arc<Authorizer>>,
-    ) -> Result<Self, ConnectionError> {
+    ) -> Result<Self, InvalidSettings> {
         let url = Url::parse(&settings.url)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -171,14 +171,14 @@ fn authorized(mut headers: HeaderMap, bearer: Option<&Bearer>) -> HeaderMap {
 
 fn unauthorized(error: AuthorizationError) -> SendError {
     match error {
-        AuthorizationError::Login(needed) => SendError::LoginNeeded(needed),
+        AuthorizationError::Login(needed) => SendError::LoginNeeded(Cause::from(needed)),
         error => SendError::NotSent(Cause::from(error)),
     }
 }
 
 /// Builds a client. It takes no proxy from the environment, reaches private networks only if the
 /// settings permit it, and follows few redirects.
-fn client(url: &Url, settings: &HttpSettings) -> Result<reqwest::Client, ConnectionError> {
+fn client(url: &Url, settings: &HttpSettings) -> Result<reqwest::Client, InvalidSettings> {
     let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
     let guard = Guard::new(&host, settings.allow_private)
         .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
@@ -212,7 +212,7 @@ fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ConnectionError> {
+fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), InvalidSettings> {
     let parsed =
         HeaderName::try_from(name).map_err(|_| invalid(format!("{name:?} is no header name")))?;
     if extra::is_reserved(&parsed) {
@@ -225,8 +225,8 @@ fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), Conne
     Ok((parsed, value))
 }
 
-fn invalid(reason: String) -> ConnectionError {
-    ConnectionError::InvalidSettings(reason)
+fn invalid(reason: String) -> InvalidSettings {
+    InvalidSettings(reason)
 }
 
 #[cfg(test)]
@@ -238,7 +238,6 @@ mod tests {
         let mut settings = HttpSettings::new(url);
         settings.headers.insert(name.to_owned(), Secret::new(value));
         let Err(error) = Endpoint::new(&settings, None) else { panic!("{url} {name} was taken") };
-        assert!(error.is_permanent());
         error.to_string()
     }
 

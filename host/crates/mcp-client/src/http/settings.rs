@@ -2,8 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{super::oauth::Oauth, authorities::Authorities, extra::ExtraHeaders};
+use super::{
+    super::{oauth::Oauth, secrets::Secrets},
+    authorities::Authorities,
+    extra::ExtraHeaders,
+};
 use airlock_core::secret::Secret;
+
+/// Reason that the settings of a server over HTTP can never work.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSettings(pub(crate) String);
 
 /// Settings of a server that is reached over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,5 +36,13 @@ impl HttpSettings {
     /// Creates the settings of an endpoint without headers.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), ..Self::default() }
+    }
+
+    /// Returns the secrets of the requests.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::in_requests(&self.url, &self.headers);
+        let secret = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
+        secrets.add("oauth_config.client_secret", secret.map_or("", Secret::expose));
+        secrets
     }
 }

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     super::{
-        decode::RpcError,
+        decode::{Reception, RpcError},
         envelope::{Id, RpcId},
         limits::{
             LOG_QUARANTINE, MAX_ASKED, MAX_KEPT_ABANDONED, MAX_PROGRESS_BYTES, PROGRESS_QUEUE,
@@ -27,7 +27,6 @@ use super::{
     },
     Inbox, lock,
 };
-use crate::questions::ServerQuestion;
 use airlock_core::{
     door::{Progress, SessionId},
     tenant::Tenant,
@@ -42,17 +41,6 @@ pub enum ResponseKind {
     /// As received, because one item of a list may be unusable and the others not. The reader
     /// bounds and redacts each item.
     Pages,
-}
-
-/// Result of waiting for a response.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Reception {
-    /// The JSON text of the response.
-    Text(Vec<u8>),
-    /// The response is over a bound.
-    TooLarge,
-    /// The response cannot be read, with the reason.
-    Unreadable(&'static str),
 }
 
 /// Reports of progress of one request, in the order of their arrival.
@@ -180,6 +168,15 @@ impl Taker {
         self.has_asked.store(true, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// A request of a legacy server that may be passed on to a caller. The server waits for its answer
+/// until it is dropped.
+pub struct ServerQuestion {
+    /// Its identifier. Dropping it forgets the request.
+    pub open: OpenQuestion,
+    /// The whole message; redacted, and at most [`MAX_QUESTION_BYTES`](super::MAX_QUESTION_BYTES) long.
+    pub(crate) text: Vec<u8>,
 }
 
 /// A question of the server that a caller has. Dropping it forgets the server's request, so that a

@@ -1,15 +1,18 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME};
+use crate::{
+    limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
+    secrets::Secrets,
+};
 use airlock_core::{door::SessionId, secret::Secret, tenant::Tenant};
 
 fn inbox() -> (Arc<Inbox>, Unsolicited) {
-    let token = ("TOKEN".to_owned(), Secret::new("hunter2hunter2"));
-    Inbox::new(Arc::new(Redactor::new(vec![token]).expect("a good secret")))
+    let env = BTreeMap::from([("TOKEN".to_owned(), Secret::new("hunter2hunter2"))]);
+    Inbox::new(Arc::new(Redactor::new(Secrets::in_variables(&env)).expect("a good secret")))
 }
 
 fn receive(inbox: &Arc<Inbox>, message: &Value) {

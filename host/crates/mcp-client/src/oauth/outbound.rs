@@ -15,8 +15,7 @@ use tokio::time::timeout;
 use url::Host;
 
 use super::super::{
-    error::ConnectionError,
-    http::HttpSettings,
+    http::{HttpSettings, InvalidSettings},
     limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_URL_BYTES},
 };
 use super::tokens::error_code;
@@ -74,8 +73,8 @@ impl Outbound {
     /// Creates the client for the authorization servers of one MCP server. It reaches private
     /// networks only if the MCP server itself is in one by its settings, and uses plain HTTP only for
     /// hosts that are private as they are written. Fails if the URL or the certificates of the settings cannot be used.
-    pub(super) fn new(settings: &HttpSettings) -> Result<Self, ConnectionError> {
-        let invalid = ConnectionError::InvalidSettings;
+    pub(super) fn new(settings: &HttpSettings) -> Result<Self, InvalidSettings> {
+        let invalid = InvalidSettings;
         let url = Url::parse(&settings.url)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
         let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;

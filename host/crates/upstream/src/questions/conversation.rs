@@ -3,15 +3,16 @@
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 use airlock_core::{
     tenant::Held,
     tool::{Answers, ClientName, Question, QuestionKinds},
 };
 use airlock_mcp_client::{
     decode::RpcError,
-    inbox::{OpenQuestion, Taker},
-    limits::{MAX_QUESTIONS, MAX_ROUNDS, QUESTION_TIMEOUT},
-    questions::{Refused, ServerQuestion, response},
+    inbox::{OpenQuestion, ServerQuestion, Taker},
+    limits::MAX_QUESTIONS,
+    questions::{Refused, response},
 };
 
 /// A running call, as its caller's task sees it. Dropping it cancels the call.

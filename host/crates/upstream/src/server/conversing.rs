@@ -15,13 +15,13 @@ use super::{
     sending::{Sending, Unavailable, unavailable},
     whole_millis,
 };
+use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 use airlock_core::{
     door::Admitted,
     tool::{
         Answers, CallError, Cause, InputRequired, Question, QuestionKinds, ToolName, ToolOutput,
     },
 };
-use airlock_mcp_client::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 
 /// Parameters that resume a request, as JSON texts on one line.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
