@@ -32,15 +32,7 @@ pub(super) trait Owner: Send {
     fn stop(self: Box<Self>) -> BoxFuture<'static, ProcessExit>;
 
     /// Returns the end of the server's stderr, which grows while the server runs.
-    #[allow(dead_code, reason = "for the diagnostics of a running server")]
     fn stderr(&self) -> Arc<StderrTail>;
-
-    /// Returns the number of the server's process, as `airlock_process::Child::memory_bytes` takes
-    /// it; `None` if it does not run on this machine.
-    #[allow(dead_code, reason = "for the diagnostics of a running server")]
-    fn id(&self) -> Option<u32> {
-        None
-    }
 }
 
 /// Exit of a server's process.

@@ -259,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_reason_is_cut() {
-        let failure = ConnectionFailure::from(OpenError::Invalid("x".repeat(100_000)).into());
+        let failure =
+            ConnectionFailure::from(ConnectionError::from(OpenError::Invalid("x".repeat(100_000))));
         let settings = settings(Process::default());
         assert!(failure.reason(&settings, &scrubber()).len() <= MAX_REASON_BYTES);
     }

@@ -124,27 +124,14 @@ const NOT_EXECUTABLE: &str =
 /// Reason that a process was not started.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
-    /// No command is configured.
     #[error("the command is empty")]
     NoCommand,
-    /// The program was not found.
     #[error("command {command:?} is not found in {place}")]
-    NotFound {
-        /// The command as configured.
-        command: String,
-        /// Place that was searched.
-        place: &'static str,
-    },
-    /// The file exists but cannot be executed.
+    NotFound { command: String, place: &'static str },
     #[error("command {command:?} exists but {NOT_EXECUTABLE}")]
-    NotExecutable {
-        /// The command as configured.
-        command: String,
-    },
-    /// The program exists but does not start.
+    NotExecutable { command: String },
     #[error("command {command:?} cannot be started")]
     Spawn {
-        /// The command as configured.
         command: String,
         #[source]
         cause: SpawnError,
@@ -216,10 +203,6 @@ impl Owner for Running {
 
     fn stderr(&self) -> Arc<StderrTail> {
         self.tail.clone()
-    }
-
-    fn id(&self) -> Option<u32> {
-        Some(self.child.id())
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     super::{
         HttpSettings,
         inbox::Inbox,
-        limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_IDLE_CONNECTIONS, MAX_REDIRECTS},
+        limits::MAX_REDIRECTS,
         oauth::{AuthorizationError, Authorizer, Bearer, Challenge},
         transport::{OutgoingKind, SendError},
     },
@@ -19,8 +19,6 @@ use super::{
     settings::InvalidSettings,
 };
 use airlock_core::{secret::Secret, tool::Cause};
-use airlock_egress::{Guard, tls};
-use airlock_strings::with_causes;
 
 /// Attempts to send a request whose access token the server refuses.
 const MAX_ATTEMPTS: usize = 2;
@@ -82,7 +80,7 @@ impl Endpoint {
                 "the URL must begin with http:// or https://, found {scheme}://"
             )));
         }
-        let http = client(&url, settings)?;
+        let (http, _) = settings.client(&url, redirect::Policy::custom(same_origin))?;
         let headers = settings.headers.iter().map(|(name, value)| header(name, value));
         let headers = headers.collect::<Result<_, _>>()?;
         Ok(Self { http, url, headers, extra: settings.extra_headers.clone(), authorizer })
@@ -174,29 +172,6 @@ fn unauthorized(error: AuthorizationError) -> SendError {
         AuthorizationError::Login(needed) => SendError::LoginNeeded(Cause::from(needed)),
         error => SendError::NotSent(Cause::from(error)),
     }
-}
-
-/// Builds a client. It takes no proxy from the environment, reaches private networks only if the
-/// settings permit it, and follows few redirects.
-fn client(url: &Url, settings: &HttpSettings) -> Result<reqwest::Client, InvalidSettings> {
-    let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
-    let guard = Guard::new(&host, settings.allow_private)
-        .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
-    let mut builder = tls::client()
-        .dns_resolver(guard)
-        .no_proxy()
-        .connect_timeout(HTTP_CONNECT_TIMEOUT)
-        .pool_idle_timeout(HTTP_IDLE_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
-        .tcp_nodelay(true)
-        .referer(false)
-        .redirect(redirect::Policy::custom(same_origin));
-    let certificates = settings.authorities.read();
-    let certificates = certificates.map_err(|error| invalid(with_causes(&error)))?;
-    if !certificates.is_empty() {
-        builder = builder.tls_certs_merge(certificates);
-    }
-    builder.build().map_err(|error| invalid(format!("no HTTP client: {}", with_causes(&error))))
 }
 
 /// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays within the

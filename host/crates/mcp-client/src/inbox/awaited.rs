@@ -25,7 +25,7 @@ use super::{
             LOG_QUARANTINE, MAX_ASKED, MAX_KEPT_ABANDONED, MAX_PROGRESS_BYTES, PROGRESS_QUEUE,
         },
     },
-    Inbox, lock,
+    Inbox,
 };
 use airlock_core::{
     door::{Progress, SessionId},
@@ -193,7 +193,7 @@ pub struct OpenQuestion {
 impl OpenQuestion {
     /// Records that a caller has the question; `None` if callers have too many.
     pub(super) fn new(inbox: &Arc<Inbox>, id: &RpcId, within: i64) -> Option<Self> {
-        let mut in_flight = lock(&inbox.in_flight);
+        let mut in_flight = inbox.in_flight.lock();
         if in_flight.asked.len() >= MAX_ASKED || !in_flight.asked.insert(id.clone()) {
             return None;
         }
@@ -205,7 +205,7 @@ impl OpenQuestion {
     pub(super) fn withdraw(mut self) {
         self.is_answered = true;
         if let Some(inbox) = self.inbox.upgrade() {
-            let mut in_flight = lock(&inbox.in_flight);
+            let mut in_flight = inbox.in_flight.lock();
             in_flight.asked.remove(&self.id);
             in_flight.unanswered.insert(self.id.clone());
         }
@@ -233,7 +233,7 @@ impl Drop for OpenQuestion {
         }
         let Some(inbox) = self.inbox.upgrade() else { return };
         let has_others = {
-            let mut in_flight = lock(&inbox.in_flight);
+            let mut in_flight = inbox.in_flight.lock();
             in_flight.asked.remove(&self.id);
             in_flight.callers().any(|(id, _, _)| id != self.within)
         };
@@ -285,7 +285,7 @@ impl Waiting {
 
     /// Makes the request one of a caller, to whom log messages and questions of the server may belong.
     pub(crate) fn belong(&self, caller: Party, logs: Logs, questions: Option<Taker>) {
-        if let Some(awaited) = lock(&self.inbox.in_flight).awaited.get_mut(&self.id) {
+        if let Some(awaited) = self.inbox.in_flight.lock().awaited.get_mut(&self.id) {
             (awaited.caller, awaited.logs, awaited.questions) = (Some(caller), logs, questions);
         }
     }
@@ -293,7 +293,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut in_flight = lock(&self.inbox.in_flight);
+        let mut in_flight = self.inbox.in_flight.lock();
         let abandoned = in_flight.awaited.remove(&self.id);
         if let Some(caller) = abandoned.and_then(|awaited| awaited.caller) {
             in_flight.abandon(self.id, caller.tenant);

@@ -1,10 +1,10 @@
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::json;
-use tokio::io::AsyncWriteExt as _;
+use tokio::{io::AsyncWriteExt as _, time::sleep};
 
 mod pipe;
 
-use self::pipe::{Server, complete, connect};
+use self::pipe::{complete, connect};
 use super::*;
 use crate::{
     agreed::Capability,
