@@ -108,10 +108,12 @@ impl From<InvalidSettings> for OpenError {
 
 /// Checks the file of certificates.
 pub(super) fn check_files(settings: &HttpSettings) -> Vec<UnusableFile> {
-    let error = settings.authorities.read().err();
-    let unusable = error
+    let unusable = settings
+        .authorities
+        .read()
+        .err()
         .map(|error| UnusableFile { key: "tls_config".to_owned(), message: with_causes(&error) });
-    Vec::from_iter(unusable)
+    unusable.into_iter().collect()
 }
 
 /// Creates the transport. Nothing is sent yet. Fails if the URL, a header or a certificate cannot be
