@@ -483,9 +483,7 @@ fn report_local_callers(config: &Config) {
         return;
     }
     let clients = config.clients.iter().filter(|client| match &client.source {
-        Source::Upstream(settings) => {
-            matches!(settings.transport, airlock_mcp_client::Transport::Stdio(_))
-        }
+        Source::Upstream(settings) => settings.transport.program().is_some(),
         Source::Plugin(_) => false,
     });
     let clients = clients.map(|client| client.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -14,7 +14,6 @@ use airlock_core::{
     door::{Caller, ScriptLanguage},
     tool::CallError,
 };
-use airlock_mcp_client::Transport;
 use airlock_sandbox::Compiling;
 
 /// Longest wait for sources to connect, of a command that must not wait as long as a source may take
@@ -190,8 +189,7 @@ fn announcement(waiting: &[&config::Client]) -> String {
     });
     let names: Vec<_> = names.collect();
     let runner = waiting.iter().filter_map(|client| settings(client)).find_map(|settings| {
-        let Transport::Stdio(process) = &settings.transport else { return None };
-        let program = Path::new(&process.command).file_name()?.to_str()?;
+        let program = Path::new(settings.transport.program()?).file_name()?.to_str()?;
         RUNNERS.into_iter().find(|runner| *runner == program)
     });
     let advice = runner

@@ -14,7 +14,6 @@ use airlock_core::{
     limit::{Limit, LimitSet},
     tool::{Prefix, Trust, Whitelist},
 };
-use airlock_mcp_client::Transport;
 use airlock_model as model;
 use airlock_plugin::{FilesGrant, Grant, PartialQuota};
 use airlock_sandbox::Access;

@@ -3,13 +3,21 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{
-    inbox::Reception,
-    limits::{MAX_MESSAGE_BYTES, MAX_TREE_BYTES},
-};
+use super::limits::{MAX_MESSAGE_BYTES, MAX_TREE_BYTES};
 use airlock_core::secret::Scrubber;
 use airlock_json::{self as json, raw};
 use airlock_wire::error::RpcError;
+
+/// Result of waiting for a response.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reception {
+    /// The JSON text of the response.
+    Text(Vec<u8>),
+    /// The response is over a bound.
+    TooLarge,
+    /// The response cannot be read, with the reason.
+    Unreadable(&'static str),
+}
 
 /// Bounds and redacts a response.
 pub(super) fn screened(text: &[u8], scrubber: &Scrubber) -> Reception {

@@ -53,7 +53,7 @@ async fn page(link: &Link, cursor: Option<String>) -> Result<Page, AskError> {
     if let Some(cursor) = cursor {
         request = request.with("cursor", Value::from(cursor).to_string());
     }
-    let text = link.ask_raw(request, |_| {}).await?;
+    let text = link.ask(request).text().await?;
     Page::read(&text)
 }
 

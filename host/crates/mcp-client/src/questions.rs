@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    inbox::OpenQuestion,
+    inbox::ServerQuestion,
     limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES, MAX_URL_BYTES},
 };
 use airlock_core::tool::{Answers, ClientName, Question, QuestionKind, QuestionKinds};
@@ -29,20 +29,6 @@ const STATE: &str = "requestState";
 pub const TASK: &str = "taskId";
 /// Answer to a form or a URL that nobody answers.
 const CANCELLED: &str = r#"{"action":"cancel"}"#;
-
-/// A request of a legacy server that may be passed on to a caller. The server waits for its answer
-/// until it is dropped.
-pub struct ServerQuestion {
-    /// Its identifier. Dropping it forgets the request.
-    pub open: OpenQuestion,
-    /// The whole message; redacted, and at most [`MAX_QUESTION_BYTES`] long.
-    pub(crate) text: Vec<u8>,
-}
-
-/// Returns whether a request of a server is a question.
-pub fn is_question(method: &str) -> bool {
-    QuestionKind::ALL.iter().any(|kind| kind.method() == method)
-}
 
 /// The questions in the result of a request to a modern server.
 #[derive(Debug)]

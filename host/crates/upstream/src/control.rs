@@ -128,12 +128,12 @@ mod tests {
 
     use super::*;
     use airlock_core::tool::ClientName;
-    use airlock_mcp_client::{Settings, Transport};
+    use airlock_mcp_client::{Process, Settings};
 
     fn control() -> (Control, mpsc::Receiver<Command>) {
         let name = ClientName::parse("up").expect("a good name");
-        let url = Transport::Stdio(Box::default());
-        Control::new(Server::new(&Settings::new(name, url), Handle::current()))
+        let settings = Settings::new(name, Process::default());
+        Control::new(Server::new(&settings, Handle::current()))
     }
 
     #[tokio::test]

@@ -26,6 +26,7 @@
 
 mod control;
 mod framing;
+mod limits;
 mod metrics;
 pub mod pins;
 #[cfg(test)]

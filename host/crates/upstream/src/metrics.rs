@@ -23,8 +23,8 @@ use self::{
     outcome::{Counters, Outcome},
     window::Window,
 };
+use crate::limits::{MAX_COUNTED_TOOLS, SLOW_GRANT, SLOW_GRANT_PAUSE};
 use airlock_core::tool::{CallError, ToolName, ToolOutput};
-use airlock_mcp_client::limits::{MAX_COUNTED_TOOLS, SLOW_GRANT, SLOW_GRANT_PAUSE};
 
 /// Upper bounds of the buckets of times, in seconds. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 17] = [

@@ -25,6 +25,7 @@ use super::{
     questions::{self, Bound, Refused, Response},
     server::{NoLink, Retry, Server},
 };
+use crate::limits::{MAX_FAILURE_BYTES, MAX_RESULT_BYTES};
 use airlock_core::{
     door::{Log, LogLevel, Mailbox, Relay, RelayError, RelayRequest, Subject, Subscription},
     tool::{Cause, ClientName},
@@ -33,7 +34,7 @@ use airlock_json::raw;
 use airlock_mcp_client::{
     decode,
     inbox::{Logs, Party},
-    limits::{MAX_FAILURE_BYTES, MAX_QUOTE_BYTES, MAX_RESULT_BYTES},
+    limits::MAX_QUOTE_BYTES,
     link::{AskError, Link, Request},
     transport::SendError,
 };
@@ -196,7 +197,7 @@ async fn ask(
     request: Request,
     expected: (&str, char),
 ) -> Result<Response<String>, RelayError> {
-    let text = match link.ask_raw(request.with_logs(Logs::Dropped), |_| {}).await {
+    let text = match link.ask(request.with_logs(Logs::Dropped)).text().await {
         Ok(text) => text,
         Err(error) => {
             if matches!(error, AskError::Lost | AskError::Send(_)) && !error.is_full() {

@@ -5,10 +5,10 @@ mod failure;
 use serde_json::{Map, Value};
 
 use super::questions::{self, Asked, Refused};
+use crate::limits::MAX_RESULT_BYTES;
 use airlock_core::tool::{
     CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
 };
-use airlock_mcp_client::limits::MAX_RESULT_BYTES;
 use airlock_wire::error::{RpcError, code};
 
 /// Key of the metadata that names the server. It is for the operator and not for the caller.
@@ -118,8 +118,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::limits::MAX_FAILURE_BYTES;
     use airlock_core::tool::ClientName;
-    use airlock_mcp_client::limits::MAX_FAILURE_BYTES;
 
     fn tool() -> ToolName {
         ToolName::new(&ClientName::parse("x").expect("a good name"), "t")

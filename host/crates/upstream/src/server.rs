@@ -40,13 +40,13 @@ use super::{
     relay::{self, Relaying},
     status::Status,
 };
+use crate::limits::SLOTS_WEIGHT;
 use airlock_core::{
     door::{Admitted, Mailbox, McpServer, Provider, Relay, RelayError, Subscription},
     tenant::{Pool, Tenant},
     tool::{Answers, CallError, Cause, ToolOutput},
 };
 use airlock_mcp_client::{
-    limits::SLOTS_WEIGHT,
     link::{HeldPermits, Link},
     logs::Logs,
     settings::Settings,

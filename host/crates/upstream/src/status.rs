@@ -9,10 +9,8 @@ use std::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use airlock_mcp_client::{
-    handshake::Agreed,
-    limits::{KEPT_TRANSITIONS, MAX_KEPT_REASON_CHARS},
-};
+use crate::limits::{KEPT_TRANSITIONS, MAX_KEPT_REASON_CHARS};
+use airlock_mcp_client::agreed::Agreed;
 
 /// State of the connection to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

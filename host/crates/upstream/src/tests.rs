@@ -19,8 +19,10 @@ use airlock_core::{
     tool::{CallError, ClientName, Policy, Whitelist},
 };
 use airlock_mcp_client::{
-    Framing, HttpSettings, Lifecycle, Logins, Process, Settings, Transport,
-    credentials::Credentials, error::ConnectionError, limits, secrets,
+    Framing, HttpSettings, Lifecycle, Logins, Process, Settings, StreamableHttp,
+    connector::{Connector, OpenError},
+    credentials::Credentials,
+    limits,
 };
 
 /// Time limit for every wait, longer than any step takes on a busy machine.
@@ -34,7 +36,7 @@ struct Supervised {
     task: JoinHandle<()>,
 }
 
-fn settings(transport: Transport) -> Settings {
+fn settings(transport: impl Connector) -> Settings {
     let mut settings = Settings::new(ClientName::parse("up").expect("a good name"), transport);
     settings.timeouts.startup = PATIENCE;
     settings.pin = pins::Pinning::Off;
@@ -43,18 +45,15 @@ fn settings(transport: Transport) -> Settings {
 
 impl Supervised {
     fn start(settings: Settings) -> Self {
-        let redactor = secrets::redactor(&settings.transport).expect("good secrets");
-        let logins = Logins::new("unused".into());
-        let credentials = Credentials::new(&settings, redactor, &logins);
+        let credentials = Credentials::new(&settings, &Logins::new("unused".into()));
         Self::start_with(settings, credentials)
     }
 
-    fn start_with(settings: Settings, credentials: Result<Credentials, ConnectionError>) -> Self {
+    fn start_with(settings: Settings, credentials: Result<Credentials, OpenError>) -> Self {
         let name = settings.name.clone();
-        let transport = &settings.transport;
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-        catalog.add_client(&name, transport.connection_type(), policy);
+        catalog.add_client(&name, settings.transport.connection_type(), policy);
         let stop = CancellationToken::new();
         let runtime = Handle::current();
         let pins = pins::Pins::new(None, "unused".into(), [&settings]);
@@ -125,15 +124,14 @@ impl Supervised {
     }
 }
 
-fn fake(how: &str) -> Transport {
+fn fake(how: &str) -> Process {
     python(&[include_str!("tests/server.py"), how])
 }
 
-fn python(args: &[&str]) -> Transport {
+fn python(args: &[&str]) -> Process {
     let args = ["-c"].iter().chain(args).map(|arg| (*arg).to_owned()).collect();
     let env = BTreeMap::from([("TOKEN".to_owned(), Secret::new("open-sesame"))]);
-    let process = Process { command: "python3".into(), args, env, ..Process::default() };
-    Transport::Stdio(Box::new(process))
+    Process { command: "python3".into(), args, env, ..Process::default() }
 }
 
 /// Polls `look` until it returns a value; `None` after [`PATIENCE`].
@@ -247,7 +245,7 @@ async fn a_missing_command_fails_at_once() {
     let env = BTreeMap::from([("PATH".to_owned(), Secret::new("/nowhere"))]);
     let command = "nonesuch".into();
     let missing = Process { command, env, ..Process::default() };
-    let server = Supervised::start(settings(Transport::Stdio(Box::new(missing))));
+    let server = Supervised::start(settings(missing));
     let client = server.until(|client| matches!(client.state, State::Failed { .. })).await;
     insta::assert_snapshot!(
         client.state.reason().unwrap_or_default(),
@@ -258,13 +256,11 @@ async fn a_missing_command_fails_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
-    let http = Transport::Http(Box::new(HttpSettings::new("ftp://host/")));
+    let http = StreamableHttp(HttpSettings::new("ftp://host/"));
     let bad_url = Supervised::start(settings(http));
     let bad_secret = Supervised::start_with(
         settings(fake("well")),
-        Err(ConnectionError::InvalidSettings(
-            BadSecret::TooShort { name: "TOKEN".into() }.to_string(),
-        )),
+        Err(OpenError::Invalid(BadSecret::TooShort { name: "TOKEN".into() }.to_string())),
     );
     for (server, reason) in [
         (bad_url, "the URL must begin with http:// or https://, found ftp://"),

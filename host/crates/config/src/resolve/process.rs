@@ -14,9 +14,7 @@ use super::{
     Field, NOT_EXPANDED_FOR_PROCESS,
 };
 use airlock_core::secret::Secret;
-use airlock_mcp_client::{
-    Confinement, Docker, Image, Mount, Place, Process, ProcessLimits, Transport,
-};
+use airlock_mcp_client::{Confinement, Docker, Image, Mount, Place, Process, ProcessLimits};
 
 /// Variables that every process inherits from the gateway: places, languages and names, which most
 /// programs need and which grant no access.
@@ -43,7 +41,7 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// `sleep` know.
 const DEFAULT_MAIN: [&str; 2] = ["sleep", "2147483647"];
 
-pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
+pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Process {
     let command = field.member("command");
     if stdio.command.trim().is_empty() {
         command.refuse("is empty");
@@ -70,14 +68,14 @@ pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
             env.entry(name.to_owned()).or_insert_with(|| Secret::new(value));
         }
     }
-    Transport::Stdio(Box::new(Process {
+    Process {
         command,
         args: stdio.args,
         env,
         directory: stdio.cwd.map(|path| field.member("cwd").path(&path)),
         limits: limits(&stdio.limits),
         confinement: stdio.confine.map(|confine| confinement(&field.member("confine"), &confine)),
-    }))
+    }
 }
 
 fn limits(limits: &file::ProcessLimits) -> ProcessLimits {
@@ -104,7 +102,7 @@ fn paths(field: &Field<'_>, paths: &[std::path::PathBuf]) -> Vec<std::path::Path
     paths.iter().enumerate().map(|(at, path)| field.element(at).path(path)).collect()
 }
 
-pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Transport> {
+pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Docker> {
     if docker.command.first().is_none_or(|program| program.trim().is_empty()) {
         field.member("command").refuse("is empty");
     }
@@ -124,14 +122,14 @@ pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Transpor
             Place::Existing(name.clone())
         }
     };
-    Some(Transport::Docker(Box::new(Docker {
+    Some(Docker {
         host,
         place,
         command: docker.command,
         env,
         directory: docker.workdir,
         user: docker.user,
-    })))
+    })
 }
 
 /// Returns the address of the daemon.

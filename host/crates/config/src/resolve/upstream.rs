@@ -1,6 +1,6 @@
 //! MCP servers: their transport, `connection_string` and `headers`.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Uri, uri::Scheme};
 
@@ -16,7 +16,8 @@ use airlock_core::{
     tool::{ClientName, QuestionKind, QuestionKinds},
 };
 use airlock_mcp_client::{
-    Bounds, Framing, Lifecycle, Pinning, Protocol, Restart, Settings, Timeouts, Transport,
+    Bounds, Framing, HttpSse, Lifecycle, Pinning, Protocol, Restart, Settings, StreamableHttp,
+    Timeouts, connector::Connector,
 };
 
 /// Headers that the transport itself sets.
@@ -77,20 +78,17 @@ pub(super) fn resolve(
         file::Framing::Lines => Framing::Lines,
         file::Framing::ContentLength => Framing::ContentLength,
     };
-    let transport = if client.connection_type == ConnectionType::Stdio {
-        let field = field.member("stdio_config");
-        process::stdio(&field, field.required(client.stdio_config)?)
-    } else if client.connection_type == ConnectionType::Docker {
-        let field = field.member("docker_config");
-        process::docker(&field, field.required(client.docker_config)?)?
-    } else {
-        let connection_type = client.connection_type;
-        let settings = Box::new(http_client::resolve(field, client)?);
-        if connection_type == ConnectionType::Sse {
-            Transport::Sse(settings)
-        } else {
-            Transport::Http(settings)
+    let transport: Arc<dyn Connector> = match client.connection_type {
+        ConnectionType::Stdio => {
+            let field = field.member("stdio_config");
+            Arc::new(process::stdio(&field, field.required(client.stdio_config)?))
         }
+        ConnectionType::Docker => {
+            let field = field.member("docker_config");
+            Arc::new(process::docker(&field, field.required(client.docker_config)?)?)
+        }
+        ConnectionType::Sse => Arc::new(HttpSse(http_client::resolve(field, client)?)),
+        _ => Arc::new(StreamableHttp(http_client::resolve(field, client)?)),
     };
     let name = name.clone();
     Some(Settings {

@@ -1,15 +1,18 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME};
+use crate::{
+    limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
+    secrets::Secrets,
+};
 use airlock_core::{door::SessionId, secret::Secret, tenant::Tenant};
 
 fn inbox() -> (Arc<Inbox>, Unsolicited) {
-    let token = ("TOKEN".to_owned(), Secret::new("hunter2hunter2"));
-    Inbox::new(Arc::new(Redactor::new(vec![token]).expect("a good secret")))
+    let env = BTreeMap::from([("TOKEN".to_owned(), Secret::new("hunter2hunter2"))]);
+    Inbox::new(Arc::new(Redactor::new(Secrets::in_variables(&env)).expect("a good secret")))
 }
 
 fn receive(inbox: &Arc<Inbox>, message: &Value) {
@@ -57,7 +60,7 @@ async fn a_response_is_accepted_once_and_only_if_it_was_requested() {
     drop(inbox.expect(3, ResponseKind::Whole));
     assert!(!inbox.is_awaited(3), "it was given up");
     receive(&inbox, &answer(3));
-    assert!(lock(&inbox.in_flight).awaited.is_empty());
+    assert!(inbox.in_flight.lock().awaited.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,7 +264,7 @@ fn cost(act: impl Fn(&Arc<Inbox>)) -> u128 {
     let (inbox, _unsolicited) = inbox();
     inbox.spend(BURST_TOKENS);
     act(&inbox);
-    let wait = lock(&inbox.bucket).wait(Instant::now()).expect("no flood");
+    let wait = inbox.bucket.lock().wait(Instant::now()).expect("no flood");
     wait.as_nanos() / TOKEN_TIME.as_nanos()
 }
 
@@ -437,10 +440,10 @@ async fn questions_that_callers_have_are_no_flood_and_are_forgotten_with_them() 
     }
     assert!(inbox.flood().is_none() && unsolicited.requests.try_recv().is_err());
     let kept: Vec<_> = (0..count).map(|_| asked.try_recv().expect("a question")).collect();
-    assert_eq!(lock(&inbox.in_flight).asked.len(), count);
+    assert_eq!(inbox.in_flight.lock().asked.len(), count);
     drop(kept);
-    assert!(lock(&inbox.in_flight).asked.is_empty());
-    assert!(lock(&inbox.in_flight).unanswered.is_empty());
+    assert!(inbox.in_flight.lock().asked.is_empty());
+    assert!(inbox.in_flight.lock().unanswered.is_empty());
 }
 
 #[tokio::test]

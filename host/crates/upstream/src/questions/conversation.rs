@@ -3,14 +3,15 @@
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 use airlock_core::{
     tenant::Held,
     tool::{Answers, ClientName, Question, QuestionKinds},
 };
 use airlock_mcp_client::{
-    inbox::{OpenQuestion, Taker},
-    limits::{MAX_QUESTIONS, MAX_ROUNDS, QUESTION_TIMEOUT},
-    questions::{Refused, ServerQuestion, response},
+    inbox::{OpenQuestion, ServerQuestion, Taker},
+    limits::MAX_QUESTIONS,
+    questions::{Refused, response},
 };
 use airlock_wire::error::{RpcError, code};
 

@@ -13,9 +13,10 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
+use crate::limits::MAX_TENANT_PARKED;
 use airlock_core::tenant::Tenant;
 use airlock_mcp_client::{
-    limits::{MAX_PARKED, MAX_TENANT_PARKED},
+    limits::MAX_PARKED,
     questions::{Again, Refused},
 };
 

@@ -11,6 +11,9 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
+use crate::limits::{
+    MAX_EXPRESSIONS, MAX_OFFER_KEY_BYTES, MAX_OFFERS, MAX_TEMPLATE_BYTES, MAX_TEMPLATES,
+};
 use airlock_core::{
     secret::Scrubber,
     tool::{ClientName, Offer, without_hidden},
@@ -18,10 +21,7 @@ use airlock_core::{
 use airlock_json::{self as json, JsonText, RawObject, raw};
 use airlock_mcp_client::{
     decode,
-    limits::{
-        LIST_TIMEOUT, MAX_EXPRESSIONS, MAX_LIST_BYTES, MAX_OFFER_KEY_BYTES, MAX_OFFERS, MAX_PAGES,
-        MAX_TEMPLATE_BYTES, MAX_TEMPLATES, MAX_TREE_BYTES,
-    },
+    limits::{LIST_TIMEOUT, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
     link::{AskError, Link, Request},
 };
 use airlock_strings::stripped;
@@ -125,7 +125,7 @@ async fn page(link: &Link, kind: Kind, cursor: Option<String>) -> Result<Page, A
     if let Some(cursor) = cursor {
         request = request.with("cursor", Value::from(cursor).to_string());
     }
-    let text = link.ask_raw(request, |_| {}).await?;
+    let text = link.ask(request).text().await?;
     Page::read(&text, kind)
 }
 

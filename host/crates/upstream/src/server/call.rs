@@ -34,13 +34,13 @@ use super::{
     sending::{Sending, Unavailable, unavailable},
     whole_millis,
 };
+use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 use airlock_core::{
     door::Admitted,
     tool::{
         Answers, CallError, Cause, InputRequired, Question, QuestionKinds, ToolName, ToolOutput,
     },
 };
-use airlock_mcp_client::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 
 /// End of the task of a call.
 pub(super) type CallResponse = Result<Response<ToolOutput>, CallError>;

@@ -153,7 +153,7 @@ async fn ask(
         let id = raw::string(id).unwrap_or_default().into_owned();
         return tasks::resume(link, id, parameters, &conditions).await;
     }
-    let asking = link.ask_with_reports(request, |report| match report {
+    let asking = link.ask(request).reporting(|report| match report {
         Report::Progress(progress) => reporter.progress(progress),
         Report::Log(text) => {
             if let Some(log) = relay::read_log(tool.client.as_ref(), &text) {
@@ -161,7 +161,7 @@ async fn ask(
             }
         }
     });
-    let result = asking.await?;
+    let result = asking.result().await?;
     if tasks::is_created(link, &result) {
         reporter.defer();
     }

@@ -7,8 +7,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 
 use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_mcp_client::{
-    error::ConnectionError,
-    handshake::{self, Handshake, Identity},
+    handshake::{self, Handshake, HandshakeError, Identity},
     inbox::{Inbox, Unsolicited},
     link::{AbandonedRequests, Link, Receiver},
     stdio::Stdio,
@@ -52,7 +51,7 @@ pub(crate) fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
 }
 
 /// Completes the handshake.
-pub(crate) async fn complete(link: &Link, handshake: Handshake) -> Result<(), ConnectionError> {
+pub(crate) async fn complete(link: &Link, handshake: Handshake) -> Result<(), HandshakeError> {
     let identity =
         Identity::new(&ClientName::parse("up").expect("a good name"), QuestionKinds::NONE);
     handshake::complete(link, &identity, handshake).await
