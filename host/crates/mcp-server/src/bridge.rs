@@ -7,10 +7,8 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{RequestBuilder, Response, Url};
-use sse_stream::SseStream;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +21,7 @@ use airlock_wire::{
     id::RpcId,
     lines::{Line, caps},
     message::{self, BadMessage, Message, Request},
+    sse::{Decoder, Dialect, Item},
 };
 
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -365,16 +364,30 @@ impl Bridge {
     }
 
     /// Writes the messages of a stream until it ends; true if the response was among them.
-    async fn copy(&self, response: Response, sent: &Sent, last: &mut Option<String>) -> bool {
-        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
-        while let Some(Ok(event)) = events.next().await {
-            *last = event.id.or(last.take());
-            let Some(data) = event.data.filter(|data| !data.is_empty()) else { continue };
-            let is_response = raw::member(&data, "method").is_none()
-                && raw::member(&data, "id").map(str::trim) == sent.id.as_ref().map(RpcId::as_json);
-            self.receive(data, sent).await;
-            if is_response {
-                return true;
+    async fn copy(
+        &self,
+        mut response: Response,
+        sent: &Sent,
+        last: &mut Option<HeaderValue>,
+    ) -> bool {
+        let mut decoder = Decoder::new(Dialect::Mcp, self.settings.limit_bytes);
+        while let Ok(Some(chunk)) = response.chunk().await {
+            let mut bytes = &chunk[..];
+            while let Some(item) = decoder.next(&mut bytes) {
+                // The gateway bounds its messages well below.
+                let Item::Event(event) = item else { return false };
+                *last = event.id.or(last.take());
+                let Ok(data) = String::from_utf8(event.data) else { return false };
+                if data.is_empty() {
+                    continue;
+                }
+                let is_response = raw::member(&data, "method").is_none()
+                    && raw::member(&data, "id").map(str::trim)
+                        == sent.id.as_ref().map(RpcId::as_json);
+                self.receive(data, sent).await;
+                if is_response {
+                    return true;
+                }
             }
         }
         false
