@@ -21,6 +21,7 @@ use airlock_core::{
 };
 use airlock_model::{Kind, Models, Settings};
 
+/// Bounds on the calls of a test.
 pub const BUDGET: Budget = Budget {
     deadline: Duration::from_secs(30),
     script: Duration::from_secs(30),
@@ -164,6 +165,10 @@ async fn run_code(call: &Admitted) -> Result<ToolOutput, CallError> {
 }
 
 /// Returns a provider named `demo` that follows these turns.
+///
+/// # Panics
+///
+/// If the turns cannot be written to a temporary file, or are invalid.
 pub fn scripted(turns: &Value) -> Models {
     let dir = TempDir::new().expect("a directory");
     let script = dir.path().join("script.json");

@@ -42,7 +42,6 @@ use airlock_plugin as plugin;
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
 use airlock_server as server;
-use airlock_upstream as upstream;
 
 /// The checked configuration, with the settings of every module.
 #[derive(Debug, Clone)]

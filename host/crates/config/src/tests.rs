@@ -758,7 +758,7 @@ fn one_address_has_a_quarter_of_the_connections_by_default() {
 
 #[test]
 fn every_sample_is_accepted() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut seen = 0;
     for entry in std::fs::read_dir(samples).expect("samples") {
         let path = entry.expect("a sample").path();

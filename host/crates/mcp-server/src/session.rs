@@ -130,6 +130,7 @@ struct State {
 }
 
 impl Sessions {
+    /// Creates an empty set of sessions.
     pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
@@ -329,10 +330,12 @@ impl Session {
         self.name.get().cloned()
     }
 
+    /// Returns the requests of the gateway that the client has not answered yet.
     pub fn asks(&self) -> &Arc<Asks> {
         &self.asks
     }
 
+    /// Sets the level from which on the client receives log messages.
     pub fn set_log_level(&self, level: LogLevel) {
         self.state().log_level = Some(level);
     }

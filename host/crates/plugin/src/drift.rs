@@ -215,13 +215,15 @@ fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
         .filter_map(Value::as_object)
         .flat_map(|members| members.keys())
         .collect();
-    let changed = fields.into_iter().filter(|field| was.get(*field) != is.get(*field));
-    let changes = changed.map(|field| Change::ToolChanged {
-        tool: visible_line(tool),
-        field: visible_line(field),
-        diff: diff(was.get(field), is.get(field)),
-    });
-    changes.collect()
+    fields
+        .into_iter()
+        .filter(|field| was.get(*field) != is.get(*field))
+        .map(|field| Change::ToolChanged {
+            tool: visible_line(tool),
+            field: visible_line(field),
+            diff: diff(was.get(field), is.get(field)),
+        })
+        .collect()
 }
 
 fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {

@@ -9,7 +9,6 @@ use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_lock::{Pin, PinnedTool, digest, sorted};
 use airlock_sandbox::{self as sandbox, DeclaredEffect, Effect, LoadError};
-use airlock_strings as text;
 
 /// Reason that the metadata of a component cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -211,7 +210,7 @@ mod tests {
         let wasm = wat::parse_str("(component (@custom \"airlock:manifest\" \"{}\"))")
             .expect("a component");
         let error = Metadata::of(&wasm).expect_err("four keys are missing");
-        let told = text::with_causes(&error);
+        let told = airlock_strings::with_causes(&error);
         assert!(
             told.starts_with(
                 "the plugin's manifest (plugin.toml) is invalid: 4 errors: schema: is missing"

@@ -51,7 +51,7 @@ impl CodeMode {
 
     /// Resumes a run whose calls a person has decided about. `answers` has the decision, or a
     /// decision was stored before.
-    pub async fn resume(
+    pub(super) async fn resume(
         &self,
         call: &Admitted,
         namespaces: &[Namespace],

@@ -147,7 +147,7 @@ impl Arguments {
     }
 
     /// Returns the script without surrounding blanks. Fails if it is missing, empty or too long.
-    pub fn code(&self) -> Result<&str, BadArgument> {
+    pub(super) fn code(&self) -> Result<&str, BadArgument> {
         match self.0.get("code").and_then(Value::as_str) {
             None | Some("") => Err(BadArgument(
                 "code parameter is required and must be a non-empty string".to_owned(),

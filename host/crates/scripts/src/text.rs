@@ -50,7 +50,7 @@ pub(super) fn block(text: &str, limit: usize) -> Vec<String> {
 }
 
 /// Returns the first sentence of a description, or its beginning if the sentence is too long.
-pub fn summary(description: &str) -> String {
+pub(super) fn summary(description: &str) -> String {
     const LIMIT: usize = 80;
     let text = line(description, 4 * LIMIT);
     match text.find(". ") {

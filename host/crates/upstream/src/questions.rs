@@ -17,6 +17,4 @@ pub(super) use self::{
     conversation::{Conversation, conversation},
     parked::{Bound, Parked, Waits},
 };
-pub(super) use airlock_mcp_client::questions::{
-    Asked, Refused, ServerQuestion, TASK, asked, is_question,
-};
+pub(super) use airlock_mcp_client::questions::{Asked, Refused, TASK, asked};

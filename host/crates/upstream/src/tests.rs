@@ -19,7 +19,7 @@ use airlock_core::{
     tool::{CallError, ClientName, Policy, Whitelist},
 };
 use airlock_mcp_client::{
-    Framing, HttpSettings, Lifecycle, Logins, Process, ProcessLimits, Settings, Transport,
+    Framing, HttpSettings, Lifecycle, Logins, Process, Settings, Transport,
     credentials::Credentials, error::ConnectionError, limits, secrets,
 };
 

@@ -243,7 +243,7 @@ pub fn failure(id: Option<&Id>, error: &RpcError) -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Message, BadMessage> {

@@ -13,6 +13,21 @@ use crate::{
 };
 use airlock_core::{tenant::Tenant, tool::QuestionKinds};
 
+impl Server {
+    async fn refuse(&mut self, request: &Value) {
+        let error = json!({"code": -32601, "message": "unknown method"});
+        self.say(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).await;
+    }
+
+    /// Answers `initialize`.
+    async fn initialize(&mut self, version: &str) {
+        let initialize = self.read().await;
+        assert_eq!(initialize["method"], "initialize");
+        let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": "a\nb", "version": "1"}});
+        self.respond(&initialize, result).await;
+    }
+}
+
 #[tokio::test]
 async fn a_modern_server_is_asked_with_the_revision_in_every_request() {
     let (link, mut server, _rest) = connect(1 << 16);

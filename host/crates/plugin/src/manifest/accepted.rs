@@ -17,7 +17,7 @@ use airlock_egress::Rule;
 
 impl Request<'_> {
     /// Returns the rights in lines of the lock file about this request.
-    pub(crate) fn accepted<'l>(self, lines: &'l [String]) -> Vec<&'l str> {
+    pub(crate) fn accepted(self, lines: &[String]) -> Vec<&str> {
         let own = rights_of(lines, &self.to_string());
         // As in the grants, the request for any directory counts only where none names this one.
         if own.is_empty() && matches!(self, Self::Files(..)) {

@@ -35,7 +35,7 @@ pub(super) enum Stored {
 
 /// Failure of a call, as a script can handle it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Failure {
+pub struct Failure {
     kind: ErrorKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     code: Option<String>,

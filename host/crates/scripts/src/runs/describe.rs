@@ -55,6 +55,10 @@ pub fn summary(run: &StoredRun) -> Value {
 }
 
 /// Describes a run with its script, its calls and its outcome.
+///
+/// # Panics
+///
+/// If the arguments of a call are not JSON, which the journal never stores.
 pub fn document(shown: &ShownRun) -> Value {
     serde_json::from_str(&document_text(shown)).expect("arguments are JSON of a bounded depth")
 }

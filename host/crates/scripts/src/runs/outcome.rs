@@ -27,6 +27,7 @@ pub enum Ending {
 /// End of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
+    /// How the run ended.
     pub status: Ending,
     /// Value of `result`.
     #[serde(default)]

@@ -32,19 +32,6 @@ impl Server {
     pub(crate) async fn respond(&mut self, request: &Value, result: Value) {
         self.say(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await;
     }
-
-    pub(crate) async fn refuse(&mut self, request: &Value) {
-        let error = json!({"code": -32601, "message": "unknown method"});
-        self.say(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).await;
-    }
-
-    /// Answers `initialize`.
-    pub(crate) async fn initialize(&mut self, version: &str) {
-        let initialize = self.read().await;
-        assert_eq!(initialize["method"], "initialize");
-        let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": "a\nb", "version": "1"}});
-        self.respond(&initialize, result).await;
-    }
 }
 
 /// Parts of a connection that must live as long as it.

@@ -100,7 +100,7 @@ fn of_many_calls_at_once_one_is_the_trial_and_a_cancelled_trial_is_replaced() {
         let crash = trapped(tool.clone(), "unreachable".into());
         circuit.permit(&tenant, &tool).expect("closed").end(&Err::<(), _>(crash));
     }
-    circuit.lock().end_cool_downs();
+    circuit.breakers.lock().end_cool_downs();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {
