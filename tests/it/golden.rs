@@ -47,10 +47,7 @@ async fn call(gateway: &Gateway, tool: &str, arguments: &Value) -> Value {
     let call = caller.admit(&format!("golden-{tool}"), &arguments.to_string());
     match call.expect("it is permitted").run().await {
         Ok(output) => serde_json::to_value(output).expect("JSON"),
-        Err(error) => {
-            let own = error.tool_error().unwrap_or_else(|| panic!("{tool}: {error}"));
-            serde_json::to_value(own).expect("JSON")
-        }
+        Err(error) => serde_json::to_value(error.into_tool_error().expect(tool)).expect("JSON"),
     }
 }
 

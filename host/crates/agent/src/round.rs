@@ -19,9 +19,15 @@ use airlock_core::{
     door::{Admitted, Arguments, CallId, Caller},
     threads,
     tool::{
-        CallError, CallFailure, Details, ErrorKind, InputRequired, Limit, Suspension, ToolOutput,
+        CallError, CallFailure, Code, Details, ErrorKind, InputRequired, Limit, Suspension,
+        ToolOutput,
     },
 };
+
+/// One response of the model has more calls than the limit.
+const TOO_MANY_CALLS: Code = "too_many_calls";
+/// The request bounds its calls in all rounds together, and so many were made.
+const MAX_TOOL_CALLS: Code = "max_tool_calls";
 
 /// The calls of a response, divided.
 pub(super) struct SortedCalls {
@@ -147,14 +153,14 @@ impl CallLimit {
     fn into_error(self, found: usize) -> CallError {
         let (code, limit, message) = match self {
             Self::Answer { limit } => (
-                "too_many_calls",
+                TOO_MANY_CALLS,
                 limit,
                 format!(
                     "your answer has {found} tool calls, more than the limit of {limit}; this call was not made: ask for it in your next answer"
                 ),
             ),
             Self::Request { limit } => (
-                "max_tool_calls",
+                MAX_TOOL_CALLS,
                 limit,
                 format!(
                     "this request may make {limit} tool calls in all, and they were made; this call was not made: answer without it"

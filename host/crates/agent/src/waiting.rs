@@ -93,8 +93,5 @@ impl std::fmt::Debug for Approver {
 
 fn declined(name: &str, reason: &str) -> CallError {
     let message = format!("tool '{name}' did not run: {reason}");
-    CallError::from(ToolError {
-        code: Some(DECLINED.to_owned()),
-        ..ToolError::new(ErrorKind::Denied, message)
-    })
+    ToolError::new(ErrorKind::Denied, message).with_code(DECLINED).into()
 }

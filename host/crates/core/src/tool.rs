@@ -25,7 +25,8 @@ pub use self::{
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},
     error::{
-        CallError, CallFailure, Cause, Details, ErrorKind, HOST_CODE, Limit, ToolError, own_code,
+        CallError, CallFailure, Cause, Code, Details, ErrorKind, HOST_CODE, Limit, ToolError,
+        own_code,
     },
     hidden::without_hidden,
     name::{

@@ -131,7 +131,8 @@ pub(super) async fn run(
     if let Some(asked) = error.input_required() {
         return Ok(questions::input_required(asked));
     }
-    // The error of a task is apart from that of its tool.
+    // The error is about the client, which lacks a capability, or about the task: it is no result of
+    // the tool.
     if let Some(own) = error.tool_error()
         && let Some(code) = rpc_code(own)
         && (is_task || (version.is_modern() && code == code::MISSING_CAPABILITY))
@@ -178,10 +179,7 @@ fn unknown(name: &str) -> RpcError {
 fn declined(name: &str, reason: &str) -> CallError {
     let name = cut(name.to_owned(), 128);
     let message = format!("tool '{name}' did not run: {reason}");
-    CallError::from(ToolError {
-        code: Some("airlock.declined".to_owned()),
-        ..ToolError::new(ErrorKind::Denied, message)
-    })
+    ToolError::new(ErrorKind::Denied, message).with_code("airlock.declined").into()
 }
 
 /// Key of the metadata with the identifier of a call in the list of pending approvals.

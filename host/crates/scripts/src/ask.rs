@@ -28,8 +28,7 @@ pub(super) fn approves(id: &str, answer: Option<&str>) -> Result<bool, CallError
             let message = format!(
                 "the question was neither accepted nor declined; the run {id} is still suspended"
             );
-            let code = Some("undecided".to_owned());
-            Err(CallError::from(ToolError { code, ..ToolError::new(ErrorKind::Denied, message) }))
+            Err(ToolError::new(ErrorKind::Denied, message).with_code("undecided").into())
         }
     }
 }

@@ -229,8 +229,7 @@ fn not_resumed(id: &str, error: &RunError) -> CallError {
         RunError::Unavailable(_) => ErrorKind::Unavailable,
     };
     let message = format!("the run {id} cannot be resumed: {error}");
-    let code = Some(runs::code(error).to_owned());
-    CallError::from(ToolError { code, ..ToolError::new(kind, message) })
+    ToolError::new(kind, message).with_code(runs::code(error)).into()
 }
 
 /// Returns the language of a stored run. Fails if another version of this program stored it.
@@ -238,9 +237,6 @@ fn stored_language(stored: &StoredRun) -> Result<ScriptLanguage, CallError> {
     ScriptLanguage::named(&stored.language).ok_or_else(|| {
         let message =
             format!("the run {} has the unknown language {:?}", stored.id, stored.language);
-        CallError::from(ToolError {
-            code: Some("run_refused".to_owned()),
-            ..ToolError::new(ErrorKind::Unsupported, message)
-        })
+        ToolError::new(ErrorKind::Unsupported, message).with_code("run_refused").into()
     })
 }

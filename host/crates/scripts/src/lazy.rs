@@ -62,10 +62,7 @@ impl LazyExecutor {
         let Ok(loaded) = timeout_at(until.into(), load).await else {
             let message = "the executor of this language is being compiled, which takes up to a minute once: \
                            run the script again then";
-            let error = ToolError {
-                code: Some(EXECUTOR_LOADING.to_owned()),
-                ..ToolError::new(ErrorKind::Unavailable, message)
-            };
+            let error = ToolError::new(ErrorKind::Unavailable, message).with_code(EXECUTOR_LOADING);
             return Err(ScriptError::Stopped(error.into()));
         };
         loaded

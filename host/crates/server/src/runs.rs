@@ -174,7 +174,7 @@ async fn finish(resumed: Resumed) -> Result<(), ApiError> {
     let ran = tokio::spawn(resumed.run()).await.unwrap_or_else(|_| Err(CallError::cancelled()));
     log_failure(EXECUTE, ran.as_ref().err());
     match ran {
-        Err(error) if own_code(&error) == Some("run_running") => {
+        Err(error) if error.tool_code() == Some("run_running") => {
             Err(conflict("run_running", error.to_string()))
         }
         Err(error) if runs::can_wait(&error) => Err(postponed(&error)),
@@ -291,13 +291,9 @@ fn refusal(error: &RunError) -> ApiError {
     }
 }
 
-fn own_code(error: &CallError) -> Option<&str> {
-    error.tool_error().and_then(|own| own.code.as_deref())
-}
-
 /// Returns the error of a run that is as it was before, and can be resumed later.
 fn postponed(error: &CallError) -> ApiError {
-    let code = own_code(error).unwrap_or_else(|| error.code());
+    let code = error.tool_code().unwrap_or_else(|| error.code());
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", code, error.message())
 }
 

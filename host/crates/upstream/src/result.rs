@@ -91,10 +91,7 @@ pub(super) fn no_result(tool: &ToolName, what: &'static str) -> CallError {
 
 fn unsupported(code: &str, what: &str) -> CallError {
     let message = format!("the tool cannot be used through this gateway: {what}");
-    CallError::from(ToolError {
-        code: Some(code.to_owned()),
-        ..ToolError::new(ErrorKind::Unsupported, message)
-    })
+    ToolError::new(ErrorKind::Unsupported, message).with_code(code).into()
 }
 
 /// Reads the member `content` of a result. Malformed content becomes text, so that no part of the

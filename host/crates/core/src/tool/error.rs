@@ -15,6 +15,10 @@ use airlock_json::{self as json, schema::Violations};
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
+/// Short stable identifier of an error, for machines. Each is a constant of this type, by which a test
+/// finds those that `wit/README.md` has to explain.
+pub type Code = &'static str;
+
 /// Error of a tool call. `Display` is safe to show to models and clients: it holds no paths and no
 /// host internals, which stay in `source()`.
 ///
@@ -27,7 +31,7 @@ pub struct CallError(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
-    code: &'static str,
+    code: Code,
     /// The message, around the name of the tool.
     message: (&'static str, Cow<'static, str>),
     tool: Option<ToolName>,
@@ -98,7 +102,7 @@ impl From<&CallError> for CallFailure {
     fn from(error: &CallError) -> Self {
         // Sources pass the codes of their tools through `own_code`, so one with the prefix is an
         // error that the gateway made in the place of a tool's.
-        let code = error.tool_error().and_then(|tool| tool.code.clone());
+        let code = error.tool_code().map(str::to_owned);
         Self {
             code: code.unwrap_or_else(|| format!("{HOST_CODE}{}", error.code())),
             kind: error.kind(),
@@ -159,6 +163,12 @@ impl ToolError {
         }
     }
 
+    /// Sets the code.
+    #[must_use]
+    pub fn with_code(self, code: &str) -> Self {
+        Self { code: Some(code.to_owned()), ..self }
+    }
+
     /// Returns the approximate size of the error in bytes.
     pub fn size(&self) -> usize {
         let details = self.details.as_ref().map_or(0, json::text_len);
@@ -205,39 +215,41 @@ pub enum ErrorKind {
 
 impl CallError {
     /// The result violates the contract.
-    pub const BAD_RESULT: &str = "bad_result";
+    pub const BAD_RESULT: Code = "bad_result";
     /// The arguments cannot be used, or do not fit the tool's input schema. One code for both, because
     /// in both cases the caller has to change the arguments.
-    pub const BAD_ARGUMENTS: &str = "bad_arguments";
+    pub const BAD_ARGUMENTS: Code = "bad_arguments";
     /// The call would exceed a budget of its chain.
-    pub const BUDGET: &str = "budget";
+    pub const BUDGET: Code = "budget";
     /// The pool is full, and so is its queue.
-    pub const BUSY: &str = "busy";
+    pub const BUSY: Code = "busy";
     /// The caller disconnected or cancelled the call.
-    pub const CANCELLED: &str = "cancelled";
+    pub const CANCELLED: Code = "cancelled";
     /// The plugin failed repeatedly. Its calls fail fast until the cool-down ends.
-    pub const CIRCUIT_OPEN: &str = "circuit_open";
+    pub const CIRCUIT_OPEN: Code = "circuit_open";
     /// The call ran past its deadline. Waiting counts.
-    pub const DEADLINE: &str = "deadline";
+    pub const DEADLINE: Code = "deadline";
+    /// A call of a script may have been made before the gateway ended.
+    pub const IN_DOUBT: Code = "in_doubt";
     /// The tool asks its caller.
-    pub const INPUT_REQUIRED: &str = "input_required";
+    pub const INPUT_REQUIRED: Code = "input_required";
     /// The structured result does not fit the tool's own output schema.
-    pub const INVALID_RESULT: &str = "invalid_result";
+    pub const INVALID_RESULT: Code = "invalid_result";
     /// The tool exists, but the call needs an approval.
-    pub const NEEDS_APPROVAL: &str = "needs_approval";
+    pub const NEEDS_APPROVAL: Code = "needs_approval";
     /// The tool does not exist or is hidden from the caller. Both return the same error on purpose.
-    pub const NOT_FOUND: &str = "not_found";
+    pub const NOT_FOUND: Code = "not_found";
     /// No call waits for the answers.
-    pub const NOT_WAITING: &str = "not_waiting";
+    pub const NOT_WAITING: Code = "not_waiting";
     /// The result is larger than the limit.
-    pub const RESULT_TOO_LARGE: &str = "result_too_large";
+    pub const RESULT_TOO_LARGE: Code = "result_too_large";
     /// The tool itself returned an error.
-    pub const TOOL_ERROR: &str = "tool_error";
+    pub const TOOL_ERROR: Code = "tool_error";
     /// The tool's source does not respond, or is not connected.
-    pub const UNAVAILABLE: &str = "unavailable";
+    pub const UNAVAILABLE: Code = "unavailable";
 
-    /// Creates an error whose message names no tool. `code` is a short stable identifier.
-    pub fn new(kind: ErrorKind, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+    /// Creates an error whose message names no tool.
+    pub fn new(kind: ErrorKind, code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Inner {
             kind,
             code,
@@ -254,7 +266,7 @@ impl CallError {
     pub fn about(
         tool: ToolName,
         kind: ErrorKind,
-        code: &'static str,
+        code: Code,
         (before, after): (&'static str, impl Into<Cow<'static, str>>),
     ) -> Self {
         let mut error = Self::new(kind, code, after);
@@ -413,9 +425,8 @@ impl CallError {
         self
     }
 
-    /// Returns a short stable identifier of the error, for machines. That of a tool's own error is
-    /// always [`CallError::TOOL_ERROR`].
-    pub fn code(&self) -> &'static str {
+    /// Returns the code: for every tool's own error [`CallError::TOOL_ERROR`].
+    pub fn code(&self) -> Code {
         self.0.code
     }
 
@@ -447,6 +458,11 @@ impl CallError {
     /// Returns the tool's own error.
     pub fn tool_error(&self) -> Option<&ToolError> {
         if let Details::Tool(error) = &self.0.details { Some(error) } else { None }
+    }
+
+    /// Returns the code of the tool's own error.
+    pub fn tool_code(&self) -> Option<&str> {
+        self.tool_error()?.code.as_deref()
     }
 
     /// Returns the tool's own error, or this error if it is none.
@@ -502,7 +518,7 @@ impl From<ToolError> for CallError {
 impl From<Suspension> for CallError {
     fn from(suspension: Suspension) -> Self {
         let is_in_doubt = suspension.pending.is_empty();
-        let code = if is_in_doubt { "in_doubt" } else { Self::NEEDS_APPROVAL };
+        let code = if is_in_doubt { Self::IN_DOUBT } else { Self::NEEDS_APPROVAL };
         let run = &suspension.run;
         let message = format!("the script has stopped: its run {run} {}", suspension.described());
         Self::new(ErrorKind::Denied, code, message)

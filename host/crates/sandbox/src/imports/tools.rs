@@ -8,7 +8,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::{Admitted, Chain},
-    tool::{CallError, ErrorKind, Tool, ToolError, ToolName, ToolOutput},
+    tool::{CallError, Code, ErrorKind, Tool, ToolError, ToolName, ToolOutput},
 };
 use airlock_strings::cut;
 use futures_util::{StreamExt as _, stream};
@@ -16,6 +16,11 @@ use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::{Effect, Lost, Use, run::instance::State, run_apart, run_beside};
+
+/// Code of the error of a slot to which the operator has bound no tool.
+const UNBOUND_SLOT: Code = "unbound_slot";
+/// Code of the error of a tool that does what its plugin's manifest does not declare.
+const UNDECLARED_EFFECT: Code = "undeclared_effect";
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 pub(super) const TOOL_FUEL: u64 = 9_000;
@@ -168,7 +173,7 @@ impl State {
         let Some(effect) = self.lacks(Effect::CallTools, name) else { return Ok(()) };
         let message =
             format!("the tool does not declare the effect {:?} in plugin.toml", effect.to_string());
-        Err(CallError::new(ErrorKind::Denied, "undeclared_effect", message))
+        Err(CallError::new(ErrorKind::Denied, UNDECLARED_EFFECT, message))
     }
 
     /// Returns the full name of the tool that the guest calls `name`. Fails if the tool may not be
@@ -283,7 +288,7 @@ fn not_found(name: String) -> CallError {
 
 fn unbound_slot(slot: &str) -> CallError {
     let message = format!("the operator has bound no tool to the slot '{slot}'");
-    CallError::new(ErrorKind::NotFound, "unbound_slot", message)
+    CallError::new(ErrorKind::NotFound, UNBOUND_SLOT, message)
 }
 
 /// Returns the result of a call that ran beside its guest, or apart from it.

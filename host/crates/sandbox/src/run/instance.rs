@@ -262,7 +262,7 @@ pub(crate) async fn run<T>(
     // Debt is compared with the fuel left only at exits and in host calls. A guest that computes on
     // after its last exit may end with less fuel than debt.
     if spent > limits.fuel && matches!(ended, Ended::Returned(Ok(_))) {
-        return Err(outcome::out_of_fuel(&state.call));
+        return Err(outcome::Overrun::Fuel.error(&state.call));
     }
     outcome::classify(ended, state)
 }

@@ -6,23 +6,19 @@ use std::{
     time::Duration,
 };
 
-use airlock_core::tool::{CallError, Cause, ErrorKind, Limit, ToolName};
+use airlock_core::tool::{CallError, Cause, Code, ErrorKind, Limit, ToolName};
 use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
 use wasmtime_wasi::I32Exit;
 
 use super::instance::{Call, Ended, Guest, State};
-use crate::wasi::NoScratch;
+use crate::{Limits, wasi::NoScratch};
 
-/// Code of the error of a guest that used more CPU time than its limit.
-pub(super) const CPU_TIME: &str = "cpu_time";
-/// Code of the error of a guest that failed because it needed more memory than its limit.
-pub(super) const MEMORY: &str = "memory";
-/// Code of the error of a guest that burnt all its fuel.
-pub(super) const OUT_OF_FUEL: &str = "out_of_fuel";
-/// Code of the error of a guest that overflowed its stack.
-pub(super) const STACK_OVERFLOW: &str = "stack_overflow";
-/// Code of the error of a guest that trapped.
-pub(super) const TRAP: &str = "trap";
+// Codes of the errors of guests that a limit has ended, or that trapped.
+pub(super) const CPU_TIME: Code = "cpu_time";
+pub(super) const MEMORY: Code = "memory";
+pub(super) const OUT_OF_FUEL: Code = "out_of_fuel";
+pub(super) const STACK_OVERFLOW: Code = "stack_overflow";
+pub(super) const TRAP: Code = "trap";
 
 /// Message of wasmtime's error, of a private type, when a guest passes more bytes to the host than
 /// `set_hostcall_fuel` allows.
@@ -44,8 +40,8 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
     let error = match ended {
         Ended::Returned(Ok(value)) => return Ok(value),
         Ended::Returned(Err(error)) => error,
-        Ended::Cpu => return Err(cpu_time(&state.call)),
-        Ended::Deadline(limit) => return Err(deadline(&state.call, limit)),
+        Ended::Cpu => return Err(Overrun::Cpu.error(&state.call)),
+        Ended::Deadline(limit) => return Err(Overrun::Deadline(limit).error(&state.call)),
     };
     if let Some(reason) = state.stopped.take() {
         return Err(reason);
@@ -53,11 +49,13 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
     let tool = state.call.tool.clone();
     let limits = state.call.limits;
     Err(match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => out_of_fuel(&state.call),
-        Some(Trap::StackOverflow) => stack_overflow(&state.call),
+        Some(Trap::OutOfFuel) => Overrun::Fuel.error(&state.call),
+        Some(Trap::StackOverflow) => Overrun::Stack.error(&state.call),
         // A Rust guest that cannot allocate aborts with `unreachable`.
         Some(Trap::UnreachableCodeReached) if state.limiter.starved => CallError::busy(),
-        Some(Trap::UnreachableCodeReached) if state.limiter.denied => memory(&state.call),
+        Some(Trap::UnreachableCodeReached) if state.limiter.denied => {
+            Overrun::Memory.error(&state.call)
+        }
         Some(trapped) => trap(tool, Box::new(describe(*trapped, &error, &state))),
         None if is_pool_full(&error) => CallError::busy(),
         None if error.is::<I32Exit>() => trap(tool, exited(&error)),
@@ -67,7 +65,7 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
             CallError::budget("handles at a time", limits.handles as u64)
         }
         // Growth that fails during instantiation is an error and not a trap.
-        None if state.limiter.denied => memory(&state.call),
+        None if state.limiter.denied => Overrun::Memory.error(&state.call),
         None if state.limiter.starved => CallError::busy(),
         None => CallError::bad_result(tool, error),
     })
@@ -84,72 +82,64 @@ fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> Ca
     }
 }
 
-/// Returns the error of a guest that burnt all its fuel.
-pub(super) fn out_of_fuel(call: &Call) -> CallError {
-    let limit = call.limits.fuel;
-    let what = format_args!("used up its fuel of {limit}");
-    overran(call, OUT_OF_FUEL, Limit::Amount(limit), what)
-}
-
-fn cpu_time(call: &Call) -> CallError {
-    let limit = call.limits.cpu;
-    overran(
-        call,
-        CPU_TIME,
-        Limit::Time(limit),
-        format_args!("used more than {limit:?} of CPU time"),
-    )
-}
-
-fn deadline(call: &Call, limit: Duration) -> CallError {
-    let what = format_args!("ran past its {limit:?} deadline");
-    overran(call, CallError::DEADLINE, Limit::Time(limit), what)
-}
-
-fn memory(call: &Call) -> CallError {
-    let limit = call.limits.memory_bytes as u64;
-    let what = format_args!("needed more than its {limit} bytes of memory");
-    overran(call, MEMORY, Limit::Amount(limit), what)
-}
-
-fn stack_overflow(call: &Call) -> CallError {
-    overran(call, STACK_OVERFLOW, Limit::Unnumbered, format_args!("overflowed its stack"))
-}
-
 /// Returns the error of a guest that trapped. The trap is for the operator.
 pub(super) fn trap(tool: ToolName, trap: Cause) -> CallError {
     CallError::about(tool, ErrorKind::Internal, TRAP, ("tool ", " trapped")).with_cause(trap)
 }
 
-/// Returns the error of a guest that a limit has ended. That of a script has a remedy, because a model
-/// can do more about its own script than about a tool. The sandbox is gone then, and with it the line
-/// where the script was.
-fn overran(call: &Call, code: &'static str, limit: Limit, what: fmt::Arguments<'_>) -> CallError {
-    let (kind, remedy) = match code {
-        CallError::DEADLINE => (
-            ErrorKind::Timeout,
-            "make fewer calls, make them at the same time, or split the script",
-        ),
-        MEMORY => (
-            ErrorKind::LimitReached,
-            "keep less: take what you need of each result, or split the script",
-        ),
-        STACK_OVERFLOW => {
-            (ErrorKind::Internal, "use a loop in place of recursion, and values that nest less")
-        }
-        _ => (
-            ErrorKind::LimitReached,
-            "compute less: use fewer iterations, let a tool do the work, or split the script",
-        ),
-    };
-    let error = if matches!(call.guest, Guest::Script(_)) {
-        let message =
-            format!("the script {what}; the line where it stopped is not known; {remedy}");
-        CallError::new(kind, code, message)
-    } else {
-        CallError::about(call.tool.clone(), kind, code, ("tool ", format!(" {what}")))
-    };
-    error.with_limit(limit)
+/// Limit that a guest has reached.
+pub(super) enum Overrun {
+    Fuel,
+    Cpu,
+    Deadline(Duration),
+    Memory,
+    Stack,
+}
+
+impl Overrun {
+    /// Returns the error of a call that the limit has ended.
+    pub(super) fn error(self, call: &Call) -> CallError {
+        self.of(&call.tool, matches!(call.guest, Guest::Script(_)), &call.limits)
+    }
+
+    /// The error of a script has a remedy, because a model can do more about its own script than about
+    /// a tool. The sandbox is gone then, and with it the line where the script was.
+    fn of(self, tool: &ToolName, is_script: bool, limits: &Limits) -> CallError {
+        let Limits { fuel, cpu, memory_bytes, .. } = *limits;
+        let mut kind = ErrorKind::LimitReached;
+        let mut remedy =
+            "compute less: use fewer iterations, let a tool do the work, or split the script";
+        let (code, limit, what) = match self {
+            Self::Fuel => (OUT_OF_FUEL, Limit::Amount(fuel), format!("used up its fuel of {fuel}")),
+            Self::Cpu => {
+                (CPU_TIME, Limit::Time(cpu), format!("used more than {cpu:?} of CPU time"))
+            }
+            Self::Deadline(limit) => {
+                kind = ErrorKind::Timeout;
+                remedy = "make fewer calls, make them at the same time, or split the script";
+                let what = format!("ran past its {limit:?} deadline");
+                (CallError::DEADLINE, Limit::Time(limit), what)
+            }
+            Self::Memory => {
+                remedy = "keep less: take what you need of each result, or split the script";
+                let what = format!("needed more than its {memory_bytes} bytes of memory");
+                (MEMORY, Limit::Amount(memory_bytes as u64), what)
+            }
+            Self::Stack => {
+                kind = ErrorKind::Internal;
+                remedy = "use a loop in place of recursion, and values that nest less";
+                (STACK_OVERFLOW, Limit::Unnumbered, "overflowed its stack".to_owned())
+            }
+        };
+        let error = if is_script {
+            let message =
+                format!("the script {what}; the line where it stopped is not known; {remedy}");
+            CallError::new(kind, code, message)
+        } else {
+            CallError::about(tool.clone(), kind, code, ("tool ", format!(" {what}")))
+        };
+        error.with_limit(limit)
+    }
 }
 
 fn says(error: &wasmtime::Error, text: &str) -> bool {
@@ -188,24 +178,13 @@ fn is_pool_full(error: &wasmtime::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use airlock_core::tool::ClientName;
-    use futures_util::future::BoxFuture;
-
     use super::*;
-    use crate::{
-        Bindings, Limits, ScriptAnswer, ScriptCall, ScriptCalls, run::instance::ScriptSide,
-    };
 
     #[test]
     fn a_limit_of_a_script_says_what_to_do_and_that_of_a_tool_does_not() {
-        let plugin = Guest::Plugin(ClientName::parse("text").expect("a name"), Arc::default());
-        let script =
-            ScriptSide { bindings: Arc::new(Bindings::default()), calls: Arc::new(Uncalled) };
-        let of_tool = messages(plugin);
+        let of_tool = messages(false);
         assert_eq!(of_tool[0], "tool text-count used up its fuel of 20");
-        for (of_tool, of_script) in of_tool.iter().zip(messages(Guest::Script(script))) {
+        for (of_tool, of_script) in of_tool.iter().zip(messages(true)) {
             let what = of_tool.strip_prefix("tool text-count ").expect("it names the tool");
             let expected = format!("the script {what}; the line where it stopped is not known; ");
             let remedy = of_script.strip_prefix(&expected).expect("it has a remedy");
@@ -213,22 +192,11 @@ mod tests {
         }
     }
 
-    fn messages(guest: Guest) -> [String; 5] {
+    fn messages(is_script: bool) -> [String; 5] {
+        let tool = ToolName::alias("text-count");
         let limits = Limits { fuel: 20, ..Limits::PLUGIN };
-        let call = Call::denied(ToolName::alias("text-count"), guest, limits);
-        let late = deadline(&call, Duration::from_secs(30));
-        [out_of_fuel(&call), cpu_time(&call), late, memory(&call), stack_overflow(&call)]
-            .map(|error| error.to_string())
-    }
-
-    struct Uncalled;
-    impl ScriptCalls for Uncalled {
-        fn make(
-            &self,
-            _: Vec<ScriptCall>,
-            _: bool,
-        ) -> BoxFuture<'_, Result<Vec<ScriptAnswer>, CallError>> {
-            Box::pin(async { Err(CallError::cancelled()) })
-        }
+        let late = Overrun::Deadline(Duration::from_secs(30));
+        [Overrun::Fuel, Overrun::Cpu, late, Overrun::Memory, Overrun::Stack]
+            .map(|overrun| overrun.of(&tool, is_script, &limits).to_string())
     }
 }

@@ -286,10 +286,7 @@ fn absent(call: &ScriptCall) -> CallError {
         "the tool '{name}' of a call that a person has decided about is not available now; the run \
          is still suspended, and can be resumed once the tool is there"
     );
-    CallError::from(ToolError {
-        code: Some(TOOL_ABSENT.to_owned()),
-        ..ToolError::new(ErrorKind::Unavailable, message)
-    })
+    ToolError::new(ErrorKind::Unavailable, message).with_code(TOOL_ABSENT).into()
 }
 
 /// Returns whether a call may be repeated if its answer is lost. The source of the tool says so.

@@ -110,8 +110,7 @@ fn printed(chain: &Chain) -> String {
 }
 
 fn code(error: &CallError) -> String {
-    let own = error.tool_error().and_then(|tool| tool.code.as_deref());
-    own.unwrap_or_else(|| error.code()).to_owned()
+    error.tool_code().unwrap_or_else(|| error.code()).to_owned()
 }
 
 /// Returns the line of the script that an error names.

@@ -77,10 +77,7 @@ pub fn can_wait(error: &CallError) -> bool {
     match error.code() {
         CallError::BUSY => true,
         CallError::UNAVAILABLE => error.tool().is_some_and(|tool| tool.as_str() == EXECUTE),
-        _ => {
-            let code = error.tool_error().and_then(|own| own.code.as_deref());
-            matches!(code, Some(EXECUTOR_LOADING | TOOL_ABSENT))
-        }
+        _ => matches!(error.tool_code(), Some(EXECUTOR_LOADING | TOOL_ABSENT)),
     }
 }
 

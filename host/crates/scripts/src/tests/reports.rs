@@ -1,6 +1,7 @@
 //! The meta-tool `executeToolCode`: the report of a script.
 
 use super::*;
+use airlock_core::tool::Limit;
 
 #[tokio::test]
 async fn a_report_has_result_and_printed_text_but_no_tool_results() {
@@ -249,10 +250,8 @@ async fn each_kind_of_failure_has_a_code_and_a_heading() {
 
 #[tokio::test]
 async fn a_stop_by_the_journal_reports_printed_text_and_completed_calls() {
-    let full = ToolError {
-        code: Some("journal_full".to_owned()),
-        ..ToolError::new(ErrorKind::LimitReached, "there is no room")
-    };
+    let full =
+        ToolError::new(ErrorKind::LimitReached, "there is no room").with_code("journal_full");
     let fake = Fake::ends(Err(ScriptError::Stopped(full.into())))
         .calling(&["github-create-issue"])
         .printing(&["one"]);

@@ -148,10 +148,8 @@ mod tests {
     fn only_an_error_of_the_host_has_a_code_with_its_prefix() {
         let busy = error_for_guest(CallError::busy());
         assert_eq!(busy.code.as_deref(), Some("airlock.busy"));
-        let made = ToolError {
-            code: Some("airlock.approval_denied".to_owned()),
-            ..ToolError::new(ErrorKind::Denied, "made in the place of a tool's")
-        };
+        let made = ToolError::new(ErrorKind::Denied, "made in the place of a tool's")
+            .with_code("airlock.approval_denied");
         let made = error_for_guest(made.into());
         assert_eq!(made.code.as_deref(), Some("airlock.approval_denied"));
         // Returned from a tool that it called.

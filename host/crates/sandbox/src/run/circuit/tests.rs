@@ -1,4 +1,4 @@
-use airlock_core::tool::ToolError;
+use airlock_core::tool::{Code, ToolError};
 
 use super::{
     breaker::{FAILURES, FIRST_COOL_DOWN},
@@ -55,7 +55,7 @@ fn outcome(circuit: &Circuit, error: CallError) -> Outcome {
     circuit.outcome::<()>(&Err(error))
 }
 
-fn at_limit(code: &'static str, limit: Limit) -> CallError {
+fn at_limit(code: Code, limit: Limit) -> CallError {
     CallError::new(ErrorKind::LimitReached, code, "").with_limit(limit)
 }
 

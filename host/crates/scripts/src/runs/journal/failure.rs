@@ -64,7 +64,7 @@ fn stopped(reason: &dyn std::error::Error) -> String {
 }
 
 fn tool_error(kind: ErrorKind, code: &str, message: String) -> Box<ToolError> {
-    Box::new(ToolError { code: Some(code.to_owned()), ..ToolError::new(kind, message) })
+    Box::new(ToolError::new(kind, message).with_code(code))
 }
 
 /// The reason of a step that this process refuses itself.

@@ -9,7 +9,10 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::runs::Settings;
-use airlock_core::run::{Phase, Stage};
+use airlock_core::{
+    run::{Phase, Stage},
+    tool::ToolError,
+};
 use airlock_store::runs::RunBounds;
 
 const TENANT: Tenant = Tenant::ANONYMOUS;
