@@ -60,7 +60,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     match built {
         Ok(finished) => report(args, &finished, &transcript, started.elapsed())?,
         Err(error) if args.json => {
-            let error = Failure::from(&error.into());
+            let error = Failure::from(&anyhow::Error::from(error));
             let output = transcript.outputs();
             output::document(&json!({"ok": false, "error": error, "output": output}))?;
             return Ok(Done::No);

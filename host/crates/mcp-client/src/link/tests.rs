@@ -4,7 +4,7 @@ use tokio::{io::AsyncWriteExt as _, time::sleep};
 
 mod pipe;
 
-use self::pipe::{complete, connect};
+use self::pipe::{Server, complete, connect};
 use super::*;
 use crate::{
     agreed::Capability,
