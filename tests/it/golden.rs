@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use airlock::{Gateway, config::Config, door::Origin, tool::CallError};
+use airlock::{Gateway, config::Config, door::Origin};
 use airlock_tests::{Client, Service, Setup, component, languages, root};
 use serde_json::{Value, json};
 use tokio::process::Command;

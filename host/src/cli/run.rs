@@ -186,7 +186,7 @@ impl Report {
             calls: account.nested,
             fuel: account.fuel,
             duration_ms: millis(account.duration),
-            waits: suspension.map(|suspension| suspension.to_json()),
+            waits: suspension.map(airlock_core::tool::Suspension::to_json),
             suspension: error.filter(|_| suspension.is_some()).map(ToString::to_string),
             error: error.filter(|_| suspension.is_none()).map(Failure::from),
         }

@@ -80,7 +80,7 @@ pub(super) struct PendingCall {
     pub(super) reason: PendingReason,
 }
 
-/// PendingReason that a call is handed to the caller.
+/// Reason that a call is handed to the caller.
 pub(super) enum PendingReason {
     /// The tool needs approval.
     NeedsApproval,
@@ -288,7 +288,7 @@ async fn arguments(call: &ToolCall, caller: &Caller) -> Result<Arguments, CallEr
     threads::arguments(caller, &call.name, text).await
 }
 
-/// RoundConditions of a round.
+/// Conditions of a round.
 pub(super) struct RoundConditions<'a> {
     pub(super) caller: &'a Caller,
     pub(super) settings: &'a Settings,

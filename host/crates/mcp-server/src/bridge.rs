@@ -76,7 +76,7 @@ pub async fn run(
             line = lines.recv() => match line {
                 // The client may not read what is answered.
                 Some(line) => {
-                    if stop.run_until_cancelled(bridge.take(line, &mut tasks)).await.is_none() {
+                    if stop.run_until_cancelled(Box::pin(bridge.take(line, &mut tasks))).await.is_none() {
                         break;
                     }
                 }

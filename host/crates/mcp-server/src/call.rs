@@ -45,8 +45,8 @@ pub(super) async fn run(
     let name = name(params)?;
     let arguments = arguments(params)?;
     let token = meta::progress_token(params)?;
-    let limit = service.settings().approval_timeout;
-    let mut dialog = Dialog::new(client.peer, params, &outlet, limit)?;
+    let mut dialog =
+        Dialog::new(client.peer, params, &outlet, service.settings().approval_timeout)?;
     let toolbox = service.toolbox_with(&client, &name).await;
     let entry = toolbox.find(&name).ok_or_else(|| unknown(&name))?;
     let version = client.peer.version;

@@ -50,11 +50,11 @@ impl<'g> Lines<'g> {
                 lines.extend(hosts.iter().map(|rule| Line::new(key.clone(), rule)));
             } else if key == "files.*" {
                 let keys = directories.iter().map(|name| format!("files.{name}"));
-                lines.extend(keys.map(|key| Line::new(key, right)));
+                lines.extend(keys.map(|key| Line::new(key, &right)));
             } else if let "read_files.*" | "write_files.*" = right.as_str() {
                 let effect = right.trim_end_matches(ANY);
                 let rights = directories.iter().map(|name| format!("{effect}{name}"));
-                lines.extend(rights.map(|right| Line::new(key.clone(), right)));
+                lines.extend(rights.map(|right| Line::new(key.clone(), &right)));
             }
         }
         Self { lines, grant }
@@ -135,7 +135,7 @@ impl<'g> Lines<'g> {
 }
 
 impl Line {
-    fn new(key: String, right: impl ToString) -> Self {
+    fn new(key: String, right: &(impl ToString + ?Sized)) -> Self {
         Self { key, right: right.to_string() }
     }
 

@@ -155,7 +155,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use airlock_strings as text;
 
     #[test]
     fn embedded_tools_without_the_contract_are_refused() {

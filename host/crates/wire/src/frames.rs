@@ -173,7 +173,7 @@ mod tests {
             while let Some(frame) = decoder.next(&mut part) {
                 match frame {
                     Frame::Message => {
-                        found.push(Ok(String::from_utf8_lossy(decoder.text()).into()))
+                        found.push(Ok(String::from_utf8_lossy(decoder.text()).into()));
                     }
                     Frame::TooLong { bytes, .. } => found.push(Err(bytes)),
                 }

@@ -317,7 +317,7 @@ mod tests {
     }
 
     /// Returns the parameters of a request.
-    pub fn params(text: &str) -> Params {
+    fn params(text: &str) -> Params {
         match read(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{text}}}"#)) {
             Ok(Message::Request(request)) => request.params,
             other => panic!("{other:?}"),

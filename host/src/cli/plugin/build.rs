@@ -50,14 +50,14 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut signals = Signals::catch()?;
     let mut transcript = Transcript::new(args.json);
     let output = args.output.clone();
-    let build =
+    let building =
         airlock_authoring::build(&args.directory, output, BuildProfile::Release, &mut transcript);
-    let built = tokio::select! {
-        built = build => built,
+    let finished = tokio::select! {
+        outcome = building => outcome,
         // Dropping the future of the build also ends the compiler.
         () = signals.next() => bail!("stopped; nothing was written"),
     };
-    match built {
+    match finished {
         Ok(finished) => report(args, &finished, &transcript, started.elapsed())?,
         Err(error) if args.json => {
             let error = Failure::from(&anyhow::Error::from(error));

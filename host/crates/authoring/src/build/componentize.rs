@@ -217,9 +217,9 @@ async fn install(
     reporter: &mut dyn Reporter,
 ) -> Result<(), BuildError> {
     reporter.begin_step(step);
-    let installed = run(&mut installer, name, reporter).await;
+    let outcome = run(&mut installer, name, reporter).await;
     reporter.end_step();
-    installed?;
+    outcome?;
     if project.has(made) {
         return Ok(());
     }
@@ -294,9 +294,9 @@ impl Out {
         reporter: &mut dyn Reporter,
     ) -> Result<Vec<u8>, BuildError> {
         reporter.begin_step(&format!("compiling with {name}"));
-        let compiled = run_explained(compiler, name, reporter, unrequested).await;
+        let outcome = run_explained(compiler, name, reporter, unrequested).await;
         reporter.end_step();
-        compiled?;
+        outcome?;
         fs::read(&self.file).await.map_err(BuildError::io(format!("{name} wrote no component")))
     }
 }

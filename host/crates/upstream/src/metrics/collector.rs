@@ -191,8 +191,6 @@ mod tests {
     use super::{super::Outcome, *};
     use crate::server::Server;
     use airlock_core::tool::{Policy, ToolName};
-    use std::sync::Arc;
-
     use airlock_mcp_client::{Process, Settings};
 
     fn client(name: &str) -> ClientName {
@@ -205,7 +203,7 @@ mod tests {
         let up = client("up");
         let catalog = Catalog::new();
         catalog.add_client(&up, "stdio", Policy::default());
-        let settings = Settings::new(up.clone(), Arc::new(Process::default()));
+        let settings = Settings::new(up.clone(), Process::default());
         let server = Server::new(&settings, Handle::current());
         let tools = json!([{"name": "echo", "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("definitions");

@@ -78,10 +78,10 @@ impl Plan {
     /// Decides an installation. Grants that make the configuration invalid are obstacles, and the rest
     /// is decided without them. Fails if the configuration would be invalid for another reason.
     pub(super) fn of(args: &Args, site: &Site<'_>) -> anyhow::Result<Self> {
-        let draft = Draft::of(args, site)?;
-        let (config, problems) = draft.document.valid_parts()?;
-        let invalid = draft.invalid_grants(args, site, problems)?;
-        let Draft { document, typed, faults, mut notes } = draft;
+        let written = Draft::of(args, site)?;
+        let (config, problems) = written.document.valid_parts()?;
+        let invalid = written.invalid_grants(args, site, problems)?;
+        let Draft { document, typed, faults, mut notes } = written;
         let config = config.context("the configuration was valid without the options")?;
         let settings = config.plugin(site.name).context("the entry was written above")?.clone();
         let drift = site.drift(&settings);
