@@ -92,7 +92,7 @@ pub(super) fn stored(bindings: &Bindings) -> String {
 pub(super) fn read(stored: &str) -> Result<Bindings, CallError> {
     let rows: Vec<StoredBinding> = serde_json::from_str(stored).map_err(|_| {
         let message = "the tools of the run cannot be read; another version of Airlock stored them";
-        ToolError::new(ErrorKind::Unsupported, message).with_code("run_refused").into()
+        ToolError::new(ErrorKind::Unsupported, message).with_code("run_refused")
     })?;
     let bindings = rows.into_iter().map(|(namespace, name, alias, tool)| Binding {
         namespace,

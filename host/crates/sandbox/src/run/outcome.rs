@@ -1,10 +1,7 @@
 //! Classifies the end of a call. Each row of this table was observed (see the hostile guests in the
 //! tests).
 
-use std::{
-    fmt::{self, Write as _},
-    time::Duration,
-};
+use std::{fmt::Write as _, time::Duration};
 
 use airlock_core::tool::{CallError, Cause, Code, ErrorKind, Limit, ToolName};
 use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
