@@ -47,14 +47,14 @@ impl<'g> Lines<'g> {
         let mut lines = own.clone();
         for Line { key, right } in &own {
             if key.starts_with("http.") && right == ANY {
-                lines.extend(hosts.iter().map(|rule| Line::new(key.clone(), rule)));
+                lines.extend(hosts.iter().map(|rule| Line::new(key, rule.to_string())));
             } else if key == "files.*" {
                 let keys = directories.iter().map(|name| format!("files.{name}"));
-                lines.extend(keys.map(|key| Line::new(key, &right)));
+                lines.extend(keys.map(|key| Line::new(key, right)));
             } else if let "read_files.*" | "write_files.*" = right.as_str() {
                 let effect = right.trim_end_matches(ANY);
                 let rights = directories.iter().map(|name| format!("{effect}{name}"));
-                lines.extend(rights.map(|right| Line::new(key.clone(), &right)));
+                lines.extend(rights.map(|right| Line::new(key, right)));
             }
         }
         Self { lines, grant }
@@ -99,7 +99,9 @@ impl<'g> Lines<'g> {
         self.grant.http.iter().any(|granted| match granted {
             HttpGrant::Requested(granted) => granted == name,
             HttpGrant::Rule(granted) => {
-                right.parse::<Rule>().map_or(true, |rule| granted.shares_host(&rule))
+                // Without a host of its own, a request is for each of them.
+                let rule = right.parse().ok();
+                rule.is_none_or(|rule| granted.shares_host(&rule))
             }
         })
     }
@@ -135,8 +137,8 @@ impl<'g> Lines<'g> {
 }
 
 impl Line {
-    fn new(key: String, right: &(impl ToString + ?Sized)) -> Self {
-        Self { key, right: right.to_string() }
+    fn new(key: impl Into<String>, right: impl Into<String>) -> Self {
+        Self { key: key.into(), right: right.into() }
     }
 
     fn parse(text: &str) -> Self {
@@ -146,7 +148,7 @@ impl Line {
             return Self::new(format!("effects.{tool}"), effect);
         }
         let (key, right) = text.split_once(' ').unwrap_or((text, ""));
-        Self::new(key.to_owned(), right)
+        Self::new(key, right)
     }
 
     /// Returns the kind of the request, and its name; an empty name if there is one of the kind.
