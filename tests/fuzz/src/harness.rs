@@ -7,18 +7,16 @@ mod reference;
 
 use std::collections::BTreeSet;
 
+use airlock_json::{self as json, Caps};
+use airlock_model::{
+    Calls, Document, Held, MemoryBudget, Merged, Object,
+    document::{OWN_MEMBER, choices, finish_reason, head, index_of},
+};
 use airlock_wire::sse::{Decoder, Dialect, Event, Item};
 use serde_json::Value;
 
 use self::{generated::Generator, input::Input, observed::Observed};
-use super::{
-    Calls, Document, Held, MemoryBudget, Merged, Object,
-    document::{OWN_MEMBER, choices, finish_reason, head, index_of},
-};
-use crate::{
-    counting::held_by,
-    json::{self, Caps},
-};
+use crate::counting::held_by;
 
 /// Data of the event after the last chunk.
 const DONE: &[u8] = b"[DONE]";

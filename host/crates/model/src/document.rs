@@ -46,7 +46,7 @@ impl Document {
     /// Reads an object, without the member [`OWN_MEMBER`]. If its text and tree take more than
     /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
     /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
-    pub(super) fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, ReadError> {
+    pub fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, ReadError> {
         let cost = match json::check(text.as_bytes(), caps) {
             Ok(cost) => cost,
             Err(error) if error.is_cap() => return Err(ReadError::Dense(error)),

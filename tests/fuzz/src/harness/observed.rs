@@ -124,7 +124,10 @@ impl Choice {
         assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "the merged calls");
         for (merged, call) in calls.iter().zip(&self.calls) {
             let found = merged["function"]["arguments"].as_str().unwrap_or_default();
-            assert!(call.arguments.as_ref().is_none_or(|arguments| arguments == found), "the arguments {found}");
+            assert!(
+                call.arguments.as_ref().is_none_or(|arguments| arguments == found),
+                "the arguments {found}"
+            );
         }
     }
 }
