@@ -452,8 +452,9 @@ mod tests {
         #[test]
         fn any_bytes_are_read_within_the_limit(bytes: Vec<u8>, limit in 0_usize..40) {
             for item in DIALECTS.iter().flat_map(|dialect| decode(*dialect, limit, [&bytes[..]])) {
-                prop_assert!(matches!(item, Item::TooLong { .. })
-                    || matches!(item, Item::Event(event) if event.data.len() <= limit));
+                if let Item::Event(event) = item {
+                    prop_assert!(event.data.len() <= limit);
+                }
             }
         }
     }
