@@ -452,11 +452,9 @@ mod tests {
         #[test]
         fn any_bytes_are_read_within_the_limit(bytes: Vec<u8>, limit in 0_usize..40) {
             for item in DIALECTS.iter().flat_map(|dialect| decode(*dialect, limit, [&bytes[..]])) {
-                let is_within = match item {
-                    Item::TooLong { .. } => true,
-                    Item::Event(event) => event.data.len() <= limit,
-                };
-                prop_assert!(is_within);
+                if let Item::Event(event) = item {
+                    prop_assert!(event.data.len() <= limit);
+                }
             }
         }
     }
