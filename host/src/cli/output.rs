@@ -258,7 +258,7 @@ mod tests {
     fn code_of_tool(code: Option<&str>) -> String {
         let error =
             ToolError { code: code.map(str::to_owned), ..ToolError::new(ErrorKind::Other, "no") };
-        Failure::from(&error.into()).code
+        Failure::from(&CallError::from(error)).code
     }
 
     #[test]
