@@ -22,6 +22,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // Who asks does not know where tools come from.
     ("agent", &["plugin", "sandbox", "scripts", "upstream"]),
     ("server", &["config", "plugin", "sandbox", "upstream"]),
+    // What authors do needs no gateway.
+    ("authoring", &["agent", "catalog", "mcp-server", "scripts", "server", "upstream"]),
 ];
 
 /// Outside crates, and the only crates that may depend on them.

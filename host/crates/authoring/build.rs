@@ -1,12 +1,12 @@
-//! Files that `airlock plugin new` adds to a template, because they are in no registry: the Rust
-//! SDK with the contract, and the contract alone for the packages of other languages. They are
-//! written to
-//! `OUT_DIR`/vendored.rs as the constants `SDK` and `WIT`, pairs of file name and text.
+//! Writes `OUT_DIR`/vendored.rs: the files that `airlock plugin new` adds to a template, because they
+//! are in no registry. The constant `SDK` is the Rust SDK with the contract, and `WIT` the contract
+//! alone, for the packages of other languages. Both are pairs of file name and text.
 
 use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 
 use toml::{Table, Value};
@@ -21,9 +21,21 @@ const PAGE: &str = "wit/README.md";
 const DEPENDENCIES: [&str; 2] = ["dependencies", "dev-dependencies"];
 const HEAD: &str = "# Airlock's SDK for plugins in Rust, as the `airlock` that wrote this plugin carries it. Not to be edited.\n";
 
+fn main() -> ExitCode {
+    println!("cargo::rerun-if-changed=build.rs");
+    let root = Path::new("../../..").canonicalize();
+    let root = root.map_err(|error| format!("cannot find the repository: {error}"));
+    match root.and_then(|root| write(&root)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            println!("cargo::error={message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Writes the constants. `root` is the repository.
-pub(crate) fn write(root: &Path) -> Result<(), String> {
-    println!("cargo::rerun-if-changed=build/vendored.rs");
+fn write(root: &Path) -> Result<(), String> {
     let manifests: Vec<_> = MEMBERS.iter().map(|member| format!("{member}/Cargo.toml")).collect();
     let sources = MEMBERS.iter().map(|member| format!("{member}/src"));
     for source in manifests

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Done, input,
+    input,
+    outcome::Done,
     output::{self, Failure},
     record::{Account, NestedCall, millis},
     session::{self, ConfigFile},

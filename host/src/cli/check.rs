@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Done, output, plugin::accept_command, session::ConfigFile};
+use super::{outcome::Done, output, plugin::accept_command, session::ConfigFile};
 use airlock_config::{Client, Config, ConfigError, Problem};
 use airlock_core::tool::ClientName;
 use airlock_plugin::Drift;

@@ -12,8 +12,8 @@ use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Done,
     credential::{KEY_VARIABLE, authorization},
+    outcome::Done,
     session::{ConfigFile, SETTLE},
     signals::Signals,
 };

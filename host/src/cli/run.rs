@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    Done, input,
+    input,
+    outcome::Done,
     output::{self, Failure},
     record::{Account, NestedCall, millis},
     session::{self, ConfigFile},

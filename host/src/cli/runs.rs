@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::{
-    Done,
+    outcome::Done,
     output::{self, Coded},
     session::{ConfigFile, ConfigOfGroup},
 };

@@ -78,7 +78,7 @@ impl ConfigFile {
     /// Reads the configuration of a gateway that compiles each component in its own process.
     pub(super) fn load(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(&self.path)?;
-        config.sandbox.compiling = compiler();
+        config.sandbox.compiling = Compiling::in_child();
         Ok(config)
     }
 
@@ -211,11 +211,6 @@ fn settings(client: &config::Client) -> Option<&airlock_mcp_client::Settings> {
 pub(super) fn with_own_name(caller: &Caller, name: &str) -> Vec<String> {
     let entries = caller.list().filter(|entry| *entry.tool.original == *name);
     entries.map(|entry| entry.tool.name.to_string()).collect()
-}
-
-/// Returns settings that compile each component in its own process.
-pub(super) fn compiler() -> Compiling {
-    Compiling { program: Some(Compiling::SELF.into()), ..Compiling::in_process() }
 }
 
 /// Returns a line for each MCP server among those that `matters` whose tools are in quarantine, or

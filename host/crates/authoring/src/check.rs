@@ -1,137 +1,73 @@
-//! `airlock plugin check`.
+//! Checks of a plugin before it is published.
 
 mod limits;
 mod wasi;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{
-    super::{Done, output},
-    component::{self, Compiled},
-    config_schema,
-    finding::{self, Finding},
-    quality,
-};
+use crate::{Compiled, Finding, component, config_schema, finding, quality};
 use airlock_core::tool::ToolDefinition;
 use airlock_json::schema::CompiledSchema;
 use airlock_plugin::{Manifest, Metadata, MetadataError, read_component};
 use airlock_sandbox::{self as sandbox, LoadError};
 use airlock_strings::with_causes;
 
-/// Check a plugin before you publish it
-///
-/// Prints a line for each check, and for each finding where it is and what to write. The component
-/// is compiled and asked for its tools with everything denied; the result must match the descriptors
-/// that its build embedded. With the plugin.toml of its sources beside it, findings have the line.
-/// Of a directory, plugin.toml is checked, and the component if it is built. The exit code is 1 if a
-/// check fails; a warning is not a failure.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  airlock plugin check\n  airlock plugin check weather.wasm")]
-pub(super) struct Args {
-    /// The component, or the directory of a plugin.
-    #[arg(default_value = ".")]
-    file: PathBuf,
-    /// Print a JSON document: `{ok, file, checks: [{check, outcome, details: [{at, found, write}]}]}`.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
 /// Outcome of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
+pub enum Outcome {
+    /// Nothing was found.
     Pass,
+    /// Something was found that an author may leave as it is.
     Warn,
+    /// Something was found that the author must change.
     Fail,
 }
 
 /// One check and its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(clippy::struct_field_names, reason = "it is the name of the member in the JSON document")]
-pub(super) struct Check {
-    pub(super) check: &'static str,
-    pub(super) outcome: Outcome,
-    pub(super) details: Vec<Finding>,
+pub struct Check {
+    /// The statement that is checked.
+    #[serde(rename = "check")]
+    pub name: &'static str,
+    /// Outcome.
+    pub outcome: Outcome,
+    /// The findings; none if it passed.
+    pub details: Vec<Finding>,
 }
 
 impl Check {
-    pub(super) fn pass(check: &'static str) -> Self {
-        Self { check, outcome: Outcome::Pass, details: Vec::new() }
+    pub(crate) fn pass(name: &'static str) -> Self {
+        Self { name, outcome: Outcome::Pass, details: Vec::new() }
     }
 
-    pub(super) fn warn(check: &'static str, finding: impl Into<Finding>) -> Self {
-        Self { check, outcome: Outcome::Warn, details: vec![finding.into()] }
+    pub(crate) fn warn(name: &'static str, finding: impl Into<Finding>) -> Self {
+        Self { name, outcome: Outcome::Warn, details: vec![finding.into()] }
     }
 
-    pub(super) fn fail(check: &'static str, finding: impl Into<Finding>) -> Self {
-        Self { check, outcome: Outcome::Fail, details: vec![finding.into()] }
+    pub(crate) fn fail(name: &'static str, finding: impl Into<Finding>) -> Self {
+        Self { name, outcome: Outcome::Fail, details: vec![finding.into()] }
     }
 
     /// Passes if `found` is empty; else the outcome is `otherwise`.
-    pub(super) fn unless<T: Into<Finding>>(
-        check: &'static str,
+    pub(crate) fn unless<T: Into<Finding>>(
+        name: &'static str,
         otherwise: Outcome,
         found: impl IntoIterator<Item = T>,
     ) -> Self {
         let details: Vec<_> = found.into_iter().map(Into::into).collect();
-        Self { check, outcome: if details.is_empty() { Outcome::Pass } else { otherwise }, details }
+        Self { name, outcome: if details.is_empty() { Outcome::Pass } else { otherwise }, details }
     }
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let checks = if args.file.is_dir() {
-        checks_of_directory(&args.file).await?
-    } else {
-        checks(&args.file).await?
-    };
-    let ok = is_passed(&checks);
-    if args.json {
-        output::document(&json!({"ok": ok, "file": args.file, "checks": checks}))?;
-        return Ok(ok.into());
-    }
-    for check in &checks {
-        output::line(&lines(check).join("\n"))?;
-    }
-    output::line(&format!(
-        "\n{} passed, {} warned, {} failed",
-        count(&checks, Outcome::Pass),
-        count(&checks, Outcome::Warn),
-        count(&checks, Outcome::Fail)
-    ))?;
-    Ok(ok.into())
-}
-
-fn count(checks: &[Check], outcome: Outcome) -> usize {
-    checks.iter().filter(|check| check.outcome == outcome).count()
-}
-
-/// Runs every check on a component. Returns lines for people about those that did not pass.
-pub(super) async fn faults(file: &Path) -> anyhow::Result<Vec<String>> {
-    let checks = checks(file).await?;
-    Ok(checks.iter().filter(|check| check.outcome != Outcome::Pass).flat_map(lines).collect())
-}
-
-/// Returns whether no check has failed.
-fn is_passed(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.outcome != Outcome::Fail)
-}
-
-/// Returns a check and its findings as lines for people.
-fn lines(Check { check, outcome, details }: &Check) -> Vec<String> {
-    let mark = match outcome {
-        Outcome::Pass => "pass",
-        Outcome::Warn => "warn",
-        Outcome::Fail => "FAIL",
-    };
-    let details = details.iter().flat_map(Finding::lines);
-    let details = details.map(|line| format!("      {}", line.replace('\n', "\n      ")));
-    std::iter::once(format!("{mark}  {check}")).chain(details).collect()
+/// Runs every check on a component, or on a plugin's directory: on its plugin.toml, and on the component
+/// if it is built. The component is compiled, and asked for its tools with everything denied. With the
+/// plugin.toml of its sources beside it, findings have the line.
+pub async fn check(path: &Path) -> Result<Vec<Check>, LoadError> {
+    if path.is_dir() { checks_of_directory(path).await } else { checks(path).await }
 }
 
 const COMPONENT: &str = "it is a component";
@@ -147,7 +83,7 @@ const EMBEDDED: &str = "the embedded descriptors match the tools that it describ
 const SCHEMAS: &str = "every schema compiles";
 
 /// Checks a plugin's directory: its plugin.toml, and the component if there is one.
-async fn checks_of_directory(directory: &Path) -> anyhow::Result<Vec<Check>> {
+async fn checks_of_directory(directory: &Path) -> Result<Vec<Check>, LoadError> {
     let manifest = match Manifest::of_directory(directory) {
         Ok(Some((_, manifest))) => manifest,
         Ok(None) => {
@@ -167,7 +103,7 @@ async fn checks_of_directory(directory: &Path) -> anyhow::Result<Vec<Check>> {
 
 /// Runs every check on a component, and adds the positions in the plugin.toml beside it, if that is
 /// the plugin's own.
-async fn checks(file: &Path) -> anyhow::Result<Vec<Check>> {
+async fn checks(file: &Path) -> Result<Vec<Check>, LoadError> {
     let bytes: Arc<[u8]> = read_component(file).await?.into();
     let metadata = Metadata::of(&bytes);
     let embedded = metadata.as_ref().ok().and_then(|metadata| metadata.manifest.as_ref());
@@ -197,7 +133,7 @@ async fn checks_of(
     file: &Path,
     bytes: Arc<[u8]>,
     metadata: Result<Metadata, MetadataError>,
-) -> anyhow::Result<Vec<Check>> {
+) -> Result<Vec<Check>, LoadError> {
     let metadata = match metadata {
         Ok(metadata) => metadata,
         Err(MetadataError::Manifest(error)) => {
@@ -294,7 +230,7 @@ async fn describe(
     compiled: &Compiled,
     metadata: &Metadata,
     wasm: &[u8],
-) -> anyhow::Result<Described> {
+) -> Result<Described, LoadError> {
     let has_embedded = sandbox::embedded_tools(wasm)?.is_some();
     let mut tools = match compiled.plugin.describe().await {
         Ok(tools) => tools,
@@ -371,6 +307,8 @@ fn schemas(metadata: &Metadata, tools: &[ToolDefinition]) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn checked(input: &Value) -> Check {
@@ -400,7 +338,7 @@ mod tests {
         )
         .expect("a file");
         let unbuilt = checked().await;
-        assert_eq!((unbuilt.check, unbuilt.outcome), (BUILT, Outcome::Warn));
+        assert_eq!((unbuilt.name, unbuilt.outcome), (BUILT, Outcome::Warn));
     }
 
     #[test]

@@ -6,40 +6,60 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
-
-use crate::cli::session;
 use airlock_config::{Config, environment};
 use airlock_core::tool::ClientName;
-use airlock_plugin::{Metadata, compiling, read_component};
+use airlock_plugin::{Metadata, MetadataError, compiling, read_component};
 use airlock_sandbox::{
     self as sandbox, Compiling, Grants, HostResources, Limits, LoadError, Plugin, Sandbox,
 };
 
 /// A component and its metadata, which is known without running it.
-pub(super) struct Component {
-    pub(super) path: PathBuf,
-    pub(super) bytes: Arc<[u8]>,
-    pub(super) metadata: Metadata,
+pub struct Component {
+    /// Its file.
+    pub path: PathBuf,
+    /// Content of the file.
+    pub bytes: Arc<[u8]>,
+    /// Its manifest, tools and imports.
+    pub metadata: Metadata,
 }
 
 /// A component compiled to native code, with nothing granted.
-pub(super) struct Compiled {
-    pub(super) plugin: Plugin,
+pub struct Compiled {
+    /// The compiled component.
+    pub plugin: Plugin,
     /// Time that compilation took; `None` if the native code came from the cache.
-    pub(super) took: Option<Duration>,
+    pub took: Option<Duration>,
+}
+
+/// Reason that a component cannot be inspected.
+#[derive(Debug, thiserror::Error)]
+pub enum ComponentError {
+    /// The component cannot be read, compiled, or asked for its tools.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The metadata cannot be read.
+    #[error("{path} cannot be used as a plugin")]
+    Metadata {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: MetadataError,
+    },
 }
 
 impl Component {
-    pub(super) async fn read(path: &Path) -> anyhow::Result<Self> {
+    /// Reads a component and its metadata.
+    pub async fn read(path: &Path) -> Result<Self, ComponentError> {
         let bytes: Arc<[u8]> = read_component(path).await?.into();
-        let metadata = Metadata::of(&bytes)
-            .with_context(|| format!("{} cannot be used as a plugin", path.display()))?;
-        Ok(Self { path: path.to_owned(), bytes, metadata })
+        let path = path.to_owned();
+        match Metadata::of(&bytes) {
+            Ok(metadata) => Ok(Self { path, bytes, metadata }),
+            Err(source) => Err(ComponentError::Metadata { path, source }),
+        }
     }
 
     /// Reads a component with its tools, even if its build did not embed them.
-    pub(super) async fn read_with_tools(path: &Path) -> anyhow::Result<Self> {
+    pub async fn read_with_tools(path: &Path) -> Result<Self, ComponentError> {
         let mut component = Self::read(path).await?;
         if !component.embeds_tools()? {
             let compiled = component.compile().await?;
@@ -50,39 +70,40 @@ impl Component {
 
     /// Returns whether its build embedded its tools. Always false for a component without the
     /// contract: [`Metadata::of`] refuses one that embeds tools.
-    pub(super) fn embeds_tools(&self) -> Result<bool, LoadError> {
+    pub fn embeds_tools(&self) -> Result<bool, LoadError> {
         Ok(sandbox::embedded_tools(&self.bytes)?.is_some())
     }
 
     /// Returns whether it exports no Airlock contract, so that its functions are the tools.
-    pub(super) fn is_plain(&self) -> Result<bool, LoadError> {
+    pub fn is_plain(&self) -> Result<bool, LoadError> {
         Ok(sandbox::contract_version(&self.bytes)?.is_none())
     }
 
     /// Records the tools as the gateway will offer them: the embedded ones, else those that the
     /// component describes when asked, else the functions of a plain component.
-    pub(super) async fn learn(&mut self, compiled: &Compiled) -> Result<(), LoadError> {
+    pub async fn learn(&mut self, compiled: &Compiled) -> Result<(), LoadError> {
         let tools = compiled.plugin.definitions(&self.bytes).await?;
         let Metadata { manifest, imports, .. } = self.metadata.clone();
         self.metadata = Metadata::new(&self.bytes, tools, manifest, imports);
         Ok(())
     }
 
-    pub(super) async fn compile(&self) -> Result<Compiled, LoadError> {
+    /// Compiles it, or takes it from the cache of native code, and links it with everything denied.
+    pub async fn compile(&self) -> Result<Compiled, LoadError> {
         compile(&self.path, &self.bytes).await
     }
 }
 
 /// Compiles a component, or takes it from the cache of native code, and links it with everything
 /// denied.
-pub(super) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
-    compile_with(path, bytes, session::compiler()).await
+pub(crate) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
+    compile_with(path, bytes, Compiling::in_child()).await
 }
 
 /// Compiles and links a component as [`compile`] does, but in this process: it was built from sources
 /// of this machine a moment ago. Functions that did not change since the last build are not compiled
 /// again.
-pub(super) async fn compile_built(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
+pub(crate) async fn compile_built(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
     let compiling = Compiling { reuses_functions: true, ..Compiling::in_process() };
     compile_with(path, bytes, compiling).await
 }

@@ -12,7 +12,7 @@ const KEY: &str = "airlock/config_schema";
 
 /// Removes the schema of the configuration from the tools that a plugin describes, and returns it;
 /// `None` if its code declares none.
-pub(super) fn take(tools: &mut [ToolDefinition]) -> Option<Value> {
+pub(crate) fn take(tools: &mut [ToolDefinition]) -> Option<Value> {
     tools.iter_mut().find_map(|tool| {
         let mut meta = tool.meta.as_ref()?.to_value().ok()?;
         let members = meta.as_object_mut()?;

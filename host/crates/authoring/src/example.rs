@@ -14,7 +14,7 @@ const MAX_CHARACTERS: u64 = 100;
 
 /// Arguments of a call to try.
 #[derive(Debug, PartialEq)]
-pub(super) enum Sample {
+pub enum Sample {
     /// They fit the tool's input schema.
     Valid(Value),
     /// The required names, with `...` in place of values: none were found that fit.
@@ -22,7 +22,7 @@ pub(super) enum Sample {
 }
 
 /// Returns arguments with every required property, if values for all of them can be made.
-pub(super) fn arguments(tool: &ToolDefinition) -> Sample {
+pub fn arguments(tool: &ToolDefinition) -> Sample {
     let schema = tool.input_schema.to_value().unwrap_or_default();
     let made = Maker { root: &schema }.object(&schema, 0);
     // The gateway does not check arguments against a schema that does not compile.
@@ -38,7 +38,7 @@ fn outline(schema: &Value) -> String {
 }
 
 /// Formats the arguments for people: `(city: string, days?: integer)`.
-pub(super) fn signature(tool: &ToolDefinition) -> String {
+pub fn signature(tool: &ToolDefinition) -> String {
     let schema = tool.input_schema.to_value().unwrap_or_default();
     let required = required(&schema);
     let properties = schema.get("properties").and_then(Value::as_object);

@@ -1,5 +1,4 @@
-//! Findings of `airlock plugin build` and `airlock plugin check`: what was found, where, and what to
-//! write.
+//! Findings of a build and of the checks: what was found, where, and what to write.
 
 use std::fmt;
 
@@ -7,14 +6,14 @@ use serde::Serialize;
 
 use airlock_manifest::{FILE, Position, Source};
 
-use super::interfaces::{self, Interface};
+use crate::interfaces::{self, Interface};
 use airlock_plugin::Manifest;
 use airlock_sandbox::{self as sandbox, LoadError};
 use airlock_strings::visible;
 
 /// One finding, with invisible characters made visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub struct Finding {
     /// Place: a tool, an imported interface, or a key of plugin.toml, with its line if the file is
     /// at hand.
     at: Option<String>,
@@ -33,13 +32,13 @@ impl<T: AsRef<str>> From<T> for Finding {
 
 impl Finding {
     /// Adds the place.
-    pub(super) fn at(mut self, place: &str) -> Self {
+    pub(crate) fn at(mut self, place: &str) -> Self {
         self.at = Some(visible(place));
         self
     }
 
     /// Adds a key of plugin.toml as the place.
-    pub(super) fn of_key(mut self, key: impl Into<String>) -> Self {
+    pub(crate) fn of_key(mut self, key: impl Into<String>) -> Self {
         let key = key.into();
         self.at = Some(visible(&format!("plugin.toml: {key}")));
         self.key = Some(key);
@@ -47,13 +46,13 @@ impl Finding {
     }
 
     /// Adds what to write.
-    pub(super) fn write(mut self, write: impl Into<String>) -> Self {
+    pub(crate) fn write(mut self, write: impl Into<String>) -> Self {
         self.write = Some(write.into());
         self
     }
 
     /// Adds the position of the key, if this finding is about one.
-    pub(super) fn locate(&mut self, source: &Source) {
+    pub(crate) fn locate(&mut self, source: &Source) {
         let Some(key) = &self.key else { return };
         if let Some(Position { line, column }) = source.position(key) {
             self.at = Some(visible(&format!("{FILE}:{line}:{column}: {key}")));
@@ -61,7 +60,7 @@ impl Finding {
     }
 
     /// Returns the finding as lines for people.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         let write = self.write.iter().map(|write| format!("  write: {write}"));
         std::iter::once(self.to_string()).chain(write).collect()
     }
@@ -78,7 +77,7 @@ impl fmt::Display for Finding {
 
 /// Returns a finding for each import of a component that its manifest does not request. A call
 /// through it would be denied.
-pub(super) fn unrequested(
+pub(crate) fn unrequested(
     wasm: &[u8],
     imports: &[String],
     manifest: &Manifest,
@@ -106,7 +105,7 @@ pub(super) fn unrequested(
 }
 
 /// Returns a finding for each request of a manifest that no import of the component uses.
-pub(super) fn unused(imports: &[String], manifest: &Manifest) -> Vec<Finding> {
+pub(crate) fn unused(imports: &[String], manifest: &Manifest) -> Vec<Finding> {
     let findings = interfaces::unused(manifest, imports).into_iter().map(|key| {
         let found = "requested, and the component does not import the interface for it";
         let write = "no such request, so that no operator is asked to grant it";

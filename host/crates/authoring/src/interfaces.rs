@@ -5,13 +5,13 @@
 use airlock_plugin::Manifest;
 
 /// Package of the interfaces that the host provides.
-pub(super) const HOST: &str = "airlock:host";
+pub(crate) const HOST: &str = "airlock:host";
 /// Package of the interfaces that a plugin exports.
-pub(super) const PLUGIN: &str = "airlock:plugin";
+pub(crate) const PLUGIN: &str = "airlock:plugin";
 /// Packages of the contract. A repository may carry others, which no plugin uses.
-pub(super) const PACKAGES: [&str; 3] = ["airlock:types", HOST, PLUGIN];
+pub(crate) const PACKAGES: [&str; 3] = ["airlock:types", HOST, PLUGIN];
 /// The interface of `PLUGIN` that every plugin exports.
-pub(super) const TOOLS: &str = "tools";
+pub(crate) const TOOLS: &str = "tools";
 
 /// Condition under which a plugin imports an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +28,12 @@ enum Condition {
 
 /// One interface that the host provides.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Interface {
+pub(crate) struct Interface {
     package: &'static str,
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     condition: Condition,
     /// Lines for plugin.toml that request it.
-    pub(super) request: &'static str,
+    pub(crate) request: &'static str,
 }
 
 const fn host(name: &'static str, condition: Condition, request: &'static str) -> Interface {
@@ -73,21 +73,21 @@ const INTERFACES: [Interface; 10] = [
 
 impl Interface {
     /// Returns the interface that an import names; `None` if no condition is known for it.
-    pub(super) fn of_import(import: &str) -> Option<&'static Self> {
+    pub(crate) fn of_import(import: &str) -> Option<&'static Self> {
         let (package, rest) = import.split_once('/')?;
         let name = rest.split_once('@').map_or(rest, |(name, _)| name);
         INTERFACES.iter().find(|known| known.package == package && known.name == name)
     }
 
     /// Returns the interfaces of the contract that a plugin with this manifest imports.
-    pub(super) fn of_contract(manifest: &Manifest) -> impl Iterator<Item = &'static Self> {
+    pub(crate) fn of_contract(manifest: &Manifest) -> impl Iterator<Item = &'static Self> {
         INTERFACES
             .iter()
             .filter(|interface| interface.package == HOST && interface.is_requested(manifest))
     }
 
     /// Describes the calls of a plugin that does not request the interface.
-    pub(super) fn without_request(&self) -> &'static str {
+    pub(crate) fn without_request(&self) -> &'static str {
         match self.condition {
             Condition::Config => "the configuration is always empty",
             _ => "every call is denied",
@@ -95,7 +95,7 @@ impl Interface {
     }
 
     /// Returns whether the manifest permits the import.
-    pub(super) fn is_requested(&self, manifest: &Manifest) -> bool {
+    pub(crate) fn is_requested(&self, manifest: &Manifest) -> bool {
         match self.condition {
             Condition::Always => true,
             Condition::Config => manifest.config_schema().is_some(),
@@ -116,7 +116,7 @@ impl Interface {
 }
 
 /// Returns the keys of plugin.toml whose interfaces are all missing from a component's imports.
-pub(super) fn unused(manifest: &Manifest, imports: &[String]) -> Vec<String> {
+pub(crate) fn unused(manifest: &Manifest, imports: &[String]) -> Vec<String> {
     let imported: Vec<_> =
         imports.iter().filter_map(|import| Interface::of_import(import)).collect();
     let mut keys = Vec::new();

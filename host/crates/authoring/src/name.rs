@@ -18,45 +18,55 @@ const RUST: [&str; 52] = [
 
 /// Name of a plugin: `[a-z][a-z0-9-]*`, at most 32 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Name(String);
+pub struct PluginName(String);
 
-impl Name {
-    pub(super) fn as_str(&self) -> &str {
+/// Reason that a text is not the name of a plugin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadPluginName {
+    /// The text has other characters, or too many of them.
+    #[error(
+        "use a letter, then letters, digits and `-`, all lower case and at most {MAX} characters"
+    )]
+    Form,
+    /// The name is that of the gateway's own client.
+    #[error("it is reserved for the gateway's own tools; choose another name")]
+    Reserved,
+}
+
+impl PluginName {
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns the name of the client that the plugin becomes; names of clients have no `-`.
-    pub(super) fn client(&self) -> String {
+    pub fn client(&self) -> String {
         self.0.replace('-', "_")
     }
 
     /// Returns whether cargo would refuse the name.
-    pub(super) fn is_word_of_rust(&self) -> bool {
+    pub(crate) fn is_word_of_rust(&self) -> bool {
         RUST.contains(&self.as_str())
     }
 }
 
-impl FromStr for Name {
-    type Err = String;
+impl FromStr for PluginName {
+    type Err = BadPluginName;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, BadPluginName> {
         let begins_well = text.starts_with(|c: char| c.is_ascii_lowercase());
         let is_fit = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         if !begins_well || !is_fit || text.len() > MAX {
-            return Err(format!(
-                "use a letter, then letters, digits and `-`, all lower case and at most {MAX} characters"
-            ));
+            return Err(BadPluginName::Form);
         }
         if text == INTERNAL_CLIENT {
-            return Err(
-                "it is reserved for the gateway's own tools; choose another name".to_owned()
-            );
+            return Err(BadPluginName::Reserved);
         }
         Ok(Self(text.to_owned()))
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for PluginName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
@@ -69,7 +79,7 @@ mod tests {
     #[test]
     fn a_name_becomes_a_client_a_package_and_a_directory() {
         for good in ["a", "weather", "my-weather-2", &"a".repeat(MAX)] {
-            let name: Name = good.parse().expect(good);
+            let name: PluginName = good.parse().expect(good);
             assert!(airlock_core::tool::ClientName::parse(&name.client()).is_ok(), "{good}");
         }
         for bad in [
@@ -85,7 +95,7 @@ mod tests {
             "internal",
             &"a".repeat(MAX + 1),
         ] {
-            assert!(bad.parse::<Name>().is_err(), "{bad}");
+            assert!(bad.parse::<PluginName>().is_err(), "{bad}");
         }
     }
 
@@ -94,8 +104,8 @@ mod tests {
         assert!(
             ["match", "yield", "self"]
                 .iter()
-                .all(|word| Name((*word).to_owned()).is_word_of_rust())
+                .all(|word| PluginName((*word).to_owned()).is_word_of_rust())
         );
-        assert!(!Name("weather".to_owned()).is_word_of_rust());
+        assert!(!PluginName("weather".to_owned()).is_word_of_rust());
     }
 }

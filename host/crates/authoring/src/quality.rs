@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{
-    check::{Check, Outcome},
-    finding::Finding,
-};
+use crate::{Check, Finding, Outcome};
 use airlock_core::tool::{Annotations, ToolDefinition};
 use airlock_plugin::{DeclaredEffect, Effect, Manifest, ToolEffects};
 use airlock_strings::visible;
@@ -25,7 +22,7 @@ const WRITE_READ_ONLY: &str = "true if it changes nothing outside itself, else f
 const MAX_DEPTH: u32 = 128;
 
 /// Runs every check on the definitions of tools, and on the manifest's statements about them.
-pub(super) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
+pub(crate) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
     let none = Finding::from("it has none").write("a tool: `airlock plugin new` shows one");
     let mut checks = vec![
         Check::unless("it has a tool", Outcome::Fail, tools.is_empty().then_some(none)),
@@ -300,7 +297,7 @@ mod tests {
             checks(&tools, manifest).into_iter().filter(|check| check.outcome != Outcome::Pass);
         let lines = checks.map(|check| {
             let details: Vec<_> = check.details.iter().map(ToString::to_string).collect();
-            format!("{:?} {}: {}", check.outcome, check.check, details.join("; "))
+            format!("{:?} {}: {}", check.outcome, check.name, details.join("; "))
         });
         lines.collect::<Vec<_>>().join("\n")
     }

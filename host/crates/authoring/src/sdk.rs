@@ -1,22 +1,18 @@
-//! The copy of the SDK that a plugin carries as directories of its own, and `airlock plugin upgrade`,
-//! which replaces them.
+//! The copy of the SDK that a plugin carries as directories of its own. `airlock plugin upgrade`
+//! replaces them.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail};
-
-use super::{
-    build,
-    language::Language,
+use crate::{
+    Language, LanguageError,
     vendored::{SDK, WIT},
 };
-use crate::cli::{Done, output};
 
 /// A file's name and its text.
-pub(super) type File = (&'static str, &'static str);
+pub(crate) type File = (&'static str, &'static str);
 
 macro_rules! package {
     ($source:literal to $directory:literal: $($file:literal)*) => {
@@ -47,65 +43,14 @@ const PYTHON_PACKAGE: &[File] = package!(
     "py.typed" "secrets.py" "secrets_reveal.py" "testing.py" "tools.py"
 );
 
-/// Replace the SDK that a plugin carries by that of this airlock
-///
-/// `airlock plugin new` writes the SDK into a plugin's directory: `sdk` for Rust, `airlock-plugin` for
-/// JavaScript and TypeScript, `airlock_plugin` for Python, with the contract in `wit`. These directories
-/// are replaced as a whole, with what was changed in them. Nothing else is touched.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  airlock plugin upgrade weather")]
-pub(super) struct Args {
-    /// The plugin's directory.
-    #[arg(default_value = ".")]
-    directory: PathBuf,
-}
-
-pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
-    let directory = &args.directory;
-    let language = build::language(directory)?;
-    let own: Vec<_> =
-        directories(language).iter().filter(|name| directory.join(name).is_dir()).collect();
-    if own.is_empty() {
-        bail!(
-            "{} has no copy of the SDK ({}); if it takes the SDK from a registry, change the version there",
-            directory.display(),
-            directories(language).join(", ")
-        );
-    }
-    for name in own {
-        let state = if is_carried(directory, language, name) {
-            "is that of this airlock already"
-        } else {
-            replace(directory, language, name)
-                .with_context(|| format!("{}/{name} cannot be replaced", directory.display()))?;
-            "replaced"
-        };
-        output::line(&format!("{name}/: {state}"))?;
-    }
-    Ok(Done::Yes)
-}
-
 /// Returns every file of the SDK for a language, by its path in a plugin's directory.
-pub(super) fn files(language: Language) -> impl Iterator<Item = File> {
+pub(crate) fn files(language: Language) -> impl Iterator<Item = File> {
     let parts: &'static [&'static [File]] = match language {
         Language::Rust => &[SDK],
         Language::JavaScript => &[JAVASCRIPT_PACKAGE, WIT],
         Language::Python => &[PYTHON_PACKAGE, WIT],
     };
     parts.iter().copied().flatten().copied()
-}
-
-/// Returns a warning if a plugin carries another SDK than this program, which is the usual reason that a
-/// build fails after an upgrade.
-pub(super) fn warning(directory: &Path, language: Language) -> Option<String> {
-    let name = directories(language)[0];
-    let is_other = directory.join(name).is_dir() && !is_carried(directory, language, name);
-    is_other.then(|| {
-        format!(
-            "warning: {name}/ is not the SDK of this airlock ({}); `airlock plugin upgrade` replaces it",
-            env!("CARGO_PKG_VERSION")
-        )
-    })
 }
 
 /// Returns the directories of the SDK in a plugin's directory, that with the code first.
@@ -117,31 +62,112 @@ fn directories(language: Language) -> &'static [&'static str] {
     }
 }
 
-fn files_in(language: Language, name: &str) -> impl Iterator<Item = (&'static Path, &'static str)> {
-    files(language)
-        .filter_map(move |(file, text)| Some((Path::new(file).strip_prefix(name).ok()?, text)))
+/// Returns a warning if a plugin carries another SDK than this crate, which is the usual reason that a
+/// build fails after an upgrade.
+pub(crate) fn warning(directory: &Path, language: Language) -> Option<String> {
+    let name = directories(language)[0];
+    let copy = SdkCopy { path: directory.join(name), language, name };
+    let is_other = copy.path.is_dir() && !copy.is_current();
+    is_other.then(|| {
+        format!(
+            "warning: {name}/ is not the SDK of this airlock ({}); `airlock plugin upgrade` replaces it",
+            env!("CARGO_PKG_VERSION")
+        )
+    })
 }
 
-/// Returns whether each file of a directory is as this program carries it.
-fn is_carried(directory: &Path, language: Language, name: &str) -> bool {
-    let own = directory.join(name);
-    files_in(language, name)
-        .all(|(file, text)| fs::read(own.join(file)).is_ok_and(|found| found == text.as_bytes()))
+/// Reason that the SDK of a plugin is not replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum UpgradeError {
+    /// The directory has no sources of a plugin.
+    #[error(transparent)]
+    Language(#[from] LanguageError),
+    /// The plugin carries no copy of the SDK.
+    #[error(
+        "{directory} has no copy of the SDK ({names}); if it takes the SDK from a registry, change the version there"
+    )]
+    NoCopy {
+        /// The plugin's directory.
+        directory: PathBuf,
+        /// Names that the directories of the SDK have.
+        names: String,
+    },
+    /// A directory of the SDK cannot be replaced.
+    #[error("{path} cannot be replaced")]
+    Replace {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
 }
 
-/// Writes the new directory beside the old one, and puts it in its place.
-fn replace(directory: &Path, language: Language, name: &str) -> anyhow::Result<()> {
-    let new = tempfile::Builder::new().prefix(".airlock-sdk-").tempdir_in(directory)?;
-    for (file, text) in files_in(language, name) {
-        let file = new.path().join(file);
-        fs::create_dir_all(file.parent().unwrap_or(directory))?;
-        fs::write(file, text)?;
+/// A directory of the SDK that a plugin carries.
+#[derive(Debug)]
+pub struct SdkCopy {
+    path: PathBuf,
+    language: Language,
+    /// Its name in the plugin's directory.
+    name: &'static str,
+}
+
+impl SdkCopy {
+    /// Finds the directories of the SDK in a plugin's directory. Fails if there are none.
+    pub fn find(directory: &Path) -> Result<Vec<Self>, UpgradeError> {
+        let language = Language::detect(directory)?;
+        let names = directories(language);
+        let copies = names
+            .iter()
+            .map(|name| Self { path: directory.join(name), language, name })
+            .filter(|copy| copy.path.is_dir());
+        let copies: Vec<_> = copies.collect();
+        if copies.is_empty() {
+            let names = names.join(", ");
+            return Err(UpgradeError::NoCopy { directory: directory.to_owned(), names });
+        }
+        Ok(copies)
     }
-    fs::set_permissions(new.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    let old = directory.join(name);
-    fs::remove_dir_all(&old)?;
-    fs::rename(new.keep(), &old)?;
-    Ok(())
+
+    /// Returns the name of the directory.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Replaces the directory as a whole, with what was changed in it, unless each of its files is as
+    /// this crate carries it. Returns whether it was replaced.
+    pub fn upgrade(&self) -> Result<bool, UpgradeError> {
+        if self.is_current() {
+            return Ok(false);
+        }
+        self.replace()
+            .map_err(|source| UpgradeError::Replace { path: self.path.clone(), source })?;
+        Ok(true)
+    }
+
+    fn files(&self) -> impl Iterator<Item = (&'static Path, &'static str)> {
+        files(self.language)
+            .filter_map(|(file, text)| Some((Path::new(file).strip_prefix(self.name).ok()?, text)))
+    }
+
+    fn is_current(&self) -> bool {
+        self.files().all(|(file, text)| {
+            fs::read(self.path.join(file)).is_ok_and(|found| found == text.as_bytes())
+        })
+    }
+
+    /// Writes the new directory beside the old one, and puts it in its place.
+    fn replace(&self) -> io::Result<()> {
+        let parent = self.path.parent().unwrap_or(Path::new("."));
+        let new = tempfile::Builder::new().prefix(".airlock-sdk-").tempdir_in(parent)?;
+        for (file, text) in self.files() {
+            let file = new.path().join(file);
+            fs::create_dir_all(file.parent().unwrap_or(parent))?;
+            fs::write(file, text)?;
+        }
+        fs::set_permissions(new.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        fs::remove_dir_all(&self.path)?;
+        fs::rename(new.keep(), &self.path)
+    }
 }
 
 #[cfg(test)]
@@ -156,14 +182,17 @@ mod tests {
             for mark in language.marks() {
                 write_text(&path.join(mark), "");
             }
-            let args = Args { directory: path.to_owned() };
             assert_eq!(warning(path, language), None, "{language}");
-            run(&args).expect_err("there is no copy");
+            let none = SdkCopy::find(path).expect_err("there is no copy");
+            assert!(matches!(none, UpgradeError::NoCopy { .. }), "{none}");
             let name = directories(language)[0];
             write_text(&path.join(name).join("of-another-version.txt"), "x");
             let warning_text = warning(path, language).expect("it differs");
             assert!(warning_text.contains("`airlock plugin upgrade`"), "{warning_text}");
-            run(&args).expect("it is replaced");
+            let copies = SdkCopy::find(path).expect("a copy");
+            let is_replaced = |copy: &SdkCopy| copy.upgrade().expect("it is replaced");
+            assert!(copies.iter().all(is_replaced), "{language}");
+            assert!(!copies.iter().any(is_replaced), "{language}: it is current");
             assert_eq!(warning(path, language), None, "{language}");
             assert!(!path.join(name).join("of-another-version.txt").exists());
             let left: Vec<_> = fs::read_dir(path).expect("it is read").collect();

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{component::Component, install::Obstacle};
+use super::install::Obstacle;
+use airlock_authoring::Component;
 use airlock_config::{Client, Source};
 use airlock_core::tool::ClientName;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};

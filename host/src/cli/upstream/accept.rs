@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::{
-    super::{Done, output, session::ConfigFile, signals::Signals},
+    super::{outcome::Done, output, session::ConfigFile, signals::Signals},
     reviews::{Reviewed, first_used, lines, reviewed, select},
 };
 use crate::gateway::Gateway;

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, bail};
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::cli::{Done, output, session::ConfigFile, signals::Signals};
+use crate::cli::{outcome::Done, output, session::ConfigFile, signals::Signals};
 use airlock_config::{Config, Source};
 use airlock_core::tool::{CallError, ClientName};
 use airlock_mcp_client::{Callback, LoggedIn, Logins, PendingLogin, Settings};

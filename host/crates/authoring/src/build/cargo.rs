@@ -4,9 +4,8 @@
 
 mod paths;
 
-use std::{path::PathBuf, process::Stdio};
+use std::{io, path::PathBuf, process::Stdio};
 
-use anyhow::{Context as _, bail};
 use serde_json::Value;
 use tokio::{
     fs,
@@ -17,10 +16,9 @@ use wit_component::ComponentEncoder;
 
 use self::paths::Passing;
 use super::{
-    Profile,
+    BuildError, BuildProfile, Reporter,
     process::{command, output_of},
     project::Project,
-    transcript::Transcript,
 };
 
 /// Target of a plugin that uses WASI. Its linker writes a component.
@@ -58,24 +56,27 @@ struct Messages {
 /// Compiles the crate to a component.
 pub(super) async fn compile(
     project: &Project,
-    profile: Profile,
-    transcript: &mut Transcript,
-) -> anyhow::Result<Vec<u8>> {
+    profile: BuildProfile,
+    reporter: &mut dyn Reporter,
+) -> Result<Vec<u8>, BuildError> {
     let target = if project.source.needs_wasi() { WITH_WASI } else { WITHOUT_WASI };
     let libraries = find_target(project, target).await?;
     // The libraries of a target are in `lib/rustlib/TARGET/lib` of the compiler's directory.
     let renaming = paths::renaming(&project.directory, libraries.ancestors().nth(4));
-    let messages = cargo(project, target, profile, &renaming, transcript).await?;
-    let file = messages.file.context("cargo wrote no WebAssembly for this crate")?;
-    let bytes =
-        fs::read(&file).await.with_context(|| format!("{} cannot be read", file.display()))?;
+    let messages = cargo(project, target, profile, &renaming, reporter).await?;
+    let Some(file) = messages.file else {
+        return Err(BuildError::Failed("cargo wrote no WebAssembly for this crate".to_owned()));
+    };
+    let unread = BuildError::io(format!("{} cannot be read", file.display()));
+    let bytes = fs::read(&file).await.map_err(unread)?;
     if project.source.needs_wasi() {
         return Ok(bytes);
     }
     if bytes.windows(NO_CLOCK.len()).any(|found| found == NO_CLOCK) {
-        transcript.add("airlock", CLOCK_WARNING);
+        reporter.output("airlock", CLOCK_WARNING);
     }
-    tokio::task::spawn_blocking(move || component(&bytes)).await?
+    let encoded = tokio::task::spawn_blocking(move || component(&bytes)).await;
+    encoded.map_err(|panic| BuildError::Encode(panic.into()))?
 }
 
 const CLOCK_WARNING: &str = "warning: the plugin's code contains `Instant::now` or `SystemTime::now`, which panic \
@@ -83,34 +84,31 @@ const CLOCK_WARNING: &str = "warning: the plugin's code contains `Instant::now` 
      the real time, or `[build]` with `wasi = true` for a clock that starts at the same time in every call";
 
 /// Makes a component of a module.
-fn component(module: &[u8]) -> anyhow::Result<Vec<u8>> {
+fn component(module: &[u8]) -> Result<Vec<u8>, BuildError> {
     let encoder = ComponentEncoder::default()
         .module(module)
         .and_then(|encoder| encoder.validate(true).encode());
-    encoder.context(
-        "the compiled module cannot be made a component without WASI; if one of its crates is \
-         written for browsers there, write `[build]` with `wasi = true` to plugin.toml",
-    )
+    encoder.map_err(|error| BuildError::Encode(error.into()))
 }
 
 /// Runs cargo, and passes the messages of the compiler on as they come.
 async fn cargo(
     project: &Project,
     target: &str,
-    profile: Profile,
+    profile: BuildProfile,
     renaming: &[String],
-    transcript: &mut Transcript,
-) -> anyhow::Result<Messages> {
-    let format = if transcript.is_colourful() { "json-diagnostic-rendered-ansi" } else { "json" };
+    reporter: &mut dyn Reporter,
+) -> Result<Messages, BuildError> {
+    let format = if reporter.is_colourful() { "json-diagnostic-rendered-ansi" } else { "json" };
     let mut cargo = command("cargo", &project.directory);
     // `rustc` sets the crate type: a library that is an `rlib` as well gets no link-time
     // optimisation.
     cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", target]);
     match profile {
-        Profile::Release => {
+        BuildProfile::Release => {
             cargo.arg("--release");
         }
-        Profile::Development => {
+        BuildProfile::Development => {
             cargo.args(["--profile", QUICK]);
             for setting in QUICK_SETTINGS {
                 cargo.args(["--config", &format!("profile.{QUICK}.{setting}")]);
@@ -124,59 +122,59 @@ async fn cargo(
     let mut child = cargo
         .args(["--message-format", format])
         .stdout(Stdio::piped())
-        .stderr(if transcript.is_shown() { Stdio::inherit() } else { Stdio::piped() })
+        .stderr(if reporter.shares_stderr() { Stdio::inherit() } else { Stdio::piped() })
         .spawn()
-        .context("cargo cannot be started")?;
-    let (messages, own) = read(&mut child, project, transcript).await?;
-    let status = child.wait().await.context("cargo cannot be waited for")?;
+        .map_err(BuildError::io("cargo cannot be started"))?;
+    let read = read(&mut child, project, reporter).await;
+    let (messages, own) = read.map_err(BuildError::io("cargo's messages cannot be read"))?;
+    let status = child.wait().await.map_err(BuildError::io("cargo cannot be waited for"))?;
     if status.success() {
         return Ok(messages);
     }
-    transcript.add("cargo", &own);
+    reporter.output("cargo", &own);
+    let mut reason = format!("cargo could not compile it; {}", reporter.place());
     if messages.needs_wasi {
-        bail!(
-            "cargo could not compile it; {}. A crate does not compile without WASI, usually \
-             because it needs random numbers: write `[build]` with `wasi = true` to plugin.toml",
-            transcript.place()
+        reason.push_str(
+            ". A crate does not compile without WASI, usually because it needs random numbers: \
+             write `[build]` with `wasi = true` to plugin.toml",
         );
     }
-    bail!("cargo could not compile it; {}", transcript.place())
+    Err(BuildError::Failed(reason))
 }
 
 /// Reads both streams of cargo to their ends. Returns the messages and cargo's own output.
 async fn read(
     child: &mut Child,
     project: &Project,
-    transcript: &mut Transcript,
-) -> anyhow::Result<(Messages, String)> {
-    let stdout = child.stdout.take().context("cargo's messages cannot be read")?;
+    reporter: &mut dyn Reporter,
+) -> io::Result<(Messages, String)> {
+    let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let stderr = child.stderr.take();
     let own = async {
         let mut bytes = Vec::new();
         if let Some(mut stderr) = stderr {
             stderr.read_to_end(&mut bytes).await?;
         }
-        Ok::<_, std::io::Error>(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let messages = async {
         let mut messages = Messages::default();
         let mut lines = BufReader::new(stdout).lines();
         while let Some(line) = lines.next_line().await? {
             if let Ok(message) = serde_json::from_str(&line) {
-                messages.add(project, &message, transcript);
+                messages.add(project, &message, reporter);
             }
         }
         Ok(messages)
     };
-    let read = tokio::try_join!(messages, own);
-    read.context("cargo's messages cannot be read")
+    tokio::try_join!(messages, own)
 }
 
 impl Messages {
-    fn add(&mut self, project: &Project, message: &Value, transcript: &mut Transcript) {
+    fn add(&mut self, project: &Project, message: &Value, reporter: &mut dyn Reporter) {
         let diagnostic = &message["message"];
         if let Some(rendered) = diagnostic["rendered"].as_str() {
-            transcript.add("cargo", rendered);
+            reporter.output("cargo", rendered);
             let text = diagnostic["message"].as_str().unwrap_or_default();
             self.needs_wasi |= !project.source.needs_wasi()
                 && diagnostic["level"] == "error"
@@ -195,18 +193,21 @@ impl Messages {
 
 /// Checks that a Rust compiler is installed, and that it compiles to WebAssembly. Returns the
 /// directory of the target's libraries.
-async fn find_target(project: &Project, target: &str) -> anyhow::Result<PathBuf> {
+async fn find_target(project: &Project, target: &str) -> Result<PathBuf, BuildError> {
     if output_of(command("rustc", &project.directory).arg("--version")).await.is_none()
         || output_of(command("cargo", &project.directory).arg("--version")).await.is_none()
     {
-        bail!("Rust is not installed; see https://rustup.rs");
+        return Err(BuildError::Compiler(
+            "Rust is not installed; see https://rustup.rs".to_owned(),
+        ));
     }
     let mut rustc = command("rustc", &project.directory);
     let libraries = output_of(rustc.args(["--print", "target-libdir", "--target", target])).await;
-    match libraries.map(PathBuf::from).filter(|libraries| libraries.is_dir()) {
-        Some(libraries) => Ok(libraries),
-        None => bail!("this Rust cannot compile to {target}; run `rustup target add {target}`"),
-    }
+    libraries.map(PathBuf::from).filter(|libraries| libraries.is_dir()).ok_or_else(|| {
+        BuildError::Compiler(format!(
+            "this Rust cannot compile to {target}; run `rustup target add {target}`"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -216,6 +217,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::build::reporter::Collected;
 
     fn project(manifest: &str) -> (tempfile::TempDir, Project) {
         let directory = tempfile::tempdir().expect("a directory");
@@ -231,12 +233,11 @@ mod tests {
     fn after_error(manifest: &str, text: &str) -> (Messages, String) {
         let (_directory, project) = project(manifest);
         let mut messages = Messages::default();
-        let mut transcript = Transcript::new(true);
+        let mut reporter = Collected::default();
         let rendered = format!("error: {text}\n");
         let message = json!({"message": {"level": "error", "message": text, "rendered": rendered}});
-        messages.add(&project, &message, &mut transcript);
-        let outputs = serde_json::to_value(transcript.outputs()).expect("JSON");
-        (messages, outputs[0]["text"].as_str().unwrap_or_default().to_owned())
+        messages.add(&project, &message, &mut reporter);
+        (messages, reporter.0)
     }
 
     #[test]
@@ -260,7 +261,7 @@ mod tests {
         {
             let files = ["/a/plugin.d", file];
             let message = json!({"manifest_path": manifest, "filenames": files});
-            messages.add(&project, &message, &mut Transcript::new(true));
+            messages.add(&project, &message, &mut Collected::default());
         }
         assert_eq!(messages.file, Some(PathBuf::from("/a/plugin.wasm")));
     }

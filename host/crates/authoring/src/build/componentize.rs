@@ -8,19 +8,17 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{fs, process::Command};
 
 use super::{
+    BuildError, Reporter,
     process::{command, output_of, run, run_explained, version},
     project::Project,
-    step::Step,
-    transcript::Transcript,
     world,
 };
-use crate::cli::plugin::interfaces::Interface;
+use crate::interfaces::Interface;
 
 const MIN_NODE: (u32, u32) = (20, 6);
 const MIN_PYTHON: (u32, u32) = (3, 10);
@@ -47,12 +45,12 @@ if not isinstance(tools, type):
 /// Compiles a JavaScript module and its relative imports to a component.
 pub(super) async fn javascript(
     project: &Project,
-    transcript: &mut Transcript,
-) -> anyhow::Result<Vec<u8>> {
+    reporter: &mut dyn Reporter,
+) -> Result<Vec<u8>, BuildError> {
     find_node(project).await?;
     let package = Package::read(project).await?;
     if !package.has_build {
-        check_syntax(project, &package.main, transcript).await?;
+        check_syntax(project, &package.main, reporter).await?;
     }
     if !project.has(JAVASCRIPT) {
         let step = "installing componentize-js into node_modules with npm, once (210 MB)";
@@ -66,18 +64,19 @@ pub(super) async fn javascript(
             "--ignore-scripts",
             "--loglevel=error",
         ]);
-        install(project, npm, "npm", step, JAVASCRIPT, transcript).await?;
+        install(project, npm, "npm", step, JAVASCRIPT, reporter).await?;
     }
     if package.has_build {
         let mut npm = command("npm", &project.directory);
         npm.args(["run", "--silent", "build"]);
-        run(&mut npm, "npm run build", transcript).await?;
-        ensure!(
-            project.has(&package.main),
-            "`npm run build` did not write {}, which package.json names as `main`",
-            package.main
-        );
-        check_syntax(project, &package.main, transcript).await?;
+        run(&mut npm, "npm run build", reporter).await?;
+        if !project.has(&package.main) {
+            return Err(BuildError::Failed(format!(
+                "`npm run build` did not write {}, which package.json names as `main`",
+                package.main
+            )));
+        }
+        check_syntax(project, &package.main, reporter).await?;
     }
     let out = Out::new(project)?;
     let mut componentize = command(project.directory.join(JAVASCRIPT), &project.directory);
@@ -89,7 +88,7 @@ pub(super) async fn javascript(
         componentize.args(["--disable", "http"]);
     }
     componentize.arg("--out").arg(&out.file);
-    let mut component = out.of(&mut componentize, "componentize-js", transcript).await?;
+    let mut component = out.of(&mut componentize, "componentize-js", reporter).await?;
     erase_path(&mut component, &project.directory);
     Ok(component)
 }
@@ -124,22 +123,22 @@ fn is_end(byte: Option<&u8>) -> bool {
 async fn check_syntax(
     project: &Project,
     module: &str,
-    transcript: &mut Transcript,
-) -> anyhow::Result<()> {
+    reporter: &mut dyn Reporter,
+) -> Result<(), BuildError> {
     let mut node = command("node", &project.directory);
-    run(node.arg("--check").arg(module), "node --check", transcript).await
+    run(node.arg("--check").arg(module), "node --check", reporter).await
 }
 
 /// Compiles `app.py` and its imports to a component.
 pub(super) async fn python(
     project: &Project,
-    transcript: &mut Transcript,
-) -> anyhow::Result<Vec<u8>> {
+    reporter: &mut dyn Reporter,
+) -> Result<Vec<u8>, BuildError> {
     find_python(project).await?;
     if !project.has(PYTHON) {
         let step = "installing componentize-py into .venv with pip, once (70 MB)";
         let mut venv = command("python3", &project.directory);
-        run(venv.args(["-m", "venv", ".venv"]), "python3 -m venv", transcript).await?;
+        run(venv.args(["-m", "venv", ".venv"]), "python3 -m venv", reporter).await?;
         let mut pip = command(project.directory.join(".venv/bin/pip"), &project.directory);
         pip.args([
             "install",
@@ -148,61 +147,65 @@ pub(super) async fn python(
             "--requirement",
             "requirements.txt",
         ]);
-        install(project, pip, "pip", step, PYTHON, transcript).await?;
+        install(project, pip, "pip", step, PYTHON, reporter).await?;
     }
     let mut import = command(project.directory.join(".venv/bin/python"), &project.directory);
     // Without files of compiled code beside the sources.
     import.args(["-B", "-c", IMPORT_APP]);
-    run_explained(&mut import, "python", transcript, last_line).await?;
+    run_explained(&mut import, "python", reporter, last_line).await?;
     let out = Out::new(project)?;
     let mut componentize = command(project.directory.join(PYTHON), &project.directory);
     componentize.args(["--quiet", "--world", world::NAME, "--wit-path"]).arg(&out.wit);
     componentize.args(["componentize", "app", "--output"]);
     // So that the compiler finds the packages that are installed next to it.
     componentize.arg(&out.file).env("VIRTUAL_ENV", project.directory.join(".venv"));
-    out.of(&mut componentize, "componentize-py", transcript).await
+    out.of(&mut componentize, "componentize-py", reporter).await
 }
 
-async fn find_node(project: &Project) -> anyhow::Result<()> {
+async fn find_node(project: &Project) -> Result<(), BuildError> {
     let (major, minor) = MIN_NODE;
     let Some(node) = output_of(command("node", &project.directory).arg("--version")).await else {
-        bail!(
+        return install_first(format!(
             "Node.js is not installed; install version {major}.{minor} or newer from https://nodejs.org"
-        );
+        ));
     };
-    let is_new = version(&node).is_some_and(|found| found >= MIN_NODE);
-    ensure!(
-        is_new,
-        "this Node.js is {node}; install version {major}.{minor} or newer from https://nodejs.org"
-    );
+    if version(&node).is_none_or(|found| found < MIN_NODE) {
+        return install_first(format!(
+            "this Node.js is {node}; install version {major}.{minor} or newer from https://nodejs.org"
+        ));
+    }
     if output_of(command("npm", &project.directory).arg("--version")).await.is_none() {
-        bail!("npm is not installed; install it (Debian: `apt-get install npm`)");
+        return install_first("npm is not installed; install it (Debian: `apt-get install npm`)");
     }
     Ok(())
 }
 
-async fn find_python(project: &Project) -> anyhow::Result<()> {
+async fn find_python(project: &Project) -> Result<(), BuildError> {
     let (major, minor) = MIN_PYTHON;
     let Some(python) = output_of(command("python3", &project.directory).arg("--version")).await
     else {
-        bail!(
+        return install_first(format!(
             "python3 is not installed; install Python {major}.{minor} or newer from https://python.org"
-        );
+        ));
     };
-    let is_new = version(&python).is_some_and(|found| found >= MIN_PYTHON);
-    ensure!(
-        is_new,
-        "this is {python}; install Python {major}.{minor} or newer from https://python.org"
-    );
+    if version(&python).is_none_or(|found| found < MIN_PYTHON) {
+        return install_first(format!(
+            "this is {python}; install Python {major}.{minor} or newer from https://python.org"
+        ));
+    }
     if output_of(command("python3", &project.directory).args(["-c", "import ensurepip, venv"]))
         .await
         .is_none()
     {
-        bail!(
-            "this Python has no pip for virtual environments; install them (Debian: `apt-get install python3-venv`)"
+        return install_first(
+            "this Python has no pip for virtual environments; install them (Debian: `apt-get install python3-venv`)",
         );
     }
     Ok(())
+}
+
+fn install_first(what: impl Into<String>) -> Result<(), BuildError> {
+    Err(BuildError::Compiler(what.into()))
 }
 
 async fn install(
@@ -211,16 +214,19 @@ async fn install(
     name: &str,
     step: &str,
     made: &str,
-    transcript: &mut Transcript,
-) -> anyhow::Result<()> {
-    let _step = Step::begin(step);
-    run(&mut installer, name, transcript).await?;
+    reporter: &mut dyn Reporter,
+) -> Result<(), BuildError> {
+    reporter.begin_step(step);
+    let installed = run(&mut installer, name, reporter).await;
+    reporter.end_step();
+    installed?;
+    if project.has(made) {
+        return Ok(());
+    }
     let tool = Path::new(made).file_name().unwrap_or_default().to_string_lossy();
-    ensure!(
-        project.has(made),
+    Err(BuildError::Failed(format!(
         "{name} did not install {tool}; is it among the plugin's dependencies?"
-    );
-    Ok(())
+    )))
 }
 
 /// The members of `package.json` that a build reads.
@@ -233,11 +239,11 @@ struct Package {
 }
 
 impl Package {
-    async fn read(project: &Project) -> anyhow::Result<Self> {
+    async fn read(project: &Project) -> Result<Self, BuildError> {
         let text = fs::read_to_string(project.directory.join("package.json"))
             .await
-            .context("package.json cannot be read")?;
-        let package: Value = serde_json::from_str(&text).context("package.json cannot be used")?;
+            .map_err(BuildError::io("package.json cannot be read"))?;
+        let package: Value = serde_json::from_str(&text).map_err(BuildError::Package)?;
         Ok(Self {
             main: package["main"].as_str().unwrap_or("plugin.js").to_owned(),
             has_build: package["scripts"]["build"].is_string(),
@@ -271,8 +277,9 @@ fn unrequested(output: &str) -> Option<String> {
 }
 
 impl Out {
-    fn new(project: &Project) -> anyhow::Result<Self> {
-        let directory = tempfile::tempdir().context("no temporary directory can be created")?;
+    fn new(project: &Project) -> Result<Self, BuildError> {
+        let directory =
+            tempfile::tempdir().map_err(BuildError::io("no temporary directory can be created"))?;
         let wit = directory.path().join("wit");
         let file = directory.path().join("plugin.wasm");
         world::write(&wit, &project.manifest)?;
@@ -284,11 +291,13 @@ impl Out {
         &self,
         compiler: &mut Command,
         name: &str,
-        transcript: &mut Transcript,
-    ) -> anyhow::Result<Vec<u8>> {
-        let _step = Step::begin(&format!("compiling with {name}"));
-        run_explained(compiler, name, transcript, unrequested).await?;
-        fs::read(&self.file).await.with_context(|| format!("{name} wrote no component"))
+        reporter: &mut dyn Reporter,
+    ) -> Result<Vec<u8>, BuildError> {
+        reporter.begin_step(&format!("compiling with {name}"));
+        let compiled = run_explained(compiler, name, reporter, unrequested).await;
+        reporter.end_step();
+        compiled?;
+        fs::read(&self.file).await.map_err(BuildError::io(format!("{name} wrote no component")))
     }
 }
 

@@ -6,10 +6,9 @@ use std::{
     process::{Output, Stdio},
 };
 
-use anyhow::{Context as _, bail};
 use tokio::process::Command;
 
-use super::transcript::Transcript;
+use super::{BuildError, Reporter};
 
 /// Prepares a command in a directory. Dropping the future that waits for it kills the process.
 pub(super) fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
@@ -18,14 +17,14 @@ pub(super) fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     command
 }
 
-/// Runs a command to its end. Its warnings, on standard error, go to the transcript; if it fails,
+/// Runs a command to its end. Its warnings, on standard error, go to the reporter; if it fails,
 /// its whole output does.
 pub(super) async fn run(
     command: &mut Command,
     tool: &str,
-    transcript: &mut Transcript,
-) -> anyhow::Result<()> {
-    run_explained(command, tool, transcript, |_| None).await
+    reporter: &mut dyn Reporter,
+) -> Result<(), BuildError> {
+    run_explained(command, tool, reporter, |_| None).await
 }
 
 /// Runs a command as [`run`] does. If it fails, the error begins with what `explain` finds in its
@@ -33,27 +32,31 @@ pub(super) async fn run(
 pub(super) async fn run_explained(
     command: &mut Command,
     tool: &str,
-    transcript: &mut Transcript,
+    reporter: &mut dyn Reporter,
     explain: fn(&str) -> Option<String>,
-) -> anyhow::Result<()> {
-    if transcript.is_colourful() {
+) -> Result<(), BuildError> {
+    if reporter.is_colourful() {
         // A tool that writes to a pipe uses no colours of its own accord.
         command.env("FORCE_COLOR", "1");
     }
-    let output = command.output().await.with_context(|| format!("{tool} cannot be started"))?;
+    let output =
+        command.output().await.map_err(BuildError::io(format!("{tool} cannot be started")))?;
     let is_done = output.status.success();
     let streams = if is_done { vec![&output.stderr] } else { vec![&output.stdout, &output.stderr] };
     let mut explained = None;
     for stream in streams {
         let text = String::from_utf8_lossy(stream);
         explained = explained.or_else(|| explain(&text));
-        transcript.add(tool, &text);
+        reporter.output(tool, &text);
     }
-    match explained {
-        _ if is_done => Ok(()),
-        Some(reason) => bail!("{reason} ({tool} failed; {})", transcript.place()),
-        None => bail!("{tool} failed; {}", transcript.place()),
+    if is_done {
+        return Ok(());
     }
+    let failed = format!("{tool} failed; {}", reporter.place());
+    Err(BuildError::Failed(match explained {
+        Some(reason) => format!("{reason} ({failed})"),
+        None => failed,
+    }))
 }
 
 /// Returns the trimmed output of a command; `None` if it cannot be started or fails.
@@ -74,6 +77,7 @@ pub(super) fn version(output: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::reporter::Collected;
 
     #[test]
     fn versions_parse_from_the_output_of_programs() {
@@ -88,12 +92,12 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_fails_or_is_missing_is_an_error() {
         let here = std::env::temp_dir();
-        let mut transcript = Transcript::new(true);
+        let mut reporter = Collected::default();
         let mut run =
-            async |program: &str| run(&mut command(program, &here), program, &mut transcript).await;
+            async |program: &str| run(&mut command(program, &here), program, &mut reporter).await;
         assert!(run("true").await.is_ok());
         let failed = run("false").await.expect_err("it fails");
-        assert_eq!(failed.to_string(), "false failed; its output is in `output`");
+        assert_eq!(failed.to_string(), "false failed; its output is collected");
         let missing = run("/no/such/program").await.expect_err("it is not there");
         assert_eq!(missing.to_string(), "/no/such/program cannot be started");
         assert_eq!(
@@ -113,12 +117,11 @@ mod tests {
         );
     }
 
-    /// Returns whether a script succeeds, and the output that the transcript keeps.
+    /// Returns whether a script succeeds, and the output that the reporter gets.
     async fn run_script(script: &str) -> (bool, String) {
-        let mut transcript = Transcript::new(true);
+        let mut reporter = Collected::default();
         let mut shell = command("sh", &std::env::temp_dir());
-        let is_done = run(shell.args(["-c", script]), "sh", &mut transcript).await.is_ok();
-        let outputs = serde_json::to_value(transcript.outputs()).expect("JSON");
-        (is_done, outputs[0]["text"].as_str().unwrap_or_default().to_owned())
+        let is_done = run(shell.args(["-c", script]), "sh", &mut reporter).await.is_ok();
+        (is_done, reporter.0)
     }
 }

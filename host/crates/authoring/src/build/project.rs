@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::BuildError;
+use crate::Language;
 use airlock_manifest::Source;
-use anyhow::{Context as _, bail};
-
-use crate::cli::plugin::language::Language;
 use airlock_plugin::Manifest;
 
 /// A directory that holds the sources of a plugin.
@@ -20,16 +19,16 @@ pub(super) struct Project {
 
 impl Project {
     /// Determines the language of the plugin in a directory, and reads `plugin.toml`.
-    pub(super) fn find(directory: &Path) -> anyhow::Result<Self> {
-        let shown = directory.display();
-        let directory =
-            directory.canonicalize().with_context(|| format!("{shown} cannot be opened"))?;
-        let language = language(&directory)
-            .with_context(|| format!("{shown} holds no plugin that can be built"))?;
-        let Some((source, manifest)) = Manifest::of_directory(&directory)? else {
-            bail!("{shown} has no plugin.toml; `airlock plugin new` writes one");
-        };
-        Ok(Self { directory, language, manifest, source })
+    pub(super) fn find(directory: &Path) -> Result<Self, BuildError> {
+        let named = || directory.to_owned();
+        let absolute = directory
+            .canonicalize()
+            .map_err(BuildError::io(format!("{} cannot be opened", directory.display())))?;
+        let language = Language::detect(&absolute)
+            .map_err(|source| BuildError::Language { directory: named(), source })?;
+        let (source, manifest) = Manifest::of_directory(&absolute)?
+            .ok_or_else(|| BuildError::NoManifest { directory: named() })?;
+        Ok(Self { directory: absolute, language, manifest, source })
     }
 
     /// Returns whether the directory contains `file`.
@@ -38,35 +37,12 @@ impl Project {
     }
 }
 
-/// Determines the language of the plugin in a directory.
-pub(in crate::cli::plugin) fn language(directory: &Path) -> anyhow::Result<Language> {
-    let found: Vec<_> =
-        Language::ALL.into_iter().filter(|language| language.is_in(directory)).collect();
-    match found[..] {
-        [language] => Ok(language),
-        [] => {
-            let marks = Language::ALL.map(|language| format!("{} ({language})", marks(language)));
-            bail!("expected {}", marks.join(", or "))
-        }
-        [one, other, ..] => {
-            bail!(
-                "found {} ({one}) and {} ({other}); a plugin is written in one language",
-                marks(one),
-                marks(other)
-            )
-        }
-    }
-}
-
-fn marks(language: Language) -> String {
-    language.marks().join(" and ")
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
+    use airlock_strings::with_causes;
 
     const MANIFEST: &str =
         "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1.0.0'\ncontract = '0.1'\n";
@@ -76,7 +52,7 @@ mod tests {
         for (name, text) in files {
             fs::write(directory.path().join(name), text).expect("a file");
         }
-        let project = Project::find(directory.path()).map_err(|error| format!("{error:#}"))?;
+        let project = Project::find(directory.path()).map_err(|error| with_causes(&error))?;
         assert_eq!(project.manifest.id, "a");
         Ok(project.language)
     }

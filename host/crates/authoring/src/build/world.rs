@@ -4,10 +4,10 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context as _, bail};
 use semver::Version;
 
-use crate::cli::plugin::{
+use super::BuildError;
+use crate::{
     interfaces::{HOST, Interface, PACKAGES, PLUGIN, TOOLS},
     vendored::WIT,
 };
@@ -24,15 +24,13 @@ struct Package {
 }
 
 /// Writes the world, and the packages of the contract that it refers to, to a directory.
-pub(super) fn write(directory: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+pub(super) fn write(directory: &Path, manifest: &Manifest) -> Result<(), BuildError> {
     let packages = packages();
     let contract = manifest.contract.as_str();
     let fit: Vec<_> = packages.iter().filter(|package| package.is_of(contract)).collect();
     let (Some(host), Some(plugin)) = (first(&fit, HOST), first(&fit, PLUGIN)) else {
-        bail!(
-            "plugin.toml: contract: found {contract:?}, this airlock builds for {}",
-            known(&packages)
-        );
+        let found = contract.to_owned();
+        return Err(BuildError::Contract { found, known: known(&packages) });
     };
     let files = fit.iter().flat_map(|package| package.files());
     let world = ("world.wit".to_owned(), text(manifest, host, plugin));
@@ -41,7 +39,7 @@ pub(super) fn write(directory: &Path, manifest: &Manifest) -> anyhow::Result<()>
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written
             .and_then(|()| fs::write(&path, text))
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+            .map_err(BuildError::io(format!("{} cannot be written", path.display())))?;
     }
     Ok(())
 }

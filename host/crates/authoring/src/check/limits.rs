@@ -1,6 +1,6 @@
 //! Compares the requested limits with the ceilings of the profiles.
 
-use super::{Check, Finding, Outcome};
+use crate::{Check, Finding, Outcome};
 use airlock_core::limit::{Limit, LimitSet};
 use airlock_plugin::Profile;
 

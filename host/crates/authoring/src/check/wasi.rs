@@ -1,7 +1,7 @@
 //! Finds calls of Rust's standard library that always fail in a component without WASI. Such a
 //! component has no file system to open, and its build does not fail for that.
 
-use super::{Check, Finding, Outcome};
+use crate::{Check, Finding, Outcome};
 use airlock_sandbox::{self as sandbox, LoadError};
 
 const CHECK: &str = "no call was found in its code that always fails without WASI";
