@@ -29,10 +29,10 @@ pub enum Outcome {
 
 /// One check and its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(clippy::struct_field_names, reason = "it is the name of the member in the JSON document")]
 pub struct Check {
     /// The statement that is checked.
-    pub check: &'static str,
+    #[serde(rename = "check")]
+    pub name: &'static str,
     /// Outcome.
     pub outcome: Outcome,
     /// The findings; none if it passed.
@@ -40,26 +40,26 @@ pub struct Check {
 }
 
 impl Check {
-    pub(crate) fn pass(check: &'static str) -> Self {
-        Self { check, outcome: Outcome::Pass, details: Vec::new() }
+    pub(crate) fn pass(name: &'static str) -> Self {
+        Self { name, outcome: Outcome::Pass, details: Vec::new() }
     }
 
-    pub(crate) fn warn(check: &'static str, finding: impl Into<Finding>) -> Self {
-        Self { check, outcome: Outcome::Warn, details: vec![finding.into()] }
+    pub(crate) fn warn(name: &'static str, finding: impl Into<Finding>) -> Self {
+        Self { name, outcome: Outcome::Warn, details: vec![finding.into()] }
     }
 
-    pub(crate) fn fail(check: &'static str, finding: impl Into<Finding>) -> Self {
-        Self { check, outcome: Outcome::Fail, details: vec![finding.into()] }
+    pub(crate) fn fail(name: &'static str, finding: impl Into<Finding>) -> Self {
+        Self { name, outcome: Outcome::Fail, details: vec![finding.into()] }
     }
 
     /// Passes if `found` is empty; else the outcome is `otherwise`.
     pub(crate) fn unless<T: Into<Finding>>(
-        check: &'static str,
+        name: &'static str,
         otherwise: Outcome,
         found: impl IntoIterator<Item = T>,
     ) -> Self {
         let details: Vec<_> = found.into_iter().map(Into::into).collect();
-        Self { check, outcome: if details.is_empty() { Outcome::Pass } else { otherwise }, details }
+        Self { name, outcome: if details.is_empty() { Outcome::Pass } else { otherwise }, details }
     }
 }
 
@@ -338,7 +338,7 @@ mod tests {
         )
         .expect("a file");
         let unbuilt = checked().await;
-        assert_eq!((unbuilt.check, unbuilt.outcome), (BUILT, Outcome::Warn));
+        assert_eq!((unbuilt.name, unbuilt.outcome), (BUILT, Outcome::Warn));
     }
 
     #[test]

@@ -297,7 +297,7 @@ mod tests {
             checks(&tools, manifest).into_iter().filter(|check| check.outcome != Outcome::Pass);
         let lines = checks.map(|check| {
             let details: Vec<_> = check.details.iter().map(ToString::to_string).collect();
-            format!("{:?} {}: {}", check.outcome, check.check, details.join("; "))
+            format!("{:?} {}: {}", check.outcome, check.name, details.join("; "))
         });
         lines.collect::<Vec<_>>().join("\n")
     }

@@ -55,7 +55,7 @@ pub(super) async fn faults(file: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Returns a check and its findings as lines for people.
-fn lines(Check { check, outcome, details }: &Check) -> Vec<String> {
+fn lines(Check { name, outcome, details }: &Check) -> Vec<String> {
     let mark = match outcome {
         Outcome::Pass => "pass",
         Outcome::Warn => "warn",
@@ -63,5 +63,5 @@ fn lines(Check { check, outcome, details }: &Check) -> Vec<String> {
     };
     let details = details.iter().flat_map(Finding::lines);
     let details = details.map(|line| format!("      {}", line.replace('\n', "\n      ")));
-    std::iter::once(format!("{mark}  {check}")).chain(details).collect()
+    std::iter::once(format!("{mark}  {name}")).chain(details).collect()
 }
