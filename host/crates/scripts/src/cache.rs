@@ -115,7 +115,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first[0], &again[0]), "it was rendered again");
         drop(tools);
         cache.prune();
-        assert!(cache.lock().is_empty());
+        assert!(cache.kept.lock().is_empty());
     }
 
     #[tokio::test]
@@ -142,7 +142,7 @@ mod tests {
         drop(cache.stubs(&[tool("a"), tool("b")]).await);
         let kept = [tool("c")];
         cache.stubs(&kept).await;
-        assert_eq!(cache.lock().keys().collect::<Vec<_>>(), [&address(&kept[0])]);
+        assert_eq!(cache.kept.lock().keys().collect::<Vec<_>>(), [&address(&kept[0])]);
     }
 
     #[tokio::test]

@@ -447,7 +447,7 @@ mod tests {
             observations.observe(&tenant, &tool, &structured(json!(n)));
         }
         observations.read_waiting();
-        assert_eq!(observations.lock().list.len(), MAX_WAITING);
+        assert_eq!(observations.tenants.lock().list.len(), MAX_WAITING);
     }
 
     /// Returns a value whose shape takes much memory.
@@ -499,7 +499,7 @@ mod tests {
         assert!(observations.shown(&key(1), &kept).is_some());
         assert!(observations.shown(&key(1), &gone).is_none());
         observations.retain(&BTreeSet::new());
-        let tenants = observations.lock();
+        let tenants = observations.tenants.lock();
         assert_eq!((tenants.bytes, tenants.list.len()), (0, 0));
     }
 }

@@ -123,7 +123,7 @@ impl Scopes {
     /// Returns the number of scopes that are kept.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        [&self.shared, &self.selected].map(|kept| kept.lock().len()).iter().sum()
+        [&self.shared, &self.selected].map(|kept| kept.scopes.lock().len()).iter().sum()
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
         let kept = ScopeCache::new(Bounds { scopes: 2, tools: 100 });
         let views: Vec<_> = (0..3).map(|_| view(1)).collect();
         let made: Vec<_> = views.iter().map(|view| kept.get(view)).collect();
-        assert_eq!(kept.lock().len(), 2);
+        assert_eq!(kept.scopes.lock().len(), 2);
         assert!(Arc::ptr_eq(&made[2], &kept.get(&views[2])));
         assert!(Arc::ptr_eq(&made[1], &kept.get(&views[1])));
         assert!(!Arc::ptr_eq(&made[0], &kept.get(&views[0])), "the oldest one was dropped");
@@ -250,7 +250,7 @@ mod tests {
         let views = [view(3), view(2), view(1), view(6)];
         for (view, expected) in views.iter().zip([1, 2, 2, 0]) {
             kept.get(view);
-            assert_eq!(kept.lock().len(), expected);
+            assert_eq!(kept.scopes.lock().len(), expected);
         }
     }
 
