@@ -1,12 +1,9 @@
 //! Builds the guests that are part of the binary to `OUT_DIR`/<name>.wasm, where `include_bytes!`
-//! finds them. Also writes the files that `airlock plugin new` adds to a template.
+//! finds them.
 
 use std::{path::Path, process::ExitCode};
 
 use airlock_guest_build::Guests;
-
-#[path = "build/vendored.rs"]
-mod vendored;
 
 /// The executors of scripts.
 const EXECUTORS: [&str; 2] = ["starlark", "python"];
@@ -28,7 +25,6 @@ fn build() -> Result<(), String> {
     let root = Path::new("..")
         .canonicalize()
         .map_err(|error| format!("cannot find the repository: {error}"))?;
-    vendored::write(&root)?;
     let guests = Guests::of_build_script(&root)?;
     for plugin in PLUGINS {
         guests.plugin(plugin)?;

@@ -12,6 +12,7 @@ mod demo;
 mod import;
 mod input;
 mod mcp;
+mod outcome;
 mod output;
 mod plugin;
 mod purge;
@@ -31,6 +32,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use self::outcome::Done;
 use crate::telemetry::{self, LogFormat};
 use airlock_config::environment;
 use airlock_sandbox::COMPILE_COMMAND;
@@ -80,24 +82,6 @@ enum Command {
     Schema(schema::Args),
 }
 
-/// Outcome of a command. A command that ends with `No` has already printed the reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
-    Yes,
-    No,
-    /// A run waits for a decision about its calls.
-    Waits,
-}
-
-/// Exit code of a command whose run waits for a decision.
-const WAITS: u8 = 3;
-
-impl From<bool> for Done {
-    fn from(is_done: bool) -> Self {
-        if is_done { Self::Yes } else { Self::No }
-    }
-}
-
 /// Runs the command that the arguments name. The exit code is 0 on success, 2 for invalid
 /// arguments, 3 if a run waits for a decision about its calls, else 1.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -107,9 +91,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let as_json = cli.command.wants_json();
     match run(cli) {
-        Ok(Done::Yes) => ExitCode::SUCCESS,
-        Ok(Done::No) => ExitCode::FAILURE,
-        Ok(Done::Waits) => ExitCode::from(WAITS),
+        Ok(done) => done.into(),
         // The reader has all that it wanted, as in `airlock runs list | head -1`.
         Err(error) if error.is::<output::Closed>() => ExitCode::FAILURE,
         // Of arguments that only the command can check.

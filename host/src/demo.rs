@@ -5,7 +5,7 @@
 //! plugins are WebAssembly components, its MCP server is a process, and the scenes run over HTTP.
 
 mod agent;
-pub mod mcp_server;
+pub(crate) mod mcp_server;
 mod scenes;
 mod script;
 mod stage;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use self::{scenes::Scene, stage::Stage};
 
 /// Plays the demo on stdout, as text or as one JSON document. Returns whether every scene was ok.
-pub async fn run(as_json: bool) -> anyhow::Result<bool> {
+pub(crate) async fn run(as_json: bool) -> anyhow::Result<bool> {
     let stage = Stage::set().await?;
     if !as_json {
         print_line(&format!(

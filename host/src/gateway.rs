@@ -12,6 +12,7 @@ use airlock_identity::Verifier;
 use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use indicatif::MultiProgress;
+use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -37,7 +38,7 @@ use airlock_scripts::{CodeMode, LazyExecutor, runs::Runs};
 use airlock_server as server;
 use airlock_store as store;
 use airlock_strings::with_causes;
-use airlock_upstream as upstream;
+use airlock_upstream::{self as upstream, UpstreamMetrics};
 
 /// Time for upstream servers to stop. Each step of stopping one has its own limit, and all steps
 /// together take less.
@@ -208,6 +209,7 @@ impl Gateway {
             plugins,
             reloader,
             runs,
+            code_mode,
             ..
         } = self;
         report_unpinned(&config);
@@ -225,6 +227,13 @@ impl Gateway {
         let memory_bytes = config.results.total_bytes;
         let recall = Recall::new(recall::Settings::new(Some(store), responses, memory_bytes));
         let approvals = Approvals::new(store::Settings::new(&config.store));
+        let mut metrics = Registry::default();
+        let disabled = config.disabled.iter().map(|client| &client.name);
+        let servers = UpstreamMetrics::new(catalog.clone(), &upstreams.controls, disabled);
+        metrics.register_collector(Box::new(servers));
+        if let Some(code_mode) = &code_mode {
+            code_mode.register_metrics(&mut metrics);
+        }
         let hooks = server::Hooks {
             results: Some(results),
             recall: Some(recall),
@@ -232,6 +241,7 @@ impl Gateway {
             waiting: Some(Arc::new(approvals.clone())),
             approvals: Some(approvals),
             gauges,
+            metrics,
             plugins: Some(Box::new(reloader.clone())),
             upstreams: Some(Box::new(upstreams::Controls {
                 active: upstreams.controls.clone(),
@@ -473,9 +483,7 @@ fn report_local_callers(config: &Config) {
         return;
     }
     let clients = config.clients.iter().filter(|client| match &client.source {
-        Source::Upstream(settings) => {
-            matches!(settings.transport, airlock_mcp_client::Transport::Stdio(_))
-        }
+        Source::Upstream(settings) => settings.transport.program().is_some(),
         Source::Plugin(_) => false,
     });
     let clients = clients.map(|client| client.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -66,7 +66,7 @@ impl Provider for Bodies {
         Box::pin(async move {
             let tool = call.tool();
             let Some(body) = self.0.get(&tool.original) else {
-                return Err(CallError::NotFound { name: tool.name.to_string() });
+                return Err(CallError::not_found(tool.name.as_str()));
             };
             let deadline = call.chain().deadline();
             let arguments = call.arguments().clone();
@@ -76,7 +76,7 @@ impl Provider for Bodies {
             let limit = deadline.saturating_duration_since(std::time::Instant::now());
             match tokio::time::timeout_at(deadline.into(), body(arguments)).await {
                 Ok(answer) => answer.map_err(own_error),
-                Err(_) => Err(CallError::Deadline { tool: tool.name.clone(), limit }),
+                Err(_) => Err(CallError::deadline(tool.name.clone(), limit)),
             }
         })
     }
@@ -85,5 +85,5 @@ impl Provider for Bodies {
 /// Returns the error of a tool, whose code does not look like one of the gateway.
 fn own_error(error: ToolError) -> CallError {
     let code = error.code.and_then(own_code);
-    CallError::Tool(ToolError { code, ..error })
+    CallError::from(ToolError { code, ..error })
 }

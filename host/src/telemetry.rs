@@ -7,22 +7,22 @@ use anyhow::Context as _;
 use tracing_subscriber::{EnvFilter, fmt};
 
 /// Environment variable with the log filter, in the syntax of `tracing`: `airlock=debug,rmcp=info`.
-pub const FILTER_VARIABLE: &str = "AIRLOCK_LOG";
+pub(crate) const FILTER_VARIABLE: &str = "AIRLOCK_LOG";
 
 /// Default filter of a gateway that runs unattended: life cycle and failures. `rmcp` is off because
 /// its warnings contain whole messages; the upstream module logs the same events without contents.
-pub const SERVICE_FILTER: &str = "airlock=info,warn,rmcp=off";
+pub(crate) const SERVICE_FILTER: &str = "airlock=info,warn,rmcp=off";
 /// Default filter of interactive commands: failures only.
-pub const COMMAND_FILTER: &str = "warn,rmcp=off";
+pub(crate) const COMMAND_FILTER: &str = "warn,rmcp=off";
 /// Default filter of the demo, where failures are part of the scenes.
-pub const DEMO_FILTER: &str = "error,rmcp=off";
+pub(crate) const DEMO_FILTER: &str = "error,rmcp=off";
 
 /// Added to every filter: at the level `debug`, the OAuth client of `rmcp` writes authorization codes.
 const NO_CODES: &str = "rmcp::transport::auth=off";
 
 /// Format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people.
     #[default]
     Text,
@@ -32,7 +32,7 @@ pub enum LogFormat {
 
 /// Starts logging for the whole process, with `filter`, or with `otherwise` if `filter` is absent
 /// or empty. Fails if the filter is invalid or logging is already started.
-pub fn init(format: LogFormat, filter: Option<&str>, otherwise: &str) -> anyhow::Result<()> {
+pub(crate) fn init(format: LogFormat, filter: Option<&str>, otherwise: &str) -> anyhow::Result<()> {
     let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or(otherwise);
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("{FILTER_VARIABLE} is not a valid log filter"))?;

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, env, fmt::Write as _, fs};
 use airlock_tests::root;
 use sha2::{Digest as _, Sha256};
 
+use crate::tidy::sources_below;
+
 /// The released WIT files. `wit/executor` is private to the gateway.
 const FILES: [&str; 3] =
     ["types/0.1.0/types.wit", "host/0.1.0/host.wit", "plugin/0.1.0/plugin.wit"];
@@ -104,12 +106,10 @@ fn every_item_of_the_contract_is_explained_to_authors() {
 #[test]
 fn every_code_of_the_host_is_in_the_table_for_authors() {
     let page = fs::read_to_string(root().join("wit/README.md")).expect("the page");
-    let source = fs::read_to_string(root().join("host/crates/core/src/tool/error.rs"));
-    let source = source.expect("the errors of calls");
-    let code =
-        source.split("pub fn code(&self)").nth(1).and_then(|rest| rest.split("\n    }\n").next());
-    let codes =
-        code.expect("the function").split("=> \"").skip(1).filter_map(|arm| arm.split('"').next());
+    let sources = sources_below(&root().join("host/crates"));
+    let sources = sources.iter().map(|path| fs::read_to_string(path).expect("a source"));
+    let sources = sources.collect::<String>();
+    let codes = sources.split(": Code = \"").skip(1).filter_map(|rest| rest.split('"').next());
     // The tool's own error has the tool's code.
     let codes: Vec<_> = codes.filter(|code| *code != "tool_error").collect();
     assert!(codes.len() > 20, "the reader of codes finds them: {codes:?}");

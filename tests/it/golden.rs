@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use airlock::{Gateway, config::Config, door::Origin, tool::CallError};
+use airlock::{Gateway, config::Config, door::Origin};
 use airlock_tests::{Client, Service, Setup, component, languages, root};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -47,8 +47,7 @@ async fn call(gateway: &Gateway, tool: &str, arguments: &Value) -> Value {
     let call = caller.admit(&format!("golden-{tool}"), &arguments.to_string());
     match call.expect("it is permitted").run().await {
         Ok(output) => serde_json::to_value(output).expect("JSON"),
-        Err(CallError::Tool(error)) => serde_json::to_value(error).expect("JSON"),
-        Err(other) => panic!("{tool}: {other}"),
+        Err(error) => serde_json::to_value(error.into_tool_error().expect(tool)).expect("JSON"),
     }
 }
 

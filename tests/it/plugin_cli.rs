@@ -598,7 +598,7 @@ async fn a_build_whose_granted_request_became_wider_is_installed_only_if_it_is_n
     };
     let before = state();
 
-    let told = "granted: http.api now reaches https://api.example.com:8443 GET,HEAD /**, with secret.token (accepted: https://api.example.com GET,HEAD /**)";
+    let told = "http.api https://api.example.com:8443 GET,HEAD /** (granted, with secret.token)";
     let refused = workspace.install("moved.wasm", &["--replace"]).await.failed();
     assert!(refused.stderr.contains(told) && refused.stdout.contains(told), "{refused}");
     assert_eq!(state(), before, "what is refused changes nothing");
@@ -617,7 +617,7 @@ async fn a_build_whose_granted_request_became_wider_is_installed_only_if_it_is_n
     assert!(workspace.read("airlock.lock").contains("8443"));
 
     let narrower = workspace.install("narrow.wasm", &["--replace"]).await.ok();
-    assert!(!narrower.stdout.contains("granted:"), "{narrower}");
+    assert!(!narrower.stdout.contains("(granted"), "{narrower}");
     let named = [&["--replace"], &grants[..2]].concat();
     let _ = workspace.install("one.wasm", &named).await.ok();
 }
@@ -636,7 +636,7 @@ async fn a_wider_request_or_another_id_is_accepted_only_if_it_is_named() {
     let moved = json!({"url": "https://api.example.org", "methods": ["POST"]});
     write_sender(&workspace, "plugins/sender.wasm", "sender", &moved);
     let differs = workspace.airlock(&["plugin", "diff"]).await.failed();
-    let told = "granted: http.api now reaches https://api.example.org POST /**, with secret.token";
+    let told = "http.api https://api.example.org POST /** (granted, with secret.token)";
     assert!(differs.stdout.contains(told), "{differs}");
     assert!(
         differs.stderr.contains("airlock plugin accept sender --regrant http.api"),
@@ -722,7 +722,7 @@ async fn a_running_gateway_without_a_lock_file_loads_no_build_that_widens_a_gran
     assert_eq!(status, 409, "{body}");
     assert!(
         body["error"]["message"].as_str().is_some_and(|message| message
-            .contains("granted: http.api now reaches https://example.org GET,HEAD /**")),
+            .contains("it asks for http.api https://example.org GET,HEAD /** (granted)")),
         "{body}"
     );
     assert_eq!(gateway.execute("guest-ok", &json!({})).await.content(), "ok");

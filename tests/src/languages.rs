@@ -96,8 +96,8 @@ async fn built(
         root().join("guest-sdk").join(language),
         fixtures.clone(),
         root().join("wit"),
-        root().join("host/src/cli/plugin/build"),
-        root().join("host/src/cli/plugin/interfaces.rs"),
+        root().join("host/crates/authoring/src/build"),
+        root().join("host/crates/authoring/src/interfaces.rs"),
     ]);
     let component = directory.join("skies.wasm");
     let stamp = directory.join("stamp");

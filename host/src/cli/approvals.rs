@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use super::{
-    Done,
+    outcome::Done,
     output::{self, Coded},
     session::{ConfigFile, ConfigOfGroup},
 };

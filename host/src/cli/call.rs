@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Done, input,
+    input,
+    outcome::Done,
     output::{self, Failure},
     record::{Account, NestedCall, millis},
     session::{self, ConfigFile},
@@ -67,20 +68,20 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
                 let caller = gateway.caller(Origin::Caller);
                 let result = tokio::select! {
                     result = call(&caller, &args.name, &arguments) => result,
-                    () = signals.next() => Err(CallError::Cancelled),
+                    () = signals.next() => Err(CallError::cancelled()),
                 };
                 if args.json {
                     output::document(&report(&args.name, &caller, &result))?;
                 } else {
                     show(&result)?;
-                    if matches!(result, Err(CallError::NotFound { .. })) {
+                    let is_unknown = |error: &CallError| error.code() == CallError::NOT_FOUND;
+                    if result.as_ref().is_err_and(is_unknown) {
                         explain(args, &config, gateway).await;
                     }
                 }
-                Ok(match result {
-                    Err(CallError::Suspended(_)) => Done::Waits,
-                    result => result.is_ok().into(),
-                })
+                let is_suspended = |error: &CallError| error.suspension().is_some();
+                let waits = result.as_ref().is_err_and(is_suspended);
+                Ok(if waits { Done::Waits } else { result.is_ok().into() })
             },
         )
         .await
@@ -156,8 +157,8 @@ fn report<'a>(
 pub(super) fn show(result: &Result<ToolOutput, CallError>) -> anyhow::Result<()> {
     match result {
         Ok(answer) => output::line(&output::for_stdout(&answer.to_text())),
-        Err(CallError::Suspended(suspension)) => {
-            output::waiting(&Failure::from(&CallError::Suspended(suspension.clone())).message);
+        Err(error) if error.suspension().is_some() => {
+            output::waiting(&error.to_string());
             Ok(())
         }
         Err(error) => {

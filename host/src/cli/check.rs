@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Done, output, plugin::accept_command, session::ConfigFile};
+use super::{outcome::Done, output, plugin::accept_command, session::ConfigFile};
 use airlock_config::{Client, Config, ConfigError, Problem};
 use airlock_core::tool::ClientName;
 use airlock_plugin::Drift;
@@ -194,12 +194,12 @@ mod tests {
         HOME/gateway.json has 11 errors:
           sever: unknown key; did you mean "server"?
           server.read_timeout: expected a time with its unit, such as "250ms", "30s" or "10m", found 1
+          server.max_body: must be from 1KiB to 256MiB, found 1048576GiB
           server.allowed_hosts[0]: expected a string, found 3
           mcp.client_configs[0].stdio_config.command: expected a string, found 7
           mcp.client_configs[1].name: expected a string, found 7
           mcp.client_configs[3].connection_type: is required, but missing
           mcp.client_configs[2].name: "not a name" is not a valid client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters
-          server.max_body: must be from 1KiB to 256MiB, found 1048576GiB
           mcp.client_configs[5].prefix: "a b" is not a valid prefix: use a letter or `_`, then letters, digits or `_`, at most 32 characters; or "" for none
           governance.virtual_keys[0].value: must start with "sk-bf-" and have at least 20 characters, without spaces
           mcp.client_configs[name = "lost"].wasm_config.component: there is no file HOME/lost.wasm

@@ -1,6 +1,6 @@
 //! The hidden command that compiles one component in a process of its own.
 
-use super::Done;
+use super::outcome::Done;
 use airlock_sandbox::{CompileForm, CompileJob, compile_component};
 
 /// Arguments of the command.

@@ -1,6 +1,6 @@
 //! `airlock demo`.
 
-use super::Done;
+use super::outcome::Done;
 use crate::demo;
 
 /// Show what Airlock does, in a minute and without a model

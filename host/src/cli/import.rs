@@ -11,7 +11,8 @@ use anyhow::{Context as _, anyhow};
 use serde_json::json;
 
 use super::{
-    Done, input,
+    input,
+    outcome::Done,
     output::{self, Coded, Failure},
 };
 use airlock_config::{ConfigError, Imported, Outcome, import};

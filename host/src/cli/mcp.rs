@@ -12,8 +12,8 @@ use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Done,
     credential::{KEY_VARIABLE, authorization},
+    outcome::Done,
     session::{ConfigFile, SETTLE},
     signals::Signals,
 };
@@ -76,7 +76,7 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     match &args.connect {
-        Some(url) => connect(args, url).await,
+        Some(url) => Box::pin(connect(args, url)).await,
         None => serve(args).await,
     }
 }

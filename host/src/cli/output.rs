@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use airlock_config::ConfigError;
-use airlock_core::tool::{CallError, CallFailure, Content, ErrorKind, HOST_CODE};
+use airlock_core::tool::{CallError, CallFailure, Content, Details, ErrorKind, HOST_CODE};
 use airlock_strings::{causes, visible, visible_json, visible_line};
 
 /// Reason for a missing result, in machine-readable form.
@@ -57,18 +57,18 @@ impl Failure {
 
 impl From<&CallError> for Failure {
     fn from(error: &CallError) -> Self {
-        let message = match error {
-            CallError::NeedsApproval { arguments, .. } => {
+        let message = match error.details() {
+            Details::Unapproved { arguments } => {
                 format!("{error}; it was called with {arguments}")
             }
             _ => error.to_string(),
         };
         let common = Self::from_call(error.into(), message);
-        match error {
-            CallError::Tool(tool) => {
+        match error.details() {
+            Details::Tool(tool) => {
                 Self { details: tool.details.clone(), content: tool.content.clone(), ..common }
             }
-            CallError::Suspended(suspension) => {
+            Details::Suspended(suspension) => {
                 Self { details: Some(suspension.to_json()), ..common }
             }
             _ => Self { causes: new_causes(error), ..common },
@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn only_codes_of_airlock_have_its_prefix() {
-        assert_eq!(Failure::from(&CallError::Busy).code, "airlock.busy");
-        assert_eq!(Failure::from(&anyhow::Error::new(CallError::Busy)).code, "airlock.busy");
+        assert_eq!(Failure::from(&CallError::busy()).code, "airlock.busy");
+        assert_eq!(Failure::from(&anyhow::Error::new(CallError::busy())).code, "airlock.busy");
         assert_eq!(Failure::from(&anyhow::anyhow!("no")).code, "airlock.failed");
         let coded = anyhow::Error::new(Coded::new("run_not_found", "no".to_owned()));
         assert_eq!(Failure::from(&coded).code, "airlock.run_not_found");
@@ -258,7 +258,7 @@ mod tests {
     fn code_of_tool(code: Option<&str>) -> String {
         let error =
             ToolError { code: code.map(str::to_owned), ..ToolError::new(ErrorKind::Other, "no") };
-        Failure::from(&CallError::Tool(error)).code
+        Failure::from(&CallError::from(error)).code
     }
 
     #[test]

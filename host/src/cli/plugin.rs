@@ -8,30 +8,22 @@
 mod accept;
 mod build;
 mod check;
-mod component;
-mod config_schema;
 mod consent;
 mod dev;
 mod diff;
 mod edit;
-mod example;
-mod finding;
 mod grant;
 mod inspect;
 mod install;
-mod interfaces;
-mod language;
 mod new;
 mod pins;
-mod quality;
 mod requested;
-mod sdk;
 mod store;
 mod typed;
-mod vendored;
+mod upgrade;
 
 pub(super) use self::consent::accept_command;
-use super::{Done, session::ConfigOfGroup};
+use super::{outcome::Done, session::ConfigOfGroup};
 use crate::telemetry;
 
 /// Write, build, inspect, install and accept plugins
@@ -63,7 +55,7 @@ enum Command {
     Diff(diff::Args),
     Accept(accept::Args),
     Store(store::Args),
-    Upgrade(sdk::Args),
+    Upgrade(upgrade::Args),
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
@@ -77,7 +69,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         Command::Diff(args) => diff::run(args).await,
         Command::Accept(args) => accept::run(args).await,
         Command::Store(args) => store::run(args).await,
-        Command::Upgrade(args) => sdk::run(args),
+        Command::Upgrade(args) => upgrade::run(args),
     }
 }
 

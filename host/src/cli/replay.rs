@@ -4,7 +4,8 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use super::{
-    Done, output,
+    outcome::Done,
+    output,
     runs::{find, kept},
     session::ConfigFile,
 };

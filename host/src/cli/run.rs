@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    Done, input,
+    input,
+    outcome::Done,
     output::{self, Failure},
     record::{Account, NestedCall, millis},
     session::{self, ConfigFile},
@@ -127,18 +128,16 @@ fn language(script: &Path) -> Option<ScriptLanguage> {
 /// Explains why the meta-tool is missing. Without a tool for scripts there is no meta-tool to run
 /// them, and the error alone would report an unknown tool.
 fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
-    match error {
-        CallError::NotFound { .. } => {
-            let mut message =
-                "no script can run: no client with `is_code_mode_client` has a tool".to_owned();
-            for absent in session::absent_sources(gateway, |client| client.policy.code_mode) {
-                message.push_str("\n  ");
-                message.push_str(&absent);
-            }
-            anyhow::Error::new(error).context(message)
-        }
-        other => other.into(),
+    if error.code() != CallError::NOT_FOUND {
+        return error.into();
     }
+    let mut message =
+        "no script can run: no client with `is_code_mode_client` has a tool".to_owned();
+    for absent in session::absent_sources(gateway, |client| client.policy.code_mode) {
+        message.push_str("\n  ");
+        message.push_str(&absent);
+    }
+    anyhow::Error::new(error).context(message)
 }
 
 /// Runs a script through the door until it ends or `cancelled` resolves. Fails only if the script
@@ -151,7 +150,7 @@ async fn run_script(
     let admitted = caller.admit(EXECUTE, &json!({"code": source}).to_string())?;
     let result = tokio::select! {
         result = admitted.run() => result,
-        () = cancelled => Err(CallError::Cancelled),
+        () = cancelled => Err(CallError::cancelled()),
     };
     Ok(Report::of(&result, Account::of(caller.ledger())))
 }
@@ -175,10 +174,7 @@ impl Report {
     fn of(result: &Result<ToolOutput, CallError>, account: Account) -> Self {
         let structured = result.as_ref().ok().and_then(|output| output.structured.as_ref());
         let error = result.as_ref().err();
-        let suspension = match error {
-            Some(CallError::Suspended(suspension)) => Some(suspension),
-            _ => None,
-        };
+        let suspension = error.and_then(CallError::suspension);
         Self {
             run: account.run,
             status: result.as_ref().err().map_or(Status::Ok, Status::of),
@@ -190,7 +186,7 @@ impl Report {
             calls: account.nested,
             fuel: account.fuel,
             duration_ms: millis(account.duration),
-            waits: suspension.map(|suspension| suspension.to_json()),
+            waits: suspension.map(airlock_core::tool::Suspension::to_json),
             suspension: error.filter(|_| suspension.is_some()).map(ToString::to_string),
             error: error.filter(|_| suspension.is_none()).map(Failure::from),
         }
@@ -199,10 +195,10 @@ impl Report {
 
 impl Status {
     fn of(error: &CallError) -> Self {
-        match error {
-            CallError::NeedsApproval { .. } | CallError::Suspended(_) => Self::NeedsApproval,
-            CallError::Cancelled => Self::Cancelled,
-            error if error.is_limit() => Self::Limit,
+        match error.code() {
+            _ if error.is_unapproved() || error.suspension().is_some() => Self::NeedsApproval,
+            CallError::CANCELLED => Self::Cancelled,
+            _ if error.limit().is_some() => Self::Limit,
             _ => Self::Error,
         }
     }

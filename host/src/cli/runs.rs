@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use super::{
-    Done,
+    outcome::Done,
     output::{self, Coded},
     session::{ConfigFile, ConfigOfGroup},
 };
@@ -329,21 +329,18 @@ async fn resume(args: &One, decisions: Decisions, told: &[String]) -> anyhow::Re
                 }
                 Ok(tokio::select! {
                     ran = resumed.run() => ran,
-                    () = signals.next() => Err(CallError::Cancelled),
+                    () = signals.next() => Err(CallError::cancelled()),
                 })
             },
         )
         .await?;
     log_failure(EXECUTE, ended.as_ref().err());
     show(&runs.database().await?.show_any_run(run).await?, *json)?;
-    if let (Err(CallError::Suspended(suspension)), false) = (&ended, *json) {
+    let suspension = ended.as_ref().err().and_then(CallError::suspension);
+    if let (Some(suspension), false) = (suspension, *json) {
         output::hint(&next_step(&config.option(), suspension));
     }
-    Ok(match ended {
-        Ok(_) => Done::Yes,
-        Err(CallError::Suspended(_)) => Done::Waits,
-        Err(_) => Done::No,
-    })
+    Ok(if suspension.is_some() { Done::Waits } else { ended.is_ok().into() })
 }
 
 /// Returns the command that resumes a suspended run.

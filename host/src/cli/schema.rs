@@ -1,6 +1,6 @@
 //! `airlock schema`.
 
-use super::{Done, output};
+use super::{outcome::Done, output};
 use airlock_config as config;
 
 /// Print the JSON Schema of the configuration file

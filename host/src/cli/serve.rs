@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Done, output, purge,
+    outcome::Done,
+    output, purge,
     session::ConfigFile,
     signals::{Hangups, Signals},
 };

@@ -14,7 +14,6 @@ use airlock_core::{
     door::{Caller, ScriptLanguage},
     tool::CallError,
 };
-use airlock_mcp_client::Transport;
 use airlock_sandbox::Compiling;
 
 /// Longest wait for sources to connect, of a command that must not wait as long as a source may take
@@ -78,7 +77,7 @@ impl ConfigFile {
     /// Reads the configuration of a gateway that compiles each component in its own process.
     pub(super) fn load(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(&self.path)?;
-        config.sandbox.compiling = compiler();
+        config.sandbox.compiling = Compiling::in_child();
         Ok(config)
     }
 
@@ -145,7 +144,7 @@ async fn with_config<T>(
 }
 
 fn interrupted() -> anyhow::Error {
-    anyhow::Error::new(CallError::Cancelled).context("interrupted before the sources had started")
+    anyhow::Error::new(CallError::cancelled()).context("interrupted before the sources had started")
 }
 
 /// Returns the longest time that a source may take to start.
@@ -190,8 +189,7 @@ fn announcement(waiting: &[&config::Client]) -> String {
     });
     let names: Vec<_> = names.collect();
     let runner = waiting.iter().filter_map(|client| settings(client)).find_map(|settings| {
-        let Transport::Stdio(process) = &settings.transport else { return None };
-        let program = Path::new(&process.command).file_name()?.to_str()?;
+        let program = Path::new(settings.transport.program()?).file_name()?.to_str()?;
         RUNNERS.into_iter().find(|runner| *runner == program)
     });
     let advice = runner
@@ -211,11 +209,6 @@ fn settings(client: &config::Client) -> Option<&airlock_mcp_client::Settings> {
 pub(super) fn with_own_name(caller: &Caller, name: &str) -> Vec<String> {
     let entries = caller.list().filter(|entry| *entry.tool.original == *name);
     entries.map(|entry| entry.tool.name.to_string()).collect()
-}
-
-/// Returns settings that compile each component in its own process.
-pub(super) fn compiler() -> Compiling {
-    Compiling { program: Some(Compiling::SELF.into()), ..Compiling::in_process() }
 }
 
 /// Returns a line for each MCP server among those that `matters` whose tools are in quarantine, or

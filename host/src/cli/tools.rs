@@ -7,7 +7,8 @@ use rustix::termios::tcgetwinsize;
 use serde_json::{Value, json};
 
 use super::{
-    Done, output,
+    outcome::Done,
+    output,
     session::{self, ConfigFile},
 };
 use crate::gateway::Gateway;

@@ -12,7 +12,7 @@ mod reviews;
 mod running;
 mod show;
 
-use super::{Done, session::ConfigOfGroup};
+use super::{outcome::Done, session::ConfigOfGroup};
 
 /// Show and restart MCP servers, log in at them, and accept changes of their tools
 ///

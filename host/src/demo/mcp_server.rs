@@ -30,7 +30,7 @@ const MAX_TITLE_CHARS: usize = 200;
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// Serves on stdin and stdout until stdin is closed.
-pub async fn run() -> anyhow::Result<()> {
+pub(crate) async fn run() -> anyhow::Result<()> {
     let service = Server::default().serve(rmcp::transport::stdio()).await?;
     service.waiting().await?;
     Ok(())

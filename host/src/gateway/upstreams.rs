@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 
 use airlock_config::Disabled;
 use airlock_core::tool::ClientName;
-use airlock_server::{Distribution, NotDone, Sample, Upstreams};
-use airlock_upstream::{self as upstream, Control, ControlError};
+use airlock_server::{NotDone, Upstreams};
+use airlock_upstream::{Control, ControlError};
 
 /// The operator's control of all MCP servers.
 pub(super) struct Controls {
@@ -37,15 +37,6 @@ impl Upstreams for Controls {
         self.find(client).ok().map(Control::logs)
     }
 
-    fn samples(&self) -> Vec<Sample> {
-        let active = self.active.iter().map(|(client, control)| sample(client, control.sample()));
-        let disabled =
-            self.disabled.iter().map(|client| sample(&client.name, upstream::Sample::disabled()));
-        let mut samples: Vec<_> = active.chain(disabled).collect();
-        samples.sort_by(|one, other| one.client.cmp(&other.client));
-        samples
-    }
-
     fn disabled(&self) -> Vec<(String, &'static str)> {
         self.disabled
             .iter()
@@ -60,26 +51,4 @@ fn not_done(error: ControlError) -> NotDone {
         ControlError::Failed(reason) => NotDone::Failed(reason),
         ControlError::Stopping => NotDone::Stopping,
     }
-}
-
-fn sample(client: &ClientName, sample: upstream::Sample) -> Sample {
-    let time_in = sample.time_in.into_iter().map(|(phase, time)| (phase.name(), time));
-    let calls = sample.calls.into_iter().map(|(tool, outcome, count)| {
-        (tool.map(|tool| tool.as_str().to_owned()), outcome.name(), count)
-    });
-    Sample {
-        client: client.to_string(),
-        state: sample.phase.name(),
-        time_in: time_in.collect(),
-        restarts: sample.restarts,
-        calls: calls.collect(),
-        durations: distribution(sample.durations),
-        waits: distribution(sample.waits),
-        queued: sample.queued,
-        in_flight: sample.in_flight,
-    }
-}
-
-fn distribution(from: upstream::Distribution) -> Distribution {
-    Distribution { buckets: from.buckets, count: from.count, sum: from.sum }
 }

@@ -89,8 +89,11 @@ impl Stage {
         let arguments = json!({"code": row.source}).to_string();
         let work = async {
             let stopped = self.caller(row).admit("executeToolCode", &arguments)?.run().await;
-            let Err(CallError::Suspended(suspension)) = stopped else { return stopped };
-            let answers = Answers { token: suspension.token, given: BTreeMap::new() };
+            let suspension = stopped.as_ref().err().and_then(CallError::suspension);
+            let Some(token) = suspension.map(|suspension| suspension.token.clone()) else {
+                return stopped;
+            };
+            let answers = Answers { token, given: BTreeMap::new() };
             self.caller(row).resume("executeToolCode", &arguments, answers)?.run().await
         };
         let (took, ended) = timed(work).await;

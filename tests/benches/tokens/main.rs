@@ -47,7 +47,7 @@ const BUDGET: Budget = Budget {
 struct Unused;
 impl Provider for Unused {
     fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::Cancelled) })
+        Box::pin(async { Err(CallError::cancelled()) })
     }
 }
 

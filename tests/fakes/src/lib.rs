@@ -21,6 +21,7 @@ use airlock_core::{
 };
 use airlock_model::{Kind, Models, Settings};
 
+/// Bounds on the calls of a test.
 pub const BUDGET: Budget = Budget {
     deadline: Duration::from_secs(30),
     script: Duration::from_secs(30),
@@ -101,8 +102,8 @@ impl FakeTools {
     async fn run(&self, call: Admitted) -> Result<ToolOutput, CallError> {
         call.chain().meter().spend_fuel(7);
         match call.tool().original.as_str() {
-            "fail" => return Err(CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck"))),
-            "busy" => return Err(CallError::Busy),
+            "fail" => return Err(CallError::from(ToolError::new(ErrorKind::Internal, "no luck"))),
+            "busy" => return Err(CallError::busy()),
             "report" => report(&call),
             "look" => return look(&call),
             "panic" => panic!("a tool that panics"),
@@ -110,7 +111,7 @@ impl FakeTools {
                 let deadline = call.chain().deadline();
                 let limit = deadline.saturating_duration_since(std::time::Instant::now());
                 if tokio::time::timeout_at(deadline.into(), self.hang()).await.is_err() {
-                    return Err(CallError::Deadline { tool: call.tool().name.clone(), limit });
+                    return Err(CallError::deadline(call.tool().name.clone(), limit));
                 }
             }
             "meet_a" => self.meet.notified().await,
@@ -143,7 +144,7 @@ fn look(call: &Admitted) -> Result<ToolOutput, CallError> {
         None => Ok(ToolOutput { content, ..ToolOutput::default() }),
         Some(message) => {
             let error = ToolError::new(ErrorKind::Internal, message);
-            Err(CallError::Tool(ToolError { content, ..error }))
+            Err(CallError::from(ToolError { content, ..error }))
         }
     }
 }
@@ -164,6 +165,10 @@ async fn run_code(call: &Admitted) -> Result<ToolOutput, CallError> {
 }
 
 /// Returns a provider named `demo` that follows these turns.
+///
+/// # Panics
+///
+/// If the turns cannot be written to a temporary file, or are invalid.
 pub fn scripted(turns: &Value) -> Models {
     let dir = TempDir::new().expect("a directory");
     let script = dir.path().join("script.json");

@@ -7,13 +7,13 @@ mod reference;
 
 use std::collections::BTreeSet;
 
+use airlock_wire::sse::{Decoder, Dialect, Event, Item};
 use serde_json::Value;
 
 use self::{generated::Generator, input::Input, observed::Observed};
 use super::{
     Calls, Document, Held, MemoryBudget, Merged, Object,
     document::{OWN_MEMBER, choices, finish_reason, head, index_of},
-    sse::{Decoder, Event},
 };
 use crate::{
     counting::held_by,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Data of the event after the last chunk.
-const DONE: &str = "[DONE]";
+const DONE: &[u8] = b"[DONE]";
 /// Maximum number of calls of one response.
 const MAX_CALLS: usize = 256;
 /// Memory that the tree of one chunk may take, in bytes.
@@ -66,31 +66,35 @@ pub fn chat_stream(input: &[u8]) {
 pub fn chunks(input: &[u8]) {
     let mut generator = Generator::new(input);
     let chunks = std::iter::from_fn(|| generator.chunk());
-    let event = |chunk: Value| Event { data: chunk.to_string(), ..Event::default() };
+    let event = |chunk: Value| Event { data: chunk.to_string().into(), ..Event::default() };
     read(&chunks.map(event).collect::<Vec<_>>());
 }
 
 /// Decodes a stream that arrives in these pieces. Checks the memory of the decoder after each.
 fn decode<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
-    let mut decoder = Decoder::new(limit);
+    let mut decoder = Decoder::new(Dialect::Model, limit);
     let mut events = Vec::new();
     for mut piece in pieces {
         loop {
             let before = piece.len();
-            let Ok(event) = decoder.next(&mut piece) else { return (events, true) };
-            // Three buffers, which double when they grow, and the smallest allocation of each.
-            let bound = 6 * limit + 3 * 16;
+            let item = decoder.next(&mut piece);
+            // Two buffers, which double when they grow, a field name in each line, and a type.
+            let bound = 4 * (limit + 16) + 128;
             let allocated = decoder.allocated();
             assert!(allocated <= bound, "{allocated} bytes are allocated, {bound} are permitted");
-            let Some(event) = event else { break };
+            let Some(item) = item else { break };
             assert!(piece.len() < before, "an event takes at least one byte");
-            assert!(event.data.len() + event.kind.len() <= limit, "the event is too large");
+            let Item::Event(event) = item else { return (events, true) };
+            assert!(event.data.len() <= limit, "the event is too large");
             events.push(event);
         }
         assert!(piece.is_empty(), "everything is read");
     }
-    let Ok(last) = decoder.finish() else { return (events, true) };
-    events.extend(last);
+    match decoder.finish() {
+        Some(Item::TooLong { .. }) => return (events, true),
+        Some(Item::Event(event)) => events.push(event),
+        None => {}
+    }
     (events, false)
 }
 
@@ -107,12 +111,12 @@ fn read(events: &[Event]) {
     let mut text_bytes = 0;
     for event in events {
         match event.data.trim_ascii() {
-            "" => continue,
+            b"" => continue,
             DONE => break,
-            _ if event.is_broken => break,
             _ => {}
         }
-        let Some(mut chunk) = document(&event.data, &held) else { break };
+        let Ok(data) = str::from_utf8(&event.data) else { break };
+        let Some(mut chunk) = document(data, &held) else { break };
         text_bytes += event.data.len();
         if calls.repair(&mut chunk, &mut ids, MAX_CALLS).is_err() {
             break;

@@ -35,7 +35,6 @@ mod model {
     mod merge;
     mod part;
     mod repair;
-    mod sse;
 
     pub(crate) use self::{
         budget::{Held, MemoryBudget},

@@ -4,17 +4,29 @@
 //! names: the end of the stream ends the last event, a field `error` is an event, and an event is
 //! bounded.
 
-use super::{super::sse::Event, Decoded};
+use std::time::Duration;
+
+use airlock_wire::{
+    id::MAX_ID_BYTES,
+    sse::{ERROR, Event},
+};
+
+use super::Decoded;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Length of `data: `, which does not count.
+const FIELD_BYTES: usize = 6;
+/// Length to which the type of an event is cut, in bytes.
+const KIND_BYTES: usize = 32;
 
 /// Decodes a stream.
 pub(super) fn decode(stream: &[u8], limit: usize) -> Decoded {
     let mut events = Vec::new();
     let mut data = Vec::new();
-    let mut kind = String::new();
+    let mut event = Event::default();
     let mut is_first = true;
-    for line in lines(stream) {
+    // The end of the stream ends the last event.
+    for line in lines(stream).into_iter().chain([Vec::new()]) {
         let length = line.len();
         let line = line
             .strip_prefix(BYTE_ORDER_MARK)
@@ -22,30 +34,42 @@ pub(super) fn decode(stream: &[u8], limit: usize) -> Decoded {
             .unwrap_or(&line);
         is_first = false;
         if line.is_empty() {
-            events.extend(event(&mut data, &mut kind));
+            event.data = data.join(&b'\n');
+            if event.data.len() > limit {
+                return (events, true);
+            }
+            let event = std::mem::take(&mut event);
+            if !data.is_empty() || event.id.is_some() || event.retry.is_some() {
+                events.push(event);
+            }
+            data.clear();
             continue;
         }
         // The mark hides the colon of a comment, which is then bounded.
         if line[0] == b':' && length == line.len() {
             continue;
         }
-        if length + joined(&data).len() > limit {
+        if length + data.join(&b'\n').len() > limit + FIELD_BYTES {
             return (events, true);
         }
         let colon = line.iter().position(|byte| *byte == b':');
         let (field, value) = colon.map_or((line, &[][..]), |at| (&line[..at], &line[at + 1..]));
-        let value = value.strip_prefix(b" ").unwrap_or(value).to_vec();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
-            b"data" => data.push(value),
-            b"event" => kind = String::from_utf8_lossy(&value).into_owned(),
-            b"error" => (data, kind) = (vec![value], "error".to_owned()),
+            b"data" => data.push(value.to_vec()),
+            b"event" => {
+                let kind = &value[..value.len().min(KIND_BYTES)];
+                event.kind = String::from_utf8_lossy(kind).into_owned();
+            }
+            b"error" => (data, event.kind) = (vec![value.to_vec()], ERROR.to_owned()),
+            b"id" if value.len() <= MAX_ID_BYTES => event.id = value.try_into().ok(),
+            b"retry" => {
+                let millis = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                event.retry = millis.map(Duration::from_millis);
+            }
             _ => {}
         }
-        if joined(&data).len() + kind.len() > limit {
-            return (events, true);
-        }
     }
-    events.extend(event(&mut data, &mut kind));
     (events, false)
 }
 
@@ -61,15 +85,4 @@ fn lines(stream: &[u8]) -> Vec<Vec<u8>> {
     }
     lines.pop_if(|last| last.is_empty());
     lines
-}
-
-fn joined(data: &[Vec<u8>]) -> String {
-    String::from_utf8_lossy(&data.join(&b'\n')).into_owned()
-}
-
-fn event(data: &mut Vec<Vec<u8>>, kind: &mut String) -> Option<Event> {
-    let data = std::mem::take(data);
-    let kind = std::mem::take(kind);
-    let is_broken = std::str::from_utf8(&data.join(&b'\n')).is_err();
-    (!data.is_empty()).then(|| Event { kind, data: joined(&data), is_broken })
 }

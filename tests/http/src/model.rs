@@ -15,6 +15,10 @@ pub struct FakeService {
 
 impl FakeService {
     /// Starts a service that sends each request the next of `answers`, on a connection of its own.
+    ///
+    /// # Panics
+    ///
+    /// If no port can be bound.
     pub async fn start(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -31,12 +35,20 @@ impl FakeService {
     }
 
     /// Returns the requests, after all of `answers` were sent.
+    ///
+    /// # Panics
+    ///
+    /// If the service failed.
     pub async fn requests(self) -> Vec<String> {
         self.task.await.expect("the service ends")
     }
 }
 
 /// Reads one request: its head and as much of a body as the head announces.
+///
+/// # Panics
+///
+/// If the connection ends before.
 pub async fn read_request(stream: &mut TcpStream) -> String {
     let mut request = Vec::new();
     loop {

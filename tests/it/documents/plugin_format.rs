@@ -3,7 +3,9 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use airlock::{plugin::Manifest, sandbox, schema::CompiledSchema};
+use airlock::sandbox;
+use airlock_json::schema::CompiledSchema;
+use airlock_plugin::Manifest;
 use airlock_tests::{Airlock, Client, Setup, component, guests, peers, root};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;

@@ -88,11 +88,11 @@ pub async fn closed_loop<E: Display>(
     let send = &send;
     join_all((0..in_flight).map(|_| async move {
         loop {
-            let sent = Instant::now();
+            let begun = Instant::now();
             let ended = send().await;
             let mut meter = all.borrow_mut();
             match ended {
-                Ok(()) => meter.success(sent),
+                Ok(()) => meter.success(begun),
                 Err(error) => meter.failure(|| error.to_string()),
             }
             if !meter.goes_on() {

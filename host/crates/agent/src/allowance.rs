@@ -8,7 +8,7 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Settings};
-use airlock_core::tool::CallError;
+use airlock_core::tool::{CallError, Code, ErrorKind, Limit};
 use airlock_model::{Held, MemoryBudget};
 
 /// Bytes that must be left for a tool to be run. With fewer, its result would seldom fit, and the
@@ -17,6 +17,11 @@ const MIN_LEFT_BYTES: usize = 1 << 10;
 /// Number of copies of a call and its result in memory: one in the conversation, one in the record
 /// for the `airlock` object. The client of the provider charges the text that it sends.
 pub(super) const COPIES: usize = 2;
+
+/// Code of the error of a result that is larger than the limit on those of one request together.
+const RESULTS_TOO_LARGE: Code = "results_too_large";
+/// Code of the error of a result for which the requests in flight leave no memory.
+const REQUEST_MEMORY: Code = "request_memory";
 
 /// Remaining budget of one request.
 pub(super) struct Allowance {
@@ -113,9 +118,26 @@ impl Allowance {
 impl Exceeded {
     /// Converts the refusal into the error of a call. `was_made` is true if the tool may have run.
     pub(super) fn into_call_error(self, was_made: bool) -> CallError {
+        let rest = if was_made {
+            "the call was made, but its result is left out; ask for less"
+        } else {
+            "this call was not made; answer with what you have"
+        };
         match self {
-            Self::Bytes { found, limit } => CallError::ResultsTooLarge { found, limit, was_made },
-            Self::Memory => CallError::RequestMemory { was_made },
+            Self::Bytes { found, limit } => {
+                let message = format!(
+                    "the tool calls of this request and their results would take {found} bytes; the limit is {limit}; {rest}"
+                );
+                CallError::new(ErrorKind::TooLarge, RESULTS_TOO_LARGE, message)
+                    .with_limit(Limit::Amount(limit as u64))
+            }
+            Self::Memory => {
+                let message = format!(
+                    "the gateway has no memory left for the results of this request; {rest}"
+                );
+                CallError::new(ErrorKind::Unavailable, REQUEST_MEMORY, message)
+                    .with_limit(Limit::Unnumbered)
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use super::round::{PendingCall, PendingReason};
 use crate::recall::note;
 use airlock_model::Object;
 
-/// ToolResult of a call that was run.
+/// Result of a call that was run.
 pub(super) struct ToolResult {
     pub(super) tool: String,
     pub(super) tool_call_id: String,

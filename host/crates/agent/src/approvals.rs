@@ -44,11 +44,11 @@ struct Inner {
 
 /// A call that needs a decision.
 pub struct Call<'c> {
-    /// Its tool.
+    /// Tool that is called.
     pub tool: &'c Tool,
     /// JSON text of an object.
     pub arguments: &'c str,
-    /// Tenant of the caller.
+    /// Tenant whose call it is.
     pub tenant: &'c Tenant,
     /// Name that the client of the call gave itself.
     pub client: Option<&'c str>,

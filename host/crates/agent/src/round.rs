@@ -18,8 +18,16 @@ use airlock_catalog::log_call;
 use airlock_core::{
     door::{Admitted, Arguments, CallId, Caller},
     threads,
-    tool::{CallError, CallFailure, InputRequired, Suspension, ToolOutput},
+    tool::{
+        CallError, CallFailure, Code, Details, ErrorKind, InputRequired, Limit, Suspension,
+        ToolOutput,
+    },
 };
+
+/// One response of the model has more calls than the limit.
+const TOO_MANY_CALLS: Code = "too_many_calls";
+/// The request bounds its calls in all rounds together, and so many were made.
+const MAX_TOOL_CALLS: Code = "max_tool_calls";
 
 /// The calls of a response, divided.
 pub(super) struct SortedCalls {
@@ -72,7 +80,7 @@ pub(super) struct PendingCall {
     pub(super) reason: PendingReason,
 }
 
-/// PendingReason that a call is handed to the caller.
+/// Reason that a call is handed to the caller.
 pub(super) enum PendingReason {
     /// The tool needs approval.
     NeedsApproval,
@@ -143,10 +151,24 @@ impl CallQuota {
 impl CallLimit {
     /// Returns the error of a call in a response with `found` calls.
     fn into_error(self, found: usize) -> CallError {
-        match self {
-            Self::Answer { limit } => CallError::TooManyCalls { found, limit },
-            Self::Request { limit } => CallError::CallsSpent { limit },
-        }
+        let (code, limit, message) = match self {
+            Self::Answer { limit } => (
+                TOO_MANY_CALLS,
+                limit,
+                format!(
+                    "your answer has {found} tool calls, more than the limit of {limit}; this call was not made: ask for it in your next answer"
+                ),
+            ),
+            Self::Request { limit } => (
+                MAX_TOOL_CALLS,
+                limit,
+                format!(
+                    "this request may make {limit} tool calls in all, and they were made; this call was not made: answer without it"
+                ),
+            ),
+        };
+        CallError::new(ErrorKind::LimitReached, code, message)
+            .with_limit(Limit::Amount(limit as u64))
     }
 }
 
@@ -190,12 +212,8 @@ impl CallOutcome {
     /// Returns whether the call waits for the caller and so has no result.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(
-            self.error,
-            Some(
-                CallError::NeedsApproval { .. }
-                    | CallError::Suspended(_)
-                    | CallError::InputRequired { .. }
-            )
+            self.error.as_ref().map(CallError::details),
+            Some(Details::Unapproved { .. } | Details::Suspended(_) | Details::InputRequired(_))
         )
     }
 
@@ -270,7 +288,7 @@ async fn arguments(call: &ToolCall, caller: &Caller) -> Result<Arguments, CallEr
     threads::arguments(caller, &call.name, text).await
 }
 
-/// RoundConditions of a round.
+/// Conditions of a round.
 pub(super) struct RoundConditions<'a> {
     pub(super) caller: &'a Caller,
     pub(super) settings: &'a Settings,
@@ -356,7 +374,7 @@ impl Listener {
 /// Returns the reason that a call is not started; `None` if it may start.
 fn reason_to_refuse(allowance: &Allowance) -> Option<CallError> {
     if allowance.is_over() {
-        return Some(CallError::Cancelled);
+        return Some(CallError::cancelled());
     }
     allowance.check().err().map(|exceeded| exceeded.into_call_error(false))
 }
@@ -373,7 +391,7 @@ async fn run_one(call: ToolCall, conditions: &RoundConditions<'_>) -> CallOutcom
             let begun = Instant::now();
             let result = timeout_at(allowance.deadline, admitted.run())
                 .await
-                .unwrap_or(Err(CallError::Cancelled));
+                .unwrap_or_else(|_| Err(CallError::cancelled()));
             log_call(&call.name, result.as_ref().err(), begun.elapsed());
             let presenter = source.presenter(caller, *results, *reads_images);
             CallOutcome::ran(call, id, result, &presenter)
@@ -388,7 +406,7 @@ async fn admit(call: &ToolCall, conditions: &RoundConditions<'_>) -> Result<Admi
     let name = &call.name;
     let arguments = arguments(call, caller).await?;
     match (caller.admit(name, &arguments), approver) {
-        (Err(CallError::NeedsApproval { .. }), Some(approver)) => {
+        (Err(error), Some(approver)) if error.is_unapproved() => {
             let permit = approver.approval(caller, name, arguments.as_str(), allowance).await?;
             caller.admit_approved(name, &arguments, &permit)
         }

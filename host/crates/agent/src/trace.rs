@@ -34,7 +34,7 @@ use super::{
 };
 use airlock_core::{
     door::{CallId, Ledger},
-    tool::{CallError, InputRequired},
+    tool::{CallError, Details, InputRequired},
 };
 use airlock_model::{Document, Object, object};
 use airlock_strings::cut;
@@ -106,17 +106,17 @@ impl<'a> Trace<'a> {
         let mut suspended = Vec::new();
         for ended in round {
             self.tops.push(TopCall::new(ended));
-            let reason = match &ended.error {
-                Some(CallError::NeedsApproval { name, arguments }) => PendingReason::Stopped {
-                    tool: name.as_str().to_owned(),
-                    arguments: arguments.clone(),
-                },
-                Some(CallError::Suspended(suspension)) => {
+            let error = ended.error.as_ref();
+            let reason = match error.map(CallError::details) {
+                Some(Details::Unapproved { arguments }) => {
+                    let tool = error.and_then(CallError::tool);
+                    let tool = tool.map_or_else(String::new, ToString::to_string);
+                    PendingReason::Stopped { tool, arguments: arguments.clone() }
+                }
+                Some(Details::Suspended(suspension)) => {
                     PendingReason::Suspended(suspension.clone())
                 }
-                Some(CallError::InputRequired { asked, .. }) => {
-                    PendingReason::InputRequired(asked.clone())
-                }
+                Some(Details::InputRequired(asked)) => PendingReason::InputRequired(asked.clone()),
                 _ => {
                     let tool = ended.call.name.clone();
                     let tool_call_id = ended.call.id.clone();

@@ -61,11 +61,11 @@ impl Approver {
         allowance: &Allowance,
     ) -> Result<Approved, CallError> {
         let found = caller.view().find(&Origin::Model, name);
-        let entry = found.ok_or_else(|| CallError::NotFound { name: name.to_owned() })?;
+        let entry = found.ok_or_else(|| CallError::not_found(name))?;
         let tenant = caller.view().tenant();
         let deciding = self.list.decide(&entry.tool, arguments, tenant, self.limit);
         let verdict = timeout_at(allowance.deadline, deciding).await;
-        match verdict.map_err(|_| CallError::Cancelled)? {
+        match verdict.map_err(|_| CallError::cancelled())? {
             ApprovalVerdict::Approved => Ok(Approved {
                 tool: name.into(),
                 definition: entry.tool.digest().into(),
@@ -93,8 +93,5 @@ impl std::fmt::Debug for Approver {
 
 fn declined(name: &str, reason: &str) -> CallError {
     let message = format!("tool '{name}' did not run: {reason}");
-    CallError::Tool(ToolError {
-        code: Some(DECLINED.to_owned()),
-        ..ToolError::new(ErrorKind::Denied, message)
-    })
+    ToolError::new(ErrorKind::Denied, message).with_code(DECLINED).into()
 }

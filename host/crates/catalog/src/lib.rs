@@ -4,10 +4,10 @@
 //! [`View`] of one request. The catalog is independent of the kinds of sources and makes no policy
 //! decisions: the [`door`](airlock_core::door) does.
 
-mod checked;
 mod naming;
-mod observed;
+mod published;
 mod report;
+mod schemas;
 mod views;
 
 use parking_lot::Mutex;
@@ -21,10 +21,13 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 
-use self::checked::Checks;
-pub use self::observed::Observer;
-use self::report::report_mismatches;
+pub use self::published::Observer;
 pub use self::report::{log_call, log_failure, report_dropped, report_unchecked};
+use self::{
+    published::Published,
+    report::report_mismatches,
+    schemas::{Checks, Schemas},
+};
 use airlock_core::{
     door::{
         Filter, OwnTools, Provider, RelaySource, RelayView, ScriptLanguage, Source, View,
@@ -278,6 +281,30 @@ impl Snapshot {
     }
 }
 
+/// The valid tools of a list.
+struct Adopted {
+    tools: Arc<[Arc<Tool>]>,
+    /// Reasons for the tools that were left out.
+    dropped: Vec<String>,
+    schemas: Schemas,
+}
+
+impl Adopted {
+    /// Checks the definitions and compiles their schemas, which blocks. Reports the schemas that
+    /// values are not checked against.
+    fn new(
+        client: &ClientName,
+        policy: &Policy,
+        definitions: Vec<ToolDefinition>,
+        checks: Checks,
+    ) -> Self {
+        let (tools, dropped) = naming::adopt_all(client, policy, definitions);
+        let schemas = Schemas::compile(checks, &tools);
+        report_unchecked(client, schemas.unchecked());
+        Self { tools: tools.into(), dropped, schemas }
+    }
+}
+
 /// Live registry of clients and tools.
 #[derive(Default)]
 pub struct Catalog {
@@ -425,16 +452,10 @@ impl Catalog {
         let name = client.clone();
         let policy = self.policy(client);
         let checks = self.checks(client);
-        let adopted = tokio::task::spawn_blocking(move || {
-            let (tools, dropped) = naming::adopt_all(&name, &policy, definitions);
-            let provider = checked::values(checks, &name, &tools, provider);
-            (tools, dropped, provider)
-        });
-        match adopted.await {
-            Ok((tools, dropped, provider)) => {
-                self.install(client, tools, &dropped, unaccepted, provider);
-                dropped
-            }
+        let adopting =
+            tokio::task::spawn_blocking(move || Adopted::new(&name, &policy, definitions, checks));
+        match adopting.await {
+            Ok(adopted) => self.install(client, adopted, unaccepted, provider),
             Err(lost) => match lost.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The runtime is shutting down, so the catalog has no readers any more.
@@ -451,11 +472,8 @@ impl Catalog {
         definitions: Vec<ToolDefinition>,
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
-        let (tools, dropped) = naming::adopt_all(client, &self.policy(client), definitions);
-        let checks = self.checks(client);
-        let provider = checked::values(checks, client, &tools, provider);
-        self.install(client, tools, &dropped, BTreeSet::new(), provider);
-        dropped
+        let adopted = Adopted::new(client, &self.policy(client), definitions, self.checks(client));
+        self.install(client, adopted, BTreeSet::new(), provider)
     }
 
     /// Returns the values of a client that are checked against the schemas of its tools.
@@ -473,32 +491,34 @@ impl Catalog {
         snapshot.clients.get(client).map(|client| client.policy.clone()).unwrap_or_default()
     }
 
+    /// Puts a list of tools into the catalog. Returns the reasons for the tools that were left out.
     fn install(
         &self,
         client: &ClientName,
-        tools: Vec<Arc<Tool>>,
-        dropped: &[String],
+        adopted: Adopted,
         unaccepted: BTreeSet<String>,
         provider: Arc<dyn Provider>,
-    ) {
+    ) -> Vec<String> {
+        let Adopted { tools, dropped, schemas } = adopted;
         let before = self.current.load().clients.get(client).map(|entry| entry.mismatches());
         self.change(client, |entry| {
-            entry.tools = tools.into();
-            let provider = if entry.policy.code_mode {
-                observed::results(provider, entry.tools.clone(), &self.observer)
-            } else {
-                provider
-            };
+            entry.tools = tools;
+            entry.provider = Some(Arc::new(Published {
+                provider,
+                tools: entry.tools.clone(),
+                schemas,
+                observer: entry.policy.code_mode.then(|| self.observer.clone()),
+            }));
             entry.left_out = dropped.iter().take(MAX_LEFT_OUT).cloned().collect();
             entry.unaccepted = unaccepted.into();
             entry.is_listed = true;
-            entry.provider = Some(provider);
             entry.state = State::Connected;
         });
         let after = self.current.load().clients.get(client).map(|entry| entry.mismatches());
         if after != before {
             report_mismatches(client, &after.unwrap_or_default());
         }
+        dropped
     }
 
     /// Replaces a client's resources and prompts. Readers are notified only if they have changed.
@@ -556,7 +576,7 @@ mod tests {
     struct Nobody;
     impl Provider for Nobody {
         fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::Cancelled) })
+            Box::pin(async { Err(CallError::cancelled()) })
         }
     }
 

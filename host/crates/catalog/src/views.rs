@@ -101,7 +101,7 @@ mod tests {
             &self,
             _: Admitted,
         ) -> futures_util::future::BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::Cancelled) })
+            Box::pin(async { Err(CallError::cancelled()) })
         }
     }
 

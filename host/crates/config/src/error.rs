@@ -114,11 +114,6 @@ impl KeyPath {
         segments
     }
 
-    /// Returns whether this is the file as a whole.
-    pub(super) fn is_file(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(super) fn text(&self) -> &str {
         &self.0
     }
@@ -162,6 +157,15 @@ impl KeyPath {
     /// Returns the path of the element with a name, for places where its index is no longer known.
     pub(super) fn named(&self, name: &str) -> Self {
         Self(format!("{}[name = {name:?}]", self.0))
+    }
+}
+
+impl From<&[Segment]> for KeyPath {
+    fn from(segments: &[Segment]) -> Self {
+        segments.iter().fold(Self::default(), |key, segment| match segment {
+            Segment::Member(name) => key.member(name),
+            Segment::Element(index) => key.element(*index),
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use airlock_core::{
     tool::{ClientName, ToolDefinition},
 };
 use airlock_lock::Lock;
-use airlock_mcp_client::{Pinning, Transport};
+use airlock_mcp_client::Pinning;
 use airlock_model::{self as model, Models};
 use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
@@ -35,7 +35,12 @@ impl Config {
             let plugin = match &client.source {
                 Source::Plugin(plugin) => plugin,
                 Source::Upstream(upstream) => {
-                    problems.extend(check_upstream(&client.name, upstream));
+                    let key = key_of_client(&client.name);
+                    let unusable = upstream.transport.check_files().into_iter();
+                    problems.extend(unusable.map(|file| Problem {
+                        key: KeyPath::parse(&format!("{key}.{}", file.key)),
+                        message: file.message,
+                    }));
                     continue;
                 }
             };
@@ -148,49 +153,6 @@ fn key_of(client: &ClientName) -> KeyPath {
 
 fn key_of_client(client: &ClientName) -> KeyPath {
     KeyPath::default().member("mcp").member("client_configs").named(client.as_str())
-}
-
-/// Checks the certificates of a server, or the program and the paths of its process.
-fn check_upstream(client: &ClientName, upstream: &airlock_mcp_client::Settings) -> Vec<Problem> {
-    let key = key_of_client(client);
-    match &upstream.transport {
-        Transport::Stdio(process) => check_process(&key.member("stdio_config"), process),
-        Transport::Docker(_) => Vec::new(),
-        Transport::Http(http) | Transport::Sse(http) => {
-            let Err(error) = http.authorities.read() else { return Vec::new() };
-            vec![Problem { key: key.member("tls_config"), message: with_causes(&error) }]
-        }
-    }
-}
-
-/// Checks the paths of a process. A command without `/` is looked up in `PATH` when the server is
-/// started. `key` is that of `stdio_config`.
-fn check_process(key: &KeyPath, process: &airlock_mcp_client::Process) -> Vec<Problem> {
-    let command = Path::new(&process.command);
-    let program = process.command.contains('/').then(|| {
-        let key = key.member("command");
-        missing(key.clone(), command, Path::is_file, "file").or_else(|| {
-            let message = format!(
-                "{} is not executable; run `chmod +x` on it, or name an interpreter as the command",
-                command.display()
-            );
-            (!airlock_mcp_client::is_program(command)).then_some(Problem { key, message })
-        })
-    });
-    let directory = process.directory.as_ref();
-    let directory =
-        directory.and_then(|path| missing(key.member("cwd"), path, Path::is_dir, "directory"));
-    let mut problems: Vec<_> = program.flatten().into_iter().chain(directory).collect();
-    if let Some(confinement) = &process.confinement {
-        let key = key.member("confine");
-        for (name, paths) in [("read", &confinement.read), ("write", &confinement.write)] {
-            let paths = paths.iter().enumerate();
-            problems.extend(paths.filter_map(|(at, path)| {
-                missing(key.member(name).element(at), path, Path::exists, "file or directory")
-            }));
-        }
-    }
-    problems
 }
 
 /// Checks the files of a provider, and that it can be set up.

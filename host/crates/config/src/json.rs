@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-use super::Problem;
+use super::{Problem, Segment};
 
 /// Maximum size of a configuration file, in bytes. A larger file is a mistake, such as the wrong
 /// file.
@@ -29,6 +29,25 @@ pub(super) fn parse(text: &str) -> Result<Value, Problem> {
         let what = message.strip_suffix(&place).unwrap_or(&message);
         Problem::of_file(format!("line {}, column {}: {what}", error.line(), error.column()))
     })
+}
+
+/// Removes the value at a path. Returns whether there was one.
+pub(super) fn remove(value: &mut Value, path: &[Segment]) -> bool {
+    let Some((last, outer)) = path.split_last() else { return false };
+    let parent = outer.iter().try_fold(value, |value, segment| match segment {
+        Segment::Member(name) => value.get_mut(name),
+        Segment::Element(index) => value.get_mut(index),
+    });
+    match (last, parent) {
+        (Segment::Member(name), Some(Value::Object(members))) => {
+            members.shift_remove(name).is_some()
+        }
+        (Segment::Element(index), Some(Value::Array(elements))) if *index < elements.len() => {
+            elements.remove(*index);
+            true
+        }
+        _ => false,
+    }
 }
 
 struct Strict(Value);

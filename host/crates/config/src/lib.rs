@@ -1,6 +1,11 @@
 //! Turns the configuration file into the settings of each module.
 //!
 //! Only this module knows the file's format and reads the environment. It starts nothing.
+//!
+//! A key has two shapes: a field of a type in `file`, with its description, range and default, and a
+//! field of the settings that a module takes. A new key touches three files: the type in `file/`, the
+//! settings of the module, and the line in `resolve/` that carries one to the other. The schema is
+//! generated (`UPDATE_SCHEMA=1 cargo test -p airlock-config schema`).
 
 mod callable;
 mod error;
@@ -42,7 +47,6 @@ use airlock_plugin as plugin;
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
 use airlock_server as server;
-use airlock_upstream as upstream;
 
 /// The checked configuration, with the settings of every module.
 #[derive(Debug, Clone)]
@@ -212,7 +216,7 @@ impl Config {
     /// Parses the text of a configuration file, and leaves out what is not valid. Returns all
     /// problems, and the rest; `None` if nothing of it can be used. With a problem, the result is
     /// good for further checks and not for a gateway.
-    fn parse_valid_parts(
+    pub fn parse_valid_parts(
         text: &str,
         origin: &str,
         env: &dyn Fn(&str) -> Option<String>,

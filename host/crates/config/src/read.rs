@@ -1,26 +1,29 @@
 //! Deserializes JSON into the file's types, with errors for the operator.
 //!
-//! `serde_json`'s own deserializer would quote a value of the wrong type, which may be a misplaced
-//! secret, and would stop at the first unknown key. This one tracks key paths, collects unknown
-//! keys, and quotes names but no values.
+//! `serde_json`'s own errors would quote a value of the wrong type, which may be a misplaced secret.
+//! [`Invalid`] quotes names but no values, and has the position as a key path. A reading stops at the
+//! first problem, so a file is read again without each value that was refused.
 
-use std::{cell::RefCell, fmt};
+use std::fmt;
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserializer,
     de::{
-        self, DeserializeSeed, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
-        Visitor, value::StrDeserializer,
+        self, DeserializeOwned, Expected, IntoDeserializer, Unexpected, Visitor,
+        value::{MapDeserializer, SeqDeserializer, StrDeserializer},
     },
     forward_to_deserialize_any,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_path_to_error::{Path, Track};
 
-use super::{KeyPath, Problem, skipped::Skipped, unsupported};
+use super::{KeyPath, Problem, Segment, json, skipped::Skipped, unsupported};
 use airlock_strings::nearest;
 
-/// Maximum number of values that are skipped. A file with more mistakes is read again after they are
-/// corrected.
+/// Maximum number of problems that are collected. A file with more mistakes is read again after they
+/// are corrected.
+const MAX_PROBLEMS: usize = 1_000;
+/// Maximum number of values that are skipped.
 const MAX_SKIPPED: usize = 100;
 
 /// A file, as far as it could be read.
@@ -35,94 +38,89 @@ pub(super) struct Reading<T> {
 
 /// Reads a value. A value that cannot be read is noted and skipped, together with the object that
 /// requires it, so that one reading finds every problem.
-pub(super) fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> Reading<T> {
-    let mut problems: Vec<Problem> = Vec::new();
+pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Reading<T> {
+    let mut rest = value.clone();
+    let mut problems = Vec::new();
     let mut skipped = Skipped::default();
     loop {
-        let unknown = RefCell::default();
-        let reader =
-            Reader { value, key: KeyPath::default(), unknown: &unknown, skipped: &skipped };
-        let read = T::deserialize(reader);
-        // A repeated reading finds the unknown keys again.
-        for problem in unknown.into_inner() {
-            if !problems.contains(&problem) {
-                problems.push(problem);
-            }
-        }
-        let invalid = match read {
+        let mut track = Track::new();
+        let reader = serde_path_to_error::Deserializer::new(Reader(&rest), &mut track);
+        let invalid = match T::deserialize(reader) {
             Ok(value) => return Reading { value: Some(value), problems, skipped },
             Err(invalid) => invalid,
         };
-        let Invalid { key, owner, is_absent, .. } = &invalid;
-        let key = key.clone().unwrap_or_default();
-        let was_skipped = skipped.contains(&key);
-        let unusable = if was_skipped || *is_absent { owner.clone() } else { Some(key) };
-        if !was_skipped {
-            problems.push(invalid.into());
+        let mut path = segments(&track.path());
+        let reason = invalid.reason(path.last());
+        path.extend(invalid.member.map(|member| Segment::Member(member.to_owned())));
+        let key = skipped.restore(KeyPath::from(path.as_slice()));
+        if !skipped.contains(&key) {
+            problems.push(Problem { key, message: reason.unwrap_or(invalid.message) });
         }
-        match unusable {
-            Some(unusable) if !unusable.is_file() && skipped.len() < MAX_SKIPPED => {
-                skipped.insert(unusable);
+        if problems.len() >= MAX_PROBLEMS || skipped.len() >= MAX_SKIPPED {
+            return Reading { value: None, problems, skipped };
+        }
+        // A value that is absent is required by the object around it.
+        while !json::remove(&mut rest, &path) {
+            if path.pop().is_none() {
+                return Reading { value: None, problems, skipped };
             }
-            _ => return Reading { value: None, problems, skipped },
+        }
+        if !invalid.is_unknown_key {
+            skipped.insert(skipped.restore(KeyPath::from(path.as_slice())));
         }
     }
 }
 
-/// One value and its key path.
-struct Reader<'de, 'p> {
-    value: &'de Value,
-    key: KeyPath,
-    unknown: &'p RefCell<Vec<Problem>>,
-    skipped: &'p Skipped,
+fn segments(path: &Path) -> Vec<Segment> {
+    let segments = path.iter().filter_map(|segment| match segment {
+        serde_path_to_error::Segment::Seq { index } => Some(Segment::Element(*index)),
+        serde_path_to_error::Segment::Map { key } => Some(Segment::Member(key.clone())),
+        // The file's enums have no members, and its keys are text.
+        serde_path_to_error::Segment::Enum { .. } | serde_path_to_error::Segment::Unknown => None,
+    });
+    segments.collect()
 }
 
-impl<'de> Reader<'de, '_> {
-    fn visit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
-        let key = self.key.clone();
-        let visited = match self.value {
+/// Deserializes a value. A `null` member counts as absent, because programs write files like that.
+#[derive(Clone, Copy)]
+struct Reader<'de>(&'de Value);
+
+impl<'de> IntoDeserializer<'de, Invalid> for Reader<'de> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'de> {
+    type Error = Invalid;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
+        match self.0 {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
             Value::String(text) => visitor.visit_borrowed_str(text),
             Value::Array(elements) => {
-                visitor.visit_seq(Elements { reader: self, elements: elements.iter().enumerate() })
+                visitor.visit_seq(SeqDeserializer::new(elements.iter().map(Self)))
             }
-            Value::Object(members) => visitor.visit_map(Members::new(self, members)),
+            Value::Object(members) => {
+                let members = members.iter().filter(|(_, value)| !value.is_null());
+                let members = members.map(|(key, value)| (key.as_str(), Self(value)));
+                visitor
+                    .visit_map(MapDeserializer::new(members))
+                    .map_err(|invalid| invalid.within(""))
+            }
             Value::Number(number) => match (number.as_u64(), number.as_i64()) {
                 (Some(value), _) => visitor.visit_u64(value),
                 (_, Some(value)) => visitor.visit_i64(value),
                 _ => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
             },
-        };
-        visited.map_err(|invalid: Invalid| invalid.at(&key))
-    }
-
-    fn child(&self, value: &'de Value, key: KeyPath) -> Self {
-        Self { value, key, ..*self }
-    }
-
-    /// Notes every key that the type `owner` does not have, except those whose value asks for what
-    /// the gateway does anyway.
-    fn note_unknown(&self, owner: &'static str, known: &[&str], members: &Map<String, Value>) {
-        let unknown = members.iter().filter(|(name, value)| {
-            !known.contains(&name.as_str()) && !unsupported::is_moot(owner, name, value)
-        });
-        self.unknown.borrow_mut().extend(unknown.map(|(name, _)| Problem {
-            key: self.key.member(name),
-            message: unsupported::key(owner, name).unwrap_or_else(|| unknown_key(name, known)),
-        }));
-    }
-}
-
-impl<'de> Deserializer<'de> for Reader<'de, '_> {
-    type Error = Invalid;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
-        self.visit(visitor)
+        }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Invalid> {
-        if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -139,16 +137,16 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Invalid> {
-        let Value::Object(members) = self.value else {
+        let Value::Object(members) = self.0 else {
             // serde itself would accept an array here, as members by position.
-            let invalid: Invalid = de::Error::invalid_type(unexpected(self.value), &visitor);
-            return Err(invalid.at(&self.key));
+            return Err(de::Error::invalid_type(unexpected(self.0), &visitor));
         };
-        self.note_unknown(name, fields, members);
-        let key = self.key.clone();
-        visitor
-            .visit_map(Members::new(self, members).only(fields))
-            .map_err(|invalid| invalid.at(&key))
+        let members = members.iter().filter(|(key, value)| {
+            let is_known = fields.contains(&key.as_str());
+            if is_known { !value.is_null() } else { !unsupported::is_moot(name, key, value) }
+        });
+        let members = members.map(|(key, value)| (key.as_str(), Self(value)));
+        visitor.visit_map(MapDeserializer::new(members)).map_err(|invalid| invalid.within(name))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -157,20 +155,19 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Invalid> {
-        let invalid = match self.value {
+        match self.0 {
             Value::String(text) if variants.contains(&text.as_str()) => {
                 let text: StrDeserializer<'_, Invalid> = text.as_str().into_deserializer();
-                return visitor.visit_enum(text);
+                visitor.visit_enum(text)
             }
-            Value::String(text) => unsupported::value(name, text)
-                .map_or_else(|| de::Error::unknown_variant(text, variants), Invalid::new),
-            other => Invalid::new(format!(
+            Value::String(text) => Err(unsupported::value(name, text)
+                .map_or_else(|| de::Error::unknown_variant(text, variants), Invalid::new)),
+            other => Err(Invalid::new(format!(
                 "expected {}, found {}",
                 any_of(variants),
                 found(&unexpected(other))
-            )),
-        };
-        Err(invalid.at(&self.key))
+            ))),
+        }
     }
 
     forward_to_deserialize_any! {
@@ -179,111 +176,35 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
     }
 }
 
-struct Elements<'de, 'p> {
-    reader: Reader<'de, 'p>,
-    elements: std::iter::Enumerate<std::slice::Iter<'de, Value>>,
-}
-
-impl<'de> SeqAccess<'de> for Elements<'de, '_> {
-    type Error = Invalid;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Invalid> {
-        let reader = &self.reader;
-        let kept =
-            self.elements.find(|(index, _)| !reader.skipped.contains(&reader.key.element(*index)));
-        let Some((index, element)) = kept else {
-            return Ok(None);
-        };
-        let key = self.reader.key.element(index);
-        seed.deserialize(self.reader.child(element, key.clone()))
-            .map(Some)
-            .map_err(|invalid| invalid.at(&key))
-    }
-}
-
-/// Members of an object. A `null` member counts as absent, because programs write files like that.
-struct Members<'de, 'p> {
-    reader: Reader<'de, 'p>,
-    rest: serde_json::map::Iter<'de>,
-    only: Option<&'static [&'static str]>,
-    next: Option<(&'de str, &'de Value)>,
-}
-
-impl<'de, 'p> Members<'de, 'p> {
-    fn new(reader: Reader<'de, 'p>, members: &'de Map<String, Value>) -> Self {
-        Self { reader, rest: members.iter(), only: None, next: None }
-    }
-
-    fn only(self, fields: &'static [&'static str]) -> Self {
-        Self { only: Some(fields), ..self }
-    }
-}
-
-impl<'de> MapAccess<'de> for Members<'de, '_> {
-    type Error = Invalid;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Invalid> {
-        let only = self.only;
-        let reader = &self.reader;
-        let wanted = self.rest.find(|(name, value)| {
-            !value.is_null()
-                && only.is_none_or(|only| only.contains(&name.as_str()))
-                && !reader.skipped.contains(&reader.key.member(name))
-        });
-        let Some((name, value)) = wanted else {
-            return Ok(None);
-        };
-        self.next = Some((name, value));
-        seed.deserialize(name.as_str().into_deserializer()).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Invalid> {
-        let (name, value) = self.next.take().expect("serde asks for a value after its key");
-        let key = self.reader.key.member(name);
-        seed.deserialize(self.reader.child(value, key.clone())).map_err(|invalid| invalid.at(&key))
-    }
-}
-
-/// A problem whose key path may not be known yet.
+/// A problem of the value that is being read.
 #[derive(Debug)]
 struct Invalid {
-    /// Member of the current value that the problem is about.
+    /// Member of the value that the problem is about.
     member: Option<&'static str>,
-    key: Option<KeyPath>,
-    /// The object or array that `key` is directly in.
-    owner: Option<KeyPath>,
-    /// True if the file has no value with this key.
-    is_absent: bool,
+    /// True if the value is one of an unknown key.
+    is_unknown_key: bool,
+    /// The innermost type that has the value in it; empty if it is not a struct.
+    owner: Option<&'static str>,
     message: String,
 }
 
 impl Invalid {
     fn new(message: impl Into<String>) -> Self {
-        Self { member: None, key: None, owner: None, is_absent: false, message: message.into() }
+        Self { member: None, is_unknown_key: false, owner: None, message: message.into() }
     }
 
-    /// Sets the key path, unless it is already set by a more specific position.
-    fn at(mut self, key: &KeyPath) -> Self {
-        let member = self.member;
-        let own = self
-            .key
-            .get_or_insert_with(|| member.map_or_else(|| key.clone(), |member| key.member(member)));
-        if own != key {
-            self.owner.get_or_insert_with(|| key.clone());
-        }
+    /// Sets the type, unless it is already set by a more specific position.
+    fn within(mut self, owner: &'static str) -> Self {
+        self.owner.get_or_insert(owner);
         self
     }
-}
 
-impl From<Invalid> for Problem {
-    fn from(invalid: Invalid) -> Self {
-        Self { key: invalid.key.unwrap_or_default(), message: invalid.message }
+    /// Returns the reason for which an unknown key is refused, if one is known.
+    fn reason(&self, key: Option<&Segment>) -> Option<String> {
+        match key {
+            Some(Segment::Member(key)) if self.is_unknown_key => unsupported::key(self.owner?, key),
+            _ => None,
+        }
     }
 }
 
@@ -319,7 +240,7 @@ impl de::Error for Invalid {
     }
 
     fn unknown_field(field: &str, fields: &'static [&'static str]) -> Self {
-        Self::new(format!("{field:?}: {}", unknown_key(field, fields)))
+        Self { is_unknown_key: true, ..Self::new(unknown_key(field, fields)) }
     }
 
     /// A key that is written twice is refused before: these are two spellings of one key.
@@ -330,7 +251,7 @@ impl de::Error for Invalid {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self { member: Some(field), is_absent: true, ..Self::new("is required, but missing") }
+        Self { member: Some(field), ..Self::new("is required, but missing") }
     }
 }
 

@@ -15,7 +15,6 @@ mod upstream;
 use std::{
     cell::RefCell,
     fmt,
-    ops::RangeInclusive,
     path::{Path, PathBuf},
 };
 
@@ -28,7 +27,6 @@ use airlock_core::{
     door::{ApprovalChoice, Budget, ScriptLanguage},
     secret::Secret,
     tool::{UriList, Whitelist},
-    units::{Size, Span},
 };
 use airlock_sandbox as sandbox;
 use airlock_scripts::{BindingLevel, runs};
@@ -61,16 +59,13 @@ fn config(root: &Field<'_>, file: file::File) -> Config {
     let mcp = root.member("mcp");
     let names = client::names(&mcp.member("client_configs"), &file.mcp.client_configs);
     let has_active_key = file.governance.virtual_keys.iter().any(key::is_active);
-    let (agent, budget, binding_level) =
-        tool_manager(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
-    let runs = runs(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
-    let script_language = match file.mcp.tool_manager_config.code_mode_language {
-        None | Some(file::ScriptLanguage::Starlark) => ScriptLanguage::Starlark,
-        Some(file::ScriptLanguage::Python) => ScriptLanguage::Python,
-    };
-    let results = kept_results(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
-    let search_above =
-        search_above(&mcp.member("tool_manager_config"), &file.mcp.tool_manager_config);
+    let tool_manager = &file.mcp.tool_manager_config;
+    let (agent, budget) = self::tool_manager(tool_manager);
+    let runs = runs(tool_manager);
+    let results = kept_results(tool_manager);
+    let binding_level = tool_manager.code_mode_binding_level.into();
+    let search_above = tool_manager.code_mode_search_threshold.count() as usize;
+    let script_language = tool_manager.code_mode_language.into();
     let mut server = server::resolve(&root.member("server"), file.server, has_active_key);
     let mcp_server = root.member("mcp_server");
     let providers = provider::resolve(&root.member("providers"), file.providers);
@@ -126,71 +121,30 @@ fn directory(env: Env<'_>, variable: &str) -> Option<PathBuf> {
     env(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-fn tool_manager(
-    field: &Field<'_>,
-    file: &file::ToolManager,
-) -> (agent::Settings, Budget, BindingLevel) {
+fn tool_manager(file: &file::ToolManager) -> (agent::Settings, Budget) {
+    let parallel_calls = file.max_parallel_tool_calls.count() as usize;
     // Zero means the default, for compatibility.
-    let timeout = file
-        .tool_execution_timeout
-        .map(|timeout| timeout.0)
-        .filter(|timeout| *timeout != Span::secs(0));
-    let parallel_calls =
-        field.member("max_parallel_tool_calls").count(file.max_parallel_tool_calls, 8, 1..=64)
-            as usize;
+    let max_depth = file.max_agent_depth.nonzero().unwrap_or_default();
+    let deadline = file.tool_execution_timeout.nonzero().unwrap_or_default();
     let agent = agent::Settings {
-        max_depth: field.member("max_agent_depth").count(
-            file.max_agent_depth.filter(|depth| *depth != 0),
-            10,
-            1..=100,
-        ),
+        max_depth: max_depth.count(),
         parallel_calls,
-        calls_per_answer: field.member("max_tool_calls_per_answer").count(
-            file.max_tool_calls_per_answer,
-            128,
-            1..=agent::MAX_CALLS_READ,
-        ) as usize,
-        max_tool_bytes: field
-            .member("max_tool_results")
-            .within(file.max_tool_results, Size::mib(8), Size::kib(64)..=Size::mib(64))
-            .bytes(),
-        timeout: field
-            .member("agent_timeout")
-            .within(
-                file.agent_timeout,
-                Span::secs(30 * 60),
-                Span::millis(1)..=Span::secs(24 * 60 * 60),
-            )
-            .0,
+        calls_per_answer: file.max_tool_calls_per_answer.count() as usize,
+        max_tool_bytes: file.max_tool_results.get().bytes(),
+        timeout: file.agent_timeout.get().0,
         disable_auto_tool_inject: file.disable_auto_tool_inject,
-        results_as_text: file.results_as_text.map(agent::ResultsAsText::from).unwrap_or_default(),
-        approval: file.approval.map(ApprovalChoice::from).unwrap_or_default(),
-        approval_wait: field
-            .member("approval_wait")
-            .within(
-                file.approval_wait,
-                Span::secs(10 * 60),
-                Span::secs(1)..=Span::secs(24 * 60 * 60),
-            )
-            .0,
+        results_as_text: file.results_as_text.into(),
+        approval: file.approval.into(),
+        approval_wait: file.approval_wait.get().0,
     };
-    let longest = Span::secs(60 * 60);
     let budget = Budget {
-        deadline: field
-            .member("tool_execution_timeout")
-            .within(timeout, Span::secs(30), Span::millis(1)..=longest)
-            .0,
-        script: field
-            .member("code_mode_timeout")
-            .within(file.code_mode_timeout, Span::secs(300), Span::millis(1)..=longest)
-            .0,
-        nested_calls: field.member("max_nested_calls").count(file.max_nested_calls, 64, 0..=10_000),
-        depth: field.member("max_call_depth").count(file.max_call_depth, 4, 1..=16),
+        deadline: deadline.get().0.0,
+        script: file.code_mode_timeout.get().0,
+        nested_calls: file.max_nested_calls.count(),
+        depth: file.max_call_depth.count(),
         in_flight: parallel_calls,
     };
-    let binding_level =
-        file.code_mode_binding_level.map_or(BindingLevel::Server, BindingLevel::from);
-    (agent, budget, binding_level)
+    (agent, budget)
 }
 
 impl From<file::ApprovalChoice> for ApprovalChoice {
@@ -213,52 +167,19 @@ impl From<file::ResultsAsText> for agent::ResultsAsText {
     }
 }
 
-fn runs(field: &Field<'_>, file: &file::ToolManager) -> runs::Settings {
-    let second = Span::secs(1);
-    let day = Span::secs(24 * 60 * 60);
-    let owner_bytes = field
-        .member("code_mode_max_run_bytes")
-        .within(file.code_mode_max_run_bytes, Size::mib(64), Size::mib(1)..=Size::mib(1 << 16))
-        .0;
+fn runs(file: &file::ToolManager) -> runs::Settings {
+    let owner_bytes = file.code_mode_max_run_bytes.get().0;
     runs::Settings {
-        journal: file.code_mode_journal.unwrap_or(true),
+        journal: file.code_mode_journal.0,
         bounds: RunBounds {
-            expire_after: field
-                .member("code_mode_run_expire_after")
-                .within(
-                    file.code_mode_run_expire_after,
-                    Span::secs(7 * 24 * 60 * 60),
-                    second..=Span::secs(366 * 24 * 60 * 60),
-                )
-                .0,
-            owner_runs: field.member("code_mode_max_runs").count(
-                file.code_mode_max_runs,
-                200,
-                1..=100_000,
-            ),
+            expire_after: file.code_mode_run_expire_after.get().0,
+            owner_runs: file.code_mode_max_runs.count(),
             owner_bytes,
             total_bytes: owner_bytes.saturating_mul(16),
-            lease: field
-                .member("code_mode_run_lease")
-                .within(
-                    file.code_mode_run_lease,
-                    Span::secs(10),
-                    Span::millis(100)..=Span::secs(600),
-                )
-                .0,
-            approval: field
-                .member("code_mode_approval_expire_after")
-                .within(
-                    file.code_mode_approval_expire_after,
-                    Span::secs(60 * 60),
-                    second..=Span::secs(7 * 24 * 60 * 60),
-                )
-                .0,
+            lease: file.code_mode_run_lease.get().0,
+            approval: file.code_mode_approval_expire_after.get().0,
         },
-        cpu_time: field
-            .member("code_mode_cpu_time")
-            .within(file.code_mode_cpu_time, Span::secs(30), Span::millis(1)..=day)
-            .0,
+        cpu_time: file.code_mode_cpu_time.get().0,
         approves_whole_scripts: file.code_mode_approve_whole_scripts,
         clock: file.code_mode_clock,
     }
@@ -273,30 +194,20 @@ impl From<file::BindingLevel> for BindingLevel {
     }
 }
 
-/// Returns the number of tools for scripts above which a view has the search.
-fn search_above(field: &Field<'_>, file: &file::ToolManager) -> usize {
-    let field = field.member("code_mode_search_threshold");
-    field.count(file.code_mode_search_threshold, 60, 0..=100_000) as usize
+impl From<file::ScriptLanguage> for ScriptLanguage {
+    fn from(language: file::ScriptLanguage) -> Self {
+        match language {
+            file::ScriptLanguage::Starlark => Self::Starlark,
+            file::ScriptLanguage::Python => Self::Python,
+        }
+    }
 }
 
-fn kept_results(field: &Field<'_>, file: &file::ToolManager) -> results::Settings {
+fn kept_results(file: &file::ToolManager) -> results::Settings {
     results::Settings {
-        max_inline_bytes: field
-            .member("max_inline_result")
-            .within(file.max_inline_result, Size::kib(32), Size::kib(4)..=Size::mib(1))
-            .bytes(),
-        expire_after: field
-            .member("kept_result_expire_after")
-            .within(
-                file.kept_result_expire_after,
-                Span::secs(15 * 60),
-                Span::secs(1)..=Span::secs(24 * 60 * 60),
-            )
-            .0,
-        total_bytes: field
-            .member("max_kept_results")
-            .within(file.max_kept_results, Size::mib(64), Size::mib(8)..=Size::gib(4))
-            .bytes(),
+        max_inline_bytes: file.max_inline_result.get().bytes(),
+        expire_after: file.kept_result_expire_after.get().0,
+        total_bytes: file.max_kept_results.get().bytes(),
     }
 }
 
@@ -384,30 +295,5 @@ impl<'a> Field<'a> {
 
     fn uri_list(&self, entries: &[String]) -> UriList {
         self.accept(UriList::parse(entries)).unwrap_or_default()
-    }
-
-    /// Returns a value or its default. Notes a problem if the value is outside the range.
-    fn within<T: Copy + PartialOrd + fmt::Display>(
-        &self,
-        value: Option<T>,
-        default: T,
-        range: RangeInclusive<T>,
-    ) -> T {
-        let value = value.unwrap_or(default);
-        if !range.contains(&value) {
-            self.refuse(format_args!(
-                "must be from {} to {}, found {value}",
-                range.start(),
-                range.end()
-            ));
-        }
-        value
-    }
-
-    /// Returns a number or its default. Notes a problem if the value is outside the range.
-    fn count(&self, value: Option<u64>, default: u32, range: RangeInclusive<u32>) -> u32 {
-        let value =
-            self.within(value, default.into(), (*range.start()).into()..=(*range.end()).into());
-        u32::try_from(value).unwrap_or(default)
     }
 }

@@ -55,7 +55,7 @@ impl Skipped {
     }
 
     /// Returns a key with the indices that its arrays have with the skipped elements.
-    fn restore(&self, key: KeyPath) -> KeyPath {
+    pub(super) fn restore(&self, key: KeyPath) -> KeyPath {
         // In the order of the keys' lengths, because the indices of outer arrays are part of the keys
         // of inner ones; then by index, because each skipped element moves those behind it.
         let mut elements: Vec<_> = self.0.iter().filter_map(KeyPath::as_element).collect();

@@ -14,7 +14,6 @@ use airlock_core::{
     limit::{Limit, LimitSet},
     tool::{Prefix, Trust, Whitelist},
 };
-use airlock_mcp_client::Transport;
 use airlock_model as model;
 use airlock_plugin::{FilesGrant, Grant, PartialQuota};
 use airlock_sandbox::Access;
@@ -212,8 +211,8 @@ fn a_bare_timeout_is_seconds_in_tool_execution_timeout_and_refused_elsewhere() {
         error(&json!({"mcp": {"tool_manager_config": {"max_inline_result": "1KiB", "max_kept_results": "1MiB", "kept_result_expire_after": "0s"}}})),
         @r"
     mcp.tool_manager_config.max_inline_result: must be from 4KiB to 1MiB, found 1KiB
-    mcp.tool_manager_config.kept_result_expire_after: must be from 1s to 1day, found 0s
     mcp.tool_manager_config.max_kept_results: must be from 8MiB to 4GiB, found 1MiB
+    mcp.tool_manager_config.kept_result_expire_after: must be from 1s to 1day, found 0s
     "
     );
     assert_snapshot!(
@@ -269,6 +268,12 @@ fn every_unknown_key_is_reported_with_the_nearest_known_one() {
       server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, responses
       mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
     "#);
+    let rule = json!({"url": "https://a.example", "metods": ["GET"]});
+    let wasm = json!({"component": "p.wasm", "grants": {"http": [rule]}});
+    assert_snapshot!(
+        error(&clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))),
+        @r#"mcp.client_configs[0].wasm_config.grants.http[0].metods: unknown key; did you mean "methods"?"#
+    );
 }
 
 #[test]
@@ -758,7 +763,7 @@ fn one_address_has_a_quarter_of_the_connections_by_default() {
 
 #[test]
 fn every_sample_is_accepted() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut seen = 0;
     for entry in std::fs::read_dir(samples).expect("samples") {
         let path = entry.expect("a sample").path();

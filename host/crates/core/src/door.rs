@@ -6,8 +6,9 @@
 //! calls that a running call makes; they use what is left of the first call's budget. Each decision
 //! uses the real name and arguments, at the moment of the call. Resources and prompts are used in the
 //! same way: a [`RelayView`] decides, and a [`Relay`] is the permission. A source may ask its caller
-//! a [`Question`](crate::tool::Question), with whose [`Answers`](crate::tool::Answers) the request goes
-//! on. A [`Provider`] runs admitted calls; this module defines the trait and does not depend on its implementations. It does no I/O.
+//! a [`Question`](crate::tool::Question), with whose [`Answers`](crate::tool::Answers) the request is
+//! resumed. A [`Provider`] runs admitted calls, and may be an [`McpServer`]; this module defines the
+//! traits and does not depend on their implementations. It does no I/O.
 
 mod admitted;
 mod approved;
@@ -28,10 +29,10 @@ mod report;
 mod view;
 
 pub use self::{
-    admitted::{Admitted, CallId, Provider, Resumed},
+    admitted::{Admitted, CallId, McpServer, Provider, Resumed},
     approved::{ApprovalChoice, Approved},
     arguments::{Arguments, MAX_ARGUMENT_BYTES, ToArguments},
-    budget::Budget,
+    budget::{Budget, NESTED_CALLS},
     caller::{Caller, Hearing, SessionId},
     chain::Chain,
     event::{Event, Events, Log, LogLevel, Progress},

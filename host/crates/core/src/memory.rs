@@ -127,14 +127,17 @@ pub struct Limited {
 }
 
 impl Limited {
+    /// Creates memory of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { limit, taken: Arc::default(), most: Arc::default() }
     }
 
+    /// Returns the bytes that are taken now.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::SeqCst)
     }
 
+    /// Returns the maximum that was taken at the same time, in bytes.
     pub fn most(&self) -> usize {
         self.most.load(Ordering::SeqCst)
     }

@@ -105,11 +105,7 @@ pub async fn check_result(
     output: &mut ToolOutput,
 ) -> Result<(), CallError> {
     let Some(structured) = output.structured.take() else {
-        return Err(CallError::InvalidResult {
-            tool: tool.clone(),
-            place: String::new(),
-            cause: Box::new(NoStructuredResult),
-        });
+        return Err(CallError::invalid_result(tool.clone(), "", NoStructuredResult));
     };
     let (structured, checked) = match schema {
         Some(schema) => check(tenant, schema, structured).await,
@@ -118,7 +114,7 @@ pub async fn check_result(
     output.structured = Some(structured);
     checked.map_err(|violations| {
         let place = violations.told().first().map_or(String::new(), |first| first.place.clone());
-        CallError::InvalidResult { tool: tool.clone(), place, cause: Box::new(violations) }
+        CallError::invalid_result(tool.clone(), &place, violations)
     })
 }
 

@@ -18,14 +18,16 @@ mod question;
 mod readable;
 mod suspension;
 
-pub(crate) use self::error::NESTED_CALLS;
 pub use self::{
     adopted::{BadTool, Tool},
     arguments::argument_lines,
     base64::decode_base64,
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},
-    error::{CallError, CallFailure, Cause, ErrorKind, HOST_CODE, ToolError, own_code},
+    error::{
+        CallError, CallFailure, Cause, Code, Details, ErrorKind, HOST_CODE, Limit, ToolError,
+        own_code,
+    },
     hidden::without_hidden,
     name::{
         BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,

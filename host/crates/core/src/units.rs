@@ -42,8 +42,15 @@ impl<'de> Deserialize<'de> for Span {
 }
 
 /// A [`Span`], or a bare number of seconds for keys that have always accepted one.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
 pub struct SecondsOrSpan(pub Span);
+
+impl fmt::Display for SecondsOrSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl<'de> Deserialize<'de> for SecondsOrSpan {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,7 +1,7 @@
 //! One request of an exchange, and its change by a redirect. No I/O.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
 use super::{
     credential::{Credential, Credentials},
@@ -208,7 +208,7 @@ mod tests {
         let hop = Hop::first(request, &Bounds::PLUGIN, &credentials).unwrap();
         match hop.redirected(StatusCode::from_u16(status).unwrap(), location, &credentials) {
             Ok(hop) => {
-                let mut names: Vec<_> = hop.headers.keys().map(HeaderName::as_str).collect();
+                let mut names: Vec<_> = hop.headers.keys().map(http::HeaderName::as_str).collect();
                 names.sort_unstable();
                 let body = if hop.body.is_some() { " +body" } else { "" };
                 let credential = if hop.credentials.is_empty() { "" } else { " +credential" };

@@ -5,10 +5,10 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::{
-    decode::RpcError,
     inbox::{ServerRequest, ServerResponse},
     link::Link,
 };
+use airlock_wire::error::{RpcError, code};
 
 /// Answers the requests of a server that are for no caller, and sends the answers of callers to its
 /// questions, several at a time. Never completes as long as the connection exists.
@@ -42,5 +42,5 @@ fn answer(request: ServerRequest) -> ServerResponse {
         }
         (method, None) => format!("this client does not offer {method}"),
     };
-    (id, Err(RpcError { code: RpcError::METHOD_NOT_FOUND, message, data: None }))
+    (id, Err(RpcError::new(code::METHOD_NOT_FOUND, message)))
 }

@@ -3,12 +3,12 @@
 //! This is all that the layers above know of a server on this machine. How its messages are framed
 //! is not known here.
 
-use std::sync::Arc;
+use std::{process::ExitStatus, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{error::ProcessExit, stderr::StderrTail};
+use super::stderr::StderrTail;
 
 /// The reading half of a channel.
 pub(super) type Read = Box<dyn AsyncRead + Send + Unpin>;
@@ -32,13 +32,16 @@ pub(super) trait Owner: Send {
     fn stop(self: Box<Self>) -> BoxFuture<'static, ProcessExit>;
 
     /// Returns the end of the server's stderr, which grows while the server runs.
-    #[allow(dead_code, reason = "for the diagnostics of a running server")]
     fn stderr(&self) -> Arc<StderrTail>;
+}
 
-    /// Returns the number of the server's process, as `airlock_process::Child::memory_bytes` takes
-    /// it; `None` if it does not run on this machine.
-    #[allow(dead_code, reason = "for the diagnostics of a running server")]
-    fn id(&self) -> Option<u32> {
-        None
-    }
+/// Exit of a server's process.
+#[derive(Debug)]
+pub struct ProcessExit {
+    /// Its exit status, if known.
+    pub(super) status: Option<ExitStatus>,
+    /// True if it exited before the gateway sent a signal.
+    pub(super) before_signal: bool,
+    /// The last lines of its stderr, redacted and without control characters.
+    pub(super) stderr: Vec<String>,
 }

@@ -2,30 +2,27 @@
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{
-    channel::{Channel, Owner},
+    channel::{Owner, ProcessExit},
+    connector::{Opened, Opening},
     credentials::Credentials,
-    docker,
-    error::{ConnectionError, ConnectionFailure, ProcessExit},
-    handshake::{self, Handshake, Identity},
-    http,
+    error::{ConnectionError, ConnectionFailure},
+    handshake::{self, Handshake, HandshakeError, Identity},
     inbox::{Inbox, Unsolicited},
-    limits::{CLOSE_TIMEOUT, END_PATIENCE},
-    link::{AbandonedRequests, Link, Receiver},
+    limits::{CLOSE_TIMEOUT, END_PATIENCE, PING_RETRY, PING_TIMEOUT},
+    link::{AbandonedRequests, AskError, Link, Receiver, Request},
     listing::{self, ToolList},
     logs::Logs,
-    process,
-    settings::{Settings, Transport},
-    sse,
-    stdio::Stdio,
-    transport,
+    settings::Settings,
 };
+use airlock_core::tool::Cause;
 
 /// Settings of one attempt to connect.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
+    /// Handshake that is tried.
     pub handshake: Handshake,
     /// True if messages to a process are framed with `Content-Length`.
     pub has_headers: bool,
@@ -33,8 +30,11 @@ pub struct Attempt {
 
 /// A connected server.
 pub struct Connection {
+    /// Sends messages to the server.
     pub link: Arc<Link>,
+    /// Owner of the server's process; `None` if the gateway has not started the server.
     pub(super) process: Option<Box<dyn Owner>>,
+    /// Receives messages, and returns the reason that the connection ended.
     pub receiver: Receiver,
     /// End of the time to start, the first list of tools included.
     pub deadline: Instant,
@@ -44,14 +44,16 @@ pub struct Connection {
 
 /// Queues of a connection, for the one who serves it.
 pub struct Intake {
+    /// Messages that the server sends on its own.
     pub unsolicited: Unsolicited,
+    /// Abandoned work, whose cancellations are to be sent.
     pub abandoned: AbandonedRequests,
 }
 
 impl Connection {
     /// Opens the transport and completes the handshake within the startup timeout, in which the tools
-    /// are to be listed too. If that fails,
-    /// the process behind it is stopped. The stderr of the process is added to `logs`.
+    /// are to be listed too. If that fails, the process behind it is stopped. The stderr of the process
+    /// is added to `logs`.
     pub async fn open(
         settings: &Settings,
         credentials: &Credentials,
@@ -61,10 +63,15 @@ impl Connection {
         let (inbox, unsolicited) = Inbox::new(credentials.redactor().clone());
         let startup = settings.timeouts.startup;
         let deadline = Instant::now() + startup;
-        let opening = Box::pin(open(settings, credentials, &inbox, attempt.has_headers));
+        let opening = settings.transport.open(Opening {
+            client: &settings.name,
+            inbox: inbox.clone(),
+            authorizer: credentials.authorizer().cloned(),
+            has_headers: attempt.has_headers,
+        });
         let opened = timeout_at(deadline, opening).await;
-        let (transport, process) =
-            opened.map_err(|_| ConnectionError::StartupTimeout(startup))??;
+        let opened = opened.map_err(|_| ConnectionError::StartupTimeout(startup))?;
+        let Opened { transport, process } = opened.map_err(ConnectionError::Open)?;
         if let Some(process) = &process {
             logs.follow(process.stderr());
         }
@@ -76,12 +83,12 @@ impl Connection {
         let completing = handshake::complete(&link, &identity, attempt.handshake);
         let error = tokio::select! {
             biased;
-            ended = &mut connection.receiver => ended.unwrap_or(ConnectionError::Closed),
+            ended = &mut connection.receiver => ended.map_or(ConnectionError::Closed, Into::into),
             completed = timeout_at(deadline, completing) => match completed {
                 Ok(Ok(())) => return Ok(connection),
                 // The receiver knows why the connection ended, and may tell it a moment later.
-                Ok(Err(ConnectionError::Closed)) => connection.end().await,
-                Ok(Err(error)) => error,
+                Ok(Err(HandshakeError::Closed)) => connection.end().await,
+                Ok(Err(error)) => error.into(),
                 Err(_) => ConnectionError::StartupTimeout(startup),
             },
         };
@@ -91,7 +98,7 @@ impl Connection {
     /// Returns the reason that the connection has ended, as soon as it is known.
     async fn end(&mut self) -> ConnectionError {
         match timeout(END_PATIENCE, &mut self.receiver).await {
-            Ok(Ok(reason)) => reason,
+            Ok(Ok(reason)) => reason.into(),
             Ok(Err(_)) | Err(_) => ConnectionError::Closed,
         }
     }
@@ -132,25 +139,25 @@ impl Connection {
     }
 }
 
-async fn open(
-    settings: &Settings,
-    credentials: &Credentials,
-    inbox: &Arc<Inbox>,
-    has_headers: bool,
-) -> Result<(Arc<dyn transport::Transport>, Option<Box<dyn Owner>>), ConnectionError> {
-    let scrubber = credentials.scrubber();
-    let authorizer = credentials.authorizer().cloned();
-    let Channel { read, write, owner } = match &settings.transport {
-        Transport::Stdio(process) => process::open(process, scrubber).await?,
-        Transport::Docker(docker) => docker::open(docker, &settings.name, scrubber).await?,
-        Transport::Http(http) => {
-            return Ok((http::transport(http, inbox.clone(), authorizer)?, None));
-        }
-        Transport::Sse(http) => {
-            return Ok((sse::transport(http, inbox.clone(), authorizer)?, None));
+/// Checks that a server responds. An error that comes from the server counts as a response.
+pub async fn check(link: &Link) -> Result<(), ConnectionError> {
+    let method = if link.is_modern() { "server/discover" } else { "ping" };
+    let asking = async {
+        loop {
+            match link.ask(Request::new(method)).text().await {
+                // A full outbox only shows that the server is busy.
+                Err(error) if error.is_full() => sleep(PING_RETRY).await,
+                answered => return answered,
+            }
         }
     };
-    Ok((Arc::new(Stdio::new(read, write, inbox.clone(), has_headers)), Some(owner)))
+    match timeout(PING_TIMEOUT, asking).await {
+        Err(_) => Err(ConnectionError::PingTimeout(PING_TIMEOUT)),
+        Ok(Ok(_) | Err(AskError::TooLarge | AskError::Unreadable(_))) => Ok(()),
+        Ok(Err(error)) => Err(ConnectionError::asked(error, |error| {
+            ConnectionError::Unreachable(Cause::from(error))
+        })),
+    }
 }
 
 #[cfg(test)]
@@ -158,20 +165,24 @@ mod tests {
     use airlock_test_http::{Server, says};
 
     use super::*;
-    use crate::http::HttpSettings;
+    use crate::{
+        connector::Connector,
+        http::{HttpSettings, StreamableHttp},
+        sse::HttpSse,
+    };
     use airlock_core::tool::ClientName;
 
     /// Returns the reason that a server cannot be connected that answers every request like this.
-    async fn reason(
+    async fn reason<C: Connector>(
         status: &'static str,
         head: &'static str,
         body: &'static str,
-        transport: fn(Box<HttpSettings>) -> Transport,
+        transport: fn(HttpSettings) -> C,
     ) -> String {
         let server = Server::start_by_request(move |_| says(status, head, body)).await;
         let http = HttpSettings::new(server.url("127.0.0.1", "/mcp"));
         let name = ClientName::parse("up").expect("a name");
-        let settings = Settings::new(name, transport(Box::new(http)));
+        let settings = Settings::new(name, transport(http));
         let credentials = Arc::<Credentials>::default();
         let logs = Logs::default();
         let attempt = Attempt { handshake: Handshake::ModernFirst, has_headers: false };
@@ -183,7 +194,7 @@ mod tests {
     async fn the_refusal_of_an_event_stream_is_always_the_reason() {
         for _ in 0..20 {
             let body = "No valid session ID provided";
-            let reason = reason("400 Bad Request", "", body, Transport::Sse).await;
+            let reason = reason("400 Bad Request", "", body, HttpSse).await;
             assert_eq!(
                 reason,
                 "the handshake failed: HTTP 400 Bad Request: No valid session ID provided; \
@@ -195,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn an_http_server_of_the_other_transport_is_told_with_its_status() {
         let html = "content-type: text/html\r\n";
-        let reason = reason("404 Not Found", html, "Cannot POST /mcp", Transport::Http).await;
+        let reason = reason("404 Not Found", html, "Cannot POST /mcp", StreamableHttp).await;
         insta::assert_snapshot!(reason, @r#"the handshake failed: HTTP 404 Not Found: Cannot POST /mcp; if the server speaks HTTP+SSE, the transport of 2024-11-05, set `connection_type` to "sse""#);
     }
 
@@ -203,14 +214,14 @@ mod tests {
     async fn a_refusal_without_json_rpc_has_its_status_and_no_code() {
         let json = "content-type: application/json\r\n";
         let body = r#"{"error":{"message":"no such tenant"}}"#;
-        let reason = reason("404 Not Found", json, body, Transport::Http).await;
+        let reason = reason("404 Not Found", json, body, StreamableHttp).await;
         assert!(
             reason.contains(r#"HTTP 404 Not Found: {"error":{"message":"no such tenant"}}"#),
             "{reason}"
         );
         assert!(!reason.contains("code"), "{reason}");
         let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#;
-        let reason = self::reason("400 Bad Request", json, body, Transport::Http).await;
+        let reason = self::reason("400 Bad Request", json, body, StreamableHttp).await;
         insta::assert_snapshot!(reason, @"it refused the handshake with code -32000: HTTP 400 Bad Request: no");
     }
 }

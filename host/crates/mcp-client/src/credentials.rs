@@ -3,12 +3,13 @@
 use std::{future::pending, sync::Arc};
 
 use super::{
-    error::ConnectionError,
+    connector::OpenError,
     oauth::{Authorizer, Logins},
     secrets::Redactor,
     settings::Settings,
 };
 use airlock_core::secret::Scrubber;
+use airlock_strings::with_causes;
 
 /// The credentials of one server, for all its connections.
 #[derive(Default)]
@@ -18,13 +19,11 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Creates the credentials. Fails if the settings of the login can never work.
-    pub fn new(
-        settings: &Settings,
-        redactor: Redactor,
-        logins: &Logins,
-    ) -> Result<Self, ConnectionError> {
-        let redactor = Arc::new(redactor);
+    /// Creates the credentials. Fails if the secrets cannot be redacted, or if the settings of the login
+    /// can never work.
+    pub fn new(settings: &Settings, logins: &Logins) -> Result<Self, OpenError> {
+        let redactor = Redactor::new(settings.transport.secrets());
+        let redactor = Arc::new(redactor.map_err(|error| OpenError::Invalid(with_causes(&error)))?);
         let http = settings.transport.http();
         let authorizer = http.and_then(|http| {
             http.oauth.as_ref()?;

@@ -3,41 +3,20 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{
-    inbox::Reception,
-    limits::{MAX_MESSAGE_BYTES, MAX_REASON_BYTES, MAX_TREE_BYTES},
-};
+use super::limits::{MAX_MESSAGE_BYTES, MAX_TREE_BYTES};
 use airlock_core::secret::Scrubber;
 use airlock_json::{self as json, raw};
-use airlock_strings::{cut, one_line};
+use airlock_wire::error::RpcError;
 
-/// An error of JSON-RPC.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("the server refused the request with code {code}: {}", shown(message))]
-pub struct RpcError {
-    /// Its code.
-    pub code: i64,
-    /// The server's text.
-    pub message: String,
-    /// Data of the server.
-    pub data: Option<Value>,
-}
-
-impl RpcError {
-    pub const METHOD_NOT_FOUND: i64 = -32_601;
-    pub const INVALID_PARAMS: i64 = -32_602;
-    pub const INTERNAL: i64 = -32_603;
-    /// A person has to open a URL first (2025-11-25).
-    pub const URL_ELICITATION_REQUIRED: i64 = -32_042;
-    /// The server does not speak the revision of the request (2026-07-28).
-    pub(super) const UNSUPPORTED_VERSION: i64 = -32_022;
-}
-
-/// Returns a text of the server as a part of a message.
-fn shown(text: &str) -> String {
-    // Read no further than needed: a text may have megabytes.
-    let beginning = &text[..text.floor_char_boundary(MAX_REASON_BYTES)];
-    cut(one_line(beginning), MAX_REASON_BYTES)
+/// Result of waiting for a response.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reception {
+    /// The JSON text of the response.
+    Text(Vec<u8>),
+    /// The response is over a bound.
+    TooLarge,
+    /// The response cannot be read, with the reason.
+    Unreadable(&'static str),
 }
 
 /// Bounds and redacts a response.
@@ -172,11 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_bounded_line_of_a_message() {
-        let message = format!("boom\nFAKE LOG LINE \u{1b}[31m{}", "x".repeat(4 << 20));
-        let error = RpcError { code: -1, message, data: None }.to_string();
-        assert!(error.len() < MAX_REASON_BYTES + 100, "{}", error.len());
-        assert!(!error.contains(['\n', '\u{1b}']), "{error}");
+    fn an_error_is_redacted() {
         let scrubber = Scrubber::new([("TOKEN", &Secret::new("hunter2hunter2"))]);
         let scrubber = scrubber.expect("a good secret");
         let text = br#"{"error":{"code":1,"message":"hunter2hunter2"}}"#;

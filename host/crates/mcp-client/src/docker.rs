@@ -1,4 +1,4 @@
-//! Runs servers that are processes in containers, through the Docker API.
+//! Servers that are processes in containers, through the Docker API: `docker_config`.
 //!
 //! A server is an `exec` in a container: its stdin, stdout and stderr are attached, without a
 //! terminal. The container is an existing one, or the gateway's own: created from an image with
@@ -12,18 +12,45 @@ mod settings;
 
 use std::sync::Arc;
 
-pub(super) use self::error::DockerError;
+use futures_util::future::BoxFuture;
+
 pub use self::settings::{Docker, Image, Mount, Place};
-use self::{container::Lease, engine::Engine};
-use super::channel::Channel;
-use airlock_core::{secret::Scrubber, tool::ClientName};
+use self::{container::Lease, engine::Engine, error::DockerError};
+use super::{
+    channel::Channel,
+    connector::{Connector, OpenError, Opened, Opening},
+    secrets::Secrets,
+    stdio,
+};
+use airlock_core::{
+    secret::Scrubber,
+    tool::{Cause, ClientName},
+};
 
 /// Maximum number of attempts to start a server in a container of the gateway's own.
 const ATTEMPTS: usize = 4;
 
+impl Connector for Docker {
+    fn connection_type(&self) -> &'static str {
+        "docker"
+    }
+
+    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
+        Box::pin(async move {
+            let opened = open(self, opening.client, opening.inbox.scrubber()).await;
+            let channel = opened.map_err(|error| OpenError::Failed(Cause::from(error)))?;
+            Ok(stdio::over(channel, opening))
+        })
+    }
+
+    fn secrets(&self) -> Secrets {
+        Secrets::in_variables(&self.env)
+    }
+}
+
 /// Starts a server in a container, which is created and started if needed. Every request to the
 /// daemon has a time limit. Must be called within a tokio runtime.
-pub(super) async fn open(
+async fn open(
     settings: &Docker,
     client: &ClientName,
     scrubber: Arc<Scrubber>,

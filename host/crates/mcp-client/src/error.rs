@@ -1,12 +1,17 @@
 //! Reasons that a server is not connected, and their text for the operator.
 
-use std::{process::ExitStatus, time::Duration};
-
-use airlock_process::SpawnError;
+use std::time::Duration;
 
 use super::{
-    advice, docker::DockerError, flood::Flood, inbox::Noise, limits::MAX_REASON_BYTES,
-    link::AskError, oauth::LoginNeeded, settings::Settings, transport::SendError,
+    channel::ProcessExit,
+    connector::OpenError,
+    flood::Flood,
+    handshake::HandshakeError,
+    inbox::Noise,
+    limits::MAX_REASON_BYTES,
+    link::AskError,
+    settings::Settings,
+    transport::{ReceiveError, SendError},
 };
 use airlock_core::{secret::Scrubber, tool::Cause};
 use airlock_strings::with_causes;
@@ -14,69 +19,21 @@ use airlock_strings::with_causes;
 /// Reason that there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The settings can never work.
-    #[error("{0}")]
-    InvalidSettings(String),
-    /// The program was not found.
-    #[error("command {command:?} is not found in {place}")]
-    CommandNotFound {
-        /// The command as configured.
-        command: String,
-        /// Place that was searched.
-        place: &'static str,
-    },
-    /// The file exists but cannot be executed.
-    #[error(
-        "command {command:?} exists but is not executable; run `chmod +x` on it, or name an interpreter as the command"
-    )]
-    NotExecutable {
-        /// The command as configured.
-        command: String,
-    },
-    /// The program exists but does not start.
-    #[error("command {command:?} cannot be started")]
-    Spawn {
-        /// The command as configured.
-        command: String,
-        #[source]
-        cause: SpawnError,
-    },
-    /// The server cannot be started in a container.
+    /// The transport was not opened.
     #[error(transparent)]
-    Docker(#[from] DockerError),
+    Open(#[from] OpenError),
     /// The server was not ready in time.
     #[error("it was not ready within its startup timeout of {0:?}")]
     StartupTimeout(Duration),
-    /// The server refused the handshake.
-    #[error("it refused the handshake with code {code}: {message}")]
-    Refused {
-        /// Code of the JSON-RPC error.
-        code: i64,
-        /// Text of the server, on one line.
-        message: String,
-    },
-    /// The server speaks a revision of MCP that the gateway does not know.
-    #[error(
-        "it speaks MCP {0:?}; this gateway speaks 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28"
-    )]
-    UnknownVersion(String),
-    /// The server does not speak the modern era, and the settings permit no other.
-    #[error("it does not speak MCP 2026-07-28, which `protocol` \"modern\" demands")]
-    NotModern,
-    /// The server cannot be reached.
-    #[error("the handshake failed")]
-    Handshake {
-        #[source]
-        cause: Cause,
-        /// True if messages reached the server.
-        was_reached: bool,
-    },
+    /// The handshake was not completed.
+    #[error(transparent)]
+    Handshake(HandshakeError),
     /// The operator has to log in.
     #[error(transparent)]
-    LoginNeeded(LoginNeeded),
+    LoginNeeded(Cause),
     /// The list of tools cannot be read.
     #[error("listing its tools failed")]
-    ListTools(#[source] Cause),
+    ListTools(#[source] AskError),
     /// The connection ended.
     #[error("the connection ended")]
     Closed,
@@ -94,37 +51,49 @@ pub enum ConnectionError {
     Flood(#[from] Flood),
 }
 
-impl ConnectionError {
-    /// Creates the error of a handshake whose message was not sent or not answered.
-    pub(super) fn unreached(error: SendError) -> Self {
-        let was_reached = !error.is_unsent();
+impl From<HandshakeError> for ConnectionError {
+    fn from(error: HandshakeError) -> Self {
         match error {
-            SendError::LoginNeeded(needed) => Self::LoginNeeded(needed),
-            error => Self::Handshake { cause: Cause::from(error), was_reached },
+            HandshakeError::Closed => Self::Closed,
+            HandshakeError::Failed(error) => {
+                Self::asked(error, |error| Self::Handshake(HandshakeError::Failed(error)))
+            }
+            error => Self::Handshake(error),
         }
     }
+}
 
+impl From<ReceiveError> for ConnectionError {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::Closed => Self::Closed,
+            ReceiveError::Flood(flood) => Self::Flood(flood),
+            ReceiveError::NotOpened(error) => HandshakeError::Failed(error.into()).into(),
+            ReceiveError::Lost(cause) => Self::Unreachable(cause),
+        }
+    }
+}
+
+impl ConnectionError {
     /// Creates the error of a request that failed: that the operator has to log in, or else what
     /// `otherwise` returns.
-    pub fn asked(error: AskError, otherwise: impl FnOnce(Cause) -> Self) -> Self {
+    pub fn asked(error: AskError, otherwise: impl FnOnce(AskError) -> Self) -> Self {
         match error {
             AskError::Send(SendError::LoginNeeded(needed)) => Self::LoginNeeded(needed),
-            error => otherwise(Cause::from(error)),
+            error => otherwise(error),
         }
     }
 
     /// Returns whether the settings can never work.
     pub fn is_invalid(&self) -> bool {
-        matches!(self, Self::InvalidSettings(_))
+        matches!(self, Self::Open(OpenError::Invalid(_)))
     }
 
     /// Returns whether only the operator can help, so that an immediate retry is pointless.
     pub fn is_permanent(&self) -> bool {
         matches!(
             self,
-            Self::InvalidSettings(_)
-                | Self::CommandNotFound { .. }
-                | Self::NotExecutable { .. }
+            Self::Open(OpenError::Invalid(_) | OpenError::Missing(_) | OpenError::Unusable(_))
                 | Self::LoginNeeded(_)
         )
     }
@@ -133,27 +102,19 @@ impl ConnectionError {
     /// it does not know, or never answer it.
     pub fn suggests_other_handshake(&self) -> bool {
         match self {
-            Self::StartupTimeout(_) | Self::Closed | Self::Refused { .. } => true,
-            Self::Handshake { was_reached, .. } => *was_reached,
+            Self::StartupTimeout(_)
+            | Self::Closed
+            | Self::Handshake(HandshakeError::Refused { .. }) => true,
+            Self::Handshake(HandshakeError::Failed(error)) => !error.is_unsent(),
             _ => false,
         }
     }
 }
 
-/// Exit of a child process.
-#[derive(Debug)]
-pub struct ProcessExit {
-    /// Its exit status, if known.
-    pub(super) status: Option<ExitStatus>,
-    /// True if it exited before the gateway sent a signal.
-    pub(super) before_signal: bool,
-    /// The last lines of its stderr, redacted and without control characters.
-    pub(super) stderr: Vec<String>,
-}
-
 /// An error, with the exit of the child process if there was one.
 #[derive(Debug)]
 pub struct ConnectionFailure {
+    /// The error.
     pub error: ConnectionError,
     pub(super) exit: Option<ProcessExit>,
     /// Text on stdout of a process that did not start, that is no message.
@@ -182,21 +143,23 @@ impl ConnectionFailure {
             parts.push(format!("it wrote {lines} to stdout {are}: {first:?}"));
         }
         if let Some(exit) = &self.exit {
-            let hung_up =
-                matches!(self.error, ConnectionError::Closed | ConnectionError::Handshake { .. });
+            let hung_up = matches!(
+                self.error,
+                ConnectionError::Closed | ConnectionError::Handshake(HandshakeError::Failed(_))
+            );
             if let Some(status) = exit.status.filter(|_| hung_up && exit.before_signal) {
                 parts.push(format!("it ended with {status}"));
                 if matches!(status.code(), Some(126 | 127)) {
                     parts.push("a program that it starts may be missing from its PATH".into());
                 }
             }
-            parts.extend(advice::of_exit(settings, exit));
+            parts.extend(settings.transport.exit_advice(exit));
             let stderr = after_traceback(&exit.stderr);
             if !stderr.is_empty() {
                 parts.push(format!("its stderr ends with: {}", stderr.join(" | ")));
             }
         }
-        parts.extend(advice::of_error(settings, &parts[0]).map(str::to_owned));
+        parts.extend(settings.transport.advice(&parts[0]).map(str::to_owned));
         scrubber.line(&parts.join("; "), MAX_REASON_BYTES)
     }
 }
@@ -233,14 +196,14 @@ fn is_python_name(part: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
+    use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
     use super::*;
-    use crate::{Process, ProcessLimits, Transport};
+    use crate::{Process, ProcessLimits};
     use airlock_core::{secret::Secret, tool::ClientName};
 
     fn settings(process: Process) -> Settings {
-        Settings::new(ClientName::parse("up").expect("a name"), Transport::Stdio(Box::new(process)))
+        Settings::new(ClientName::parse("up").expect("a name"), process)
     }
 
     fn scrubber() -> Scrubber {
@@ -297,7 +260,7 @@ mod tests {
     #[test]
     fn a_reason_is_cut() {
         let failure =
-            ConnectionFailure::from(ConnectionError::InvalidSettings("x".repeat(100_000)));
+            ConnectionFailure::from(ConnectionError::from(OpenError::Invalid("x".repeat(100_000))));
         let settings = settings(Process::default());
         assert!(failure.reason(&settings, &scrubber()).len() <= MAX_REASON_BYTES);
     }

@@ -7,16 +7,18 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{
-    decode::RpcError,
-    error::ConnectionError,
+    agreed::{Agreed, used, with_capabilities},
     limits::{MAX_INSTRUCTIONS_BYTES, MAX_QUOTE_BYTES, MAX_VERSION_BYTES, PROBE_PATIENCE},
     link::{AskError, Link, Request},
     settings::Protocol,
     transport::SendError,
 };
-use airlock_core::tool::{Cause, ClientName, QuestionKinds};
+use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_strings::{cut, one_line};
-use airlock_wire::version::Version;
+use airlock_wire::{
+    error::{RpcError, code},
+    version::Version,
+};
 
 /// Handshake of a connection. A legacy connection begins with `initialize`, a modern one with
 /// `server/discover`. A legacy server that never answers an unknown method delays the modern
@@ -67,75 +69,31 @@ impl Handshake {
     }
 }
 
-/// Result of a handshake. Texts of the server are cut and on one line.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Agreed {
-    /// Revision of the protocol.
-    pub version: Version,
-    /// Capabilities of the server that the gateway uses.
-    capabilities: [bool; USED.len()],
-    /// Name and version of the server's software.
-    pub software: String,
-    /// Instructions of the server for models.
-    pub instructions: Option<String>,
-    /// Members of `_meta` of every request of the modern era but the capabilities, as JSON text.
-    meta: String,
-}
-
-/// Member of `_meta` with the capabilities of the client, of which each request has its own.
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// The extension for tasks, of the modern era.
-const TASKS: &str = "io.modelcontextprotocol/tasks";
-
-impl Agreed {
-    /// Returns the members of `_meta` of a request whose caller can be asked `questions`, and whose
-    /// response may be a task if `takes_tasks`; `None` in the legacy era.
-    pub(super) fn request_meta(
-        &self,
-        questions: QuestionKinds,
-        takes_tasks: bool,
-    ) -> Option<String> {
-        self.version.is_modern().then(|| with_capabilities(&self.meta, questions, takes_tasks))
-    }
-
-    /// Returns whether the server has a capability.
-    pub fn has(&self, capability: Capability) -> bool {
-        self.capabilities[capability as usize]
-    }
-}
-
-/// A capability of a server that the gateway uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capability {
-    ToolChanges,
-    Resources,
-    ResourceChanges,
-    ResourceSubscriptions,
-    Prompts,
-    PromptChanges,
-    Logging,
-    /// Tasks of the legacy era for calls of tools.
-    ToolTasks,
-}
-
-/// Paths of the capabilities, in the order of [`Capability`].
-const USED: [&str; 8] = [
-    "/tools/listChanged",
-    "/resources",
-    "/resources/listChanged",
-    "/resources/subscribe",
-    "/prompts",
-    "/prompts/listChanged",
-    "/logging",
-    "/tasks/requests/tools/call",
-];
-
-/// Reads the capabilities that are used. The others are not kept: a server may send megabytes.
-fn used(capabilities: Option<&Value>) -> [bool; USED.len()] {
-    USED.map(|path| {
-        let found = capabilities.and_then(|capabilities| capabilities.pointer(path));
-        found.is_some_and(|found| found.is_object() || found.as_bool() == Some(true))
-    })
+/// Reason that a handshake was not completed.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// The server refused it.
+    #[error("it refused the handshake with code {code}: {message}")]
+    Refused {
+        /// Code of the JSON-RPC error.
+        code: i64,
+        /// Text of the server, on one line.
+        message: String,
+    },
+    /// The server speaks a revision of MCP that the gateway does not know.
+    #[error(
+        "it speaks MCP {0:?}; this gateway speaks 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28"
+    )]
+    UnknownVersion(String),
+    /// The server does not speak the modern era, and the settings permit no other.
+    #[error("it does not speak MCP 2026-07-28, which `protocol` \"modern\" demands")]
+    NotModern,
+    /// The connection ended before the response.
+    #[error("the connection ended")]
+    Closed,
+    /// A message was not sent or not answered.
+    #[error("the handshake failed")]
+    Failed(#[source] AskError),
 }
 
 /// Identity and capabilities of the gateway as a client of one server.
@@ -165,14 +123,6 @@ impl Identity {
     }
 }
 
-fn with_capabilities(meta: &str, questions: QuestionKinds, takes_tasks: bool) -> String {
-    let mut capabilities = questions.to_capabilities();
-    if takes_tasks {
-        capabilities["extensions"] = json!({TASKS: {}});
-    }
-    format!(r#"{meta},"{CAPABILITIES}":{capabilities}"#)
-}
-
 /// Completes a handshake. The answer to the modern handshake may come at any time: after
 /// [`PROBE_PATIENCE`] the legacy one is sent too, and the first that succeeds counts. A server that
 /// is slow to start is therefore never taken for one that is silent.
@@ -180,7 +130,7 @@ pub async fn complete(
     link: &Link,
     identity: &Identity,
     handshake: Handshake,
-) -> Result<(), ConnectionError> {
+) -> Result<(), HandshakeError> {
     let agreed = match handshake {
         Handshake::ModernFirst => modern_first(link, identity).await?,
         Handshake::LegacyFirst => legacy_first(link, identity).await?,
@@ -196,7 +146,7 @@ pub async fn complete(
     Ok(())
 }
 
-async fn modern_first(link: &Link, identity: &Identity) -> Result<Agreed, ConnectionError> {
+async fn modern_first(link: &Link, identity: &Identity) -> Result<Agreed, HandshakeError> {
     let mut probe = pin!(discover(link, identity));
     tokio::select! {
         answered = &mut probe => return match answered {
@@ -220,7 +170,7 @@ async fn modern_first(link: &Link, identity: &Identity) -> Result<Agreed, Connec
             initialized = &mut legacy, if legacy_error.is_none() => match initialized {
                 Ok(agreed) => return Ok(agreed),
                 // A modern server refuses `initialize`; its answer to the probe is still to come.
-                Err(error @ ConnectionError::Refused { .. }) => legacy_error = Some(error),
+                Err(error @ HandshakeError::Refused { .. }) => legacy_error = Some(error),
                 Err(error) => return Err(error),
             },
         }
@@ -230,10 +180,10 @@ async fn modern_first(link: &Link, identity: &Identity) -> Result<Agreed, Connec
     }
 }
 
-async fn legacy_first(link: &Link, identity: &Identity) -> Result<Agreed, ConnectionError> {
+async fn legacy_first(link: &Link, identity: &Identity) -> Result<Agreed, HandshakeError> {
     match initialize(link, identity).await {
         // A server of the modern era alone.
-        Err(error @ ConnectionError::Refused { .. }) => match discover(link, identity).await? {
+        Err(error @ HandshakeError::Refused { .. }) => match discover(link, identity).await? {
             Probed::Agreed(agreed) => Ok(agreed),
             Probed::Refused => Err(error),
         },
@@ -241,10 +191,10 @@ async fn legacy_first(link: &Link, identity: &Identity) -> Result<Agreed, Connec
     }
 }
 
-async fn modern(link: &Link, identity: &Identity) -> Result<Agreed, ConnectionError> {
+async fn modern(link: &Link, identity: &Identity) -> Result<Agreed, HandshakeError> {
     match discover(link, identity).await? {
         Probed::Agreed(agreed) => Ok(agreed),
-        Probed::Refused => Err(ConnectionError::NotModern),
+        Probed::Refused => Err(HandshakeError::NotModern),
     }
 }
 
@@ -255,14 +205,14 @@ enum Probed {
     Refused,
 }
 
-async fn discover(link: &Link, identity: &Identity) -> Result<Probed, ConnectionError> {
+async fn discover(link: &Link, identity: &Identity) -> Result<Probed, HandshakeError> {
     let meta = identity.meta(Version::LATEST);
     let full = with_capabilities(&meta, QuestionKinds::NONE, false);
-    let mut asked = link.ask(probe(&full)).await;
+    let mut asked = link.ask(probe(&full)).result().await;
     // A server may refuse the first request with the revisions that it speaks (2026-07-28, section
     // "Protocol Version Negotiation").
     if asked.as_ref().is_err_and(lists_latest) {
-        asked = link.ask(probe(&full)).await;
+        asked = link.ask(probe(&full)).result().await;
     }
     let result = match asked {
         Ok(result) => result,
@@ -291,23 +241,23 @@ fn probe(meta: &str) -> Request {
 fn lists_latest(error: &AskError) -> bool {
     let AskError::Refused(RpcError { code, data, .. }) = error else { return false };
     let supported = data.as_ref().and_then(|data| data.get("supported")).and_then(Value::as_array);
-    *code == RpcError::UNSUPPORTED_VERSION
+    *code == code::UNSUPPORTED_VERSION
         && supported.is_some_and(|supported| {
             supported.iter().any(|version| version.as_str() == Some(Version::LATEST.as_str()))
         })
 }
 
-async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, ConnectionError> {
+async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, HandshakeError> {
     let request = Request::new("initialize")
         .uncancellable()
         .with("protocolVersion", Value::from(Version::LATEST_LEGACY.as_str()).to_string())
         .with("capabilities", identity.questions.to_capabilities().to_string())
         .with("clientInfo", identity.info.to_string());
-    let result = link.ask(request).await.map_err(failed)?;
+    let result = link.ask(request).result().await.map_err(failed)?;
     let named = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
     let version = Version::find(named)
         .filter(|version| !version.is_modern())
-        .ok_or_else(|| ConnectionError::UnknownVersion(cut(one_line(named), MAX_VERSION_BYTES)))?;
+        .ok_or_else(|| HandshakeError::UnknownVersion(cut(one_line(named), MAX_VERSION_BYTES)))?;
     let info = result.get("serverInfo").cloned().unwrap_or_default();
     Ok(agreed(link, version, &result, &info, String::new()))
 }
@@ -334,17 +284,16 @@ fn quoted(link: &Link, value: Option<&Value>, limit_bytes: usize) -> String {
     link.inbox().scrubber().line(text, limit_bytes)
 }
 
-fn failed(error: AskError) -> ConnectionError {
+fn failed(error: AskError) -> HandshakeError {
     match error {
         AskError::Refused(RpcError { code, message, .. }) => {
-            ConnectionError::Refused { code, message: one_line(&message) }
+            HandshakeError::Refused { code, message: one_line(&message) }
         }
         // The pipe broke, or its end was read, before the response.
-        AskError::Lost | AskError::Send(SendError::Closed) => ConnectionError::Closed,
+        AskError::Lost | AskError::Send(SendError::Closed) => HandshakeError::Closed,
         AskError::Send(SendError::Failed(cause)) if cause.is::<std::io::Error>() => {
-            ConnectionError::Closed
+            HandshakeError::Closed
         }
-        AskError::Send(error) => ConnectionError::unreached(error),
-        error => ConnectionError::Handshake { cause: Cause::from(error), was_reached: true },
+        error => HandshakeError::Failed(error),
     }
 }

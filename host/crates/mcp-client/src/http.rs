@@ -6,7 +6,7 @@
 //! | `exchange` | posts a message and receives the response to it |
 //! | `resume` | opens streams of events, and opens them again with increasing delays |
 //! | `drain` | reads what follows a response, so that its connection can be used again |
-//! | `events`, `decoder` | streams of server-sent events, bounded |
+//! | `events` | streams of server-sent events, bounded |
 //! | `refusal`, `body` | responses that are no success; bodies up to a limit |
 //! | `mirror` | headers that mirror arguments (`x-mcp-header`) |
 //! | `authorities` | certificates that are trusted |
@@ -14,7 +14,6 @@
 
 mod authorities;
 mod body;
-mod decoder;
 mod drain;
 mod endpoint;
 mod events;
@@ -40,32 +39,88 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     authorities::{Authorities, BadAuthorities},
     extra::{ExtraHeaders, is_reserved},
-    settings::HttpSettings,
+    settings::{HttpSettings, InvalidSettings},
 };
 pub(super) use self::{
-    decoder::{Event, Item},
     drain::Drains,
     endpoint::{Endpoint, Purpose},
     events::{Events, StreamError},
     refusal::{EVENT_STREAM, Refusal, broken, failed, has_type, unexpected_type},
 };
 use super::{
-    error::ConnectionError,
+    connector::{Connector, OpenError, Opened, Opening, UnusableFile},
     inbox::Inbox,
     limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, SESSION_END_TIMEOUT},
     oauth::Authorizer,
-    transport::{Outgoing, SendError, Transport},
+    secrets::Secrets,
+    transport::{Outgoing, ReceiveError, SendError, Transport},
 };
 use airlock_core::{door::CallerHeaders, tool::Cause};
+use airlock_strings::with_causes;
 use airlock_wire::{headers, version::Version};
+
+/// Statuses of a server that speaks the other transport over HTTP.
+pub(super) const OTHER_TRANSPORT: [&str; 5] =
+    ["HTTP 404", "HTTP 405", "HTTP 400", "HTTP 406", "with the content type"];
+
+/// A server over streamable HTTP.
+#[derive(Debug, Clone, Default)]
+pub struct StreamableHttp(pub HttpSettings);
+
+impl Connector for StreamableHttp {
+    fn connection_type(&self) -> &'static str {
+        "http"
+    }
+
+    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
+        Box::pin(async move {
+            let transport = transport(&self.0, opening.inbox, opening.authorizer)?;
+            Ok(Opened { transport, process: None })
+        })
+    }
+
+    fn secrets(&self) -> Secrets {
+        self.0.secrets()
+    }
+
+    fn http(&self) -> Option<&HttpSettings> {
+        Some(&self.0)
+    }
+
+    fn check_files(&self) -> Vec<UnusableFile> {
+        check_files(&self.0)
+    }
+
+    fn advice(&self, error: &str) -> Option<&'static str> {
+        OTHER_TRANSPORT[..2].iter().any(|text| error.contains(text)).then_some(
+            "if the server speaks HTTP+SSE, the transport of 2024-11-05, set `connection_type` to \"sse\"",
+        )
+    }
+}
+
+impl From<InvalidSettings> for OpenError {
+    fn from(error: InvalidSettings) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+/// Checks the file of certificates.
+pub(super) fn check_files(settings: &HttpSettings) -> Vec<UnusableFile> {
+    let unusable = settings
+        .authorities
+        .read()
+        .err()
+        .map(|error| UnusableFile { key: "tls_config".to_owned(), message: with_causes(&error) });
+    unusable.into_iter().collect()
+}
 
 /// Creates the transport. Nothing is sent yet. Fails if the URL, a header or a certificate cannot be
 /// used.
-pub(super) fn transport(
+fn transport(
     settings: &HttpSettings,
     inbox: Arc<Inbox>,
     authorizer: Option<Arc<Authorizer>>,
-) -> Result<Arc<dyn Transport>, ConnectionError> {
+) -> Result<Arc<dyn Transport>, InvalidSettings> {
     Ok(Arc::new(Http(Arc::new(Session::new(Endpoint::new(settings, authorizer)?, inbox)))))
 }
 
@@ -75,14 +130,12 @@ pub(super) async fn ends(
     inbox: &Inbox,
     closed: &CancellationToken,
     expired: &CancellationToken,
-    receiving: impl Future<Output = ConnectionError>,
-) -> ConnectionError {
+    receiving: impl Future<Output = ReceiveError>,
+) -> ReceiveError {
     tokio::select! {
-        flood = inbox.flooded() => ConnectionError::Flood(flood),
-        () = closed.cancelled() => ConnectionError::Closed,
-        () = expired.cancelled() => {
-            ConnectionError::Unreachable(Cause::from(SendError::SessionExpired))
-        }
+        flood = inbox.flooded() => ReceiveError::Flood(flood),
+        () = closed.cancelled() => ReceiveError::Closed,
+        () = expired.cancelled() => ReceiveError::Lost(Cause::from(SendError::SessionExpired)),
         ended = receiving => ended,
     }
 }
@@ -172,7 +225,7 @@ impl Transport for Http {
         })
     }
 
-    fn receive(&self) -> BoxFuture<'_, ConnectionError> {
+    fn receive(&self) -> BoxFuture<'_, ReceiveError> {
         Box::pin(async {
             let session = &self.0;
             let Session { inbox, closed, expired, .. } = &**session;

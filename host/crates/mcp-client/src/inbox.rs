@@ -7,7 +7,7 @@
 
 mod awaited;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{borrow::Cow, sync::Arc};
 
 use tokio::{
@@ -18,22 +18,25 @@ use tracing::{debug, warn};
 
 use self::awaited::InFlight;
 pub use self::awaited::{
-    Logs, NotAsked, OpenQuestion, Party, Reception, ResponseKind, Taker, Waiting,
+    Logs, NotAsked, OpenQuestion, Party, ResponseKind, ServerQuestion, Taker, Waiting,
 };
 use super::{
-    decode::{self, RpcError},
-    envelope::{self, Kind, RpcId},
+    decode::{self, Reception},
     flood::{Flood, TokenBucket},
     limits::{
         BYTES_PER_TOKEN, MAX_EVENTS, MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_NOTIFICATION_BYTES,
         MAX_QUESTION_BYTES, MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
-    scan,
     secrets::Redactor,
 };
-use crate::questions::{self, ServerQuestion};
-use airlock_core::secret::Scrubber;
+use airlock_core::{secret::Scrubber, tool::QuestionKind};
 use airlock_strings::cut;
+use airlock_wire::{
+    envelope::{self, MessageKind},
+    error::RpcError,
+    id::RpcId,
+    scan,
+};
 
 /// Screens the messages of one connection and records the requests in flight.
 pub struct Inbox {
@@ -160,7 +163,7 @@ impl Inbox {
             if let Some(flood) = self.flood() {
                 return Err(flood);
             }
-            let wait = lock(&self.bucket).wait(Instant::now());
+            let wait = self.bucket.lock().wait(Instant::now());
             match wait {
                 Ok(wait) if wait.is_zero() => return Ok(()),
                 Ok(wait) => {
@@ -175,12 +178,12 @@ impl Inbox {
 
     /// Records that the server has sent something. Any byte counts.
     pub fn touch(&self) {
-        *lock(&self.received) = Instant::now();
+        *self.received.lock() = Instant::now();
     }
 
     /// Returns the time at which the server sent something last.
     pub fn last_received(&self) -> Instant {
-        *lock(&self.received)
+        *self.received.lock()
     }
 
     /// Returns whether the server has sent nothing at all.
@@ -208,7 +211,7 @@ impl Inbox {
     /// waits for; the request is no longer expected once this is dropped.
     pub(super) fn expect(self: &Arc<Self>, id: i64, kind: ResponseKind) -> Waiting {
         let (waiting, awaited) = Waiting::new(self.clone(), id, kind);
-        let mut in_flight = lock(&self.in_flight);
+        let mut in_flight = self.in_flight.lock();
         if !in_flight.is_closed {
             in_flight.awaited.insert(id, awaited);
         }
@@ -218,24 +221,24 @@ impl Inbox {
 
     /// Returns whether the response to a request is expected.
     pub(super) fn is_awaited(&self, id: i64) -> bool {
-        lock(&self.in_flight).awaited.contains_key(&id)
+        self.in_flight.lock().awaited.contains_key(&id)
     }
 
     /// Ends every wait for a response, because the connection has ended.
     pub(super) fn disconnect(&self) {
-        let mut in_flight = lock(&self.in_flight);
+        let mut in_flight = self.in_flight.lock();
         in_flight.is_closed = true;
         in_flight.awaited.clear();
     }
 
     /// Returns whether a request of a caller was abandoned, and the server has not answered it.
     pub(super) fn is_abandoned(&self, id: i64) -> bool {
-        lock(&self.in_flight).is_abandoned(id)
+        self.in_flight.lock().is_abandoned(id)
     }
 
     /// Records that the server has read the cancellation of an abandoned request.
     pub(super) fn record_cancelled(&self, id: i64) {
-        lock(&self.in_flight).cancelled(id);
+        self.in_flight.lock().cancelled(id);
     }
 
     /// Has a response sent to a question of the server.
@@ -246,7 +249,7 @@ impl Inbox {
 
     /// Records that the server's request `id` was answered.
     pub(super) fn record_answered(&self, id: &RpcId) {
-        let mut in_flight = lock(&self.in_flight);
+        let mut in_flight = self.in_flight.lock();
         in_flight.unanswered.remove(id);
         in_flight.asked.remove(id);
     }
@@ -260,19 +263,19 @@ impl Inbox {
     /// message came, where the transport tells.
     pub(super) fn receive_within(self: &Arc<Self>, request: Option<i64>, text: &[u8]) {
         self.touch();
-        match Kind::of(text) {
-            Some(Kind::Answer(id)) => self.answer(&id, text),
-            Some(Kind::Request { id, method }) => self.request(id, method, text, request),
-            Some(Kind::Notification(method)) => self.notification(&method, text),
+        match MessageKind::read(text) {
+            Some(MessageKind::Answer(id)) => self.answer(&id, text),
+            Some(MessageKind::Request { id, method }) => self.request(id, method, text, request),
+            Some(MessageKind::Notification(method)) => self.notification(&method, text),
             // An error that names no request: only HTTP tells what it answers.
-            Some(Kind::Refusal) => self.charge(text.len()),
+            Some(MessageKind::Refusal) => self.charge(text.len()),
             None => self.unreadable(scan::answered(text), text, "it is no JSON-RPC message"),
         }
     }
 
     /// Fails a request whose response is longer than a message may be. The caller charges the bytes.
     pub(super) fn refuse_too_long(&self, id: i64) {
-        let awaited = lock(&self.in_flight).awaited.remove(&id);
+        let awaited = self.in_flight.lock().awaited.remove(&id);
         if let Some(awaited) = awaited {
             warn!(limit_bytes = MAX_MESSAGE_BYTES, "upstream response dropped: it is too long");
             awaited.end(Reception::TooLarge);
@@ -282,7 +285,7 @@ impl Inbox {
     fn unreadable(&self, answered: Option<i64>, text: &[u8], reason: &'static str) {
         let bytes = text.len();
         self.charge(bytes);
-        let awaited = answered.and_then(|id| lock(&self.in_flight).awaited.remove(&id));
+        let awaited = answered.and_then(|id| self.in_flight.lock().awaited.remove(&id));
         if let Some(awaited) = awaited {
             warn!(bytes, reason, "upstream response cannot be read");
             awaited.end(Reception::Unreadable(reason));
@@ -297,7 +300,7 @@ impl Inbox {
         if text.trim_ascii().is_empty() {
             return;
         }
-        let mut noise = lock(&self.noise);
+        let mut noise = self.noise.lock();
         if let Some(noise) = &mut *noise {
             noise.lines = noise.lines.saturating_add(1);
         } else {
@@ -310,7 +313,7 @@ impl Inbox {
 
     /// Returns the texts that were no messages; `None` if there were none.
     pub fn noise(&self) -> Option<Noise> {
-        lock(&self.noise).clone()
+        self.noise.lock().clone()
     }
 
     /// Waits until the server has sent a text that is no message. Returns once.
@@ -321,9 +324,9 @@ impl Inbox {
     /// Screens a response. A response to a request of the gateway is free of charge, because it was
     /// requested, and dropped if its caller has left. Any other is charged and dropped.
     fn answer(&self, id: &RpcId, text: &[u8]) {
-        let awaited = id.own().and_then(|id| lock(&self.in_flight).awaited.remove(&id));
+        let awaited = id.number().and_then(|id| self.in_flight.lock().awaited.remove(&id));
         let Some(awaited) = awaited else {
-            let is_late = id.own().is_some_and(|id| lock(&self.in_flight).answered_late(id));
+            let is_late = id.number().is_some_and(|id| self.in_flight.lock().answered_late(id));
             if !is_late {
                 self.charge(text.len());
             }
@@ -343,7 +346,7 @@ impl Inbox {
     /// answer `id`: some servers do not repeat the identifier in errors.
     pub(super) fn receive_as(&self, id: i64, text: &[u8]) {
         self.touch();
-        self.answer(&RpcId::Number(id), text);
+        self.answer(&id.into(), text);
     }
 
     /// Screens a request of the server. Only the parameters of a question to a caller are read.
@@ -356,7 +359,7 @@ impl Inbox {
     ) {
         self.spend(price(text.len()).saturating_add(REQUEST_TOKENS));
         let unanswered = {
-            let mut in_flight = lock(&self.in_flight);
+            let mut in_flight = self.in_flight.lock();
             // A second request with the same identifier could not be distinguished from the first.
             let is_new = !in_flight.asked.contains(&id) && in_flight.unanswered.insert(id.clone());
             if is_new { in_flight.unanswered.len() } else { 0 }
@@ -368,7 +371,7 @@ impl Inbox {
             return;
         }
         let mut not_asked = None;
-        if questions::is_question(&method) {
+        if is_question(&method) {
             let Err(reason) = self.question(&id, text, within) else { return };
             not_asked = Some(reason);
         }
@@ -388,7 +391,7 @@ impl Inbox {
         if text.len() > MAX_QUESTION_BYTES {
             return Err(NotAsked::Unusable);
         }
-        let (within, taker) = lock(&self.in_flight).taker(within)?;
+        let (within, taker) = self.in_flight.lock().taker(within)?;
         let text = decode::passed(text, &self.scrubber()).ok_or(NotAsked::Unusable)?;
         let open = OpenQuestion::new(self, id, within).ok_or(NotAsked::TooMany)?;
         taker.take(ServerQuestion { open, text }).map_err(|question| {
@@ -408,7 +411,7 @@ impl Inbox {
             "notifications/tools/list_changed" => self.changed.notify_one(),
             "notifications/progress" => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
-                    lock(&self.in_flight).report(&text);
+                    self.in_flight.lock().report(&text);
                 }
             }
             "notifications/cancelled" => {
@@ -418,7 +421,7 @@ impl Inbox {
             }
             "notifications/message" => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
-                    lock(&self.in_flight).log(text);
+                    self.in_flight.lock().log(text);
                 }
             }
             "notifications/prompts/list_changed"
@@ -439,7 +442,7 @@ impl Inbox {
     }
 
     fn spend(&self, tokens: u32) {
-        lock(&self.bucket).charge(tokens, Instant::now());
+        self.bucket.lock().charge(tokens, Instant::now());
     }
 }
 
@@ -448,9 +451,9 @@ fn price(bytes: usize) -> u32 {
     u32::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The bucket and the requests in flight are consistent after every statement.
-    mutex.lock()
+/// Returns whether a request of a server is a question.
+fn is_question(method: &str) -> bool {
+    QuestionKind::ALL.iter().any(|kind| kind.method() == method)
 }
 
 #[cfg(test)]

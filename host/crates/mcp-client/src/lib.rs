@@ -9,13 +9,13 @@
 //! |---|---|
 //! | [`settings`] | the settings of one server |
 //! | [`connection`] | opens a connection: transport, handshake |
-//! | `advice` | advice for the operator about a server that does not start |
-//! | [`handshake`] | agrees on a revision of the protocol, in both eras |
+//! | [`connector`] | the contract between the settings of a server and its transport |
+//! | [`handshake`], [`agreed`] | agrees on a revision of the protocol, in both eras |
 //! | [`link`] | JSON-RPC with one server: requests, notifications, responses |
 //! | [`transport`] | the contract between a connection and its transport |
 //! | `stdio`, `http`, `sse` | the transports |
 //! | `process`, `docker` | servers that are child processes, and servers in containers |
-//! | [`inbox`] | screens every message of a server, with `flood`, `envelope`, `scan` and `decode` |
+//! | [`inbox`] | screens every message of a server, with `flood` and `decode` |
 //! | [`secrets`] | the secrets of a server's settings, which are redacted in what it sends |
 //! | [`oauth`], [`credentials`] | logins at servers with OAuth, and the access token of each request |
 //! | [`answer`] | answers the requests of a server that are for no caller |
@@ -27,15 +27,15 @@
 //! server that starts slowly for one of the other era, sends a call again after a session has
 //! expired, and starts a task for each notification.
 
-mod advice;
+pub mod agreed;
 pub mod answer;
 pub mod backoff;
 mod channel;
 pub mod connection;
+pub mod connector;
 pub mod credentials;
 pub mod decode;
 mod docker;
-pub mod envelope;
 pub mod error;
 mod flood;
 pub mod handshake;
@@ -48,7 +48,6 @@ pub mod logs;
 pub mod oauth;
 mod process;
 pub mod questions;
-mod scan;
 pub mod secrets;
 pub mod settings;
 pub mod skipped;
@@ -66,15 +65,14 @@ pub use airlock_process::{Confinement, Limits as ProcessLimits};
 pub use self::{
     docker::{Docker, Image, Mount, Place},
     http::{
-        Authorities, BadAuthorities, ExtraHeaders, HttpSettings, is_reserved as is_reserved_header,
+        Authorities, BadAuthorities, ExtraHeaders, HttpSettings, StreamableHttp,
+        is_reserved as is_reserved_header,
     },
     oauth::{
         Callback, CallbackError, LoggedIn, LoginError, Logins, LoginsUnavailable, Oauth,
         PendingLogin, TokenAuthentication,
     },
-    process::is_program,
-    settings::{
-        Bounds, Framing, Lifecycle, Pinning, Process, Protocol, Restart, Settings, Timeouts,
-        Transport,
-    },
+    process::Process,
+    settings::{Bounds, Framing, Lifecycle, Pinning, Protocol, Restart, Settings, Timeouts},
+    sse::HttpSse,
 };

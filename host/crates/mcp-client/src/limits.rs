@@ -1,12 +1,10 @@
 //! Bounds on the resources that a server may use, all in one place.
 //!
-//! A server can be slow, broken or hostile. Each of these bounds, except those under *Threads*,
-//! holds for one connection to one server, whatever the other servers do. Times and sizes are fixed
-//! by the gateway; the configuration sets `startup_timeout` and the deadline of a call.
+//! A server can be slow, broken or hostile. Each of these bounds holds for one connection to one
+//! server, whatever the other servers do. Times and sizes are fixed by the gateway; the configuration
+//! sets `startup_timeout` and the deadline of a call.
 
 use std::time::Duration;
-
-use airlock_core::tool::ANSWER_TIMEOUT;
 
 // Messages from a server.
 
@@ -23,7 +21,7 @@ pub(super) const MAX_NOTIFICATION_BYTES: usize = 64 << 10;
 pub(super) const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 /// Maximum length of an identifier that a server chooses, of a request, a session or an event, in
 /// bytes.
-pub const MAX_ID_BYTES: usize = 1 << 10;
+pub const MAX_ID_BYTES: usize = airlock_wire::id::MAX_ID_BYTES;
 /// Length to which the method name of a server's request is cut, in bytes.
 pub(super) const MAX_METHOD_BYTES: usize = 128;
 
@@ -67,16 +65,10 @@ pub(super) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum questions that a server asks at a time.
 pub const MAX_QUESTIONS: usize = 16;
-/// Maximum questions of a legacy server during one call, and maximum rounds of questions of a modern
-/// one.
-pub const MAX_ROUNDS: u32 = 16;
 /// Maximum length of the questions that a server asks at a time, in bytes.
 pub(super) const MAX_QUESTION_BYTES: usize = 64 << 10;
 /// Maximum length of the state that a modern server wants back with the answers, in bytes.
 pub(super) const MAX_STATE_BYTES: usize = 64 << 10;
-/// Time for a caller to come back with answers, a little more than it has to answer. Until then, a
-/// running call keeps its place. Coming back without answers does not extend it.
-pub const QUESTION_TIMEOUT: Duration = ANSWER_TIMEOUT.saturating_add(Duration::from_secs(10));
 /// Maximum requests of one server that wait for answers.
 pub const MAX_PARKED: usize = 256;
 /// Maximum questions of one connection that callers have.
@@ -84,9 +76,6 @@ pub(super) const MAX_ASKED: usize = MAX_PARKED * MAX_QUESTIONS;
 /// Maximum requests of callers that were given up and not answered, whose tenants are remembered. With
 /// more of them, nobody is asked until the next connection.
 pub(super) const MAX_KEPT_ABANDONED: usize = 1_024;
-/// Maximum requests of one server and one tenant that wait for answers: a quarter of the calls that
-/// run by default. One more ends the oldest.
-pub const MAX_TENANT_PARKED: usize = 8;
 
 // Messages to a server.
 
@@ -109,29 +98,6 @@ pub const MAX_RUNNING: usize = 32;
 /// Default of the calls that wait for a permit; a further call fails as busy. One tenant gets three
 /// quarters of the slots.
 pub const MAX_WAITING: usize = 128;
-/// Weight that divides the slots among tenants, see [`Shares`](airlock_core::tenant::Shares).
-pub const SLOTS_WEIGHT: usize = 3;
-/// Maximum size of a result, in bytes. A larger one is refused.
-pub const MAX_RESULT_BYTES: usize = 1 << 20;
-/// Length to which a tool's message about its failure is cut, in bytes.
-pub const MAX_FAILURE_BYTES: usize = 16 << 10;
-/// Length to which the code of a tool's failure is cut, in bytes.
-pub const MAX_CODE_BYTES: usize = 64;
-/// Maximum characters of a raw result that is used as a message.
-pub const MAX_RAW_CHARS: usize = 2_000;
-
-/// Delay before the state of a task is asked for, if its server names none.
-pub const TASK_POLL: Duration = Duration::from_secs(1);
-/// Minimum and maximum delay before the state of a task is asked for, in milliseconds, whatever delay
-/// its server names.
-pub const TASK_POLL_MILLIS: std::ops::RangeInclusive<u64> = 50..=30_000;
-
-/// Tools of one server whose calls are counted apart. Calls of further ones are counted together.
-pub const MAX_COUNTED_TOOLS: usize = airlock_catalog::MAX_TOOLS_PER_CLIENT;
-/// Time after which the operator is told that a call has waited for its server.
-pub const SLOW_GRANT: Duration = Duration::from_millis(100);
-/// Minimum time between two such messages about one server.
-pub const SLOW_GRANT_PAUSE: Duration = Duration::from_mins(1);
 
 // Lists of tools.
 
@@ -145,41 +111,6 @@ pub(super) const MAX_SKIP_REASONS: usize = 20;
 pub(super) const MAX_SKIP_REASON_BYTES: usize = 200;
 /// Time limit for reading a whole list. The pages that were read by then are kept.
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Delays before a list is read again that is suspiciously short. After the last one it counts.
-pub const SUSPICION_DELAYS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
-/// Changes of a list after which further ones are delayed more and more.
-pub const QUICK_LIST_CHANGES: u32 = 4;
-/// Delay before a list is read again after a change, so that many changes cost one reading. While
-/// the list keeps changing, the delay grows as it does between attempts to connect.
-pub const LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);
-
-// Resources and prompts.
-
-/// Maximum resources, and maximum prompts, of one server.
-pub const MAX_OFFERS: usize = 1_000;
-/// Maximum templates of resources of one server. Each is compared with the URI of each request.
-pub const MAX_TEMPLATES: usize = 100;
-/// Maximum length of a URI template, in bytes.
-pub const MAX_TEMPLATE_BYTES: usize = 1 << 10;
-/// Maximum expressions of a URI template. Each is a step of a comparison.
-pub const MAX_EXPRESSIONS: usize = 16;
-/// Maximum length of a URI or the name of a prompt, in bytes.
-pub const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
-/// Time for the lists of resources and prompts to be read before the server counts as connected.
-/// Later ones are read in the background.
-pub const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum subscriptions to resources of one server, of all tenants.
-pub const MAX_SUBSCRIPTIONS: usize = 5_000;
-/// Maximum subscriptions to resources of one server, of one tenant.
-pub const MAX_TENANT_SUBSCRIPTIONS: usize = 500;
-/// Delay before changed subscriptions are sent to a modern server, so that many changes cost one
-/// request: it names all resources.
-pub const SUBSCRIPTION_PACE: Duration = Duration::from_millis(200);
-/// Time for which the request before stays open beside a new one, so that the server reports every
-/// change on one of them.
-pub const SUBSCRIPTION_OVERLAP: Duration = Duration::from_secs(1);
-/// Time for a server to confirm a subscription. It is not waited for any longer.
-pub const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 // Connections.
 
@@ -189,22 +120,12 @@ pub(super) const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 /// Default time for starting a server and the handshake: a package runner such as `npx` may have to
 /// download the server first.
 pub(super) const STARTUP_TIMEOUT: Duration = Duration::from_mins(2);
-/// Time for a call that may be repeated to wait for another connection.
-pub const RECONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// Changes of the state of a server that are kept for operators.
-pub const KEPT_TRANSITIONS: usize = 32;
-/// Characters to which the reason for an earlier state is cut, and that of the last failure.
-pub const MAX_KEPT_REASON_CHARS: usize = 512;
-/// Time after which the same failure to connect is logged as a warning again.
-pub const WARNING_INTERVAL: Duration = Duration::from_mins(10);
 /// Time to learn the reason that a connection ended, once the handshake has failed with it.
 pub(super) const END_PATIENCE: Duration = Duration::from_millis(500);
 /// Default interval between checks of an idle server.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Time in which an idle server must answer a ping.
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delay before a subscription that ended is renewed.
-pub const SUBSCRIPTION_RETRY: Duration = Duration::from_secs(5);
 /// Time limit for closing a connection on the gateway's side, before its process is stopped.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Delay before the second consecutive retry to connect. Each further retry waits twice as long.
@@ -213,8 +134,6 @@ pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 pub const LAST_RETRY: Duration = Duration::from_mins(1);
 /// Time after which a connection counts as stable, which resets the count of attempts.
 pub(super) const STABLE_AFTER: Duration = Duration::from_mins(1);
-/// Minimum delay before a server that flooded the gateway is connected again.
-pub const FLOOD_COOL_DOWN: Duration = Duration::from_secs(10);
 /// Time limit for connecting to an HTTP host; the later steps have deadlines of their own.
 pub(super) const HTTP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum HTTP requests in flight that carry a request of JSON-RPC; further ones wait.
@@ -282,11 +201,3 @@ pub(super) const MAX_INSTRUCTIONS_BYTES: usize = 8 << 10;
 /// Minimum length of a configured value that is treated as a secret, in bytes. Shorter values are
 /// more likely to be words than credentials, and redacting them would garble every message.
 pub(super) const MIN_SECRET_BYTES: usize = 8;
-
-// Threads.
-
-/// Minimum and maximum threads for all servers together; between these bounds, one thread for each
-/// CPU.
-pub const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
-/// Time in which a dropped runtime must end its tasks, so that no child process outlives it.
-pub const RUNTIME_SHUTDOWN: Duration = Duration::from_secs(1);

@@ -18,21 +18,20 @@ use serde_json::Value;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
-    time::{sleep, timeout},
+    time::timeout,
 };
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::request::Request;
 use super::{
-    decode::{self, RpcError},
-    envelope::RpcId,
-    error::ConnectionError,
-    handshake::{Agreed, Capability},
-    inbox::{Inbox, Reception, Waiting},
-    limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED, PING_RETRY, PING_TIMEOUT},
-    transport::{Outgoing, OutgoingKind, RequestHead, SendError, Transport},
+    agreed::{Agreed, Capability},
+    decode::{self, Reception},
+    inbox::{Inbox, Waiting},
+    limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED},
+    transport::{Outgoing, OutgoingKind, ReceiveError, RequestHead, SendError, Transport},
 };
 use airlock_core::door::{LogLevel, Progress};
+use airlock_wire::{error::RpcError, id::RpcId, message};
 
 /// Sends messages to the server of a connection.
 pub struct Link {
@@ -68,7 +67,7 @@ pub enum Abandoned {
 }
 
 /// Task that receives messages until the connection ends, and returns the reason that it ended.
-pub type Receiver = AbortOnDropHandle<ConnectionError>;
+pub type Receiver = AbortOnDropHandle<ReceiveError>;
 
 /// Reason that a request has no result.
 #[derive(Debug, thiserror::Error)]
@@ -156,70 +155,10 @@ impl Link {
         self.agreed().is_some_and(|agreed| agreed.version.is_modern())
     }
 
-    /// Sends a request and returns its result. Dropping the future cancels the request at the
-    /// server.
-    pub async fn ask(&self, request: Request) -> Result<Value, AskError> {
-        self.ask_with_progress(request, |_| {}).await
-    }
-
-    /// Does the same as [`Self::ask`], and hands on the progress that the server reports. All of it
-    /// is handed on before the result is returned.
-    pub(super) async fn ask_with_progress(
-        &self,
-        request: Request,
-        mut report: impl FnMut(Progress),
-    ) -> Result<Value, AskError> {
-        let asking = self.ask_with_reports(request, |reported| {
-            if let Report::Progress(progress) = reported {
-                report(progress);
-            }
-        });
-        asking.await
-    }
-
-    /// Does the same as [`Self::ask_with_progress`], and hands on log messages too.
-    pub async fn ask_with_reports(
-        &self,
-        request: Request,
-        report: impl FnMut(Report),
-    ) -> Result<Value, AskError> {
-        let text = self.ask_raw(request, report).await?;
-        match decode::response(&text) {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(AskError::Refused(error)),
-            Err(reason) => Err(AskError::Unreadable(reason)),
-        }
-    }
-
-    /// Does the same as [`Self::ask_with_reports`], but returns the JSON text of the response.
-    pub async fn ask_raw(
-        &self,
-        request: Request,
-        report: impl FnMut(Report),
-    ) -> Result<Vec<u8>, AskError> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let waiting = self.inbox.expect(id, request.kind);
-        if let Some(caller) = &request.caller {
-            waiting.belong(caller.clone(), request.logs, request.questions.clone());
-        }
-        let id_to_cancel = request.is_cancellable.then_some(id);
-        let mut pending =
-            Pending { link: self, id: id_to_cancel, permits: request.permits.clone() };
-        let text = request.to_text(id, self.agreed());
-        let head = RequestHead {
-            id,
-            method: request.method,
-            name: request.name,
-            headers: request.headers,
-        };
-        let sending = self.transport.send(Outgoing { text, kind: OutgoingKind::Request(head) });
-        let received = receive(waiting, sending, report).await;
-        pending.id = None;
-        match received? {
-            Reception::Text(text) => Ok(text),
-            Reception::TooLarge => Err(AskError::TooLarge),
-            Reception::Unreadable(reason) => Err(AskError::Unreadable(reason)),
-        }
+    /// Prepares to send a request. It is sent when one of the methods of [`Asking`] is polled; dropping
+    /// their future cancels it at the server.
+    pub fn ask(&self, request: Request) -> Asking<'_> {
+        Asking { link: self, request, report: Box::new(|_| {}) }
     }
 
     /// Sends a notification.
@@ -248,20 +187,15 @@ impl Link {
         let name = Value::from(level.as_str()).to_string();
         let request = Request::new("logging/setLevel").with("level", name);
         // A server that refuses it sends what it likes.
-        let _ = timeout(LOG_LEVEL_TIMEOUT, self.ask(request)).await;
+        let _ = timeout(LOG_LEVEL_TIMEOUT, self.ask(request).result()).await;
     }
 
     /// Responds to a request of the server.
     pub(super) async fn respond(&self, id: &RpcId, response: Result<String, RpcError>) {
-        let body = match response {
-            Ok(result) => format!(r#""result":{result}"#),
-            Err(error) => {
-                let message = Value::from(error.message);
-                let data = error.data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
-                format!(r#""error":{{"code":{},"message":{message}{data}}}"#, error.code)
-            }
+        let text = match response {
+            Ok(result) => message::response(id, &result),
+            Err(error) => message::failure(Some(id), &error),
         };
-        let text = format!(r#"{{"jsonrpc":"2.0","id":{},{body}}}"#, id.to_json());
         // A response that cannot be sent no longer counts as pending either.
         let _ = self.transport.send(Outgoing { text, kind: OutgoingKind::Response }).await;
         self.inbox.record_answered(id);
@@ -275,27 +209,6 @@ impl Link {
     /// Waits until a check is requested.
     pub async fn check_requested(&self) {
         self.check_request.notified().await;
-    }
-
-    /// Checks that the server responds. An error that comes from the server counts as a response.
-    pub async fn check(&self) -> Result<(), ConnectionError> {
-        let method = if self.is_modern() { "server/discover" } else { "ping" };
-        let asking = async {
-            loop {
-                match self.ask(Request::new(method)).await {
-                    // A full outbox only shows that the server is busy.
-                    Err(error) if error.is_full() => sleep(PING_RETRY).await,
-                    answered => return answered,
-                }
-            }
-        };
-        match timeout(PING_TIMEOUT, asking).await {
-            Err(_) => Err(ConnectionError::PingTimeout(PING_TIMEOUT)),
-            Ok(
-                Ok(_) | Err(AskError::Refused(_) | AskError::TooLarge | AskError::Unreadable(_)),
-            ) => Ok(()),
-            Ok(Err(error)) => Err(ConnectionError::asked(error, ConnectionError::Unreachable)),
-        }
     }
 
     /// Cancels a task at the server.
@@ -315,7 +228,7 @@ impl Link {
                 if is_sent && self.inbox.is_abandoned(id) && !self.is_modern() {
                     // Most servers do not answer a cancelled request. They read in order, so the answer
                     // to a later one shows that they have read the cancellation.
-                    let asked = self.ask(Request::new("ping").uncancellable()).await;
+                    let asked = self.ask(Request::new("ping").uncancellable()).result().await;
                     if matches!(asked, Ok(_) | Err(AskError::Refused(_))) {
                         self.inbox.record_cancelled(id);
                     }
@@ -323,7 +236,7 @@ impl Link {
             }
             Abandoned::Task(id) => {
                 let request = Request::new("tasks/cancel").about("taskId", &id).taking_tasks();
-                let _ = self.ask(request.uncancellable()).await;
+                let _ = self.ask(request.uncancellable()).result().await;
             }
         }
     }
@@ -340,6 +253,58 @@ impl Link {
                 Some(_) = sending.join_next() => {}
                 else => return,
             }
+        }
+    }
+}
+
+/// A request that is ready to be sent.
+#[must_use = "it is not sent before its response is awaited"]
+pub struct Asking<'a> {
+    link: &'a Link,
+    request: Request,
+    report: Box<dyn FnMut(Report) + Send + 'a>,
+}
+
+impl<'a> Asking<'a> {
+    /// Hands on what the server reports about the request. All of it is handed on before the response
+    /// is returned.
+    pub fn reporting(self, report: impl FnMut(Report) + Send + 'a) -> Self {
+        Self { report: Box::new(report), ..self }
+    }
+
+    /// Sends the request, and returns its result.
+    pub async fn result(self) -> Result<Value, AskError> {
+        match decode::response(&self.text().await?) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(AskError::Refused(error)),
+            Err(reason) => Err(AskError::Unreadable(reason)),
+        }
+    }
+
+    /// Sends the request, and returns the JSON text of the response, which may be an error.
+    pub async fn text(self) -> Result<Vec<u8>, AskError> {
+        let Self { link, request, report } = self;
+        let id = link.next_id.fetch_add(1, Ordering::Relaxed);
+        let waiting = link.inbox.expect(id, request.kind);
+        if let Some(caller) = &request.caller {
+            waiting.belong(caller.clone(), request.logs, request.questions.clone());
+        }
+        let id_to_cancel = request.is_cancellable.then_some(id);
+        let mut pending = Pending { link, id: id_to_cancel, permits: request.permits.clone() };
+        let text = request.to_text(id, link.agreed());
+        let head = RequestHead {
+            id,
+            method: request.method,
+            name: request.name,
+            headers: request.headers,
+        };
+        let sending = link.transport.send(Outgoing { text, kind: OutgoingKind::Request(head) });
+        let received = receive(waiting, sending, report).await;
+        pending.id = None;
+        match received? {
+            Reception::Text(text) => Ok(text),
+            Reception::TooLarge => Err(AskError::TooLarge),
+            Reception::Unreadable(reason) => Err(AskError::Unreadable(reason)),
         }
     }
 }

@@ -16,6 +16,7 @@ use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::{secret::Scrubber, tool::ToolDefinition};
 use airlock_json::{self as json, raw};
 use airlock_strings::cut;
+use airlock_wire::error::code;
 
 /// Reads the whole list. Tools that cannot be used are left out, with a reason. Fails only if the
 /// first page cannot be read; the pages that were read before a later failure, or within
@@ -30,7 +31,7 @@ pub async fn read(link: &Link) -> Result<ToolList, AskError> {
             Ok(Ok(page)) => cursor = list.add(&page, &link.inbox().scrubber()),
             // A server without tools need not know the method.
             Ok(Err(AskError::Refused(error)))
-                if error.code == decode::RpcError::METHOD_NOT_FOUND && list.pages == 0 => {}
+                if error.code == code::METHOD_NOT_FOUND && list.pages == 0 => {}
             Ok(Err(error)) if list.pages == 0 => return Err(error),
             Ok(Err(error)) => list.cut(&format!("all pages after page {}: {error}", list.pages)),
             Err(_) if list.pages == 0 => {
@@ -52,7 +53,7 @@ async fn page(link: &Link, cursor: Option<String>) -> Result<Page, AskError> {
     if let Some(cursor) = cursor {
         request = request.with("cursor", Value::from(cursor).to_string());
     }
-    let text = link.ask_raw(request, |_| {}).await?;
+    let text = link.ask(request).text().await?;
     Page::read(&text)
 }
 

@@ -34,7 +34,7 @@ mod settings;
 mod tokens;
 
 pub(super) use self::{
-    authorizer::{AuthorizationError, Authorizer, Bearer, LoginNeeded},
+    authorizer::{AuthorizationError, Authorizer, Bearer},
     challenge::Challenge,
 };
 pub use self::{

@@ -1,25 +1,153 @@
-//! Runs servers that are child processes.
+//! Servers that are child processes: `stdio_config`.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use airlock_process::{Child, Command};
+use airlock_process::{Child, Command, Confinement, Limits, SpawnError};
 use futures_util::future::BoxFuture;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
-    Process,
-    channel::{Channel, Owner},
-    error::{ConnectionError, ProcessExit},
+    channel::{Channel, Owner, ProcessExit},
+    connector::{Connector, OpenError, Opened, Opening, UnusableFile},
     limits::{EXIT_TIMEOUT, STDERR_DRAIN_TIMEOUT},
+    secrets::Secrets,
     stderr::StderrTail,
+    stdio,
 };
-use airlock_core::secret::Scrubber;
+use airlock_core::{
+    secret::{Scrubber, Secret},
+    tool::Cause,
+};
+
+/// Settings of a child process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Program to run. Without a `/` it is looked up in the `PATH` of `env`, or in the gateway's
+    /// own `PATH` if `env` has none.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its whole environment. Nothing is inherited from the gateway here; the configuration file
+    /// adds a few basic variables, such as `PATH` and `HOME`.
+    pub env: BTreeMap<String, Secret>,
+    /// Its working directory. Default: that of the gateway.
+    pub directory: Option<PathBuf>,
+    /// Bounds on its resources.
+    pub limits: Limits,
+    /// Paths that it may use. `None` leaves it unconfined.
+    pub confinement: Option<Confinement>,
+}
+
+impl Connector for Process {
+    fn connection_type(&self) -> &'static str {
+        "stdio"
+    }
+
+    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
+        Box::pin(async move {
+            let channel = open(self, opening.inbox.scrubber()).await?;
+            Ok(stdio::over(channel, opening))
+        })
+    }
+
+    fn secrets(&self) -> Secrets {
+        Secrets::in_variables(&self.env)
+    }
+
+    fn program(&self) -> Option<&str> {
+        Some(&self.command)
+    }
+
+    /// Checks the paths of the process. A command without `/` is looked up when the server is started.
+    fn check_files(&self) -> Vec<UnusableFile> {
+        let unusable = |key: String, message: String| {
+            let key = format!("stdio_config.{key}");
+            UnusableFile { key, message }
+        };
+        let missing = |key: String, what: &str, path: &Path| {
+            unusable(key, format!("there is no {what} {}", path.display()))
+        };
+        let mut found = Vec::new();
+        let program = Path::new(&self.command);
+        if self.command.contains('/') && !is_program(program) {
+            let key = "command".to_owned();
+            found.push(if program.is_file() {
+                unusable(key, format!("{} {NOT_EXECUTABLE}", program.display()))
+            } else {
+                missing(key, "file", program)
+            });
+        }
+        if let Some(path) = self.directory.as_ref().filter(|path| !path.is_dir()) {
+            found.push(missing("cwd".to_owned(), "directory", path));
+        }
+        let confined = self.confinement.iter();
+        let confined = confined.flat_map(|own| [("read", &own.read), ("write", &own.write)]);
+        for (name, paths) in confined {
+            for (at, path) in paths.iter().enumerate().filter(|(_, path)| !path.exists()) {
+                found.push(missing(format!("confine.{name}[{at}]"), "file or directory", path));
+            }
+        }
+        found
+    }
+
+    fn advice(&self, error: &str) -> Option<&'static str> {
+        let is_denied = error.contains("cannot be started: Permission denied");
+        (self.confinement.is_some() && is_denied).then_some(
+            "`confine` may deny the program or its interpreter; add their directories to `confine.read`",
+        )
+    }
+
+    fn exit_advice(&self, exit: &ProcessExit) -> Option<String> {
+        let memory_bytes = self.limits.memory_bytes?;
+        let has_crashed = exit.before_signal
+            && exit.status.is_some_and(|status| status.signal().is_some() || !status.success());
+        has_crashed.then(|| {
+            format!(
+                "its `limits.memory` of {} MiB may be too small: it bounds the address space, of which many programs reserve more than they use",
+                memory_bytes >> 20
+            )
+        })
+    }
+}
+
+/// Reason that a file is no program, with the remedy.
+const NOT_EXECUTABLE: &str =
+    "is not executable; run `chmod +x` on it, or name an interpreter as the command";
+
+/// Reason that a process was not started.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("the command is empty")]
+    NoCommand,
+    #[error("command {command:?} is not found in {place}")]
+    NotFound { command: String, place: &'static str },
+    #[error("command {command:?} exists but {NOT_EXECUTABLE}")]
+    NotExecutable { command: String },
+    #[error("command {command:?} cannot be started")]
+    Spawn {
+        command: String,
+        #[source]
+        cause: SpawnError,
+    },
+}
+
+impl From<StartError> for OpenError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::NoCommand => Self::Invalid(error.to_string()),
+            StartError::NotFound { .. } => Self::Missing(Cause::from(error)),
+            StartError::NotExecutable { .. } => Self::Unusable(Cause::from(error)),
+            StartError::Spawn { .. } => Self::Failed(Cause::from(error)),
+        }
+    }
+}
 
 /// A running child with all processes that it has started. Dropping it kills them.
 struct Running {
@@ -29,10 +157,7 @@ struct Running {
 }
 
 /// Starts a server. Must be called within a tokio runtime.
-pub(super) async fn open(
-    settings: &Process,
-    scrubber: Arc<Scrubber>,
-) -> Result<Channel, ConnectionError> {
+async fn open(settings: &Process, scrubber: Arc<Scrubber>) -> Result<Channel, StartError> {
     let command = Command {
         program: find(settings)?,
         args: settings.args.iter().map(OsString::from).collect(),
@@ -48,7 +173,7 @@ pub(super) async fn open(
     let (child, pipes) = command
         .spawn()
         .await
-        .map_err(|cause| ConnectionError::Spawn { command: settings.command.clone(), cause })?;
+        .map_err(|cause| StartError::Spawn { command: settings.command.clone(), cause })?;
     let tail = StderrTail::new(scrubber);
     let reader = tokio::spawn({
         let tail = tail.clone();
@@ -79,25 +204,21 @@ impl Owner for Running {
     fn stderr(&self) -> Arc<StderrTail> {
         self.tail.clone()
     }
-
-    fn id(&self) -> Option<u32> {
-        Some(self.child.id())
-    }
 }
 
 /// Finds the program. The search is done before the child starts, so that a missing program is
 /// distinguished from one that fails to start.
-fn find(settings: &Process) -> Result<PathBuf, ConnectionError> {
+fn find(settings: &Process) -> Result<PathBuf, StartError> {
     let command = &settings.command;
     if command.is_empty() {
-        return Err(ConnectionError::InvalidSettings("the command is empty".into()));
+        return Err(StartError::NoCommand);
     }
     if command.contains('/') {
         let path = PathBuf::from(command);
         return match &path {
             path if is_program(path) => Ok(path.clone()),
             path if path.is_file() => {
-                Err(ConnectionError::NotExecutable { command: command.to_owned() })
+                Err(StartError::NotExecutable { command: command.to_owned() })
             }
             _ => Err(not_found(command, "the file system")),
         };
@@ -109,8 +230,8 @@ fn find(settings: &Process) -> Result<PathBuf, ConnectionError> {
     find_in(&path, command).ok_or_else(|| not_found(command, place))
 }
 
-fn not_found(command: &str, place: &'static str) -> ConnectionError {
-    ConnectionError::CommandNotFound { command: command.to_owned(), place }
+fn not_found(command: &str, place: &'static str) -> StartError {
+    StartError::NotFound { command: command.to_owned(), place }
 }
 
 fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
@@ -122,7 +243,7 @@ fn find_in(path: &OsStr, command: &str) -> Option<PathBuf> {
 }
 
 /// Returns whether a path is that of a file that can be executed.
-pub fn is_program(path: &Path) -> bool {
+fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
@@ -149,12 +270,21 @@ mod tests {
     }
 
     /// Finds a command of settings with this path.
-    fn with(command: &str, path: Option<&str>) -> Result<PathBuf, ConnectionError> {
+    fn with(command: &str, path: Option<&str>) -> Result<PathBuf, StartError> {
         let env = path.map(|path| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]));
         find(&Process {
             command: command.into(),
             env: env.unwrap_or_default(),
             ..Process::default()
         })
+    }
+
+    #[test]
+    fn a_confined_program_without_permission_names_the_confinement() {
+        let error = "command \"x\" cannot be started: Permission denied (os error 13)";
+        let confinement = Some(Confinement { read: Vec::new(), write: Vec::new(), required: true });
+        let confined = Process { confinement, ..Process::default() };
+        assert!(confined.advice(error).is_some_and(|advice| advice.contains("`confine.read`")));
+        assert_eq!(Process::default().advice(error), None);
     }
 }

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    decode::RpcError,
-    inbox::OpenQuestion,
+    inbox::ServerQuestion,
     limits::{MAX_QUESTION_BYTES, MAX_QUESTIONS, MAX_STATE_BYTES, MAX_URL_BYTES},
 };
 use airlock_core::tool::{Answers, ClientName, Question, QuestionKind, QuestionKinds};
 use airlock_strings::stripped;
+use airlock_wire::error::RpcError;
 
 /// Metadata of a question with the name of the client whose source asks.
 const CLIENT: &str = "airlock/client";
@@ -29,20 +29,6 @@ const STATE: &str = "requestState";
 pub const TASK: &str = "taskId";
 /// Answer to a form or a URL that nobody answers.
 const CANCELLED: &str = r#"{"action":"cancel"}"#;
-
-/// A request of a legacy server that may be passed on to a caller. The server waits for its answer
-/// until it is dropped.
-pub struct ServerQuestion {
-    /// Its identifier. Dropping it forgets the request.
-    pub open: OpenQuestion,
-    /// The whole message; redacted, and at most [`MAX_QUESTION_BYTES`] long.
-    pub(crate) text: Vec<u8>,
-}
-
-/// Returns whether a request of a server is a question.
-pub fn is_question(method: &str) -> bool {
-    QuestionKind::ALL.iter().any(|kind| kind.method() == method)
-}
 
 /// The questions in the result of a request to a modern server.
 #[derive(Debug)]
@@ -176,12 +162,10 @@ pub fn response(kind: QuestionKind, given: Option<String>) -> Result<String, Rpc
     match (given, kind) {
         (Some(result), _) => Ok(airlock_json::raw::on_one_line(&result)),
         (None, QuestionKind::Form | QuestionKind::Url) => Ok(CANCELLED.to_owned()),
-        (None, QuestionKind::Sampling | QuestionKind::Roots) => Err(RpcError {
-            // The code that the specification uses for a user's refusal (2025-11-25, "Sampling").
-            code: -1,
-            message: "the caller refused to answer".to_owned(),
-            data: None,
-        }),
+        // The code that the specification uses for a user's refusal (2025-11-25, "Sampling").
+        (None, QuestionKind::Sampling | QuestionKind::Roots) => {
+            Err(RpcError::new(-1, "the caller refused to answer"))
+        }
     }
 }
 

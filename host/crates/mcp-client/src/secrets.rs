@@ -20,7 +20,7 @@ use reqwest::Url;
 
 use tracing::error;
 
-use super::{limits::MIN_SECRET_BYTES, settings::Transport};
+use super::limits::MIN_SECRET_BYTES;
 use airlock_core::secret::{BadSecret, Scrubber, Secret};
 
 /// Variables that name places and languages. Their values occur in many legitimate responses, and
@@ -81,8 +81,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Creates the redactor for secrets with names. Fails as [`Scrubber::new`] does.
-    pub(super) fn new(fixed: Vec<(String, Secret)>) -> Result<Self, BadSecret> {
+    /// Creates the redactor for the secrets of a transport. Fails as [`Scrubber::new`] does.
+    pub(super) fn new(Secrets(fixed): Secrets) -> Result<Self, BadSecret> {
         let scrubber = ArcSwap::from_pointee(scrubber(fixed.iter())?);
         Ok(Self { fixed, tokens: Mutex::default(), scrubber })
     }
@@ -125,46 +125,42 @@ fn scrubber<'a>(
     Scrubber::new(secrets.map(|(name, value)| (name.as_str(), value)))
 }
 
-/// Builds the redactor for the secrets of a transport: the values of variables and headers, and the
-/// parts of its URL that may grant access. These are not secrets: values below [`MIN_SECRET_BYTES`]
-/// bytes, variables like `PATH`, headers like `Accept`, a variable's value that is a path or plain
-/// words and whose name does not suggest a credential, and a URL without path, query and password.
-/// Redacting those would garble legitimate responses, names of tools and files among them.
-pub fn redactor(transport: &Transport) -> Result<Redactor, BadSecret> {
-    let mut secrets = Secrets::default();
-    match transport {
-        Transport::Stdio(process) => secrets.add_variables(&process.env),
-        Transport::Docker(docker) => secrets.add_variables(&docker.env),
-        Transport::Http(settings) | Transport::Sse(settings) => {
-            for (name, value) in settings.headers.iter().filter(|(name, _)| !is_public_header(name))
-            {
-                secrets.add_header(name, value.expose());
-            }
-            secrets.add_url("url", &settings.url);
-            let secret = settings.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
-            secrets.add("oauth_config.client_secret", secret.map_or("", Secret::expose));
-        }
-    }
-    Redactor::new(secrets.0)
-}
-
-/// The secrets of one configuration, with the names that replace them.
+/// The secrets of a transport's settings, with the names that replace them: the values of variables
+/// and headers, and the parts of its URL that may grant access. These are not secrets: values below
+/// [`MIN_SECRET_BYTES`] bytes, variables like `PATH`, headers like `Accept`, a variable's value that
+/// is a path or plain words and whose name does not suggest a credential, and a URL without path,
+/// query and password. Redacting those would garble legitimate responses, names of tools and files
+/// among them.
 #[derive(Default)]
-struct Secrets(Vec<(String, Secret)>);
+pub struct Secrets(Vec<(String, Secret)>);
 
 impl Secrets {
-    fn add(&mut self, name: &str, value: &str) {
-        let is_new = !self.0.iter().any(|(_, known)| known.expose() == value);
-        if value.len() >= MIN_SECRET_BYTES && is_new {
-            self.0.push((name.to_owned(), Secret::new(value)));
-        }
-    }
-
-    fn add_variables(&mut self, env: &BTreeMap<String, Secret>) {
+    /// Collects the secrets among the variables of a process.
+    pub(super) fn in_variables(env: &BTreeMap<String, Secret>) -> Self {
+        let mut secrets = Self::default();
         for (name, value) in
             env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str()))
         {
-            self.add_variable(name, value.expose());
+            secrets.add_variable(name, value.expose());
+        }
+        secrets
+    }
+
+    /// Collects the secrets in the URL and the headers of a server.
+    pub(super) fn in_requests(url: &str, headers: &BTreeMap<String, Secret>) -> Self {
+        let mut secrets = Self::default();
+        for (name, value) in headers.iter().filter(|(name, _)| !is_public_header(name)) {
+            secrets.add_header(name, value.expose());
+        }
+        secrets.add_url("url", url);
+        secrets
+    }
+
+    /// Adds a secret, unless it is known or too short.
+    pub(super) fn add(&mut self, name: &str, value: &str) {
+        let is_new = !self.0.iter().any(|(_, known)| known.expose() == value);
+        if value.len() >= MIN_SECRET_BYTES && is_new {
+            self.0.push((name.to_owned(), Secret::new(value)));
         }
     }
 
@@ -240,24 +236,21 @@ fn is_bare(url: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HttpSettings, Process};
 
     fn secrets(pairs: &[(&str, &str)]) -> BTreeMap<String, Secret> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect()
     }
 
-    fn built(transport: &Transport) -> Arc<Scrubber> {
-        redactor(transport).expect("good secrets").scrubber()
+    fn built(secrets: Secrets) -> Arc<Scrubber> {
+        Redactor::new(secrets).expect("good secrets").scrubber()
     }
 
     fn stdio(env: &[(&str, &str)]) -> Arc<Scrubber> {
-        let process = Process { env: secrets(env), ..Process::default() };
-        built(&Transport::Stdio(Box::new(process)))
+        built(Secrets::in_variables(&secrets(env)))
     }
 
     fn http(url: &str, headers: &[(&str, &str)]) -> Arc<Scrubber> {
-        let settings = HttpSettings { headers: secrets(headers), ..HttpSettings::new(url) };
-        built(&Transport::Http(Box::new(settings)))
+        built(Secrets::in_requests(url, &secrets(headers)))
     }
 
     #[test]
@@ -411,7 +404,7 @@ mod tests {
 
     #[test]
     fn the_last_tokens_are_redacted_beside_the_secrets_of_the_settings() {
-        let fixed = vec![("x-key".to_owned(), Secret::new("hunter2hunter2"))];
+        let fixed = Secrets(vec![("x-key".to_owned(), Secret::new("hunter2hunter2"))]);
         let redactor = Redactor::new(fixed).expect("a good secret");
         for number in 0..=KEPT_TOKENS {
             assert!(!redacts(&redactor, &token(number)));

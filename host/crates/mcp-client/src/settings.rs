@@ -1,22 +1,16 @@
 //! Settings of one server.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 
-use airlock_process::{Confinement, Limits as ProcessLimits};
-
 use super::{
-    docker::Docker,
-    http::HttpSettings,
+    connector::Connector,
     limits::{
         FIRST_RETRY, HEARTBEAT, LAST_RETRY, MAX_RUNNING, MAX_WAITING, STABLE_AFTER, STARTUP_TIMEOUT,
     },
 };
-use airlock_core::{
-    secret::Secret,
-    tool::{ClientName, QuestionKinds},
-};
+use airlock_core::tool::{ClientName, QuestionKinds};
 
 /// Definitions of a server's tools that are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -33,12 +27,12 @@ pub enum Pinning {
 }
 
 /// Settings for one MCP server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// The client's name.
     pub name: ClientName,
     /// Transport to the server.
-    pub transport: Transport,
+    pub transport: Arc<dyn Connector>,
     /// Time limits.
     pub timeouts: Timeouts,
     /// Restarts after failures.
@@ -62,10 +56,10 @@ pub struct Settings {
 
 impl Settings {
     /// Creates settings with the default time limits, restarts and life cycle.
-    pub fn new(name: ClientName, transport: Transport) -> Self {
+    pub fn new(name: ClientName, transport: impl Connector) -> Self {
         Self {
             name,
-            transport,
+            transport: Arc::new(transport),
             timeouts: Timeouts::default(),
             restart: Restart::default(),
             lifecycle: Lifecycle::default(),
@@ -75,58 +69,6 @@ impl Settings {
             questions: QuestionKinds::NONE,
             protocol: Protocol::default(),
             framing: Framing::default(),
-        }
-    }
-}
-
-/// Settings of a child process.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Process {
-    /// Program to run. Without a `/` it is looked up in the `PATH` of `env`, or in the gateway's
-    /// own `PATH` if `env` has none.
-    pub command: String,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Its whole environment. Nothing is inherited from the gateway here; the configuration file
-    /// adds a few basic variables, such as `PATH` and `HOME`.
-    pub env: BTreeMap<String, Secret>,
-    /// Its working directory. Default: that of the gateway.
-    pub directory: Option<PathBuf>,
-    /// Bounds on its resources.
-    pub limits: ProcessLimits,
-    /// Paths that it may use. `None` leaves it unconfined.
-    pub confinement: Option<Confinement>,
-}
-
-/// Transport to a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Transport {
-    /// A child process that communicates over stdin and stdout.
-    Stdio(Box<Process>),
-    /// A process in a container that communicates over stdin and stdout.
-    Docker(Box<Docker>),
-    /// Streamable HTTP.
-    Http(Box<HttpSettings>),
-    /// HTTP+SSE, the transport of 2024-11-05.
-    Sse(Box<HttpSettings>),
-}
-
-impl Transport {
-    /// Returns the settings of a transport over HTTP; `None` for others.
-    pub fn http(&self) -> Option<&HttpSettings> {
-        match self {
-            Self::Http(settings) | Self::Sse(settings) => Some(settings),
-            Self::Stdio(_) | Self::Docker(_) => None,
-        }
-    }
-
-    /// Returns the name of the transport in the configuration.
-    pub fn connection_type(&self) -> &'static str {
-        match self {
-            Self::Stdio(_) => "stdio",
-            Self::Docker(_) => "docker",
-            Self::Http(_) => "http",
-            Self::Sse(_) => "sse",
         }
     }
 }

@@ -10,26 +10,66 @@ use tokio::sync::{Semaphore, SetOnce};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    error::ConnectionError,
+    connector::{Connector, OpenError, Opened, Opening, UnusableFile},
     http::{
-        Drains, EVENT_STREAM, Endpoint, Event, Events, HttpSettings, Item, Purpose, Refusal, ends,
-        failed, has_type, unexpected_type,
+        Drains, EVENT_STREAM, Endpoint, Events, HttpSettings, InvalidSettings, OTHER_TRANSPORT,
+        Purpose, Refusal, check_files, ends, failed, has_type, unexpected_type,
     },
     inbox::Inbox,
     limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, MAX_URL_BYTES},
     oauth::Authorizer,
-    transport::{Outgoing, OutgoingKind, SendError, Transport},
+    secrets::Secrets,
+    transport::{Outgoing, OutgoingKind, ReceiveError, SendError, Transport},
 };
 use airlock_core::{door::CallerHeaders, tool::Cause};
-use airlock_wire::version::Version;
+use airlock_wire::{
+    sse::{Event, Item},
+    version::Version,
+};
+
+/// A server over HTTP+SSE.
+#[derive(Debug, Clone, Default)]
+pub struct HttpSse(pub HttpSettings);
+
+impl Connector for HttpSse {
+    fn connection_type(&self) -> &'static str {
+        "sse"
+    }
+
+    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
+        Box::pin(async move {
+            let transport = transport(&self.0, opening.inbox, opening.authorizer)?;
+            Ok(Opened { transport, process: None })
+        })
+    }
+
+    fn secrets(&self) -> Secrets {
+        self.0.secrets()
+    }
+
+    fn http(&self) -> Option<&HttpSettings> {
+        Some(&self.0)
+    }
+
+    fn check_files(&self) -> Vec<UnusableFile> {
+        check_files(&self.0)
+    }
+
+    fn advice(&self, error: &str) -> Option<&'static str> {
+        OTHER_TRANSPORT
+            .iter()
+            .any(|text| error.contains(text))
+            .then_some("if the server speaks streamable HTTP, set `connection_type` to \"http\"")
+    }
+}
 
 /// Creates the transport. Nothing is sent yet. Fails if the URL, a header or a certificate cannot be
 /// used.
-pub(super) fn transport(
+fn transport(
     settings: &HttpSettings,
     inbox: Arc<Inbox>,
     authorizer: Option<Arc<Authorizer>>,
-) -> Result<Arc<dyn Transport>, ConnectionError> {
+) -> Result<Arc<dyn Transport>, InvalidSettings> {
     Ok(Arc::new(Sse(Arc::new(Session::new(Endpoint::new(settings, authorizer)?, inbox)))))
 }
 
@@ -66,10 +106,10 @@ impl Session {
 
     /// Receives the stream until it ends. A broken stream cannot be resumed, so the connection ends
     /// with it.
-    async fn hear(&self) -> ConnectionError {
+    async fn hear(&self) -> ReceiveError {
         let mut events = match self.open().await {
             Ok(response) => Events::new(response, self.inbox.clone()),
-            Err(error) => return ConnectionError::unreached(error),
+            Err(error) => return ReceiveError::NotOpened(error),
         };
         loop {
             match events.next().await {
@@ -88,8 +128,8 @@ impl Session {
                         self.inbox.refuse_too_long(id);
                     }
                 }
-                Ok(None) => return ConnectionError::Closed,
-                Err(error) => return ConnectionError::Unreachable(Cause::from(error)),
+                Ok(None) => return ReceiveError::Closed,
+                Err(error) => return ReceiveError::Lost(Cause::from(error)),
             }
         }
     }
@@ -111,15 +151,14 @@ impl Session {
 
     /// Reads the URL that the server names. The credentials are for the origin of the
     /// configuration, so the URL must have the same one. Later events that name one are ignored.
-    fn name_target(&self, event: &Event) -> Result<(), ConnectionError> {
+    fn name_target(&self, event: &Event) -> Result<(), ReceiveError> {
         let text = std::str::from_utf8(&event.data).ok().filter(|text| text.len() <= MAX_URL_BYTES);
         let base = self.endpoint.url();
         let target = text.and_then(|text| base.join(text.trim()).ok());
         let target = target.filter(|target| target.origin() == base.origin());
         let Some(target) = target else {
             let reason = "the server names an endpoint that is no URL of its own origin";
-            let cause = Cause::from(failed(reason));
-            return Err(ConnectionError::Handshake { cause, was_reached: true });
+            return Err(ReceiveError::NotOpened(failed(reason)));
         };
         let _ = self.target.set(target);
         Ok(())
@@ -173,7 +212,7 @@ impl Transport for Sse {
         })
     }
 
-    fn receive(&self) -> BoxFuture<'_, ConnectionError> {
+    fn receive(&self) -> BoxFuture<'_, ReceiveError> {
         Box::pin(async {
             let session = &self.0;
             let Session { inbox, closed, expired, .. } = &**session;

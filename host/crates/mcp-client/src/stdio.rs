@@ -12,15 +12,23 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::frames::{Frame, Frames};
+use self::frames::Frames;
 use super::{
-    error::ConnectionError,
+    channel::Channel,
+    connector::{Opened, Opening},
     inbox::Inbox,
     limits::{MAX_CONTROL_IN_FLIGHT, MAX_REQUESTS_IN_FLIGHT},
-    transport::{Outgoing, OutgoingKind, SendError, Transport},
+    transport::{Outgoing, OutgoingKind, ReceiveError, SendError, Transport},
 };
 use airlock_core::tool::Cause;
-use airlock_wire::version::Version;
+use airlock_wire::{frames::Frame, version::Version};
+
+/// Makes a transport of the streams of a process. Must be called within a tokio runtime.
+pub(super) fn over(channel: Channel, opening: Opening<'_>) -> Opened {
+    let Channel { read, write, owner } = channel;
+    let stdio = Stdio::new(read, write, opening.inbox, opening.has_headers);
+    Opened { transport: Arc::new(stdio), process: Some(owner) }
+}
 
 /// Reads and writes messages. A server that reads nothing fills the two queues; further messages
 /// fail. Notifications and responses have a queue of their own: abandoned calls can fill the one for
@@ -87,26 +95,26 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport for Stdio<R> {
         })
     }
 
-    fn receive(&self) -> BoxFuture<'_, ConnectionError> {
+    fn receive(&self) -> BoxFuture<'_, ReceiveError> {
         Box::pin(async {
             let mut frames = self.frames.lock().await;
             loop {
                 if let Err(flood) = self.inbox.ready().await {
-                    return ConnectionError::Flood(flood);
+                    return ReceiveError::Flood(flood);
                 }
                 match frames.next().await {
-                    Frame::Message => {
+                    Some(Frame::Message) => {
                         self.inbox.receive(frames.text());
                         frames.clear();
                     }
-                    Frame::TooLong { bytes, answered } => {
+                    Some(Frame::TooLong { bytes, answered, .. }) => {
                         self.inbox.touch();
                         self.inbox.charge(bytes);
                         if let Some(id) = answered {
                             self.inbox.refuse_too_long(id);
                         }
                     }
-                    Frame::End => return ConnectionError::Closed,
+                    None => return ReceiveError::Closed,
                 }
             }
         })

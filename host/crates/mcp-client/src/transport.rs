@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue};
 
-use super::{error::ConnectionError, limits::MAX_MESSAGE_BYTES, oauth::LoginNeeded};
+use super::{flood::Flood, limits::MAX_MESSAGE_BYTES};
 use airlock_core::{door::CallerHeaders, tool::Cause};
 use airlock_wire::version::Version;
 
@@ -19,7 +19,7 @@ pub trait Transport: Send + Sync {
 
     /// Receives what the server sends on its own, until the connection ends. Returns the reason
     /// that it ended.
-    fn receive(&self) -> BoxFuture<'_, ConnectionError>;
+    fn receive(&self) -> BoxFuture<'_, ReceiveError>;
 
     /// Records the result of the handshake. Called once, before any further message is sent.
     fn negotiated(&self, version: Version);
@@ -47,7 +47,7 @@ pub trait Transport: Send + Sync {
 
 /// A message to the server.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub struct Outgoing {
     /// JSON text, on one line.
     pub(super) text: String,
     /// Kind of the message.
@@ -56,7 +56,7 @@ pub(super) struct Outgoing {
 
 /// Kind of a message to the server, with what a transport has to know of it.
 #[derive(Debug)]
-pub(super) enum OutgoingKind {
+pub enum OutgoingKind {
     /// A request.
     Request(RequestHead),
     /// A notification, by its method.
@@ -67,7 +67,7 @@ pub(super) enum OutgoingKind {
 
 /// A request as far as a transport has to know it.
 #[derive(Debug, Clone)]
-pub(super) struct RequestHead {
+pub struct RequestHead {
     /// Its identifier.
     pub(super) id: i64,
     /// Its method.
@@ -104,7 +104,7 @@ pub enum SendError {
     Unauthorized(String),
     /// The operator has to log in. Nothing was executed.
     #[error(transparent)]
-    LoginNeeded(LoginNeeded),
+    LoginNeeded(Cause),
 }
 
 impl SendError {
@@ -112,4 +112,21 @@ impl SendError {
     pub(super) fn is_unsent(&self) -> bool {
         matches!(self, Self::Full | Self::NotSent(_) | Self::LoginNeeded(_))
     }
+}
+
+/// Reason that a transport receives nothing more.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The connection ended.
+    #[error("the connection ended")]
+    Closed,
+    /// The server floods the gateway.
+    #[error(transparent)]
+    Flood(#[from] Flood),
+    /// The stream of the server's messages was not opened.
+    #[error(transparent)]
+    NotOpened(SendError),
+    /// The connection was lost.
+    #[error(transparent)]
+    Lost(Cause),
 }

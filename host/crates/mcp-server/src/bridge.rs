@@ -7,10 +7,8 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{RequestBuilder, Response, Url};
-use sse_stream::SseStream;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +18,10 @@ use airlock_strings::with_causes;
 use airlock_wire::{
     error::{RpcError, code},
     headers::{self, LAST_EVENT, METHOD, NAME, SESSION, VERSION},
+    id::RpcId,
     lines::{Line, caps},
-    message::{self, BadMessage, Id, Message, Request},
+    message::{self, BadMessage, Message, Request},
+    sse::{Decoder, Dialect, Item},
 };
 
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -76,7 +76,7 @@ pub async fn run(
             line = lines.recv() => match line {
                 // The client may not read what is answered.
                 Some(line) => {
-                    if stop.run_until_cancelled(bridge.take(line, &mut tasks)).await.is_none() {
+                    if stop.run_until_cancelled(Box::pin(bridge.take(line, &mut tasks))).await.is_none() {
                         break;
                     }
                 }
@@ -110,7 +110,7 @@ struct State {
     /// Input schemas with annotations for headers, by tool.
     schemas: HashMap<String, Arc<str>>,
     /// Running requests. Those of the modern era are cancelled by closing the connection.
-    running: HashMap<Id, CancellationToken>,
+    running: HashMap<RpcId, CancellationToken>,
     /// Ends the stream for notifications.
     listening: CancellationToken,
 }
@@ -120,7 +120,7 @@ struct State {
 struct Sent {
     text: Arc<str>,
     /// Identifier, if it is a request.
-    id: Option<Id>,
+    id: Option<RpcId>,
     /// Headers that repeat its contents.
     headers: HeaderMap,
     is_modern: bool,
@@ -281,7 +281,7 @@ impl Bridge {
         }
         let initialize = self.state().initialize.clone();
         let initialize = initialize.ok_or_else(|| Failed("the session has expired".to_owned()))?;
-        let id = Id::own(REOPENING);
+        let id = RpcId::own(REOPENING);
         let mut members: serde_json::Value =
             serde_json::from_str(&initialize).map_err(|error| Failed(error.to_string()))?;
         members["id"] = serde_json::from_str(id.as_json()).unwrap_or_default();
@@ -364,16 +364,30 @@ impl Bridge {
     }
 
     /// Writes the messages of a stream until it ends; true if the response was among them.
-    async fn copy(&self, response: Response, sent: &Sent, last: &mut Option<String>) -> bool {
-        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
-        while let Some(Ok(event)) = events.next().await {
-            *last = event.id.or(last.take());
-            let Some(data) = event.data.filter(|data| !data.is_empty()) else { continue };
-            let is_response = raw::member(&data, "method").is_none()
-                && raw::member(&data, "id").map(str::trim) == sent.id.as_ref().map(Id::as_json);
-            self.receive(data, sent).await;
-            if is_response {
-                return true;
+    async fn copy(
+        &self,
+        mut response: Response,
+        sent: &Sent,
+        last: &mut Option<HeaderValue>,
+    ) -> bool {
+        let mut decoder = Decoder::new(Dialect::Mcp, self.settings.limit_bytes);
+        while let Ok(Some(chunk)) = response.chunk().await {
+            let mut bytes = &chunk[..];
+            while let Some(item) = decoder.next(&mut bytes) {
+                // The gateway bounds its messages well below.
+                let Item::Event(event) = item else { return false };
+                *last = event.id.or(last.take());
+                let Ok(data) = String::from_utf8(event.data) else { return false };
+                if data.is_empty() {
+                    continue;
+                }
+                let is_response = raw::member(&data, "method").is_none()
+                    && raw::member(&data, "id").map(str::trim)
+                        == sent.id.as_ref().map(RpcId::as_json);
+                self.receive(data, sent).await;
+                if is_response {
+                    return true;
+                }
             }
         }
         false

@@ -26,7 +26,6 @@ use airlock_strings::cut;
 use airlock_wire::{
     error::{RpcError, code},
     message::{Params, Request},
-    version::Version,
 };
 
 /// Level of the messages with partial results.
@@ -46,8 +45,8 @@ pub(super) async fn run(
     let name = name(params)?;
     let arguments = arguments(params)?;
     let token = meta::progress_token(params)?;
-    let limit = service.settings().approval_timeout;
-    let mut dialog = Dialog::new(client.peer, params, &outlet, limit)?;
+    let mut dialog =
+        Dialog::new(client.peer, params, &outlet, service.settings().approval_timeout)?;
     let toolbox = service.toolbox_with(&client, &name).await;
     let entry = toolbox.find(&name).ok_or_else(|| unknown(&name))?;
     let version = client.peer.version;
@@ -125,27 +124,29 @@ pub(super) async fn run(
     let ran = running.run(&mut dialog).await;
     log_call(running.tool.name.as_str(), ran.as_ref().err(), begun.elapsed());
     let is_task = running.deferral.as_ref().is_some_and(|deferral| deferral.task().is_some());
-    Ok(match ran {
-        Err(CallError::NeedsApproval { .. }) if approval == Approval::Missing => {
-            let reason = "it needs an approval, and the operator has it refused to MCP clients";
-            result::failed(&declined(&name, reason), version)
-        }
-        Err(CallError::InputRequired { asked, .. }) => questions::input_required(&asked),
-        Err(CallError::Tool(error)) if is_missing_capability(&error, version) => {
-            let code = code::MISSING_CAPABILITY;
-            return Err(RpcError { data: error.details, ..RpcError::new(code, error.message) });
-        }
-        // The error of a task is apart from that of its tool.
-        Err(CallError::Tool(error)) if is_task && rpc_code(&error).is_some() => {
-            let code = rpc_code(&error).unwrap_or(code::INTERNAL);
-            return Err(RpcError { data: error.details, ..RpcError::new(code, error.message) });
-        }
-        Err(error @ CallError::NotWaiting { .. }) => {
-            return Err(RpcError::invalid_params(error.as_called(&name).to_string()));
-        }
-        Ok(output) => result::complete(output, version),
-        Err(error) => result::failed(&error.as_called(&name), version),
-    })
+    let error = match ran {
+        Ok(output) => return Ok(result::complete(output, version)),
+        Err(error) => error,
+    };
+    if let Some(asked) = error.input_required() {
+        return Ok(questions::input_required(asked));
+    }
+    // The error is about the client, which lacks a capability, or about the task: it is no result of
+    // the tool.
+    if let Some(own) = error.tool_error()
+        && let Some(code) = rpc_code(own)
+        && (is_task || (version.is_modern() && code == code::MISSING_CAPABILITY))
+    {
+        return Err(RpcError { data: own.details.clone(), ..RpcError::new(code, &*own.message) });
+    }
+    if error.code() == CallError::NOT_WAITING {
+        return Err(RpcError::invalid_params(error.as_called(&name).to_string()));
+    }
+    if error.is_unapproved() && approval == Approval::Missing {
+        let reason = "it needs an approval, and the operator has it refused to MCP clients";
+        return Ok(result::failed(&declined(&name, reason), version));
+    }
+    Ok(result::failed(&error.as_called(&name), version))
 }
 
 /// Returns the name of the called tool.
@@ -164,30 +165,21 @@ fn arguments(params: &Params) -> Result<&str, RpcError> {
     }
 }
 
-/// Returns whether a source refuses a call because its client lacks a capability. The error is about
-/// the client, so it is no result of the tool.
-fn is_missing_capability(error: &ToolError, version: Version) -> bool {
-    version.is_modern() && rpc_code(error) == Some(code::MISSING_CAPABILITY)
-}
-
 /// Returns the code of the JSON-RPC error with which a server refused a call; `None` for other errors.
-fn rpc_code(error: &ToolError) -> Option<i32> {
+fn rpc_code(error: &ToolError) -> Option<i64> {
     error.code.as_deref().and_then(|code| code.parse().ok())
 }
 
 /// An unknown tool and a hidden one look the same.
 fn unknown(name: &str) -> RpcError {
     let name = cut(name.to_owned(), 128);
-    RpcError::invalid_params(CallError::NotFound { name }.to_string())
+    RpcError::invalid_params(CallError::not_found(&name).to_string())
 }
 
 fn declined(name: &str, reason: &str) -> CallError {
     let name = cut(name.to_owned(), 128);
     let message = format!("tool '{name}' did not run: {reason}");
-    CallError::Tool(ToolError {
-        code: Some("airlock.declined".to_owned()),
-        ..ToolError::new(ErrorKind::Denied, message)
-    })
+    ToolError::new(ErrorKind::Denied, message).with_code("airlock.declined").into()
 }
 
 /// Key of the metadata with the identifier of a call in the list of pending approvals.
@@ -201,7 +193,7 @@ fn pending(name: &str, id: &str) -> CallError {
          arguments, within an hour",
         cut(name.to_owned(), 128)
     );
-    CallError::Tool(ToolError {
+    CallError::from(ToolError {
         code: Some("airlock.approval_pending".to_owned()),
         meta: Some(Map::from_iter([(PENDING.to_owned(), json!({"id": id}))])),
         ..ToolError::new(ErrorKind::Denied, message)
@@ -287,16 +279,19 @@ impl Running<'_> {
     /// Runs the call, or goes on with it, until it ends or the client has to repeat it with answers.
     async fn run(&mut self, dialog: &mut Dialog<'_>) -> Result<ToolOutput, CallError> {
         loop {
-            match self.step(dialog.take()).await {
-                // A source asks a bounded number of times.
-                Err(CallError::InputRequired { name, asked }) => {
-                    let task = self.deferral.as_ref().and_then(Deferral::task);
-                    let answered = dialog.answer(asked, task.map(|task| &**task), |token| {
-                        self.caller.forget(self.tool.name.as_str(), token);
-                    });
-                    answered.await.map_err(|asked| CallError::InputRequired { name, asked })?;
-                }
-                ran => return ran,
+            let error = match self.step(dialog.take()).await {
+                Ok(output) => return Ok(output),
+                Err(error) => error,
+            };
+            // A source asks a bounded number of times.
+            let Some(asked) = error.input_required() else { return Err(error) };
+            let task = self.deferral.as_ref().and_then(Deferral::task);
+            let asked = Box::new(asked.clone());
+            let answered = dialog.answer(asked, task.map(|task| &**task), |token| {
+                self.caller.forget(self.tool.name.as_str(), token);
+            });
+            if answered.await.is_err() {
+                return Err(error);
             }
         }
     }

@@ -21,7 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 use airlock_core::door::SessionId;
 use airlock_wire::{
     error::RpcError,
-    message::{self, Id, Response},
+    id::RpcId,
+    message::{self, Response},
 };
 
 /// Notifications of one request that wait to be sent. Further ones are dropped: a client that reads
@@ -45,12 +46,12 @@ pub struct Answer {
     /// JSON-RPC response.
     pub text: String,
     /// Code of the error; `None` for a result.
-    pub error: Option<i32>,
+    pub error: Option<i64>,
 }
 
 impl Answer {
     /// Creates the response to a request.
-    pub fn new(id: &Id, result: Result<String, RpcError>) -> Self {
+    pub fn new(id: &RpcId, result: Result<String, RpcError>) -> Self {
         match result {
             Ok(result) => Self { text: message::response(id, &result), error: None },
             Err(error) => {
@@ -62,7 +63,7 @@ impl Answer {
 
 /// One request that is being handled.
 pub struct Exchange {
-    id: Id,
+    id: RpcId,
     work: BoxFuture<'static, Result<String, RpcError>>,
     queue: mpsc::Receiver<Outgoing>,
     done: Option<Answer>,
@@ -72,7 +73,7 @@ pub struct Exchange {
 impl Exchange {
     /// Creates an exchange. `work` returns the result as JSON text, and sends what precedes it
     /// through the outlet.
-    pub(crate) fn new<F>(id: Id, asks: Option<Arc<Asks>>, work: impl FnOnce(Outlet) -> F) -> Self
+    pub(crate) fn new<F>(id: RpcId, asks: Option<Arc<Asks>>, work: impl FnOnce(Outlet) -> F) -> Self
     where
         F: Future<Output = Result<String, RpcError>> + Send + 'static,
     {
@@ -82,12 +83,12 @@ impl Exchange {
     }
 
     /// Creates an exchange whose response is known.
-    pub(crate) fn ready(id: Id, result: Result<String, RpcError>) -> Self {
+    pub(crate) fn ready(id: RpcId, result: Result<String, RpcError>) -> Self {
         Self::new(id, None, |_| std::future::ready(result))
     }
 
     /// Identifier of the request.
-    pub fn id(&self) -> &Id {
+    pub fn id(&self) -> &RpcId {
         &self.id
     }
 
@@ -168,7 +169,7 @@ impl Outlet {
 pub struct Asks {
     session: SessionId,
     next: AtomicU64,
-    waiting: Mutex<HashMap<Id, oneshot::Sender<Option<String>>>>,
+    waiting: Mutex<HashMap<RpcId, oneshot::Sender<Option<String>>>>,
 }
 
 /// The most requests of the gateway to one client that wait at a time.
@@ -177,7 +178,7 @@ const MAX_ASKS: usize = 64;
 /// A request of the gateway. Dropping it forgets the request.
 struct Ask {
     asks: Arc<Asks>,
-    id: Id,
+    id: RpcId,
 }
 
 impl Default for Asks {
@@ -188,7 +189,7 @@ impl Default for Asks {
 
 impl Asks {
     fn open(self: &Arc<Self>) -> Option<(Ask, oneshot::Receiver<Option<String>>)> {
-        let id = Id::own(self.next.fetch_add(1, Ordering::Relaxed));
+        let id = RpcId::own(self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting();
         if waiting.len() >= MAX_ASKS {
@@ -206,7 +207,7 @@ impl Asks {
         true
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Id, oneshot::Sender<Option<String>>>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<RpcId, oneshot::Sender<Option<String>>>> {
         self.waiting.lock()
     }
 }
@@ -225,8 +226,8 @@ mod tests {
     use airlock_json::Caps;
     use airlock_wire::message::Message;
 
-    fn id() -> Id {
-        Id::own(7)
+    fn id() -> RpcId {
+        RpcId::own(7)
     }
 
     async fn texts(mut exchange: Exchange) -> Vec<String> {

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(error.data, Some(json!({"supported": ["2026-07-28"], "requested": "v9"})));
     }
 
-    fn code(params: &Params) -> i32 {
+    fn code(params: &Params) -> i64 {
         modern(params).expect_err("refused").code
     }
 

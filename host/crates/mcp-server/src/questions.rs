@@ -192,7 +192,7 @@ mod tests {
     use crate::exchange::{Exchange, Outgoing};
     use crate::tests::params as read;
     use airlock_core::tool::{ClientName, QuestionKind};
-    use airlock_wire::{message::Id, version::Version};
+    use airlock_wire::{id::RpcId, version::Version};
 
     const MODERN: Peer = Peer {
         version: Version::V2026_07_28,
@@ -204,7 +204,7 @@ mod tests {
     /// Returns what a modern request passes on, and whether its early answers answer a question `a`.
     fn answers(params: &str) -> Result<(Option<Answers>, bool), RpcError> {
         let params = read(params);
-        let mut exchange = Exchange::new(Id::own(1), None, |outlet: Outlet| async move {
+        let mut exchange = Exchange::new(RpcId::own(1), None, |outlet: Outlet| async move {
             let mut dialog = Dialog::new(MODERN, &params, &outlet, Duration::ZERO)?;
             let taken = dialog.take();
             let client = ClientName::parse("up").expect("a good name");

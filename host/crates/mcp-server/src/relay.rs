@@ -260,9 +260,7 @@ fn shortened(name: &str) -> String {
 /// Returns the error for the client. Causes are for the operator.
 pub(super) fn failed(method: &str, client: &ClientName, error: &RelayError) -> RpcError {
     let code = match error {
-        RelayError::Refused { code, .. } if *code == i64::from(code::INVALID_PARAMS) => {
-            code::INVALID_PARAMS
-        }
+        RelayError::Refused { code: code::INVALID_PARAMS, .. } => code::INVALID_PARAMS,
         RelayError::Busy | RelayError::TooManySubscriptions { .. } => code::REFUSED,
         _ => code::INTERNAL,
     };

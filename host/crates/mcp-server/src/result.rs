@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use airlock_core::tool::{
-    CallError, CallFailure, Content, ContentBlock, Members, ToolError, ToolOutput,
+    CallError, CallFailure, Content, ContentBlock, Details, Members, ToolOutput,
 };
 use airlock_wire::version::Version;
 
@@ -44,15 +44,15 @@ pub(crate) fn complete(output: ToolOutput, version: Version) -> String {
 /// Returns the result of a call that failed, as JSON text: the model reads why.
 pub(crate) fn failed(error: &CallError, version: Version) -> String {
     let message = Content::text(error.to_string());
-    let parts = match error {
-        CallError::Tool(ToolError { content, details, meta, extra, .. }) => Parts {
-            content: [message].into_iter().chain(content.iter().cloned()).collect(),
-            structured: details.clone(),
-            meta: meta.clone(),
-            extra: extra.clone(),
+    let parts = match error.details() {
+        Details::Tool(own) => Parts {
+            content: [message].into_iter().chain(own.content.iter().cloned()).collect(),
+            structured: own.details.clone(),
+            meta: own.meta.clone(),
+            extra: own.extra.clone(),
             is_error: true,
         },
-        CallError::Suspended(suspension) => Parts {
+        Details::Suspended(suspension) => Parts {
             content: vec![message, Content::text(suspension.instructions())],
             meta: Some(Map::from_iter([(RUN.to_owned(), suspension.to_json())])),
             is_error: true,
@@ -145,7 +145,7 @@ fn is_valid_annotation(name: &str, value: &Value) -> bool {
 mod tests {
     use super::*;
     use airlock_core::run::Position;
-    use airlock_core::tool::{ErrorKind, RunCall, Suspension, ToolName};
+    use airlock_core::tool::{ErrorKind, RunCall, Suspension, ToolError, ToolName};
 
     fn output(blocks: &Value, structured: Option<Value>) -> ToolOutput {
         let blocks = blocks.as_array().expect("an array").clone();
@@ -232,7 +232,7 @@ mod tests {
             pending: vec![call],
             in_doubt: Vec::new(),
         };
-        let result = read(&failed(&CallError::Suspended(Box::new(suspension)), LEGACY));
+        let result = read(&failed(&suspension.into(), LEGACY));
         let pending = json!([{"position": "1", "tool": "rec-write", "arguments": {"n": 3}}]);
         let run =
             json!({"id": "run_1", "request_state": "run_1.1", "completed": [], "pending": pending});
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_why_to_models_and_to_programs() {
-        let error = CallError::Tool(ToolError {
+        let error = CallError::from(ToolError {
             code: Some("E1".into()),
             content: vec![Content::text("more")],
             details: Some(json!({"n": 1})),
@@ -259,7 +259,7 @@ mod tests {
         });
         assert_eq!(read(&failed(&error, LEGACY)), expected);
         let tool = ToolName::own("t");
-        let busy = CallError::Unavailable { tool, cause: "secret path".into() };
+        let busy = CallError::unavailable(tool, "secret path");
         let result = failed(&busy, LEGACY);
         assert!(
             !result.contains("secret") && result.contains(r#""code":"airlock.unavailable""#),

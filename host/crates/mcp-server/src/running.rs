@@ -8,7 +8,8 @@ use tracing::error;
 
 use airlock_wire::{
     error::{RpcError, code},
-    message::{self, Id},
+    id::RpcId,
+    message,
 };
 
 /// Maximum number of requests of one client that run at a time.
@@ -16,11 +17,11 @@ pub(super) const MAX_RUNNING: usize = 64;
 
 /// The running requests of one client, each with the token that cancels it.
 #[derive(Default)]
-pub(super) struct Running(HashMap<Id, CancellationToken>);
+pub(super) struct Running(HashMap<RpcId, CancellationToken>);
 
 impl Running {
     /// Adds a request. Fails if one with the same identifier is running, or too many are.
-    pub(super) fn begin(&mut self, id: &Id, cancel: &CancellationToken) -> Result<(), RpcError> {
+    pub(super) fn begin(&mut self, id: &RpcId, cancel: &CancellationToken) -> Result<(), RpcError> {
         if self.0.contains_key(id) {
             let message = format!("a request with the id {} is running", id.as_json());
             return Err(RpcError::invalid_request(message));
@@ -35,14 +36,14 @@ impl Running {
 
     /// Cancels a request, if it is running. It stays in the table until it has ended, so that its
     /// identifier is not used twice.
-    pub(super) fn cancel(&self, id: &Id) {
+    pub(super) fn cancel(&self, id: &RpcId) {
         if let Some(cancel) = self.0.get(id) {
             cancel.cancel();
         }
     }
 
     /// Removes a request that has ended.
-    pub(super) fn end(&mut self, id: &Id) {
+    pub(super) fn end(&mut self, id: &RpcId) {
         self.0.remove(id);
     }
 
@@ -53,7 +54,10 @@ impl Running {
 }
 
 /// Runs the work of a request. Returns its response, or an error for the client if the work panics.
-pub(super) async fn guarded(id: &Id, work: impl Future<Output = Option<String>>) -> Option<String> {
+pub(super) async fn guarded(
+    id: &RpcId,
+    work: impl Future<Output = Option<String>>,
+) -> Option<String> {
     // Unwind-safe: the state of the work is dropped after a panic.
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
         error!("a request of an MCP client made the gateway panic");

@@ -108,6 +108,7 @@ pub struct Listed {
 }
 
 impl Service {
+    /// Creates the service of the tools of a catalog.
     pub fn new(
         catalog: Arc<Catalog>,
         budget: Budget,
@@ -356,6 +357,7 @@ impl Service {
         })
     }
 
+    /// Returns the cached lists of tools.
     pub fn toolboxes(&self) -> &Arc<Toolboxes> {
         &self.toolboxes
     }

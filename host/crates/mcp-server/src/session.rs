@@ -29,7 +29,8 @@ use super::{
 use airlock_core::{memory::MemoryBudget, tenant::Tenant};
 use airlock_wire::{
     error::{RpcError, code},
-    message::{self, Id},
+    id::RpcId,
+    message,
 };
 
 /// Time that the events of a completed request are kept for a client that lost its stream.
@@ -130,6 +131,7 @@ struct State {
 }
 
 impl Sessions {
+    /// Creates an empty set of sessions.
     pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
@@ -329,10 +331,12 @@ impl Session {
         self.name.get().cloned()
     }
 
+    /// Returns the requests of the gateway that the client has not answered yet.
     pub fn asks(&self) -> &Arc<Asks> {
         &self.asks
     }
 
+    /// Sets the level from which on the client receives log messages.
     pub fn set_log_level(&self, level: LogLevel) {
         self.state().log_level = Some(level);
     }
@@ -408,7 +412,7 @@ impl Session {
     }
 
     /// Cancels a request of the client, if it is running.
-    pub fn cancel(&self, id: &Id) {
+    pub fn cancel(&self, id: &RpcId) {
         self.state().running.cancel(id);
     }
 
@@ -489,7 +493,7 @@ async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) -> 
 }
 
 /// Adds the response to the events of its request; an error, if there is no memory for it.
-fn complete(log: &EventLog, id: &Id, response: String, memory: &MemoryBudget) {
+fn complete(log: &EventLog, id: &RpcId, response: String, memory: &MemoryBudget) {
     let held = memory.hold();
     if held.grow(response.len()) {
         log.complete(response, Some(held));

@@ -628,7 +628,7 @@ mod tests {
         }
         for created in 1..=MAX_TASKS / (full + 1) {
             assert!(tasks.create(tenant(full), TIMEOUT).is_some(), "others have more");
-            let all = tasks.lock().len();
+            let all = tasks.0.lock().len();
             assert_eq!((all, count(&tasks, full)), (MAX_TASKS, created));
         }
         assert!(tasks.create(tenant(full), TIMEOUT).is_none(), "no other one would have more");
@@ -646,7 +646,7 @@ mod tests {
     }
 
     fn count(tasks: &Tasks, number: usize) -> usize {
-        tasks.lock().values().filter(|task| task.tenant == tenant(number)).count()
+        tasks.0.lock().values().filter(|task| task.tenant == tenant(number)).count()
     }
 
     #[tokio::test]

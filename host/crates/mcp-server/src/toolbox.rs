@@ -334,7 +334,7 @@ mod tests {
     struct Nobody;
     impl Provider for Nobody {
         fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::Cancelled) })
+            Box::pin(async { Err(CallError::cancelled()) })
         }
     }
 

@@ -19,9 +19,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A list whose changes are announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListKind {
+    /// Tools.
     Tools,
     /// Resources and their templates.
     Resources,
+    /// Prompts.
     Prompts,
 }
 

@@ -129,7 +129,7 @@ pub enum BadScript {
     },
 }
 
-/// ResponseError of an exchange with a service. For the operator: it has the address.
+/// Error of an exchange with a service. For the operator: it has the address.
 #[derive(Debug, thiserror::Error)]
 #[error("no response from {url}")]
 pub struct TransportError {

@@ -17,7 +17,6 @@
 //! | `keys` | the keys that serve a model, and the choice among them by weight |
 //! | `retry` | the decision to repeat a request, and the wait before it |
 //! | `http` | exchanges over HTTP, bounded in time and memory |
-//! | `sse` | server-sent events as model servers send them |
 //! | `openai`, `responses`, `anthropic` | the three APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
 //! | `native`, `part` | a request and a response of the Responses API beside their chat form |
@@ -48,7 +47,6 @@ mod route;
 mod scripted;
 mod service;
 mod settings;
-mod sse;
 mod translation;
 
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! ServiceClient of one service: its API, its keys and its attempts.
+//! Client of one service: its API, its keys and its attempts.
 
 use std::sync::Arc;
 

@@ -49,10 +49,9 @@ mod tests {
     use crate::Widening;
 
     fn widening(request: &str) -> Change {
-        let was = Vec::new();
-        let is = Vec::new();
-        let secrets = Vec::new();
-        Change::Widened(Widening { request: request.to_owned(), was, is, secrets })
+        let request = request.to_owned();
+        let line = request.clone();
+        Change::Widened(Widening { request, line, is_new: false, secrets: Vec::new() })
     }
 
     #[test]

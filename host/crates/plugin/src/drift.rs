@@ -7,7 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Consent, Grant, Metadata, Widening, metadata::canonical_tool};
+use super::{
+    Consent, Grant, Metadata,
+    lines::{Line, Lines},
+    metadata::canonical_tool,
+};
 use airlock_core::tool::ClientName;
 use airlock_lock::{Lock, Pin};
 use airlock_strings::{visible, visible_line};
@@ -48,17 +52,17 @@ pub enum Change {
         /// Found version.
         is: String,
     },
-    /// The plugin requests one more right.
+    /// The plugin requests one more right, which is not granted or within an accepted one.
     RequestAdded {
-        /// Description of the right.
+        /// Line of the lock file about the right.
         request: String,
     },
     /// The plugin no longer requests a right.
     RequestRemoved {
-        /// Description of the right.
+        /// Line of the lock file about the right.
         request: String,
     },
-    /// A granted request is wider than the accepted one.
+    /// The plugin requests one more right, which it would have by a grant that was given for less.
     Widened(Widening),
     /// The plugin has one more tool.
     ToolAdded {
@@ -82,6 +86,20 @@ pub enum Change {
         /// are made visible.
         diff: Vec<String>,
     },
+}
+
+/// A right that a grant is for and that no accepted line covers. Its texts have invisible characters
+/// made visible.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Widening {
+    /// The request, such as `http.api`; `--regrant` uses the same name.
+    pub request: String,
+    /// Line of the lock file about the right.
+    pub line: String,
+    /// True if nothing was accepted of the request.
+    pub is_new: bool,
+    /// Granted secrets that are sent there, such as `secret.token`.
+    pub secrets: Vec<String>,
 }
 
 impl Drift {
@@ -123,7 +141,7 @@ impl Drift {
         format!("it changed since it was accepted: {}", changes.join(", "))
     }
 
-    /// Returns the granted requests that are wider than the accepted ones.
+    /// Returns the rights that grants are for and that were not accepted.
     pub fn widened(&self) -> impl Iterator<Item = &Widening> {
         self.changes.iter().filter_map(|change| match change {
             Change::Widened(widening) => Some(widening),
@@ -159,11 +177,7 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
         let is = shown(found.as_deref());
         changes.push(Change::Version { was, is });
     }
-    changes.extend(request_changes(pin, metadata));
-    let manifest = metadata.manifest.as_ref();
-    let widened = Widening::all(&pin.requests, manifest, grant).into_iter();
-    let widened = widened.chain(Widening::effects(pin, manifest, grant));
-    changes.extend(widened.map(Change::Widened));
+    changes.extend(request_changes(pin, metadata, grant));
     changes.extend(all_tool_changes(pin, metadata));
     changes
 }
@@ -172,15 +186,29 @@ fn shown(text: Option<&str>) -> String {
     visible_line(text.unwrap_or("none"))
 }
 
-fn request_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
-    let (was, is): (BTreeSet<_>, BTreeSet<_>) =
-        (pin.requests.iter().cloned().collect(), metadata.lock_lines().into_iter().collect());
-    let added =
-        is.difference(&was).map(|request| Change::RequestAdded { request: visible_line(request) });
-    let removed = was
-        .difference(&is)
-        .map(|request| Change::RequestRemoved { request: visible_line(request) });
-    added.chain(removed).collect()
+/// Compares the lines of both builds. What would be granted comes first.
+fn request_changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
+    let was = Lines::new(&pin.requests, grant);
+    let is = Lines::new(&metadata.lock_lines(), grant);
+    // The operator has decided nothing about a tool that is new, such as that it runs unapproved.
+    let is_decided = |line: &Line| {
+        line.tool().is_none_or(|tool| pin.tools.iter().any(|pinned| pinned.name == tool))
+    };
+    let (widened, added): (Vec<_>, Vec<_>) = is
+        .beyond(&was)
+        .partition(|line| is_decided(line) && is.are_granted(line) && !was.cover(line));
+    let widened = widened.into_iter().map(|line| {
+        Change::Widened(Widening {
+            request: visible_line(&line.key),
+            line: visible_line(&line.to_string()),
+            is_new: !was.have(&line.key),
+            secrets: is.secrets_to(line).into_iter().map(visible_line).collect(),
+        })
+    });
+    let shown = |line: &Line| visible_line(&line.to_string());
+    let added = added.into_iter().map(|line| Change::RequestAdded { request: shown(line) });
+    let removed = was.beyond(&is).map(|line| Change::RequestRemoved { request: shown(line) });
+    widened.chain(added).chain(removed).collect()
 }
 
 fn all_tool_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
@@ -215,13 +243,15 @@ fn tool_changes(tool: &str, was: &Value, is: &Value) -> Vec<Change> {
         .filter_map(Value::as_object)
         .flat_map(|members| members.keys())
         .collect();
-    let changed = fields.into_iter().filter(|field| was.get(*field) != is.get(*field));
-    let changes = changed.map(|field| Change::ToolChanged {
-        tool: visible_line(tool),
-        field: visible_line(field),
-        diff: diff(was.get(field), is.get(field)),
-    });
-    changes.collect()
+    fields
+        .into_iter()
+        .filter(|field| was.get(*field) != is.get(*field))
+        .map(|field| Change::ToolChanged {
+            tool: visible_line(tool),
+            field: visible_line(field),
+            diff: diff(was.get(field), is.get(field)),
+        })
+        .collect()
 }
 
 fn diff(was: Option<&Value>, is: Option<&Value>) -> Vec<String> {
@@ -279,12 +309,23 @@ impl fmt::Display for Change {
             }
             Self::Version { was, is } => write!(f, "its version ({was} is now {is})"),
             Self::Id { was, is } => write!(f, "its id ({was} is now {is})"),
-            Self::Widened(widening) => widening.fmt(f),
+            Self::Widened(widening) => write!(f, "it asks for {widening}"),
             Self::RequestAdded { request } => write!(f, "it asks for {request}"),
             Self::RequestRemoved { request } => write!(f, "it no longer asks for {request}"),
             Self::ToolAdded { tool, .. } => write!(f, "new tool {tool}"),
             Self::ToolRemoved { tool } => write!(f, "no tool {tool} any more"),
             Self::ToolChanged { tool, field, .. } => write!(f, "the {field} of tool {tool}"),
+        }
+    }
+}
+
+impl fmt::Display for Widening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, secrets, .. } = self;
+        if secrets.is_empty() {
+            write!(f, "{line} (granted)")
+        } else {
+            write!(f, "{line} (granted, with {})", secrets.join(" and "))
         }
     }
 }
@@ -406,12 +447,11 @@ mod tests {
             Grant { http: vec![crate::HttpGrant::Requested("api".to_owned())], ..Grant::default() };
         let drift = Drift::between(&lock, &client(), &now, &grant).expect("drift");
         assert!(drift.has_other_id() && drift.widened().count() == 1);
-        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /**, it no longer asks for http.api https://a.example GET,HEAD /**, granted: http.api now reaches https://b.example GET,HEAD /** (accepted: https://a.example GET,HEAD /**); see `airlock plugin diff weather`, accept it with `airlock plugin accept weather --regrant http.api --change-id`");
+        insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /** (granted), it no longer asks for http.api https://a.example GET,HEAD /**; see `airlock plugin diff weather`, accept it with `airlock plugin accept weather --regrant http.api --change-id`");
         let document = serde_json::to_value(&drift.changes).expect("JSON");
-        let was = ["https://a.example GET,HEAD /**"];
-        let is = ["https://b.example GET,HEAD /**"];
-        let widened = json!({"change": "widened", "request": "http.api", "was": was, "is": is, "secrets": []});
-        assert_eq!(document[4], widened);
+        let line = "http.api https://b.example GET,HEAD /**";
+        let widened = json!({"change": "widened", "request": "http.api", "line": line, "is_new": false, "secrets": []});
+        assert_eq!(document[2], widened);
         let ungranted = between(&lock, &now).expect("drift");
         assert_eq!(ungranted.widened().count(), 0);
     }

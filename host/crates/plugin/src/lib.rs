@@ -14,6 +14,7 @@ mod drift;
 mod entries;
 mod grant;
 mod hidden;
+mod lines;
 mod load;
 mod lock_policy;
 mod manifest;
@@ -24,14 +25,13 @@ mod progress;
 mod rights;
 mod unassigned;
 mod watch;
-mod widening;
 
 use std::path::PathBuf;
 
 pub use self::{component::read_component, progress::compiling};
 pub use self::{
     consent::Consent,
-    drift::{Change, Drift},
+    drift::{Change, Drift, Widening},
     entries::Reconfigured,
     grant::{FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, SecretGrant},
     manifest::{
@@ -44,7 +44,6 @@ pub use self::{
     profile::Profile,
     rights::{ReadSecret, Reason, Refusal, Rights},
     unassigned::{StoreError, UnassignedStore},
-    widening::Widening,
 };
 pub use airlock_sandbox::{DeclaredEffect, Effect};
 

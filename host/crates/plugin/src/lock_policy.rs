@@ -163,7 +163,7 @@ mod tests {
             };
             let error = check(&moved, &granted, Some(&loaded)).expect_err("refused").to_string();
             insta::allow_duplicates! {
-                insta::assert_snapshot!(error, @"the new build would widen what is granted: granted: http.api now reaches https://example.org GET,HEAD /** (accepted: https://api.example.com GET,HEAD /**); if you agree, restart the gateway, or pin all plugins with `airlock plugin accept --all`");
+                insta::assert_snapshot!(error, @"the new build would widen what is granted: it asks for http.api https://example.org GET,HEAD /** (granted); if you agree, restart the gateway, or pin all plugins with `airlock plugin accept --all`");
             }
             check(&narrower, &granted, Some(&loaded)).expect("it is narrower");
             check(&moved, &Grant::default(), Some(&loaded)).expect("it is not granted");

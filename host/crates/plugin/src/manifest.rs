@@ -1,7 +1,6 @@
 //! `plugin.toml`: the author's description of a plugin, and the rights that it requests. Embedded
 //! in the component as JSON; as untrusted as the code.
 
-mod accepted;
 mod request;
 mod requests;
 #[cfg(test)]
@@ -19,13 +18,16 @@ use semver::Version;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
-pub(super) use self::requests::ANY;
 pub use self::{
     request::Request,
     requests::{
         FilesAccess, FilesRequest, HttpRequest, InjectRequest, KvRequest, Requests, ScratchRequest,
         SecretRequest, SlotRequest, SwitchRequest, ToolsRequest,
     },
+};
+pub(super) use self::{
+    request::{CACHE, REVEALED},
+    requests::ANY,
 };
 use airlock_json::check_unique_keys;
 use airlock_sandbox::{DeclaredEffect, Effects};

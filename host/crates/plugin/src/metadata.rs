@@ -1,15 +1,12 @@
 //! Metadata of a component: known without running it, accepted by the operator, and compared
 //! later.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_lock::{Pin, PinnedTool, digest, sorted};
-use airlock_sandbox::{self as sandbox, DeclaredEffect, Effect, LoadError};
-use airlock_strings as text;
+use airlock_sandbox::{self as sandbox, Effect, LoadError};
 
 /// Reason that the metadata of a component cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -61,21 +58,7 @@ impl ToolEffects {
     }
 
     fn lock_lines(&self) -> impl Iterator<Item = String> {
-        self.effects.iter().map(|effect| self.lock_line(effect))
-    }
-
-    /// Returns the line of the lock file about an effect of the tool.
-    fn lock_line(&self, effect: &DeclaredEffect) -> String {
-        format!("effect {effect} of {}", self.name)
-    }
-
-    /// Returns the effects of the tool in lines of the lock file.
-    pub(super) fn accepted(&self, lines: &[String]) -> BTreeSet<DeclaredEffect> {
-        let of_tool = format!(" of {}", self.name);
-        let effects = lines
-            .iter()
-            .filter_map(|line| line.strip_prefix("effect ")?.strip_suffix(&of_tool)?.parse().ok());
-        effects.collect()
+        self.effects.iter().map(|effect| format!("effect {effect} of {}", self.name))
     }
 }
 
@@ -211,7 +194,7 @@ mod tests {
         let wasm = wat::parse_str("(component (@custom \"airlock:manifest\" \"{}\"))")
             .expect("a component");
         let error = Metadata::of(&wasm).expect_err("four keys are missing");
-        let told = text::with_causes(&error);
+        let told = airlock_strings::with_causes(&error);
         assert!(
             told.starts_with(
                 "the plugin's manifest (plugin.toml) is invalid: 4 errors: schema: is missing"

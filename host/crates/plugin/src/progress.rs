@@ -12,7 +12,11 @@ use tracing::info;
 /// A component that loads faster was in the cache, and no progress is shown.
 const SOON: Duration = Duration::from_millis(200);
 
-/// Awaits `load`, which compiles `wasm`, and reports progress after [`SOON`].
+/// Awaits `load`, which compiles `wasm`, and reports progress if it takes longer than 0.2 seconds.
+///
+/// # Panics
+///
+/// If the template of the progress bar is invalid, which a test rules out.
 pub async fn compiling<T>(
     progress: &MultiProgress,
     what: &str,

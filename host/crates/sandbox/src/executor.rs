@@ -71,7 +71,7 @@ impl Executor {
         };
         let slot =
             self.share.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await;
-        let slot = slot.map_err(|_| ScriptError::Stopped(CallError::Busy))?;
+        let slot = slot.map_err(|_| ScriptError::Stopped(CallError::busy()))?;
         let ran =
             self.sandbox.run(slot, call, async |store| self.guest.run(store, script).await).await;
         match ran {
@@ -84,18 +84,13 @@ impl Executor {
     fn checked(&self, value: Option<String>) -> ScriptResult {
         let Some(text) = value else { return Ok(None) };
         if text.len() > self.limits.result_bytes {
-            let limit_bytes = self.limits.result_bytes as u64;
-            return Err(ScriptError::Stopped(CallError::ResultTooLarge {
-                tool: self.name.clone(),
-                limit_bytes,
-            }));
+            let limit = self.limits.result_bytes;
+            let error = CallError::result_too_large(self.name.clone(), limit);
+            return Err(ScriptError::Stopped(error));
         }
         let parsed = serde_json::from_str(&text);
-        parsed.map(Some).map_err(|error| {
-            ScriptError::Stopped(CallError::BadResult {
-                tool: self.name.clone(),
-                cause: Box::new(error),
-            })
-        })
+        parsed
+            .map(Some)
+            .map_err(|error| ScriptError::Stopped(CallError::bad_result(self.name.clone(), error)))
     }
 }

@@ -184,10 +184,9 @@ impl Plain {
         let arguments = match arguments::read(&function.parameters, arguments) {
             Ok(arguments) => arguments,
             Err(bad) => {
-                let name = store.data().call.tool.to_string();
-                return Err(store
-                    .data_mut()
-                    .stop(CallError::BadArguments { name, detail: bad.to_string() }));
+                let state = store.data_mut();
+                let error = CallError::bad_arguments(state.call.tool.as_str(), bad);
+                return Err(state.stop(error));
             }
         };
         let limits = store.data().call.limits;
@@ -206,10 +205,8 @@ impl Plain {
             Ok(answer) => Ok(answer),
             Err(BadResult::TooLarge) => {
                 let tool = store.data().call.tool.clone();
-                Err(store.data_mut().stop(CallError::ResultTooLarge {
-                    tool,
-                    limit_bytes: limits.result_bytes as u64,
-                }))
+                let error = CallError::result_too_large(tool, limits.result_bytes);
+                Err(store.data_mut().stop(error))
             }
             Err(bad) => Err(bad.into()),
         }

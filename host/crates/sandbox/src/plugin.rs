@@ -150,7 +150,7 @@ impl Plugin {
             .share
             .wait_for_slot(&Tenant::GATEWAY, 1, None)
             .await
-            .map_err(|_| LoadError::Describe(CallError::Busy))?;
+            .map_err(|_| LoadError::Describe(CallError::busy()))?;
         let described =
             self.sandbox.run(slot, call, async |store| self.guest.describe(store).await).await;
         described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
@@ -184,7 +184,7 @@ impl Plugin {
             .share
             .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
             .await
-            .map_err(|_| CallError::Busy)?;
+            .map_err(|_| CallError::busy())?;
         let wasi = Wasi::granted(
             &self.client,
             chain.tenant(),
@@ -193,7 +193,7 @@ impl Plugin {
             self.sandbox.memory(),
             recorder.as_ref(),
         )
-        .map_err(|cause| CallError::Unavailable { tool: name.clone(), cause })?;
+        .map_err(|cause| CallError::unavailable(name.clone(), cause))?;
         let guest_call = Call {
             tool: name.clone(),
             guest: self.as_guest(),
@@ -214,16 +214,13 @@ impl Plugin {
             .await?;
         let mut returned = answered.map_err(|mut error| {
             grants.scrubber.error(&mut error);
-            CallError::Tool(error)
+            CallError::from(error)
         })?;
         if grants.scrubber.output(&mut returned.output) {
             warn!(tool = %name, "a secret was redacted from a plugin's result");
         }
         if returned.output.size() > self.limits.result_bytes {
-            return Err(CallError::ResultTooLarge {
-                tool: name.clone(),
-                limit_bytes: self.limits.result_bytes as u64,
-            });
+            return Err(CallError::result_too_large(name.clone(), self.limits.result_bytes));
         }
         let output = &mut returned.output;
         self.schemas.check_result(&tool.original, name, chain.tenant(), output).await?;

@@ -19,7 +19,6 @@ use airlock_json::{
     schema::{BadSchema, CompiledSchema},
 };
 use airlock_strings::cut;
-use serde_json::Value;
 
 /// Characters that the name of a tool may have.
 const MAX_NAME: usize = 64;
@@ -150,7 +149,7 @@ impl Schemas {
             schema.check(&members)
         })
         .await;
-        checked.map_err(|violations| CallError::InvalidArguments { name: name.clone(), violations })
+        checked.map_err(|violations| CallError::invalid_arguments(name.clone(), &violations))
     }
 
     /// Checks the structured result of a call in `output`, which is the same afterwards.
@@ -176,7 +175,7 @@ impl Schemas {
 mod tests {
     use airlock_core::tool::ClientName;
     use futures_util::FutureExt as _;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

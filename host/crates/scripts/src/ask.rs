@@ -28,8 +28,7 @@ pub(super) fn approves(id: &str, answer: Option<&str>) -> Result<bool, CallError
             let message = format!(
                 "the question was neither accepted nor declined; the run {id} is still suspended"
             );
-            let code = Some("undecided".to_owned());
-            Err(CallError::Tool(ToolError { code, ..ToolError::new(ErrorKind::Denied, message) }))
+            Err(ToolError::new(ErrorKind::Denied, message).with_code("undecided").into())
         }
     }
 }
@@ -52,15 +51,12 @@ pub(super) fn stopped(chain: &Chain, suspension: Suspension) -> CallError {
     let is_question = !suspension.pending.is_empty() && suspension.in_doubt.is_empty();
     let question = if is_question && can_be_asked(chain) { question(&suspension) } else { None };
     match (ClientName::parse(OWN_ASKER), question) {
-        (Ok(client), Some(question)) => CallError::InputRequired {
-            name: ToolName::own(super::meta::EXECUTE),
-            asked: Box::new(InputRequired {
-                client,
-                questions: vec![question],
-                token: suspension.token,
-            }),
-        },
-        _ => CallError::Suspended(Box::new(suspension)),
+        (Ok(client), Some(question)) => {
+            let token = suspension.token;
+            let asked = InputRequired { client, questions: vec![question], token };
+            CallError::needs_input(ToolName::own(super::meta::EXECUTE), Box::new(asked))
+        }
+        _ => suspension.into(),
     }
 }
 

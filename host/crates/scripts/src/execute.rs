@@ -140,8 +140,10 @@ impl CodeMode {
         });
         let ran = self.advised(chain.view(), namespaces, ran).await;
         let result = reported(call, namespaces, language, journal, ran);
+        if let Some(suspension) = result.as_ref().err().and_then(CallError::suspension) {
+            return Err(stopped(chain, suspension.clone()));
+        }
         match result {
-            Err(CallError::Suspended(suspension)) => Err(stopped(chain, *suspension)),
             Err(error) if runs::can_wait(&error) && journal.put_back().await => Err(error),
             result => {
                 journal.end(|| Outcome::new(&result, chain)).await;
@@ -203,23 +205,20 @@ fn reported(
     match ran {
         Ok(value) => report().success(value).ok_or_else(|| {
             let tool = call.tool().name.clone();
-            let limit_bytes = report::MAX_RESULT as u64;
-            report().limit(CallError::ResultTooLarge { tool, limit_bytes })
+            report().limit(CallError::result_too_large(tool, report::MAX_RESULT))
         }),
         Err(ScriptError::Failed(failure)) => Err(report().failure(&failure)),
-        Err(ScriptError::Stopped(error)) if error.is_limit() => Err(report().limit(error)),
-        Err(ScriptError::Stopped(CallError::Tool(error)))
-            if !runs::can_wait(&CallError::Tool(error.clone())) =>
-        {
-            Err(report().stopped(error))
+        Err(ScriptError::Stopped(error)) if error.limit().is_some() => Err(report().limit(error)),
+        Err(ScriptError::Stopped(error)) if runs::can_wait(&error) => Err(error),
+        Err(ScriptError::Stopped(error)) => {
+            Err(error.into_tool_error().map_or_else(|error| error, |own| report().stopped(own)))
         }
-        Err(ScriptError::Stopped(error)) => Err(error),
     }
 }
 
 /// Returns the error of a call that decides about a run that does not wait.
 fn not_waiting(call: &Admitted) -> CallError {
-    CallError::NotWaiting { tool: call.tool().name.clone() }
+    CallError::not_waiting(call.tool().name.clone())
 }
 
 /// Returns the error of a run that cannot be resumed.
@@ -230,8 +229,7 @@ fn not_resumed(id: &str, error: &RunError) -> CallError {
         RunError::Unavailable(_) => ErrorKind::Unavailable,
     };
     let message = format!("the run {id} cannot be resumed: {error}");
-    let code = Some(runs::code(error).to_owned());
-    CallError::Tool(ToolError { code, ..ToolError::new(kind, message) })
+    ToolError::new(kind, message).with_code(runs::code(error)).into()
 }
 
 /// Returns the language of a stored run. Fails if another version of this program stored it.
@@ -239,9 +237,6 @@ fn stored_language(stored: &StoredRun) -> Result<ScriptLanguage, CallError> {
     ScriptLanguage::named(&stored.language).ok_or_else(|| {
         let message =
             format!("the run {} has the unknown language {:?}", stored.id, stored.language);
-        CallError::Tool(ToolError {
-            code: Some("run_refused".to_owned()),
-            ..ToolError::new(ErrorKind::Unsupported, message)
-        })
+        ToolError::new(ErrorKind::Unsupported, message).with_code("run_refused").into()
     })
 }

@@ -62,11 +62,8 @@ impl LazyExecutor {
         let Ok(loaded) = timeout_at(until.into(), load).await else {
             let message = "the executor of this language is being compiled, which takes up to a minute once: \
                            run the script again then";
-            let error = ToolError {
-                code: Some(EXECUTOR_LOADING.to_owned()),
-                ..ToolError::new(ErrorKind::Unavailable, message)
-            };
-            return Err(ScriptError::Stopped(CallError::Tool(error)));
+            let error = ToolError::new(ErrorKind::Unavailable, message).with_code(EXECUTOR_LOADING);
+            return Err(ScriptError::Stopped(error.into()));
         };
         loaded
             .map_err(|lost| not_loaded(lost.into()))?
@@ -91,5 +88,5 @@ impl Runner for LazyExecutor {
 /// Logs why the executor is missing, and returns the error of its script.
 fn not_loaded(cause: Box<dyn std::error::Error + Send + Sync>) -> ScriptError {
     error!(error = &*cause, "the executor of a script cannot be loaded");
-    ScriptError::Stopped(CallError::Unavailable { tool: ToolName::own(meta::EXECUTE), cause })
+    ScriptError::Stopped(CallError::unavailable(ToolName::own(meta::EXECUTE), cause))
 }

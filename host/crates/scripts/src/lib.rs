@@ -53,6 +53,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use prometheus_client::registry::Registry;
 
 use self::{
     cache::StubCache,
@@ -157,6 +158,11 @@ impl CodeMode {
         catalog.set_observer(self.observations.clone());
     }
 
+    /// Registers the metrics of code mode.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.observations.clone()));
+    }
+
     fn meta_tools(self: &Arc<Self>, language: ScriptLanguage) -> OwnTools {
         let tools = meta::tools(&self.layout, self.described(language));
         OwnTools { tools, provider: self.clone() }
@@ -251,7 +257,7 @@ impl CodeMode {
                 None => self.execute(call, &scope, arguments.code()?).await,
                 Some(answers) => self.resume(call, namespaces, arguments.code()?, answers).await,
             },
-            other => Err(CallError::NotFound { name: other.to_owned() }),
+            other => Err(CallError::not_found(other)),
         }
     }
 

@@ -124,7 +124,7 @@ pub(super) struct BadArgument(String);
 
 impl From<BadArgument> for CallError {
     fn from(bad: BadArgument) -> Self {
-        Self::Tool(ToolError::new(ErrorKind::InvalidInput, bad.0))
+        ToolError::new(ErrorKind::InvalidInput, bad.0).into()
     }
 }
 

@@ -92,10 +92,7 @@ pub(super) fn stored(bindings: &Bindings) -> String {
 pub(super) fn read(stored: &str) -> Result<Bindings, CallError> {
     let rows: Vec<StoredBinding> = serde_json::from_str(stored).map_err(|_| {
         let message = "the tools of the run cannot be read; another version of Airlock stored them";
-        CallError::Tool(ToolError {
-            code: Some("run_refused".to_owned()),
-            ..ToolError::new(ErrorKind::Unsupported, message.to_owned())
-        })
+        ToolError::new(ErrorKind::Unsupported, message).with_code("run_refused")
     })?;
     let bindings = rows.into_iter().map(|(namespace, name, alias, tool)| Binding {
         namespace,
@@ -378,8 +375,7 @@ mod tests {
         assert_eq!(read(&stored(&made)).expect("theirs"), made);
         for text in ["", "{", "{}", "[[1]]"] {
             let error = read(text).expect_err("not theirs");
-            let CallError::Tool(error) = error else { panic!("{error}") };
-            assert_eq!(error.code.as_deref(), Some("run_refused"), "{text}");
+            assert_eq!(error.tool_code(), Some("run_refused"), "{text}");
         }
     }
 

@@ -8,9 +8,15 @@
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
     sync::Arc,
 };
 
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _},
+    metrics::{MetricType, counter::Counter},
+};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -23,7 +29,7 @@ use super::{
 use airlock_catalog::Observer;
 use airlock_core::{
     tenant::Tenant,
-    tool::{Tool, ToolName, ToolOutput},
+    tool::{ClientName, Tool, ToolName, ToolOutput},
 };
 use airlock_json as json;
 
@@ -52,15 +58,21 @@ const NODE_BYTES: usize = 192;
 pub(super) struct Observations {
     tenants: Mutex<Tenants>,
     /// Results of each tool that did not fit those before them, of all tenants.
-    misfits: Mutex<BTreeMap<ToolName, u64>>,
+    misfits: Mutex<BTreeMap<ToolName, Misfits>>,
     samples: mpsc::Sender<Sample>,
     waiting: tokio::sync::Mutex<mpsc::Receiver<Sample>>,
+}
+
+/// Results of one tool that did not fit.
+struct Misfits {
+    tool: Arc<Tool>,
+    results: Counter,
 }
 
 /// A result that was not read yet.
 struct Sample {
     tenant: Tenant,
-    tool: ToolName,
+    tool: Arc<Tool>,
     content: Content,
 }
 
@@ -158,19 +170,22 @@ impl Observations {
             Content::Shape(shape) => shape,
             Content::Text(text) => of_text(&text),
         };
-        if self.tenants.lock().add(&tenant, &tool, shape) {
+        if self.tenants.lock().add(&tenant, &tool.full_name, shape) {
             self.report_misfit(&tool);
         }
     }
 
     /// Counts a result that did not fit, and logs some of them. The log has no key of the result,
     /// which may be data.
-    fn report_misfit(&self, tool: &ToolName) {
+    fn report_misfit(&self, tool: &Arc<Tool>) {
         let mut misfits = self.misfits.lock();
-        let count = misfits.entry(tool.clone()).or_default();
-        *count = count.saturating_add(1);
-        if count.is_power_of_two() {
-            warn!(%tool, results = *count, "results of tool stopped fitting the type observed before");
+        let misfits = misfits
+            .entry(tool.full_name.clone())
+            .or_insert_with(|| Misfits { tool: tool.clone(), results: Counter::default() });
+        let results = misfits.results.inc() + 1;
+        if results.is_power_of_two() {
+            let tool = &tool.full_name;
+            warn!(%tool, results, "results of tool stopped fitting the type observed before");
         }
     }
 }
@@ -187,7 +202,7 @@ impl Observer for Observations {
                 None => return,
             },
         };
-        let sample = Sample { tenant: tenant.clone(), tool: tool.full_name.clone(), content };
+        let sample = Sample { tenant: tenant.clone(), tool: tool.clone(), content };
         // A full queue drops it.
         let _ = self.samples.try_send(sample);
     }
@@ -198,9 +213,30 @@ impl Observer for Observations {
             return Vec::new();
         }
         let counted = tools.iter().filter_map(|tool| {
-            Some((tool.shown_original().into_owned(), *misfits.get(&tool.full_name)?))
+            let misfits = misfits.get(&tool.full_name)?;
+            Some((tool.shown_original().into_owned(), misfits.results.get()))
         });
         counted.collect()
+    }
+}
+
+impl Collector for Observations {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let name = "airlock_tool_result_misfits";
+        let help = "Results of a tool in code mode that did not fit the type observed before.";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for Misfits { tool, results } in self.misfits.lock().values() {
+            let client = tool.client.as_ref().map(ClientName::as_str).unwrap_or_default();
+            let labels = [("client", client), ("tool", &tool.shown_original())];
+            results.encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Observations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observations").finish_non_exhaustive()
     }
 }
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::{language::Language, names::Namespace};
 use airlock_core::{
-    door::Chain,
-    tool::{CallError, Content, ErrorKind, ToolError, ToolOutput},
+    door::{Chain, NESTED_CALLS},
+    tool::{CallError, Content, ErrorKind, Limit, ToolError, ToolOutput},
 };
 use airlock_sandbox::{FailureKind, ScriptFailure};
 use airlock_strings::cut;
@@ -100,15 +100,15 @@ impl<'a> Report<'a> {
             "line": failure.line, "column": failure.column, "message": message, "kind": failure.kind,
         });
         let code = Some(code.to_owned());
-        CallError::Tool(ToolError { code, details: Some(details), ..ToolError::new(kind, text) })
+        CallError::from(ToolError { code, details: Some(details), ..ToolError::new(kind, text) })
     }
 
     /// Returns the error of a script that a limit has ended.
     pub(super) fn limit(&self, limit: CallError) -> CallError {
-        let reason = limit.of_script();
+        let reason = reason(&limit);
         let mut report = format!("Execution stopped at a limit:\n\n{reason}\n");
         self.finish(&mut report);
-        CallError::ScriptLimit { limit: Box::new(limit), reason, report }
+        limit.with_report(reason, report)
     }
 
     /// Returns the error of a script that its journal has stopped.
@@ -116,7 +116,7 @@ impl<'a> Report<'a> {
         let mut message = format!("Execution stopped:\n\n{}\n", error.message);
         self.finish(&mut message);
         let details = Some(json!({"message": error.message}));
-        CallError::Tool(ToolError { message, details, ..error })
+        CallError::from(ToolError { message, details, ..error })
     }
 
     /// Adds what the script did before it ended without a result.
@@ -171,6 +171,22 @@ impl<'a> Report<'a> {
     fn servers_in_a_row(&self) -> String {
         let names = self.namespaces.iter().map(|namespace| namespace.identifier.as_str());
         cut(names.collect::<Vec<_>>().join(", "), MAX_NAMES)
+    }
+}
+
+/// Returns the limit that has ended a script, and the remedy.
+fn reason(error: &CallError) -> String {
+    match error.limit() {
+        Some(Limit::Budget { what: NESTED_CALLS, most }) => format!(
+            "the script reached its limit of {most} tool calls; make fewer calls, or split the script (operator: max_nested_calls)"
+        ),
+        Some(Limit::Budget { what, most }) => {
+            format!("the script reached its limit of {most} {what}")
+        }
+        Some(Limit::Amount(bytes)) if error.code() == CallError::RESULT_TOO_LARGE => format!(
+            "the result of the script is larger than {bytes} bytes; return less: a part, a sum, or only the keys that you need"
+        ),
+        _ => error.message(),
     }
 }
 
@@ -265,7 +281,23 @@ impl io::Write for BoundedWriter {
 
 #[cfg(test)]
 mod tests {
+    use airlock_core::tool::ToolName;
+
     use super::*;
+
+    #[test]
+    fn each_limit_of_a_script_has_a_remedy() {
+        let calls = CallError::budget(NESTED_CALLS, 64);
+        assert_eq!(calls.to_string(), "the call reached its limit of 64 nested tool calls");
+        assert_eq!(
+            reason(&calls),
+            "the script reached its limit of 64 tool calls; make fewer calls, or split the script (operator: max_nested_calls)"
+        );
+        let result = CallError::result_too_large(ToolName::alias("a"), 7);
+        assert!(reason(&result).contains("larger than 7 bytes; return less"));
+        let handles = CallError::budget("handles at a time", 3);
+        assert_eq!(reason(&handles), "the script reached its limit of 3 handles at a time");
+    }
 
     #[test]
     fn a_text_beyond_the_limit_is_cut_at_a_line_and_says_how_long_it_is() {

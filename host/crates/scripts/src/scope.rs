@@ -184,7 +184,7 @@ mod tests {
     struct Unused;
     impl Provider for Unused {
         fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::Cancelled) })
+            Box::pin(async { Err(CallError::cancelled()) })
         }
     }
 

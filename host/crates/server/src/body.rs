@@ -22,6 +22,10 @@ use airlock_wire::message::{BadMessage, Message};
 
 /// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
 const GRACE: Duration = Duration::from_secs(5);
+/// Largest body that is read although its request is refused, in bytes.
+const MAX_DISCARDED: u64 = 64 << 10;
+/// Time for the body of a refused request to arrive.
+const DISCARD_TIME: Duration = Duration::from_millis(500);
 /// Smallest rate at which a body must arrive, in bytes per second, measured from its beginning. A
 /// body that trickles keeps a connection, and 1,024 of them took all connections for the whole
 /// `read_timeout`.
@@ -133,6 +137,17 @@ fn is_program(headers: &HeaderMap) -> bool {
 /// Returns whether a content type is this one, with any parameters.
 fn is_type(found: &str, expected: &str) -> bool {
     found.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case(expected))
+}
+
+/// Reads the body of a request that is refused by its head, if it is small and arrives soon. A
+/// connection that is closed with an unread body is reset, and the reset can overtake the response.
+pub(super) async fn discard(mut body: Incoming) {
+    if body.is_end_stream() || body.size_hint().upper().is_none_or(|bytes| bytes > MAX_DISCARDED) {
+        return;
+    }
+    let reading = async { while let Some(Ok(_)) = body.frame().await {} };
+    // A body that is late is not waited for.
+    let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
 }
 
 /// Reads a body. Meanwhile its connection may be evicted. Fails if the body does not arrive at

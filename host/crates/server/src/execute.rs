@@ -36,7 +36,7 @@ use airlock_catalog::log_call;
 use airlock_core::{
     door::{CallId, Caller, Hearing, Ledger, Origin},
     threads,
-    tool::{CallError, CallFailure, QuestionKinds, ToolOutput},
+    tool::{CallError, CallFailure, Details, QuestionKinds, ToolOutput},
 };
 use airlock_json as json;
 use airlock_model::{Object, weight};
@@ -151,19 +151,19 @@ fn failure(
     presenter: Option<&Presenter<'_>>,
     airlock: &mut Object,
 ) -> Result<Message, ApiError> {
-    match error {
-        CallError::InputRequired { asked, .. } => {
+    match error.details() {
+        Details::InputRequired(asked) => {
             airlock.insert(INPUT_REQUIRED.to_owned(), input_required(asked));
             return Ok(Message::plain(error.to_string()));
         }
-        CallError::Suspended(suspension) => {
+        Details::Suspended(suspension) => {
             airlock.insert(RUN.to_owned(), suspension.to_json());
             return Ok(Message::plain(error.to_string()));
         }
-        CallError::Tool(own) => {
+        Details::Tool(own) => {
             airlock.insert(RESULT.to_owned(), agent::raw_error(own));
         }
-        CallError::ScriptLimit { .. } => {}
+        Details::Report { .. } => {}
         _ => return Err(refusal(error)),
     }
     airlock.insert("error".to_owned(), json!(CallFailure::from(error)));
@@ -174,8 +174,8 @@ fn failure(
 }
 
 fn refusal(error: &CallError) -> ApiError {
-    match error {
-        CallError::Busy | CallError::CircuitOpen { .. } => {
+    match error.code() {
+        CallError::BUSY | CallError::CIRCUIT_OPEN => {
             // Whole seconds, rounded up: a client that retries too early is refused again.
             let seconds = error
                 .retry_after()
@@ -189,11 +189,10 @@ fn refusal(error: &CallError) -> ApiError {
             .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
         // The status is 400 for compatibility; the type tells client errors from server errors.
-        CallError::NotFound { .. }
-        | CallError::BadArguments { .. }
-        | CallError::InvalidArguments { .. }
-        | CallError::NeedsApproval { .. }
-        | CallError::NotWaiting { .. } => ApiError::bad_request(error.code(), error.to_string()),
+        CallError::NOT_FOUND
+        | CallError::BAD_ARGUMENTS
+        | CallError::NEEDS_APPROVAL
+        | CallError::NOT_WAITING => ApiError::bad_request(error.code(), error.to_string()),
         _ => {
             ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string())
         }

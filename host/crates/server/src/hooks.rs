@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use airlock_identity::Verifier;
 use futures_util::future::BoxFuture;
+use prometheus_client::registry::Registry;
 
-use super::metrics::Sample;
 use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results::Results};
 use airlock_scripts::runs::Runs;
 use airlock_store as store;
@@ -25,6 +25,8 @@ pub struct Hooks {
     pub approvals: Option<Approvals>,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
+    /// Metrics of `GET /metrics`.
+    pub metrics: Registry,
     /// Reloads plugins; `None` if there are no plugins.
     pub plugins: Option<Box<dyn Reload>>,
     /// Orders and diagnostics of MCP servers; `None` if there are no servers.
@@ -82,9 +84,6 @@ pub trait Upstreams: Send + Sync + 'static {
     /// Returns the last lines that one server wrote to stderr, without secrets; `None` if there is
     /// no such server.
     fn logs(&self, client: &str) -> Option<Vec<String>>;
-
-    /// Returns the counters of all servers, sorted by name.
-    fn samples(&self) -> Vec<Sample>;
 
     /// Returns the names and transports of the servers that the configuration disables.
     fn disabled(&self) -> Vec<(String, &'static str)>;

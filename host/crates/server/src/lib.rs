@@ -45,7 +45,6 @@ pub use self::{
     app::App,
     hooks::{Gauge, Hooks, NotDone, NotReloaded, Reload, Upstreams},
     listen::serve,
-    metrics::{Distribution, Sample},
     responses::BuiltinTools,
     settings::{BadSettings, Settings},
 };

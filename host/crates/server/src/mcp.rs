@@ -50,6 +50,7 @@ use airlock_model::MemoryBudget;
 use airlock_wire::{
     error::{RpcError, code},
     headers::{LAST_EVENT, SESSION},
+    id::RpcId,
     message::{self, Message},
     version::Version,
 };
@@ -417,12 +418,7 @@ impl McpCall<'_> {
     }
 
     /// Returns a response that is ready, with the status of its error.
-    fn whole(
-        &self,
-        id: &message::Id,
-        answer: Answer,
-        status: fn(Option<i32>) -> StatusCode,
-    ) -> Reply {
+    fn whole(&self, id: &RpcId, answer: Answer, status: fn(Option<i64>) -> StatusCode) -> Reply {
         if self.charge.grow(answer.text.len()).is_err() {
             return failed(Some(id), &no_memory(), StatusCode::SERVICE_UNAVAILABLE);
         }
@@ -442,7 +438,7 @@ fn not_acceptable() -> Reply {
 }
 
 /// Status of a response of the modern era (2026-07-28, section "Streamable HTTP").
-fn modern_status(error: Option<i32>) -> StatusCode {
+fn modern_status(error: Option<i64>) -> StatusCode {
     match error {
         Some(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         Some(code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION) => {
@@ -457,7 +453,7 @@ fn whole_text(text: &str) -> Reply {
 }
 
 /// Status of a response of the legacy era: errors are in the body.
-fn legacy_status(_error: Option<i32>) -> StatusCode {
+fn legacy_status(_error: Option<i64>) -> StatusCode {
     StatusCode::OK
 }
 

@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use tracing::{debug, error, info};
 
 use super::{
-    App, admin, alias, approvals, auth, chat,
+    App, admin, alias, approvals, auth, body, chat,
     connections::{self, Seat},
     cors, execute, health, identity, mcp,
     memory::{self, Charge},
@@ -63,6 +63,14 @@ enum StatusRoute<'p> {
     ResourceMetadata(&'p str),
 }
 
+/// A request whose head was checked.
+enum Admission<'p> {
+    /// It is answered.
+    Handled(Reply),
+    /// Its API handles it.
+    Charged { route: Route<'p>, sender: Sender, charge: Charge },
+}
+
 impl App {
     /// Handles one request from `peer`. A panic becomes an internal error.
     pub(super) async fn handle(
@@ -108,21 +116,45 @@ impl App {
         request: Request<Incoming>,
         peer: IpAddr,
     ) -> Result<ChargedReply, ApiError> {
+        let (route, sender, charge) = match self.admit(route, &request, peer).await {
+            Ok(Admission::Handled(reply)) => return Ok((reply, None)),
+            Ok(Admission::Charged { route, sender, charge }) => (route, sender, charge),
+            Err(error) => {
+                body::discard(request.into_body()).await;
+                return Err(error);
+            }
+        };
+        let reply = self.dispatch(route, &sender, request, &charge).await?;
+        // A streamed response is still being made, and what it holds stays charged.
+        if let Payload::Whole(body) = reply.body() {
+            let bytes = memory::REQUEST_BYTES + body.len();
+            charge.settle(bytes).map_err(memory::ChargeRefused::after_work)?;
+        }
+        Ok((reply, Some(charge)))
+    }
+
+    /// Checks, authenticates and charges a request by its head. Handles it if that needs no charge.
+    async fn admit<'p>(
+        &self,
+        route: Option<Route<'p>>,
+        request: &Request<Incoming>,
+        peer: IpAddr,
+    ) -> Result<Admission<'p>, ApiError> {
         let headers = request.headers();
         origin::check(&self.settings, headers, request.uri())?;
         let route = route
             .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
             .ok_or_else(|| ApiError::no_such_path(request.uri().path()))?;
-        if cors::is_preflight(&request)
+        if cors::is_preflight(request)
             && cors::origin(&self.settings, headers).is_some()
             && route.act().is_none()
         {
-            return Ok((cors::preflight(route.methods(), headers), None));
+            return Ok(Admission::Handled(cors::preflight(route.methods(), headers)));
         }
         if !route.methods().contains(request.method()) {
             return Err(ApiError::wrong_method(route.methods()));
         }
-        let seat = Seat::from_request(&request);
+        let seat = Seat::from_request(request);
         let shows_state =
             matches!(route, Route::Status(StatusRoute::Health | StatusRoute::Metrics));
         if seat.as_ref().is_some_and(Seat::is_reserved) && !shows_state {
@@ -134,36 +166,19 @@ impl App {
             })?;
         }
         if let Route::Status(status) = route {
-            return self.show(status).map(|reply| (reply, None));
+            return self.show(status).map(Admission::Handled);
         }
-        let (reply, charge) = self.charged(route, request, seat).await?;
-        Ok((reply, Some(charge)))
-    }
-
-    /// Authenticates and charges a request, and handles it.
-    async fn charged(
-        &self,
-        route: Route<'_>,
-        request: Request<Incoming>,
-        seat: Option<Seat>,
-    ) -> Result<(Reply, Charge), ApiError> {
         let sender = match route {
-            Route::Mcp(_) | Route::Sse(_) => identity::sender(self, request.headers()).await?,
-            _ => self.sender(request.headers())?,
+            Route::Mcp(_) | Route::Sse(_) => identity::sender(self, headers).await?,
+            _ => self.sender(headers)?,
         };
         if let Some(seat) = &seat {
             let waits = matches!(route, Route::Mcp(_) | Route::Sse(mcp::SseTarget::Stream(_)))
                 && request.method() == Method::GET;
             seat.claim(&sender.tenant(), waits)?;
         }
-        let charge = self.memory.open(sender.tenant(), request.headers())?;
-        let reply = self.dispatch(route, &sender, request, &charge).await?;
-        // A streamed response is still being made, and what it holds stays charged.
-        if let Payload::Whole(body) = reply.body() {
-            let bytes = memory::REQUEST_BYTES + body.len();
-            charge.settle(bytes).map_err(memory::ChargeRefused::after_work)?;
-        }
-        Ok((reply, charge))
+        let charge = self.memory.open(sender.tenant(), headers)?;
+        Ok(Admission::Charged { route, sender, charge })
     }
 
     async fn dispatch(

@@ -21,7 +21,7 @@ use airlock_catalog::log_failure;
 use airlock_core::{
     door::{Caller, Origin, Resumed},
     run::{BadPosition, Cancelled, Position},
-    tool::{CallError, ToolError},
+    tool::CallError,
 };
 use airlock_model::Object;
 use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
@@ -171,11 +171,11 @@ pub(super) async fn run(
 /// Resumes a run until it ends or stops again, also if the caller disconnects: what a person has
 /// approved is not left half done. Fails if the script does not run.
 async fn finish(resumed: Resumed) -> Result<(), ApiError> {
-    let ran = tokio::spawn(resumed.run()).await.unwrap_or(Err(CallError::Cancelled));
+    let ran = tokio::spawn(resumed.run()).await.unwrap_or_else(|_| Err(CallError::cancelled()));
     log_failure(EXECUTE, ran.as_ref().err());
     match ran {
-        Err(CallError::Tool(error)) if error.code.as_deref() == Some("run_running") => {
-            Err(conflict("run_running", error.message))
+        Err(error) if error.tool_code() == Some("run_running") => {
+            Err(conflict("run_running", error.to_string()))
         }
         Err(error) if runs::can_wait(&error) => Err(postponed(&error)),
         // The run has the outcome.
@@ -293,10 +293,7 @@ fn refusal(error: &RunError) -> ApiError {
 
 /// Returns the error of a run that is as it was before, and can be resumed later.
 fn postponed(error: &CallError) -> ApiError {
-    let code = match error {
-        CallError::Tool(ToolError { code: Some(code), .. }) => code,
-        error => error.code(),
-    };
+    let code = error.tool_code().unwrap_or_else(|| error.code());
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", code, error.message())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::{metrics::Sample, server::Server};
+use super::server::Server;
 use airlock_core::door::Provider as _;
 
 /// Orders that wait for the supervisor. A further one waits with its sender.
@@ -98,9 +98,8 @@ impl Control {
         self.server.status()
     }
 
-    /// Returns the counters of the server.
-    pub fn sample(&self) -> Sample {
-        self.server.sample()
+    pub(super) fn server(&self) -> &Server {
+        &self.server
     }
 
     /// Returns the last lines that the server's last processes wrote to stderr, oldest first:
@@ -129,12 +128,12 @@ mod tests {
 
     use super::*;
     use airlock_core::tool::ClientName;
-    use airlock_mcp_client::{Settings, Transport};
+    use airlock_mcp_client::{Process, Settings};
 
     fn control() -> (Control, mpsc::Receiver<Command>) {
         let name = ClientName::parse("up").expect("a good name");
-        let url = Transport::Stdio(Box::default());
-        Control::new(Server::new(&Settings::new(name, url), Handle::current()))
+        let settings = Settings::new(name, Process::default());
+        Control::new(Server::new(&settings, Handle::current()))
     }
 
     #[tokio::test]

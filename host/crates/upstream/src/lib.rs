@@ -26,6 +26,7 @@
 
 mod control;
 mod framing;
+mod limits;
 mod metrics;
 pub mod pins;
 #[cfg(test)]
@@ -44,8 +45,7 @@ mod tests;
 
 pub use self::{
     control::{Control, ControlError},
-    metrics::{Distribution, Outcome, Sample},
+    metrics::UpstreamMetrics,
     runtime::Runtime,
-    status::{Phase, Transition},
     supervise::supervise,
 };

@@ -1,6 +1,7 @@
-//! Counters of the calls of one server. The path of a call writes them without locks.
+//! Counters of the calls of one server, in the types of `prometheus-client`. The supervisor's own are
+//! in [`Status`](super::status::Status); `collector` writes both for `GET /metrics`.
 
-mod histogram;
+mod collector;
 mod outcome;
 mod window;
 
@@ -14,55 +15,37 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 use serde_json::{Value, json};
 
-pub use self::{histogram::Distribution, outcome::Outcome};
-use self::{histogram::Histogram, outcome::Counters, window::Window};
-use super::status::Phase;
+pub use self::collector::UpstreamMetrics;
+use self::{
+    outcome::{Counters, Outcome},
+    window::Window,
+};
+use crate::limits::{MAX_COUNTED_TOOLS, SLOW_GRANT, SLOW_GRANT_PAUSE};
 use airlock_core::tool::{CallError, ToolName, ToolOutput};
-use airlock_mcp_client::limits::{MAX_COUNTED_TOOLS, SLOW_GRANT, SLOW_GRANT_PAUSE};
 
-/// Counters of one server at one moment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
-    /// Present state.
-    pub phase: Phase,
-    /// Time spent in each state.
-    pub time_in: Vec<(Phase, Duration)>,
-    /// Restarts after failures.
-    pub restarts: u64,
-    /// Calls that have ended, by tool and outcome. The tool is `None` for calls of tools beyond the
-    /// number of tools that are counted apart. Sorted; without zeros.
-    pub calls: Vec<(Option<ToolName>, Outcome, u64)>,
-    /// Durations of calls, from their admission to their end. Calls that were refused as busy are
-    /// not in it.
-    pub durations: Distribution,
-    /// Times for which calls waited until they could be sent.
-    pub waits: Distribution,
-    /// Calls that wait at present.
-    pub queued: u64,
-    /// Calls that run at present.
-    pub in_flight: u64,
-}
-
-impl Sample {
-    /// Returns the counters of a server that is disabled by the configuration.
-    pub fn disabled() -> Self {
-        let times = Phase::ALL.map(|phase| (phase, Duration::ZERO));
-        Metrics::new().sample(Phase::Disabled, (0, times.to_vec()))
-    }
-}
+/// Upper bounds of the buckets of times, in seconds. One more bucket has no bound.
+const BOUNDS_SECONDS: [f64; 17] = [
+    0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
+    300.0,
+];
 
 /// Counters of the calls of one server.
 pub(super) struct Metrics {
     tools: ArcSwap<BTreeMap<ToolName, Arc<Counters>>>,
     /// Calls of tools that are not in `tools`, which is full.
     other: Arc<Counters>,
+    /// Times from the admission of a call to its end. Calls that were refused as busy are not in it.
     durations: Histogram,
+    /// Times for which calls waited until they could be sent.
     waits: Histogram,
     last: Window,
-    queued: AtomicU64,
-    in_flight: AtomicU64,
+    /// Calls that wait at present.
+    queued: Gauge,
+    /// Calls that run at present.
+    in_flight: Gauge,
     created: Instant,
     /// Time of the last report of a slow grant, in milliseconds after `created`; 0 if there is none.
     reported: AtomicU64,
@@ -73,11 +56,11 @@ impl Metrics {
         Self {
             tools: ArcSwap::default(),
             other: Arc::default(),
-            durations: Histogram::default(),
-            waits: Histogram::default(),
+            durations: Histogram::new(BOUNDS_SECONDS),
+            waits: Histogram::new(BOUNDS_SECONDS),
             last: Window::default(),
-            queued: AtomicU64::new(0),
-            in_flight: AtomicU64::new(0),
+            queued: Gauge::default(),
+            in_flight: Gauge::default(),
             created: Instant::now(),
             reported: AtomicU64::new(0),
         }
@@ -90,31 +73,19 @@ impl Metrics {
 
     /// Counts a call as waiting until the value is dropped or granted.
     pub(super) fn wait(&self) -> Waiting<'_> {
-        Waiting { metrics: self, _queued: Gauge::raise(&self.queued), began: Instant::now() }
+        Waiting { metrics: self, _queued: Raised::new(&self.queued), began: Instant::now() }
     }
 
-    /// Returns all counters. The supervisor's are those of the arguments.
-    pub(super) fn sample(
-        &self,
-        phase: Phase,
-        (restarts, time_in): (u64, Vec<(Phase, Duration)>),
-    ) -> Sample {
+    /// Returns the counters of the calls that have ended, by tool and outcome. The tool is `None` for
+    /// calls of tools beyond [`MAX_COUNTED_TOOLS`]. Sorted; without zeros.
+    fn calls(&self) -> Vec<(Option<ToolName>, Outcome, Counter)> {
         let tools = self.tools.load();
         let named = tools.iter().map(|(tool, counters)| (Some(tool), counters));
         let all = std::iter::once((None, &self.other)).chain(named);
         let calls = all.flat_map(|(tool, counters)| {
-            counters.nonzero().map(move |(outcome, count)| (tool.cloned(), outcome, count))
+            counters.nonzero().map(move |(outcome, counter)| (tool.cloned(), outcome, counter))
         });
-        Sample {
-            phase,
-            time_in,
-            restarts,
-            calls: calls.collect(),
-            durations: self.durations.read(),
-            waits: self.waits.read(),
-            queued: self.queued.load(Ordering::Relaxed),
-            in_flight: self.in_flight.load(Ordering::Relaxed),
-        }
+        calls.collect()
     }
 
     /// Returns the members of the server's entry in the administrative API.
@@ -123,8 +94,8 @@ impl Metrics {
             |[p50, p90, p99]| json!({"p50": millis(p50), "p90": millis(p90), "p99": millis(p99)}),
         );
         [
-            ("in_flight", self.in_flight.load(Ordering::Relaxed).into()),
-            ("queued", self.queued.load(Ordering::Relaxed).into()),
+            ("in_flight", self.in_flight.get().into()),
+            ("queued", self.queued.get().into()),
             ("latency_ms", latency.into()),
         ]
     }
@@ -190,7 +161,7 @@ impl Drop for Observed<'_> {
         self.metrics.count(&self.tool, self.outcome);
         if self.outcome != Outcome::Busy {
             let took = self.began.elapsed();
-            self.metrics.durations.record(took);
+            self.metrics.durations.observe(took.as_secs_f64());
             self.metrics.last.record(took);
         }
     }
@@ -199,13 +170,13 @@ impl Drop for Observed<'_> {
 /// A call that waits.
 pub(super) struct Waiting<'m> {
     metrics: &'m Metrics,
-    _queued: Gauge<'m>,
+    _queued: Raised<'m>,
     began: Instant,
 }
 
 /// A call that runs.
 pub(super) struct Running<'m> {
-    _in_flight: Gauge<'m>,
+    _in_flight: Raised<'m>,
     /// Time that the call has waited, if the operator is to be told.
     pub(super) slow: Option<Duration>,
 }
@@ -214,25 +185,25 @@ impl<'m> Waiting<'m> {
     /// Counts the call as running until the value is dropped.
     pub(super) fn granted(self) -> Running<'m> {
         let waited = self.began.elapsed();
-        self.metrics.waits.record(waited);
+        self.metrics.waits.observe(waited.as_secs_f64());
         let slow = (waited > SLOW_GRANT && self.metrics.may_report()).then_some(waited);
-        Running { _in_flight: Gauge::raise(&self.metrics.in_flight), slow }
+        Running { _in_flight: Raised::new(&self.metrics.in_flight), slow }
     }
 }
 
 /// One unit of a gauge, until it is dropped.
-struct Gauge<'m>(&'m AtomicU64);
+struct Raised<'m>(&'m Gauge);
 
-impl<'m> Gauge<'m> {
-    fn raise(gauge: &'m AtomicU64) -> Self {
-        gauge.fetch_add(1, Ordering::Relaxed);
+impl<'m> Raised<'m> {
+    fn new(gauge: &'m Gauge) -> Self {
+        gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for Gauge<'_> {
+impl Drop for Raised<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.dec();
     }
 }
 
@@ -256,25 +227,25 @@ mod tests {
         ToolName::new(&client, name)
     }
 
-    fn sample(metrics: &Metrics) -> Sample {
-        metrics.sample(Phase::Ready, (0, Vec::new()))
+    fn calls(metrics: &Metrics) -> Vec<(Option<ToolName>, Outcome, u64)> {
+        let calls = metrics.calls().into_iter();
+        calls.map(|(tool, outcome, counter)| (tool, outcome, counter.get())).collect()
     }
 
     #[test]
     fn calls_are_counted_by_tool_and_outcome_and_a_dropped_one_as_cancelled() {
         let metrics = Metrics::new();
-        metrics.begin(tool("b")).end(&Err(CallError::Busy));
+        metrics.begin(tool("b")).end(&Err(CallError::busy()));
         metrics.begin(tool("a")).end(&Ok(ToolOutput::default()));
         metrics.begin(tool("a")).end(&Ok(ToolOutput::default()));
         drop(metrics.begin(tool("a")));
-        let sample = sample(&metrics);
-        let calls = [
+        let expected = [
             (Some(tool("a")), Outcome::Ok, 2),
             (Some(tool("a")), Outcome::Cancelled, 1),
             (Some(tool("b")), Outcome::Busy, 1),
         ];
-        assert_eq!(sample.calls, calls);
-        assert_eq!(sample.durations.count, 3, "a busy call has no duration");
+        assert_eq!(calls(&metrics), expected);
+        assert_eq!(metrics.durations.count(), 3, "a busy call has no duration");
         assert!(metrics.last.quantiles().is_some());
     }
 
@@ -286,9 +257,9 @@ mod tests {
         }
         assert_eq!(metrics.tools.load().len(), MAX_COUNTED_TOOLS);
         metrics.count(&tool("0"), Outcome::Ok);
-        let sample = sample(&metrics);
-        assert_eq!(sample.calls[0], (None, Outcome::Ok, 1));
-        assert!(sample.calls.contains(&(Some(tool("0")), Outcome::Ok, 2)));
+        let calls = calls(&metrics);
+        assert_eq!(calls[0], (None, Outcome::Ok, 1));
+        assert!(calls.contains(&(Some(tool("0")), Outcome::Ok, 2)));
     }
 
     #[test]
@@ -305,9 +276,8 @@ mod tests {
     }
 
     /// Returns the numbers of calls that wait, that run, and that have waited.
-    fn gauges(metrics: &Metrics) -> (u64, u64, u64) {
-        let sample = sample(metrics);
-        (sample.queued, sample.in_flight, sample.waits.count)
+    fn gauges(metrics: &Metrics) -> (i64, i64, u64) {
+        (metrics.queued.get(), metrics.in_flight.get(), metrics.waits.count())
     }
 
     #[test]

@@ -15,8 +15,14 @@ mod parked;
 
 pub(super) use self::{
     conversation::{Conversation, conversation},
-    parked::{Bound, Parked, Waits},
+    parked::{Bound, Parked, ParkedRequest},
 };
-pub(super) use airlock_mcp_client::questions::{
-    Asked, Refused, ServerQuestion, TASK, asked, is_question,
-};
+pub(super) use airlock_mcp_client::questions::{Again, Asked, Refused, TASK, asked};
+
+/// Response of a server to a request.
+pub(super) enum Response<T> {
+    /// Its result.
+    Complete(T),
+    /// A modern server requires input of the caller first.
+    InputRequired(Asked),
+}

@@ -22,9 +22,10 @@ use tokio::sync::Notify;
 pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscribe};
 use self::hub::Hub;
 use super::{
-    questions::{self, Asked, Bound, Refused},
-    server::{NoLink, Server},
+    questions::{self, Bound, Refused, Response},
+    server::{NoLink, Retry, Server},
 };
+use crate::limits::{MAX_FAILURE_BYTES, MAX_RESULT_BYTES};
 use airlock_core::{
     door::{Log, LogLevel, Mailbox, Relay, RelayError, RelayRequest, Subject, Subscription},
     tool::{Cause, ClientName},
@@ -33,11 +34,12 @@ use airlock_json::raw;
 use airlock_mcp_client::{
     decode,
     inbox::{Logs, Party},
-    limits::{MAX_FAILURE_BYTES, MAX_QUOTE_BYTES, MAX_RESULT_BYTES},
+    limits::MAX_QUOTE_BYTES,
     link::{AskError, Link, Request},
     transport::SendError,
 };
 use airlock_strings::{cut, one_line};
+use airlock_wire::error::{RpcError, code};
 
 /// Member of `_meta` of a modern request that asks for log messages.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -57,10 +59,10 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
     let tenant = relay.tenant().clone();
     let permitted = server.permitted(relay.questions());
     let bound = Bound::new(&tenant, &[&to_request(relay.request()).to_text(0, None)]);
-    let (parameters, rounds) = match relay.take_answers() {
-        None => (Vec::new(), 0),
+    let Retry { parameters, rounds } = match relay.take_answers() {
+        None => Retry::default(),
         Some(answers) => {
-            server.take_again(answers, &bound).ok_or(RelayError::NotWaiting)?.map_err(not_asked)?
+            server.take_retry(answers, &bound).ok_or(RelayError::NotWaiting)?.map_err(not_asked)?
         }
     };
     let party = Party { tenant: tenant.clone(), session: relay.session() };
@@ -76,9 +78,9 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
             ask(&link, request, expected(relay.request())).await
         });
     match answered.await {
-        Ok(Ok(Answered::Result(result))) => Ok(result),
-        Ok(Ok(Answered::Asks(asked))) => {
-            let parked = server.park_again(asked, bound, permitted, rounds);
+        Ok(Ok(Response::Complete(result))) => Ok(result),
+        Ok(Ok(Response::InputRequired(asked))) => {
+            let parked = server.park_retry(asked, bound, permitted, rounds);
             Err(parked.map_or_else(not_asked, RelayError::InputRequired))
         }
         Ok(Err(error)) => Err(error),
@@ -86,14 +88,6 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
         Err(NoLink::Late) => Err(RelayError::Deadline { limit }),
         Err(NoLink::Unavailable(cause)) => Err(RelayError::Unavailable(cause)),
     }
-}
-
-/// Response of a server to a request.
-enum Answered {
-    /// Its result, as the text of a JSON object.
-    Result(String),
-    /// It asks the caller first.
-    Asks(Asked),
 }
 
 fn not_asked(refused: Refused) -> RelayError {
@@ -202,8 +196,8 @@ async fn ask(
     link: &Link,
     request: Request,
     expected: (&str, char),
-) -> Result<Answered, RelayError> {
-    let text = match link.ask_raw(request.with_logs(Logs::Dropped), |_| {}).await {
+) -> Result<Response<String>, RelayError> {
+    let text = match link.ask(request.with_logs(Logs::Dropped)).text().await {
         Ok(text) => text,
         Err(error) => {
             if matches!(error, AskError::Lost | AskError::Send(_)) && !error.is_full() {
@@ -229,18 +223,17 @@ fn too_large() -> RelayError {
     RelayError::TooLarge { limit_bytes: MAX_RESULT_BYTES }
 }
 
-fn refused(error: &decode::RpcError) -> RelayError {
-    let decode::RpcError { code, message, .. } = error;
-    if *code == decode::RpcError::METHOD_NOT_FOUND {
+fn refused(error: &RpcError) -> RelayError {
+    if error.code == code::METHOD_NOT_FOUND {
         return RelayError::Unsupported;
     }
-    let message = cut(one_line(message), MAX_FAILURE_BYTES);
+    let message = cut(one_line(&error.message), MAX_FAILURE_BYTES);
     let message = if message.is_empty() { "its server refused it".to_owned() } else { message };
-    RelayError::Refused { code: *code, message }
+    RelayError::Refused { code: error.code, message }
 }
 
 /// Reads the result out of a response, as text: its members stay as the server wrote them.
-fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Answered, RelayError> {
+fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Response<String>, RelayError> {
     let text = std::str::from_utf8(text).map_err(|_| invalid("it is not UTF-8"))?;
     let is_error = raw::member(text, "error").is_some_and(|error| error != "null");
     let result = raw::member(text, "result").filter(|_| !is_error);
@@ -260,12 +253,12 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Answered, RelayEr
         Some(Some(kind)) if kind == "input_required" => {
             let mut result: Map<String, Value> =
                 serde_json::from_str(result).map_err(|_| invalid("its result is no object"))?;
-            return questions::asked(&mut result).map(Answered::Asks).map_err(not_asked);
+            return questions::asked(&mut result).map(Response::InputRequired).map_err(not_asked);
         }
         Some(_) => return Err(invalid("its result is of an unknown type")),
     }
     match raw::member(result, member) {
-        Some(value) if value.starts_with(begins) => Ok(Answered::Result(result.to_owned())),
+        Some(value) if value.starts_with(begins) => Ok(Response::Complete(result.to_owned())),
         _ => Err(invalid("a member of its result is missing")),
     }
 }
@@ -282,8 +275,8 @@ mod tests {
 
     fn read(text: &[u8], expected: (&str, char)) -> Result<String, RelayError> {
         match super::read(text, expected) {
-            Ok(Answered::Result(text)) => Ok(text),
-            Ok(Answered::Asks(_)) => panic!("it asks"),
+            Ok(Response::Complete(text)) => Ok(text),
+            Ok(Response::InputRequired(_)) => panic!("it asks"),
             Err(error) => Err(error),
         }
     }

@@ -5,10 +5,11 @@ mod failure;
 use serde_json::{Map, Value};
 
 use super::questions::{self, Asked, Refused};
+use crate::limits::MAX_RESULT_BYTES;
 use airlock_core::tool::{
-    CallError, Cause, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
+    CallError, Content, ErrorKind, ToolError, ToolName, ToolOutput, result_extra,
 };
-use airlock_mcp_client::{decode::RpcError, limits::MAX_RESULT_BYTES};
+use airlock_wire::error::{RpcError, code};
 
 /// Key of the metadata that names the server. It is for the operator and not for the caller.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -52,7 +53,7 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
         return Err(too_large(tool));
     }
     match raw {
-        Some(raw) => Err(CallError::Tool(failure::read(output, &raw))),
+        Some(raw) => Err(CallError::from(failure::read(output, &raw))),
         None => Ok(output),
     }
 }
@@ -60,7 +61,7 @@ pub(super) fn read(tool: &ToolName, result: Value) -> Result<ToolOutput, CallErr
 /// Converts a JSON-RPC error to a tool's own error.
 pub(super) fn refusal(error: RpcError) -> CallError {
     let kind = match error.code {
-        RpcError::INVALID_PARAMS => ErrorKind::InvalidInput,
+        code::INVALID_PARAMS => ErrorKind::InvalidInput,
         _ => ErrorKind::Internal,
     };
     let message = match failure::printable(&error.message) {
@@ -68,10 +69,10 @@ pub(super) fn refusal(error: RpcError) -> CallError {
         message => message,
     };
     // The URLs of a required elicitation (2025-11-25) have not been checked for a person.
-    let is_elicitation = error.code == RpcError::URL_ELICITATION_REQUIRED;
+    let is_elicitation = error.code == code::URL_ELICITATION_REQUIRED;
     let details =
         error.data.filter(|data| !is_elicitation && data.to_string().len() <= MAX_RESULT_BYTES);
-    CallError::Tool(ToolError {
+    CallError::from(ToolError {
         code: Some(error.code.to_string()),
         details,
         ..ToolError::new(kind, message)
@@ -80,20 +81,17 @@ pub(super) fn refusal(error: RpcError) -> CallError {
 
 /// Returns the error for a result over the bound.
 pub(super) fn too_large(tool: &ToolName) -> CallError {
-    CallError::ResultTooLarge { tool: tool.clone(), limit_bytes: MAX_RESULT_BYTES as u64 }
+    CallError::result_too_large(tool.clone(), MAX_RESULT_BYTES)
 }
 
 /// Returns the error for a response that cannot be understood.
 pub(super) fn no_result(tool: &ToolName, what: &'static str) -> CallError {
-    CallError::BadResult { tool: tool.clone(), cause: Cause::from(what) }
+    CallError::bad_result(tool.clone(), what)
 }
 
 fn unsupported(code: &str, what: &str) -> CallError {
     let message = format!("the tool cannot be used through this gateway: {what}");
-    CallError::Tool(ToolError {
-        code: Some(code.to_owned()),
-        ..ToolError::new(ErrorKind::Unsupported, message)
-    })
+    ToolError::new(ErrorKind::Unsupported, message).with_code(code).into()
 }
 
 /// Reads the member `content` of a result. Malformed content becomes text, so that no part of the
@@ -117,8 +115,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::limits::MAX_FAILURE_BYTES;
     use airlock_core::tool::ClientName;
-    use airlock_mcp_client::limits::MAX_FAILURE_BYTES;
 
     fn tool() -> ToolName {
         ToolName::new(&ClientName::parse("x").expect("a good name"), "t")
@@ -129,10 +127,8 @@ mod tests {
     }
 
     fn error(result: Value) -> ToolError {
-        match read(&tool(), result) {
-            Err(CallError::Tool(error)) => error,
-            other => panic!("expected the tool's own error, found {other:?}"),
-        }
+        let error = read(&tool(), result).expect_err("the call failed");
+        error.into_tool_error().expect("it is the tool's own")
     }
 
     #[test]
@@ -165,12 +161,13 @@ mod tests {
     #[test]
     fn a_result_is_bounded_to_the_byte() {
         assert!(read(&tool(), text_of(MAX_RESULT_BYTES)).is_ok());
-        assert!(matches!(
-            read(&tool(), text_of(MAX_RESULT_BYTES + 1)),
-            Err(CallError::ResultTooLarge { .. })
-        ));
+        assert_eq!(code(text_of(MAX_RESULT_BYTES + 1)), CallError::RESULT_TOO_LARGE);
         let failed = json!({"isError": true, "structuredContent": "x".repeat(MAX_RESULT_BYTES)});
-        assert!(matches!(read(&tool(), failed), Err(CallError::ResultTooLarge { .. })));
+        assert_eq!(code(failed), CallError::RESULT_TOO_LARGE);
+    }
+
+    fn code(result: Value) -> &'static str {
+        read(&tool(), result).expect_err("it is no result").code()
     }
 
     fn text_of(length: usize) -> Value {
@@ -181,7 +178,7 @@ mod tests {
     fn a_result_of_very_many_small_blocks_is_too_large() {
         let most = MAX_RESULT_BYTES / Content::FRAME;
         assert_eq!(output(blocks(most / 2)).content.len(), most / 2);
-        assert!(matches!(read(&tool(), blocks(most + 1)), Err(CallError::ResultTooLarge { .. })));
+        assert_eq!(code(blocks(most + 1)), CallError::RESULT_TOO_LARGE);
     }
 
     fn blocks(count: usize) -> Value {
@@ -197,14 +194,14 @@ mod tests {
         for odd in
             [json!({"resultType": "novel"}), json!({"resultType": "task"}), json!([]), json!(null)]
         {
-            assert!(matches!(read(&tool(), odd), Err(CallError::BadResult { .. })));
+            assert_eq!(code(odd), CallError::BAD_RESULT);
         }
     }
 
     #[test]
     fn a_json_rpc_error_becomes_invalid_input_or_internal() {
         assert_eq!(
-            refused(RpcError::INVALID_PARAMS, "no\u{0} tool"),
+            refused(code::INVALID_PARAMS, "no\u{0} tool"),
             (ErrorKind::InvalidInput, "no\u{fffd} tool".into())
         );
         let (kind, message) = refused(-32_603, &"x".repeat(MAX_FAILURE_BYTES * 2));
@@ -213,9 +210,7 @@ mod tests {
     }
 
     fn refused(code: i64, message: &str) -> (ErrorKind, String) {
-        match refusal(RpcError { code, message: message.to_owned(), data: None }) {
-            CallError::Tool(error) => (error.kind, error.message),
-            other => panic!("expected the tool's own error, found {other:?}"),
-        }
+        let error = refusal(RpcError::new(code, message));
+        (error.kind(), error.to_string())
     }
 }

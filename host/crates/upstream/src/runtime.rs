@@ -12,7 +12,7 @@ use std::{
 
 use tokio::runtime::{Builder, Handle};
 
-use airlock_mcp_client::limits::{RUNTIME_SHUTDOWN, THREADS};
+use crate::limits::{RUNTIME_SHUTDOWN, THREADS};
 
 /// A tokio runtime for all upstream servers of a gateway.
 ///

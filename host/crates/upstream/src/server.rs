@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `access` | the way to the server, and the permits that its calls share |
 //! | `sending` | sends one call to the server, in a task of its own |
-//! | `conversing` | runs a call until it ends or asks its caller, and resumes it |
+//! | `call` | runs a call until it completes or requires input of its caller, and resumes it |
 
 mod access;
-mod conversing;
+mod call;
 mod sending;
 
 use parking_lot::Mutex;
@@ -29,24 +29,24 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-pub(super) use self::access::{Access, PerCall};
-use self::{
-    access::Shared,
-    conversing::{Begin, Ended},
+use self::{access::Shared, call::CallResponse};
+pub(super) use self::{
+    access::{Access, PerCall},
+    call::Retry,
 };
 use super::{
-    metrics::{Metrics, Sample},
+    metrics::Metrics,
     questions::{Conversation, Parked},
     relay::{self, Relaying},
     status::Status,
 };
+use crate::limits::SLOTS_WEIGHT;
 use airlock_core::{
-    door::{Admitted, Mailbox, Provider, Relay, RelayError, Subscription},
+    door::{Admitted, Mailbox, McpServer, Provider, Relay, RelayError, Subscription},
     tenant::{Pool, Tenant},
     tool::{Answers, CallError, Cause, ToolOutput},
 };
 use airlock_mcp_client::{
-    limits::SLOTS_WEIGHT,
     link::{HeldPermits, Link},
     logs::Logs,
     settings::Settings,
@@ -63,7 +63,7 @@ pub(super) struct Server {
     slots: Pool,
     request_timeout: Option<Duration>,
     relaying: Relaying,
-    parked: Parked<Conversation<Ended>>,
+    parked: Parked<Conversation<CallResponse>>,
     runtime: Handle,
 }
 
@@ -125,10 +125,9 @@ impl Server {
         &self.shared.logs
     }
 
-    /// Returns its counters.
-    pub(super) fn sample(&self) -> Sample {
-        let status = &self.shared.status;
-        self.shared.metrics.sample(status.phase(), status.totals())
+    /// Returns the counters of its calls.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Returns the state of relaying.
@@ -186,8 +185,8 @@ impl Server {
     async fn run(&self, call: Admitted, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
         let observed = self.shared.metrics.begin(call.tool().name.clone());
         let result = match answers {
-            None => self.converse(call, Begin::Send { parameters: Vec::new(), rounds: 0 }).await,
-            Some(answers) => self.go_on(call, answers).await,
+            None => self.send(call, Retry::default()).await,
+            Some(answers) => self.resume_parked(call, answers).await,
         };
         observed.end(&result);
         result
@@ -207,10 +206,20 @@ impl Provider for Server {
         Box::pin(self.run(call, Some(answers)))
     }
 
-    fn forget(&self, token: &str) {
-        self.parked.forget(token);
+    fn server(&self) -> Option<&dyn McpServer> {
+        Some(self)
     }
 
+    fn status(&self) -> Map<String, Value> {
+        let shared = &self.shared;
+        let mut status = shared.status.to_json();
+        let metrics = shared.metrics.to_json().map(|(name, value)| (name.to_owned(), value));
+        status.extend(metrics);
+        status
+    }
+}
+
+impl McpServer for Server {
     fn relay(&self, request: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
         Box::pin(relay::run(self, request))
     }
@@ -224,12 +233,8 @@ impl Provider for Server {
         relay::watch(self, &request, mailbox, label)
     }
 
-    fn status(&self) -> Map<String, Value> {
-        let shared = &self.shared;
-        let mut status = shared.status.to_json();
-        let metrics = shared.metrics.to_json().map(|(name, value)| (name.to_owned(), value));
-        status.extend(metrics);
-        status
+    fn forget(&self, token: &str) {
+        self.parked.forget(token);
     }
 }
 

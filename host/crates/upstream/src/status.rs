@@ -9,15 +9,13 @@ use std::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use airlock_mcp_client::{
-    handshake::Agreed,
-    limits::{KEPT_TRANSITIONS, MAX_KEPT_REASON_CHARS},
-};
+use crate::limits::{KEPT_TRANSITIONS, MAX_KEPT_REASON_CHARS};
+use airlock_mcp_client::agreed::Agreed;
 
 /// State of the connection to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub(super) enum Phase {
     /// Not running: before the first start, while no call needs it, or after the gateway stopped.
     Stopped,
     /// Starting: the process, the handshake, and the first list of tools.
@@ -37,9 +35,9 @@ pub enum Phase {
 
 impl Phase {
     /// Number of states.
-    pub const COUNT: usize = 7;
+    pub(super) const COUNT: usize = 7;
     /// All states.
-    pub const ALL: [Self; Self::COUNT] = [
+    pub(super) const ALL: [Self; Self::COUNT] = [
         Self::Stopped,
         Self::Starting,
         Self::Ready,
@@ -50,7 +48,7 @@ impl Phase {
     ];
 
     /// Returns the name in the administrative API and in metrics.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
             Self::Starting => "starting",
@@ -65,14 +63,14 @@ impl Phase {
 
 /// A change of the state.
 #[derive(Debug, Clone, Serialize)]
-pub struct Transition {
+pub(super) struct Transition {
     /// The new state.
-    pub phase: Phase,
+    phase: Phase,
     /// Reason of the change, without secrets, cut to 512 characters.
-    pub reason: String,
+    reason: String,
     /// Time of the change.
     #[serde(serialize_with = "as_text")]
-    pub at: SystemTime,
+    at: SystemTime,
 }
 
 /// The state of one server with its history. Shared between the supervisor, which writes it, and

@@ -23,18 +23,19 @@ use super::{
     server::{Access, PerCall, Server},
     status::Phase,
 };
+use crate::limits::{FLOOD_COOL_DOWN, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL};
 use airlock_catalog::{Catalog, State};
 use airlock_mcp_client::{
     backoff::Backoff,
     connection::{Attempt, Connection},
+    connector::OpenError,
     credentials::Credentials,
     error::{ConnectionError, ConnectionFailure},
     handshake::Handshake,
-    limits::{FLOOD_COOL_DOWN, LAST_RETRY, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL},
+    limits::LAST_RETRY,
     link::Link,
     listing::ToolList,
     oauth::Logins,
-    secrets,
     settings::{Lifecycle, Restart, Settings},
     skipped::SkippedTools,
 };
@@ -64,9 +65,7 @@ pub fn supervise(
     stop: CancellationToken,
     runtime: &Handle,
 ) -> (Control, impl Future<Output = ()> + Send + use<>) {
-    let credentials = secrets::redactor(&settings.transport)
-        .map_err(|error| ConnectionError::InvalidSettings(with_causes(&error)))
-        .and_then(|redactor| Credentials::new(&settings, redactor, logins));
+    let credentials = Credentials::new(&settings, logins);
     supervise_with(settings, pins, credentials, catalog, stop, runtime)
 }
 
@@ -74,7 +73,7 @@ pub fn supervise(
 pub(super) fn supervise_with(
     settings: Settings,
     pins: Arc<ClientPins>,
-    credentials: Result<Credentials, ConnectionError>,
+    credentials: Result<Credentials, OpenError>,
     catalog: Arc<Catalog>,
     stop: CancellationToken,
     runtime: &Handle,
@@ -104,16 +103,12 @@ pub(super) fn supervise_with(
     (control, run(supervisor, unusable, stop))
 }
 
-async fn run(
-    mut supervisor: Supervisor,
-    unusable: Option<ConnectionError>,
-    stop: CancellationToken,
-) {
+async fn run(mut supervisor: Supervisor, unusable: Option<OpenError>, stop: CancellationToken) {
     match unusable {
         // The server is not started, because its output could not be redacted.
         Some(error) => {
             let reason = error.to_string();
-            supervisor.report(&error.into(), Phase::Failed);
+            supervisor.report(&ConnectionError::from(error).into(), Phase::Failed);
             stop.run_until_cancelled(supervisor.refuse_requests(&reason)).await;
         }
         None => supervisor.keep_connected(&stop).await,
@@ -203,7 +198,7 @@ impl Supervisor {
                     let is_final = failure.error.is_invalid() || backoff.is_exhausted();
                     let delay = match &failure.error {
                         _ if is_final => None,
-                        ConnectionError::CommandNotFound { .. }
+                        ConnectionError::Open(OpenError::Missing(_))
                         | ConnectionError::LoginNeeded(_) => Some(LAST_RETRY),
                         ConnectionError::Flood(_) => Some(delay.max(FLOOD_COOL_DOWN)),
                         _ => Some(delay),

@@ -11,15 +11,16 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::questions::TASK;
+use crate::limits::{TASK_POLL, TASK_POLL_MILLIS};
 use airlock_core::tool::{QuestionKinds, Tool};
 use airlock_json::raw;
 use airlock_mcp_client::{
-    decode::RpcError,
-    handshake::Capability,
+    agreed::Capability,
     inbox::{Party, Taker},
-    limits::{MAX_ID_BYTES, TASK_POLL, TASK_POLL_MILLIS},
+    limits::MAX_ID_BYTES,
     link::{AskError, Link, Request},
 };
+use airlock_wire::error::{RpcError, code};
 
 /// A task at a server.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,7 +96,7 @@ pub(super) async fn resume(
         request = request.with(name, json.as_str());
     }
     let guard = Guard { link, id: Some(id.clone()) };
-    link.ask(request).await?;
+    link.ask(request).result().await?;
     guard.disarm();
     let task = Task { id, status: Status::Working, poll: TASK_POLL };
     follow(link, task, &answered, conditions).await
@@ -138,7 +139,7 @@ async fn follow(
             return ended;
         }
         sleep(task.poll).await;
-        state = link.ask(request("tasks/get", &task.id, conditions)).await?;
+        state = link.ask(request("tasks/get", &task.id, conditions)).result().await?;
         let next = Task::read(&state)?;
         task = Task { id: task.id, ..next };
     }
@@ -147,7 +148,7 @@ async fn follow(
 /// Asks a legacy server for the result of a task. The response comes when the task has ended.
 async fn result(link: &Link, id: &str, conditions: &Conditions) -> Result<Value, AskError> {
     let request = request("tasks/result", id, conditions);
-    link.ask(request.asking(conditions.permitted, conditions.taker.clone())).await
+    link.ask(request.asking(conditions.permitted, conditions.taker.clone())).result().await
 }
 
 fn request(method: &'static str, id: &str, conditions: &Conditions) -> Request {
@@ -179,7 +180,7 @@ fn failure(state: &mut Value) -> AskError {
     let error = state.get_mut("error").map(Value::take).unwrap_or_default();
     let message = error["message"].as_str().or(state["statusMessage"].as_str());
     AskError::Refused(RpcError {
-        code: error["code"].as_i64().unwrap_or(RpcError::INTERNAL),
+        code: error["code"].as_i64().unwrap_or(code::INTERNAL),
         message: message.unwrap_or_default().to_owned(),
         data: error.get("data").cloned(),
     })
@@ -187,9 +188,7 @@ fn failure(state: &mut Value) -> AskError {
 
 fn cancelled(state: &Value) -> AskError {
     let reason = state["statusMessage"].as_str().unwrap_or("the server cancelled the task");
-    let code = RpcError::INTERNAL;
-    let message = reason.to_owned();
-    AskError::Refused(RpcError { code, message, data: None })
+    AskError::Refused(RpcError::new(code::INTERNAL, reason))
 }
 
 impl Task {

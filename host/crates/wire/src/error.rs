@@ -4,39 +4,57 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::version::Version;
+use airlock_strings::{cut, one_line};
+
+/// Length to which the text of an error is cut in a message about it, in bytes.
+const MAX_SHOWN_BYTES: usize = 2 << 10;
 
 /// Codes of errors: those of JSON-RPC 2.0, and those that MCP defines (2026-07-28, section "Error
 /// codes").
 pub mod code {
-    pub const PARSE: i32 = -32700;
-    pub const INVALID_REQUEST: i32 = -32600;
-    pub const METHOD_NOT_FOUND: i32 = -32601;
-    pub const INVALID_PARAMS: i32 = -32602;
-    pub const INTERNAL: i32 = -32603;
+    /// The text is not JSON.
+    pub const PARSE: i64 = -32700;
+    /// The text is not a request.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// There is no such method.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// A parameter is missing or invalid.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// The server failed.
+    pub const INTERNAL: i64 = -32603;
     /// The gateway refuses a request for lack of room or of rights.
-    pub const REFUSED: i32 = -32000;
+    pub const REFUSED: i64 = -32000;
     /// The session does not exist. Not of the specification, which leaves it to the HTTP status; the
     /// SDKs use it.
-    pub const NO_SESSION: i32 = -32001;
+    pub const NO_SESSION: i64 = -32001;
     /// The resource does not exist. Of the legacy era; the modern one has [`INVALID_PARAMS`].
-    pub const RESOURCE_NOT_FOUND: i32 = -32002;
-    pub const HEADER_MISMATCH: i32 = -32020;
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// Headers and body of a request disagree. Of the modern era.
+    pub const HEADER_MISMATCH: i64 = -32020;
     /// A source needs a capability that its client has not declared. Of the modern era.
-    pub const MISSING_CAPABILITY: i32 = -32021;
-    pub const UNSUPPORTED_VERSION: i32 = -32022;
+    pub const MISSING_CAPABILITY: i64 = -32021;
+    /// The server does not speak the revision of the request. Of the modern era.
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
+    /// A person has to open a URL first (2025-11-25).
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 }
 
 /// Error of a request, as a client receives it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[error("the server refused the request with code {code}: {}", shown(message))]
 pub struct RpcError {
-    pub code: i32,
+    /// Its code, see [`code`](mod@code).
+    pub code: i64,
+    /// The server's text.
     pub message: String,
+    /// Data of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl RpcError {
-    pub fn new(code: i32, message: impl Into<String>) -> Self {
+    /// Creates an error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
@@ -52,7 +70,7 @@ impl RpcError {
 
     /// The gateway has no such method in the request's revision.
     pub fn method_not_found(method: &str) -> Self {
-        let method = airlock_strings::cut(method.to_owned(), 128);
+        let method = cut(method.to_owned(), 128);
         Self::new(code::METHOD_NOT_FOUND, format!("method {method:?} is not supported"))
     }
 
@@ -68,7 +86,7 @@ impl RpcError {
 
     /// The gateway does not speak the revision that the request names.
     pub fn unsupported_version(requested: &str) -> Self {
-        let requested = airlock_strings::cut(requested.to_owned(), 64);
+        let requested = cut(requested.to_owned(), 64);
         let supported = Version::MODERN.map(Version::as_str);
         Self {
             data: Some(json!({"supported": supported, "requested": requested})),
@@ -77,5 +95,25 @@ impl RpcError {
                 format!("protocol version {requested:?} is not supported"),
             )
         }
+    }
+}
+
+/// Returns a text of the server as a part of a message.
+fn shown(text: &str) -> String {
+    // Read no further than needed: a text may have megabytes.
+    let beginning = &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)];
+    cut(one_line(beginning), MAX_SHOWN_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_bounded_line_of_a_message() {
+        let message = format!("boom\nFAKE LOG LINE \u{1b}[31m{}", "x".repeat(4 << 20));
+        let error = RpcError::new(-1, message).to_string();
+        assert!(error.len() < MAX_SHOWN_BYTES + 100, "{}", error.len());
+        assert!(!error.contains(['\n', '\u{1b}']), "{error}");
     }
 }

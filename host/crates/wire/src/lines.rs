@@ -1,13 +1,17 @@
 //! Lines of standard input and output: each is one message.
 
 use std::{
-    io::{self, BufRead, Write},
+    io::{BufRead, Write},
     thread,
 };
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{error::RpcError, message::BadMessage};
+use super::{
+    error::RpcError,
+    frames::{Decoder, Frame},
+    message::BadMessage,
+};
 use airlock_json::Caps;
 
 /// Lines that are read ahead, and messages that wait to be written.
@@ -31,43 +35,27 @@ pub fn read_lines(
     limit_bytes: usize,
 ) -> mpsc::Receiver<Line> {
     let (sender, lines) = mpsc::channel(QUEUE);
-    thread::spawn(move || {
-        let mut input = input;
-        while let Ok(Some(line)) = read_line(&mut input, limit_bytes) {
-            if sender.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
+    thread::spawn(move || forward(input, limit_bytes, &sender));
     lines
 }
 
-/// Reads a line; `None` at the end of the input. A last line needs no line end.
-fn read_line(input: &mut impl BufRead, limit_bytes: usize) -> io::Result<Option<Line>> {
-    let mut line = Vec::new();
-    let mut is_too_long = false;
-    let mut has_begun = false;
-    loop {
-        let available = input.fill_buf()?;
-        if available.is_empty() {
-            break;
-        }
-        has_begun = true;
-        let end = available.iter().position(|byte| *byte == b'\n');
-        let part = &available[..end.unwrap_or(available.len())];
-        if line.len() + part.len() > limit_bytes {
-            is_too_long = true;
-            line = Vec::new();
-        } else if !is_too_long {
-            line.extend_from_slice(part);
-        }
-        let used = part.len() + usize::from(end.is_some());
+/// Reads lines until the input or their receiver is gone. A last line needs no line end.
+fn forward(mut input: impl BufRead, limit_bytes: usize, sender: &mpsc::Sender<Line>) {
+    let mut decoder = Decoder::lines(limit_bytes);
+    while let Ok(found) = input.fill_buf() {
+        let is_end = found.is_empty();
+        let mut rest = if is_end { b"\n" } else { found };
+        let line = match decoder.next(&mut rest) {
+            Some(Frame::Message) => Some(Line::Text(decoder.take())),
+            Some(Frame::TooLong { is_last: true, .. }) => Some(Line::TooLong),
+            Some(Frame::TooLong { .. }) | None => None,
+        };
+        let used = found.len() - rest.len();
         input.consume(used);
-        if end.is_some() {
-            break;
+        if line.is_some_and(|line| sender.blocking_send(line).is_err()) || is_end {
+            return;
         }
     }
-    Ok(has_begun.then_some(if is_too_long { Line::TooLong } else { Line::Text(line) }))
 }
 
 /// Writes messages in a thread of its own, one a line. The receiver completes when the sender is
@@ -115,16 +103,10 @@ mod tests {
 
     #[test]
     fn lines_are_read_with_and_without_an_end_and_bounded() {
-        let mut input = io::BufReader::with_capacity(3, &b"ab\n\nabcd\nabcde\nx"[..]);
-        for expected in [
-            Some(Line::Text(b"ab".to_vec())),
-            Some(Line::Text(Vec::new())),
-            Some(Line::Text(b"abcd".to_vec())),
-            Some(Line::TooLong),
-            Some(Line::Text(b"x".to_vec())),
-            None,
-        ] {
-            assert_eq!(read_line(&mut input, 4).expect("no error"), expected);
-        }
+        let input = std::io::BufReader::with_capacity(3, &b"ab\n\nabcd\nabcde\nx"[..]);
+        let mut lines = read_lines(input, 4);
+        let found: Vec<_> = std::iter::from_fn(|| lines.blocking_recv()).collect();
+        let text = |text: &str| Line::Text(text.into());
+        assert_eq!(found, [text("ab"), text(""), text("abcd"), Line::TooLong, text("x")]);
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! Parameters stay text: no tree is built of what is passed on.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::error::RpcError;
+use super::{error::RpcError, id::RpcId};
 use airlock_json::{self as json, Caps, RawObject, raw};
 use airlock_strings::cut;
 
-/// The longest identifier of a request, in bytes of JSON. It is kept and repeated.
+/// The longest identifier of a client's request, in bytes of JSON. It is kept and repeated.
 const MAX_ID_BYTES: usize = 256;
 /// The longest name of a method, in bytes. MCP has none of more than 50.
 const MAX_METHOD_BYTES: usize = 128;
@@ -30,7 +30,7 @@ pub enum Message {
 #[derive(Debug)]
 pub struct Request {
     /// Its identifier.
-    pub id: Id,
+    pub id: RpcId,
     /// Its method.
     pub method: String,
     /// Its parameters.
@@ -88,49 +88,16 @@ impl Params {
 #[derive(Debug)]
 pub struct Response {
     /// Identifier of the request.
-    pub id: Id,
+    pub id: RpcId,
     body: RawObject,
-}
-
-/// Identifier of a request, as JSON text: a string or an integer. `1` and `"1"` are different.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Id(Arc<str>);
-
-impl Id {
-    /// Reads an identifier; `None` if it is neither a string nor an integer, or is too long.
-    fn read(text: &str) -> Option<Self> {
-        if text.len() > MAX_ID_BYTES {
-            return None;
-        }
-        // Written anew, so that "a" and "\u0061" are the same.
-        match serde_json::from_str(text).ok()? {
-            Value::String(id) => Some(Self(Value::String(id).to_string().into())),
-            Value::Number(id) if id.is_i64() || id.is_u64() => Some(Self(id.to_string().into())),
-            _ => None,
-        }
-    }
-
-    /// Creates the identifier of one of the gateway's own requests.
-    pub fn own(number: u64) -> Self {
-        Self(format!("\"airlock-{number}\"").into())
-    }
-
-    /// The JSON text.
-    pub fn as_json(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// A message that cannot be handled, with the identifier of the request if it could be read.
 #[derive(Debug)]
 pub struct BadMessage {
-    pub id: Option<Id>,
+    /// Identifier of the request; `None` if it could not be read.
+    pub id: Option<RpcId>,
+    /// The error for the client.
     pub error: RpcError,
 }
 
@@ -154,8 +121,7 @@ impl Message {
                 &format!("the key {:?} occurs twice in the message", shown(name)),
             ));
         }
-        let id = body.get("id").map(Id::read);
-        let known = id.clone().flatten();
+        let known = body.get("id").and_then(id);
         if body.get("jsonrpc").and_then(raw::string).as_deref() != Some("2.0") {
             return Err(bad(known, "`jsonrpc` must be \"2.0\""));
         }
@@ -174,13 +140,18 @@ impl Message {
     }
 }
 
+/// Reads an identifier; `None` if it is invalid or too long.
+fn id(text: &str) -> Option<RpcId> {
+    if text.len() > MAX_ID_BYTES { None } else { serde_json::from_str(text).ok() }
+}
+
 /// Returns a key for a message.
 fn shown(key: &str) -> String {
     cut(key.to_owned(), MAX_METHOD_BYTES)
 }
 
 /// Returns the method; `None` if there is no such member.
-fn method(body: &RawObject, id: Option<&Id>) -> Result<Option<String>, BadMessage> {
+fn method(body: &RawObject, id: Option<&RpcId>) -> Result<Option<String>, BadMessage> {
     let Some(text) = body.get("method") else { return Ok(None) };
     match raw::string(text).filter(|method| method.len() <= MAX_METHOD_BYTES) {
         Some(method) => Ok(Some(method.into_owned())),
@@ -188,7 +159,7 @@ fn method(body: &RawObject, id: Option<&Id>) -> Result<Option<String>, BadMessag
     }
 }
 
-fn bad(id: Option<Id>, message: &str) -> BadMessage {
+fn bad(id: Option<RpcId>, message: &str) -> BadMessage {
     BadMessage { id, error: RpcError::invalid_request(message) }
 }
 
@@ -202,11 +173,11 @@ fn unreadable(error: &json::Error) -> BadMessage {
 
 impl Notification {
     /// Returns the request that is cancelled, if the notification cancels one.
-    pub fn cancelled(&self) -> Option<Id> {
+    pub fn cancelled(&self) -> Option<RpcId> {
         if self.method != "notifications/cancelled" {
             return None;
         }
-        Id::read(self.params.get("requestId")?)
+        id(self.params.get("requestId")?)
     }
 }
 
@@ -223,12 +194,12 @@ pub fn notification(method: &str, params: &Value) -> String {
 }
 
 /// Returns the text of a request to the client.
-pub fn request(id: &Id, method: &str, params: &Value) -> String {
+pub fn request(id: &RpcId, method: &str, params: &Value) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"method":"{method}","params":{params}}}"#, id.as_json())
 }
 
 /// Returns the text of a successful response. `result` must be JSON text.
-pub fn response(id: &Id, result: &str) -> String {
+pub fn response(id: &RpcId, result: &str) -> String {
     const HEAD: &str = r#"{"jsonrpc":"2.0","id":"#;
     const MEMBER: &str = r#","result":"#;
     [HEAD, id.as_json(), MEMBER, result, "}"].concat()
@@ -236,21 +207,21 @@ pub fn response(id: &Id, result: &str) -> String {
 
 /// Returns the text of an error response. That to a message without a readable identifier has none,
 /// as the schema of MCP requires; JSON-RPC would have `null`.
-pub fn failure(id: Option<&Id>, error: &RpcError) -> String {
+pub fn failure(id: Option<&RpcId>, error: &RpcError) -> String {
     let error = serde_json::to_string(error).unwrap_or_default();
     let id = id.map(|id| format!(r#""id":{},"#, id.as_json())).unwrap_or_default();
     format!(r#"{{"jsonrpc":"2.0",{id}"error":{error}}}"#)
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Message, BadMessage> {
         Message::read(text.into(), &Caps::memory(1 << 20))
     }
 
-    fn refusal(text: &str) -> (i32, String) {
+    fn refusal(text: &str) -> (i64, String) {
         let bad = read(text).expect_err("it is refused");
         (bad.error.code, bad.error.message)
     }
@@ -346,7 +317,7 @@ pub mod tests {
     }
 
     /// Returns the parameters of a request.
-    pub fn params(text: &str) -> Params {
+    fn params(text: &str) -> Params {
         match read(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{text}}}"#)) {
             Ok(Message::Request(request)) => request.params,
             other => panic!("{other:?}"),

@@ -3,10 +3,15 @@
 /// A revision of MCP that the gateway speaks, the oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
+    /// `2024-11-05`
     V2024_11_05,
+    /// `2025-03-26`
     V2025_03_26,
+    /// `2025-06-18`
     V2025_06_18,
+    /// `2025-11-25`
     V2025_11_25,
+    /// `2026-07-28`
     V2026_07_28,
 }
 
@@ -45,6 +50,7 @@ impl Version {
         self >= Self::V2026_07_28
     }
 
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",

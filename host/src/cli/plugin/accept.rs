@@ -3,12 +3,12 @@
 use anyhow::ensure;
 
 use super::{
-    super::{Done, output, session::ConfigFile},
-    component::Component,
+    super::{outcome::Done, output, session::ConfigFile},
     consent::{ConsentOptions, accept_command},
     install::{self, Decision, Obstacle},
     pins::{Pins, lines},
 };
+use airlock_authoring::Component;
 use airlock_config::Config;
 use airlock_core::tool::ClientName;
 use airlock_plugin::{Consent, Drift};

@@ -1,31 +1,24 @@
-//! `airlock plugin build`: compiles sources to a component that embeds its tools and its requests.
+//! `airlock plugin build`.
 
-mod cargo;
-mod componentize;
-mod finish;
-mod process;
-mod project;
 mod step;
 mod transcript;
-mod world;
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use anyhow::bail;
 use serde_json::json;
 
-pub(super) use self::{finish::Finished, project::language, transcript::Transcript};
+pub(super) use self::transcript::Transcript;
 
-use self::project::Project;
-use super::{language::Language, sdk};
 use crate::cli::{
-    Done,
+    outcome::Done,
     output::{self, Failure},
     signals::Signals,
 };
+use airlock_authoring::{BuildProfile, Finished};
 use airlock_strings::visible;
 
 /// Build a plugin from its sources
@@ -56,53 +49,25 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let started = Instant::now();
     let mut signals = Signals::catch()?;
     let mut transcript = Transcript::new(args.json);
-    let built = tokio::select! {
-        built = build(&args.directory, args.output.clone(), Profile::Release, &mut transcript) => built,
+    let output = args.output.clone();
+    let building =
+        airlock_authoring::build(&args.directory, output, BuildProfile::Release, &mut transcript);
+    let finished = tokio::select! {
+        outcome = building => outcome,
         // Dropping the future of the build also ends the compiler.
         () = signals.next() => bail!("stopped; nothing was written"),
     };
-    match built {
+    match finished {
         Ok(finished) => report(args, &finished, &transcript, started.elapsed())?,
         Err(error) if args.json => {
-            let error = Failure::from(&error);
+            let error = Failure::from(&anyhow::Error::from(error));
             let output = transcript.outputs();
             output::document(&json!({"ok": false, "error": error, "output": output}))?;
             return Ok(Done::No);
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     }
     Ok(Done::Yes)
-}
-
-/// Purpose of a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Profile {
-    /// A component to be installed.
-    Release,
-    /// The next try while a plugin is written: compiled in a short time, and slower when it runs. It
-    /// differs in Rust alone.
-    Development,
-}
-
-/// Builds the plugin in a directory. The default for `output` is the plugin's id and `.wasm` there.
-pub(super) async fn build(
-    directory: &Path,
-    output: Option<PathBuf>,
-    profile: Profile,
-    transcript: &mut Transcript,
-) -> anyhow::Result<Finished> {
-    let mut project = Project::find(directory)?;
-    if let Some(warning) = sdk::warning(&project.directory, project.language) {
-        transcript.add("airlock", &warning);
-    }
-    let compiled = match project.language {
-        Language::Rust => cargo::compile(&project, profile, transcript).await?,
-        Language::JavaScript => componentize::javascript(&project, transcript).await?,
-        Language::Python => componentize::python(&project, transcript).await?,
-    };
-    let file =
-        output.unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
-    finish::finish(&mut project, compiled, file).await
 }
 
 fn report(

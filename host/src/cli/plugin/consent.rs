@@ -134,8 +134,8 @@ mod tests {
     fn an_option_that_consents_to_nothing_is_noted() {
         let widening = Widening {
             request: "kv.notes".to_owned(),
-            was: Vec::new(),
-            is: vec!["1MiB".to_owned()],
+            line: "kv.notes 1MiB".to_owned(),
+            is_new: true,
             secrets: Vec::new(),
         };
         let changes = vec![Change::Widened(widening)];

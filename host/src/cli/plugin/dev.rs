@@ -14,17 +14,14 @@ use clap::error::ErrorKind;
 use serde_json::{Map, Value};
 
 use self::{config::Entry, uses::Session, watch::Sources};
-use super::{
-    build::{self, Finished, Profile, Transcript},
-    check,
-    grant::GrantOption,
-};
+use super::{build::Transcript, check, grant::GrantOption};
 use crate::cli::{
-    Done,
+    outcome::Done,
     output::{self, Failure},
     session::ConfigFile,
     signals::Signals,
 };
+use airlock_authoring::{BuildProfile, Finished};
 use airlock_core::door::Arguments;
 
 /// Default filter of the log: failures, and everything that the plugin writes.
@@ -121,8 +118,9 @@ async fn attempt(
     session: &mut Session,
 ) -> anyhow::Result<()> {
     let mut transcript = Transcript::new(false);
+    let profile = BuildProfile::Development;
     let finished =
-        build::build(&args.directory, None, Profile::Development, &mut transcript).await?;
+        airlock_authoring::build(&args.directory, None, profile, &mut transcript).await?;
     let Finished { file, .. } = &finished;
     output::line(&format!("built {}", file.display()))?;
     for line in check::faults(file).await? {

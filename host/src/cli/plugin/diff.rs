@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    super::{Done, output, session::ConfigFile},
+    super::{outcome::Done, output, session::ConfigFile},
     consent::{ConsentOptions, accept_command},
     install::{self, Decision, Obstacle},
     pins::{Pins, lines},

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
-use airlock_config::{Config, KeyPath, environment};
+use airlock_config::{Config, KeyPath, Problem, environment};
 use airlock_core::tool::ClientName;
 
 /// A configuration file that is being changed.
@@ -110,7 +110,17 @@ impl Document {
 
     /// Parses the changed file as a configuration.
     pub(super) fn config(&self) -> anyhow::Result<Config> {
-        Ok(Config::parse(&self.text()?, &self.path.display().to_string(), &environment)?)
+        Ok(Config::parse(&self.text()?, &self.file(), &environment)?)
+    }
+
+    /// Parses the changed file as far as it is valid. Returns its problems too.
+    pub(super) fn valid_parts(&self) -> anyhow::Result<(Option<Config>, Vec<Problem>)> {
+        Ok(Config::parse_valid_parts(&self.text()?, &self.file(), &environment))
+    }
+
+    /// Returns the name of the file in messages.
+    pub(super) fn file(&self) -> String {
+        self.path.display().to_string()
     }
 
     /// Replaces the old file with the changed one.

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{Done, output, record::millis},
-    component::{Compiled, Component},
-    example,
+    super::{outcome::Done, output, record::millis},
     requested::{self, RequestSummary},
 };
+use airlock_authoring::{Compiled, Component, example};
 use airlock_core::{
     tool::{Annotations, ToolDefinition},
     units::{Size, Span},

@@ -15,18 +15,20 @@ pub(super) use self::obstacle::{Decision, Obstacle};
 use self::plan::{Plan, Site};
 use super::{
     super::{
-        Done,
+        outcome::Done,
         output::{self, quoted},
         session::ConfigFile,
     },
-    component::Component,
     consent::ConsentOptions,
     edit::{self, Document},
-    example::{self, Sample},
     grant::{self, GrantOption},
     pins::{self, Pins},
     requested::RequestSummary,
     typed::Typed,
+};
+use airlock_authoring::{
+    Component,
+    example::{self, Sample},
 };
 use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
 use airlock_plugin::Settings;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{component::Component, install::Obstacle};
+use super::install::Obstacle;
+use airlock_authoring::Component;
 use airlock_config::{Client, Source};
 use airlock_core::tool::ClientName;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
@@ -108,9 +109,9 @@ impl Pins {
     }
 }
 
-/// Describes for people how a plugin differs: one line per change, and the changed text below it. What
-/// would be granted comes first. Changed imports of WASI are one line, because they follow from the
-/// language and grant nothing.
+/// Describes for people how a plugin differs: the lines of the lock file that were added and removed,
+/// those that would be granted first, and the other changes with the changed text below them. Changed
+/// imports of WASI are one line, because they follow from the language and grant nothing.
 pub(super) fn lines(
     client: &ClientName,
     component: &Component,
@@ -120,15 +121,16 @@ pub(super) fn lines(
     let Some(drift) = drift else { return vec![format!("{client}: as it was accepted")] };
     let mut lines = vec![format!("{client}:")];
     lines.extend(obstacles.iter().map(|obstacle| format!("  cannot be loaded: {obstacle}")));
-    lines.extend(drift.widened().map(|widening| format!("  {widening}")));
+    lines.extend(drift.widened().map(|widening| format!("  +{widening}")));
     lines.extend(wasi(drift));
-    for change in &drift.changes {
-        let is_widened = matches!(change, Change::Widened(_)) || is_of_widened(change, drift);
-        // They have lines of their own above.
-        if is_widened || is_of_wasi(change) {
-            continue;
+    for change in drift.changes.iter().filter(|change| !is_of_wasi(change)) {
+        match change {
+            // It has a line above.
+            Change::Widened(_) => {}
+            Change::RequestAdded { request } => lines.push(format!("  +{request}")),
+            Change::RequestRemoved { request } => lines.push(format!("  -{request}")),
+            _ => lines.push(format!("  {change}")),
         }
-        lines.push(format!("  {change}"));
         match change {
             Change::NotAccepted => lines.extend(whole(component)),
             Change::ToolAdded { description, .. } => {
@@ -150,17 +152,6 @@ fn is_of_wasi(change: &Change) -> bool {
     match change {
         Change::RequestAdded { request } | Change::RequestRemoved { request } => {
             request.starts_with(WASI)
-        }
-        _ => false,
-    }
-}
-
-/// Returns whether a change is of a request that a line about a wider grant describes.
-fn is_of_widened(change: &Change, drift: &Drift) -> bool {
-    match change {
-        Change::RequestAdded { request } | Change::RequestRemoved { request } => {
-            let key = request.split(' ').next();
-            drift.widened().any(|widening| Some(widening.request.as_str()) == key)
         }
         _ => false,
     }
@@ -200,16 +191,15 @@ mod tests {
     use airlock_plugin::Widening;
 
     #[test]
-    fn what_is_missing_or_would_be_granted_comes_first_and_is_told_once() {
+    fn what_is_missing_or_would_be_granted_comes_first() {
         let widening = Widening {
             request: "kv.notes".to_owned(),
-            was: vec!["1KiB".to_owned()],
-            is: vec!["1MiB".to_owned()],
+            line: "kv.notes 1MiB".to_owned(),
+            is_new: false,
             secrets: Vec::new(),
         };
         let changes = vec![
             added("import wasi:io/poll@0.2.6"),
-            added("kv.notes 1MiB"),
             removed("kv.notes 1KiB"),
             added("kv.cache 1MiB"),
             removed("import wasi:cli/exit@0.2.3"),
@@ -225,9 +215,10 @@ mod tests {
         insta::assert_snapshot!(lines(&client, &component, Some(&drift), &[missing]).join("\n"), @r"
         notes:
           cannot be loaded: kv.cache is required and not granted
-          granted: kv.notes is now 1MiB (accepted: 1KiB)
+          +kv.notes 1MiB (granted)
           wasi: 2 more and 1 fewer interfaces imported
-          it asks for kv.cache 1MiB
+          -kv.notes 1KiB
+          +kv.cache 1MiB
         ");
     }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use super::super::{Done, output, session::ConfigFile};
+use super::super::{outcome::Done, output, session::ConfigFile};
 use airlock_config::Config;
 use airlock_core::{door::Keys, tenant::Tenant, units::Size};
 use airlock_store::{

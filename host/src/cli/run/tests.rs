@@ -36,11 +36,11 @@ impl Provider for Executor {
             }
             call.chain().meter().spend_fuel(42);
             match script {
-                "fail" => Err(CallError::Tool(ToolError::new(
+                "fail" => Err(CallError::from(ToolError::new(
                     ErrorKind::InvalidInput,
                     "report.star:1: no such name",
                 ))),
-                "spin" => Err(CallError::Fuel { tool: call.tool().name.clone(), limit: 42 }),
+                "spin" => Err(CallError::budget("units of fuel", 42)),
                 "wait" => pending().await,
                 tool => {
                     let answer =
@@ -118,7 +118,7 @@ async fn failed_and_stopped_scripts_report_their_status() {
     );
     assert_snapshot!(
         report(Origin::Model, "spin").await,
-        @r#"{"run":null,"status":"limit","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.out_of_fuel","message":"the script used up its fuel of 42; the line where it stopped is not known; compute less: use fewer iterations, let a tool do the work, or split the script","kind":"limit_reached"}}"#
+        @r#"{"run":null,"status":"limit","result":null,"output":"one\ntwo","calls":[],"fuel":42,"duration_ms":"…","error":{"code":"airlock.budget","message":"the call reached its limit of 42 units of fuel","kind":"limit_reached"}}"#
     );
 }
 
@@ -154,5 +154,5 @@ async fn without_a_tool_for_scripts_no_script_starts() {
     let nothing = Catalog::new().snapshot().view(&Filter::none(), None);
     let started =
         run_script(&Caller::new(nothing, Origin::Model, BUDGET), "fs-read", pending()).await;
-    assert!(matches!(started, Err(CallError::NotFound { .. })));
+    assert!(started.is_err_and(|error| error.code() == CallError::NOT_FOUND));
 }

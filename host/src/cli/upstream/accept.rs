@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::{
-    super::{Done, output, session::ConfigFile, signals::Signals},
+    super::{outcome::Done, output, session::ConfigFile, signals::Signals},
     reviews::{Reviewed, first_used, lines, reviewed, select},
 };
 use crate::gateway::Gateway;
@@ -174,7 +174,7 @@ async fn confirm(accepted: &[Accepted], signals: &mut Signals) -> anyhow::Result
     });
     let answer = tokio::select! {
         answer = answer => answer.context("the question was not answered")??,
-        () = signals.next() => return Err(CallError::Cancelled.into()),
+        () = signals.next() => return Err(CallError::cancelled().into()),
     };
     let is_yes = matches!(answer.trim(), "y" | "Y" | "yes");
     ensure!(is_yes, "nothing was accepted");

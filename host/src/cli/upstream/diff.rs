@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    super::{Done, output, session::ConfigFile},
+    super::{outcome::Done, output, session::ConfigFile},
     reviews::{differs, document, lines, reviewed, select},
 };
 

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use serde_json::{Value, json};
 
 use super::running::Running;
-use crate::cli::{Done, output};
+use crate::cli::{outcome::Done, output};
 
 /// Widths of the last column on a terminal and elsewhere, in characters.
 const TERMINAL_WIDTH: usize = 60;

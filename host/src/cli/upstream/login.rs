@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, bail};
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::cli::{Done, output, session::ConfigFile, signals::Signals};
+use crate::cli::{outcome::Done, output, session::ConfigFile, signals::Signals};
 use airlock_config::{Config, Source};
 use airlock_core::tool::{CallError, ClientName};
 use airlock_mcp_client::{Callback, LoggedIn, Logins, PendingLogin, Settings};
@@ -56,7 +56,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let logins = Logins::new(config.store.clone());
     let logged_in = tokio::select! {
         logged_in = log_in(args, settings, &logins) => logged_in?,
-        () = signals.next() => return Err(CallError::Cancelled.into()),
+        () = signals.next() => return Err(CallError::cancelled().into()),
     };
     report(args, &logged_in)
 }

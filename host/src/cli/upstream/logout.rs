@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::{Done, output, session::ConfigFile};
+use crate::cli::{outcome::Done, output, session::ConfigFile};
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::Logins;
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::running::Server;
-use crate::cli::{Done, output};
+use crate::cli::{outcome::Done, output};
 
 /// Show the last lines that an MCP server wrote to standard error
 ///

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 
 use super::running::{Refused, Server};
-use crate::cli::{Done, output};
+use crate::cli::{outcome::Done, output};
 
 /// Width of the reason of a failure, in characters.
 const WIDTH: usize = 2_000;

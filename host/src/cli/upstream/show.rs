@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use super::running::Server;
-use crate::cli::{Done, output};
+use crate::cli::{outcome::Done, output};
 
 /// Width of a text of the server, in characters.
 const WIDTH: usize = 2_000;

@@ -189,7 +189,7 @@ fn sites(items: &[Value], mut trail: Trail) -> Vec<AnchorSite> {
     sites.into()
 }
 
-/// RestoredInput of a request, and the items that are put back.
+/// Input of a request, and the items that are put back.
 struct RestoredInput {
     /// Positions of the items with each mark.
     marks: BTreeMap<String, Vec<usize>>,

@@ -97,7 +97,7 @@ impl Reader {
 
 impl Provider for Reader {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async move { self.read(&call).map_err(CallError::Tool) })
+        Box::pin(async move { self.read(&call).map_err(CallError::from) })
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
     struct Unused;
     impl Provider for Unused {
         fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::Cancelled) })
+            Box::pin(async { Err(CallError::cancelled()) })
         }
     }
 

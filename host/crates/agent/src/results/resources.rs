@@ -126,13 +126,13 @@ fn is_image(content: &Content) -> bool {
 }
 
 fn bad(message: &str) -> CallError {
-    CallError::Tool(ToolError::new(ErrorKind::InvalidInput, message))
+    CallError::from(ToolError::new(ErrorKind::InvalidInput, message))
 }
 
 /// Returns the error of an unknown resource. Hidden ones return `NotFound`, exactly like these.
 fn unknown(uri: &str) -> CallError {
     let message = format!("no server that you may use has the resource {uri:?}");
-    CallError::Tool(ToolError::new(ErrorKind::NotFound, message))
+    CallError::from(ToolError::new(ErrorKind::NotFound, message))
 }
 
 /// Returns the error of a resource that its server does not return.
@@ -144,5 +144,5 @@ fn refused(server: &ClientName, error: &RelayError) -> CallError {
         RelayError::Unsupported | RelayError::InputRequired(_) => ErrorKind::Unsupported,
         _ => ErrorKind::Other,
     };
-    CallError::Tool(ToolError::new(kind, format!("{server} did not return the resource: {error}")))
+    CallError::from(ToolError::new(kind, format!("{server} did not return the resource: {error}")))
 }

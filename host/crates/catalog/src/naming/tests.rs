@@ -12,7 +12,7 @@ use airlock_core::{
 struct Nobody;
 impl Provider for Nobody {
     fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::Cancelled) })
+        Box::pin(async { Err(CallError::cancelled()) })
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct HttpRule {
     /// all paths below `url`.
     #[serde(default)]
     pub(crate) paths: Vec<String>,
-    /// True if the host may be in a private network. Needs the profile `trusted`. Default: false.
+    /// True if the host may be in a private network. Needs the profile `trusted`.
     #[serde(default)]
     pub(crate) private: bool,
 }
@@ -96,7 +96,7 @@ pub(crate) struct SecretGrant {
     pub(crate) audience: Option<Vec<NameOr<HttpRule>>>,
     /// Place of the secret in requests, for a plugin that embeds no manifest.
     pub(crate) inject: Option<Inject>,
-    /// True if the plugin may read the value itself. Needs the profile `trusted`. Default: false.
+    /// True if the plugin may read the value itself. Needs the profile `trusted`.
     #[serde(default)]
     pub(crate) reveal: bool,
 }

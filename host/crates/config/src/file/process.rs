@@ -5,7 +5,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use airlock_core::units::{Size, Span};
+use super::ranged::{Bytes, Count, DAY, Flag, GIB, MIB, SECOND, Time};
+
+/// The most processes that a Linux system can have.
+const MOST_PROCESSES: u64 = 1 << 22;
+/// More memory than any machine has.
+const MOST_MEMORY: u64 = GIB << 20;
 
 /// A process that speaks MCP on stdin and stdout.
 #[derive(Deserialize, JsonSchema)]
@@ -36,15 +41,14 @@ pub(crate) struct Stdio {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProcessLimits {
     /// Address space of one process, which is more than the memory that it uses: Node.js needs
-    /// several GiB. From 16MiB.
-    pub(crate) memory: Option<Size>,
-    /// CPU time of one process, in all. From 1s, in whole seconds.
-    pub(crate) cpu_time: Option<Span>,
-    /// Open files of one process. From 16 to 1048576.
-    pub(crate) open_files: Option<u64>,
-    /// Processes and threads of the gateway's user, all together. Not applied to root. From 1 to
-    /// 4194304.
-    pub(crate) processes: Option<u64>,
+    /// several GiB.
+    pub(crate) memory: Option<Bytes<{ 16 * MIB }, MOST_MEMORY>>,
+    /// CPU time of one process, in all, in whole seconds.
+    pub(crate) cpu_time: Option<Time<SECOND, { 3_650 * DAY }>>,
+    /// Open files of one process.
+    pub(crate) open_files: Option<Count<16, { 1 << 20 }>>,
+    /// Processes and threads of the gateway's user, all together. Not applied to root.
+    pub(crate) processes: Option<Count<1, MOST_PROCESSES>>,
 }
 
 /// Paths that a process may use, with everything below them. Programs and libraries of the system
@@ -58,8 +62,9 @@ pub(crate) struct Confine {
     /// Paths to read, execute, write, create and remove.
     #[serde(default)]
     pub(crate) write: Vec<PathBuf>,
-    /// False to start the process unconfined on a system without Landlock. Default: true.
-    pub(crate) required: Option<bool>,
+    /// False to start the process unconfined on a system without Landlock.
+    #[serde(default)]
+    pub(crate) required: Flag<true>,
 }
 
 /// A process in a container that speaks MCP on stdin and stdout. Needs either `image` or
@@ -87,21 +92,21 @@ pub(crate) struct Docker {
     pub(crate) user: Option<String>,
     /// For `image`: network mode, or the name of a network. Default: `none`.
     pub(crate) network: Option<String>,
-    /// For `image`: memory of all processes together, at least 6MiB. Default: 512MiB.
-    pub(crate) memory: Option<Size>,
+    /// For `image`: memory of all processes together.
+    pub(crate) memory: Option<Bytes<{ 6 * MIB }, MOST_MEMORY, { 512 * MIB }>>,
     /// For `image`: CPUs, such as 0.5, from 0.01 to 1024. Default: no limit.
     pub(crate) cpus: Option<f64>,
-    /// For `image`: processes and threads, from 1 to 4194304. Default: 256.
-    pub(crate) pids_limit: Option<u64>,
+    /// For `image`: processes and threads.
+    pub(crate) pids_limit: Option<Count<1, MOST_PROCESSES, 256>>,
     /// For `image`: false to make its file system writable. Otherwise only `/tmp` is, with 64 MiB
-    /// in memory. Default: true.
-    pub(crate) read_only: Option<bool>,
+    /// in memory.
+    pub(crate) read_only: Option<Flag<true>>,
     /// For `image`: directories and files of the host.
     pub(crate) mounts: Option<Vec<DockerMount>>,
-    /// For `image`: true to pull it if the daemon does not have it. Default: false.
-    pub(crate) pull: Option<bool>,
-    /// For `image`: true to keep the container when the gateway disconnects. Default: false.
-    pub(crate) keep: Option<bool>,
+    /// For `image`: true to pull it if the daemon does not have it.
+    pub(crate) pull: Option<Flag<false>>,
+    /// For `image`: true to keep the container when the gateway disconnects.
+    pub(crate) keep: Option<Flag<false>>,
     /// For `image`: command of the container itself, which has to keep running. Default: `sleep`.
     pub(crate) main: Option<Vec<String>>,
 }
@@ -114,6 +119,7 @@ pub(crate) struct DockerMount {
     pub(crate) source: PathBuf,
     /// Its absolute path in the container.
     pub(crate) target: String,
-    /// False to let the container write it. Default: true.
-    pub(crate) read_only: Option<bool>,
+    /// False to let the container write it.
+    #[serde(default)]
+    pub(crate) read_only: Flag<true>,
 }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::ranged::{Count, DAY, Flag, MILLISECOND, MINUTE, SECOND, Time};
 use crate::values::EnvText;
-use airlock_core::units::Span;
 
 /// One model provider.
 #[derive(Deserialize, JsonSchema)]
@@ -98,8 +98,9 @@ pub(crate) struct ProviderKey {
     /// Its share of the requests, relative to the other keys of the model. A key of weight 0 is
     /// used only if the others have failed. Default: 1.
     pub(crate) weight: Option<f64>,
-    /// False to ignore the key. Its environment variable need not exist. Default: true.
-    pub(crate) enabled: Option<bool>,
+    /// False to ignore the key. Its environment variable need not exist.
+    #[serde(default)]
+    pub(crate) enabled: Flag<true>,
     /// Ignored: the gateway has no batch API.
     #[serde(rename = "use_for_batch_api")]
     _use_for_batch_api: Option<bool>,
@@ -109,28 +110,27 @@ pub(crate) struct ProviderKey {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProviderTimeouts {
-    /// Time for a whole response, streamed or not. Default: 10m.
-    pub(crate) request: Option<Span>,
-    /// Time for the first chunk of a streamed response. Default: 10m.
-    pub(crate) first_byte: Option<Span>,
-    /// Time for the next bytes of a streamed response, comments included. Default: 3m.
-    pub(crate) idle: Option<Span>,
-    /// Time for a connection, TLS included. Default: 10s.
-    pub(crate) connect: Option<Span>,
+    /// Time for a whole response, streamed or not.
+    pub(crate) request: Option<Time<MILLISECOND, DAY, { 10 * MINUTE }>>,
+    /// Time for the first chunk of a streamed response.
+    pub(crate) first_byte: Option<Time<MILLISECOND, DAY, { 10 * MINUTE }>>,
+    /// Time for the next bytes of a streamed response, comments included.
+    pub(crate) idle: Option<Time<MILLISECOND, DAY, { 3 * MINUTE }>>,
+    /// Time for a connection, TLS included.
+    pub(crate) connect: Option<Time<MILLISECOND, DAY, { 10 * SECOND }>>,
 }
 
 /// Repetition of failed requests to a model provider.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProviderRetries {
-    /// Maximum number of repetitions; 0 for none. Default: 2.
-    pub(crate) max: Option<u64>,
+    /// Maximum number of repetitions; 0 for none.
+    pub(crate) max: Option<Count<0, 10, 2>>,
     /// Backoff before the first repetition. It doubles with each one, and is shortened at random by
-    /// up to half. Default: 500ms.
-    pub(crate) backoff_initial: Option<Span>,
+    /// up to half.
+    pub(crate) backoff_initial: Option<Time<MILLISECOND, { 5 * MINUTE }, { 500 * MILLISECOND }>>,
     /// Longest backoff. If `Retry-After` of the provider is longer, it is waited for, up to 1m.
-    /// Default: 5s.
-    pub(crate) backoff_max: Option<Span>,
+    pub(crate) backoff_max: Option<Time<MILLISECOND, { 5 * MINUTE }, { 5 * SECOND }>>,
 }
 
 /// Bifrost's settings of connections to a model provider.
@@ -143,15 +143,15 @@ pub(crate) struct NetworkConfig {
     /// The same as `headers`.
     pub(crate) extra_headers: Option<BTreeMap<String, EnvText>>,
     /// The same as `timeouts.request`, in seconds.
-    pub(crate) default_request_timeout_in_seconds: Option<u64>,
+    pub(crate) default_request_timeout_in_seconds: Option<Count<1, { DAY / SECOND }>>,
     /// The same as `timeouts.idle`, in seconds.
-    pub(crate) stream_idle_timeout_in_seconds: Option<u64>,
+    pub(crate) stream_idle_timeout_in_seconds: Option<Count<1, { DAY / SECOND }>>,
     /// The same as `retries.max`.
-    pub(crate) max_retries: Option<u64>,
+    pub(crate) max_retries: Option<Count<0, 10>>,
     /// The same as `retries.backoff_initial`, in milliseconds.
-    pub(crate) retry_backoff_initial: Option<u64>,
+    pub(crate) retry_backoff_initial: Option<Count<1, { 5 * MINUTE }>>,
     /// The same as `retries.backoff_max`, in milliseconds.
-    pub(crate) retry_backoff_max: Option<u64>,
+    pub(crate) retry_backoff_max: Option<Count<1, { 5 * MINUTE }>>,
 }
 
 /// Bifrost's settings of a proxy.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{Line, Outcome};
-use crate::{KeyPath, Problem, Segment};
+use crate::{KeyPath, Problem, Segment, json};
 
 /// Parts whose elements are reported as a whole: the member with their names, if they are a list.
 const COLLECTIONS: [(&str, Option<&str>); 3] = [
@@ -116,27 +116,7 @@ impl Draft {
 
     /// Removes a value. Returns whether there was one.
     pub(super) fn remove(&mut self, key: &KeyPath) -> bool {
-        let mut segments = key.segments();
-        let Some(last) = segments.pop() else { return false };
-        let mut value = &mut self.file;
-        for segment in segments {
-            let inner = match segment {
-                Segment::Member(name) => value.get_mut(name),
-                Segment::Element(index) => value.get_mut(index),
-            };
-            let Some(inner) = inner else { return false };
-            value = inner;
-        }
-        match (last, value) {
-            (Segment::Member(name), Value::Object(members)) => {
-                members.shift_remove(&name).is_some()
-            }
-            (Segment::Element(index), Value::Array(elements)) if index < elements.len() => {
-                elements.remove(index);
-                true
-            }
-            _ => false,
-        }
+        json::remove(&mut self.file, &key.segments())
     }
 
     /// Notes what the result has: each client, provider and virtual key as a whole, and each other

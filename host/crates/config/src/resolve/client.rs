@@ -100,11 +100,11 @@ fn policy(field: &Field<'_>, client: &file::Client, names: &BTreeSet<ClientName>
         auto_execute,
         code_mode: client.code_mode,
         allow_on_all_keys: client.allow_on_all_virtual_keys,
-        trust: match client.trust {
-            Some(file::Trust::Trusted) => Trust::Trusted,
+        trust: match client.trust.unwrap_or_default() {
             // The operator installed a plugin and granted its rights.
-            None if client.connection_type.is_plugin() => Trust::Trusted,
-            Some(file::Trust::Untrusted) | None => Trust::Untrusted,
+            _ if client.connection_type.is_plugin() => Trust::Trusted,
+            file::Trust::Trusted => Trust::Trusted,
+            file::Trust::Untrusted => Trust::Untrusted,
         },
         prefix: prefix(field, client, names),
         resources: field.member("resources_to_read").uri_list(&client.resources_to_read),
@@ -173,7 +173,7 @@ fn refuse_foreign_keys(field: &Field<'_>, client: &file::Client) {
         ("connection_string", client.connection_string.is_some(), is_http, HTTP),
         ("allowed_extra_headers", !client.allowed_extra_headers.is_empty(), is_http, HTTP),
         ("tls_config", client.tls_config.is_some(), is_http, HTTP),
-        ("auth_type", matches!(client.auth_type, Some(AuthType::Oauth)), is_http, HTTP),
+        ("auth_type", matches!(client.auth_type, AuthType::Oauth), is_http, HTTP),
         ("oauth_config", client.oauth_config.is_some(), is_http, HTTP),
         ("allow_private", client.allow_private, is_http, HTTP),
         (

@@ -44,13 +44,9 @@ pub(super) fn resolve(field: &Field<'_>, client: file::Client) -> Option<HttpSet
 }
 
 /// Resolves the authorization with OAuth; `None` for a client without it.
-fn oauth(
-    field: &Field<'_>,
-    auth_type: Option<AuthType>,
-    config: Option<OAuthConfig>,
-) -> Option<Oauth> {
+fn oauth(field: &Field<'_>, auth_type: AuthType, config: Option<OAuthConfig>) -> Option<Oauth> {
     let field = field.member("oauth_config");
-    if !matches!(auth_type, Some(AuthType::Oauth)) {
+    if !matches!(auth_type, AuthType::Oauth) {
         if config.is_some() {
             field.refuse("belongs to a client whose `auth_type` is \"oauth\"");
         }

@@ -16,7 +16,7 @@ const MIN_CHARACTERS: usize = 20;
 /// Returns whether a key is active. An inactive key is checked too, but its environment variable
 /// need not exist.
 pub(super) fn is_active(key: &file::VirtualKey) -> bool {
-    key.is_active.unwrap_or(true)
+    key.is_active.0
 }
 
 pub(super) fn resolve(

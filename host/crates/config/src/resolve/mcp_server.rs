@@ -6,11 +6,8 @@ use super::{
     super::{KeyPath, file},
     Field,
 };
-use airlock_core::{door::Keys, units::Span};
+use airlock_core::door::Keys;
 use airlock_mcp_server::{ApprovalMode, ApprovalRule, SessionBounds, Settings};
-
-/// The most sessions. A session takes some kilobytes.
-const MOST: u32 = 1 << 20;
 
 /// Resolves the section. `max_connections` is that of the server: each stream takes a connection.
 pub(super) fn resolve(
@@ -19,42 +16,27 @@ pub(super) fn resolve(
     max_connections: usize,
     keys: &Keys,
 ) -> Settings {
-    let connections = u32::try_from(max_connections).unwrap_or(MOST);
-    let total = count(&field.member("max_sessions"), file.max_sessions, 4_096);
-    let streams = count(&field.member("max_streams"), file.max_streams, connections / 2);
+    let total = file.max_sessions.count() as usize;
+    let streams = count(file.max_streams, max_connections / 2);
     let sessions = SessionBounds {
-        total: total as usize,
-        per_key: count(&field.member("max_sessions_per_key"), file.max_sessions_per_key, total / 4)
-            as usize,
-        streams: streams as usize,
-        streams_per_key: count(
-            &field.member("max_streams_per_key"),
-            file.max_streams_per_key,
-            streams / 2,
-        ) as usize,
-        idle: field
-            .member("session_timeout")
-            .within(file.session_timeout, Span::secs(30 * 60), Span::secs(1)..=Span::days(30))
-            .0,
+        total,
+        per_key: count(file.max_sessions_per_key, total / 4),
+        streams,
+        streams_per_key: count(file.max_streams_per_key, streams / 2),
+        idle: file.session_timeout.get().0,
     };
     Settings {
-        approval: file.approval.map_or(ApprovalMode::Elicit, mode),
+        approval: mode(file.approval),
         approval_rules: rules(field, file, keys),
-        approval_wait: field
-            .member("approval_wait")
-            .within(file.approval_wait, Span::secs(45), Span::secs(0)..=Span::days(1))
-            .0,
-        approval_timeout: field
-            .member("approval_timeout")
-            .within(file.approval_timeout, Span::secs(5 * 60), Span::secs(1)..=Span::days(1))
-            .0,
+        approval_wait: file.approval_wait.get().0,
+        approval_timeout: file.approval_timeout.get().0,
         sessions,
-        sse: file.sse.unwrap_or_default(),
+        sse: file.sse,
     }
 }
 
-fn count(field: &Field<'_>, value: Option<u64>, default: u32) -> u32 {
-    field.count(value, default.max(1), 1..=MOST)
+fn count(value: Option<file::Sessions>, default: usize) -> usize {
+    value.map_or(default.max(1), |value| value.count() as usize)
 }
 
 fn mode(approval: file::Approval) -> ApprovalMode {
@@ -115,9 +97,7 @@ pub(super) fn oauth(
     if let Some(name) = file.resource_name {
         settings.resource_name = name;
     }
-    if let Some(skew) = file.clock_skew {
-        settings.clock_skew = skew.0;
-    }
+    settings.clock_skew = file.clock_skew.get().0;
     settings.audiences = file.audiences;
     settings.jwks_uri = file.jwks_uri;
     settings.scopes = file.scopes;

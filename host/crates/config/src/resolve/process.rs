@@ -8,18 +8,13 @@ use std::{
 
 use super::{
     super::{
-        file,
+        file::{self, Ranged},
         values::{EnvText, has_reference_of_editors, is_reference},
     },
     Field, NOT_EXPANDED_FOR_PROCESS,
 };
-use airlock_core::{
-    secret::Secret,
-    units::{Size, Span},
-};
-use airlock_mcp_client::{
-    Confinement, Docker, Image, Mount, Place, Process, ProcessLimits, Transport,
-};
+use airlock_core::secret::Secret;
+use airlock_mcp_client::{Confinement, Docker, Image, Mount, Place, Process, ProcessLimits};
 
 /// Variables that every process inherits from the gateway: places, languages and names, which most
 /// programs need and which grant no access.
@@ -45,10 +40,8 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Command of a container that only has to keep running, for the longest time that all versions of
 /// `sleep` know.
 const DEFAULT_MAIN: [&str; 2] = ["sleep", "2147483647"];
-/// The most processes that a Linux system can have.
-const MOST_PROCESSES: u64 = 1 << 22;
 
-pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
+pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Process {
     let command = field.member("command");
     if stdio.command.trim().is_empty() {
         command.refuse("is empty");
@@ -75,35 +68,23 @@ pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Transport {
             env.entry(name.to_owned()).or_insert_with(|| Secret::new(value));
         }
     }
-    Transport::Stdio(Box::new(Process {
+    Process {
         command,
         args: stdio.args,
         env,
         directory: stdio.cwd.map(|path| field.member("cwd").path(&path)),
-        limits: limits(&field.member("limits"), &stdio.limits),
+        limits: limits(&stdio.limits),
         confinement: stdio.confine.map(|confine| confinement(&field.member("confine"), &confine)),
-    }))
-}
-
-fn limits(field: &Field<'_>, limits: &file::ProcessLimits) -> ProcessLimits {
-    let memory = limits.memory.map(|size| {
-        let range = Size::mib(16)..=Size::gib(1 << 20);
-        field.member("memory").within(Some(size), size, range).0
-    });
-    let cpu_time = limits.cpu_time.map(|time| {
-        let range = Span::secs(1)..=Span::days(3_650);
-        field.member("cpu_time").within(Some(time), time, range).0
-    });
-    ProcessLimits {
-        memory_bytes: memory,
-        cpu_time,
-        open_files: number(&field.member("open_files"), limits.open_files, 16, 1 << 20),
-        processes: number(&field.member("processes"), limits.processes, 1, MOST_PROCESSES),
     }
 }
 
-fn number(field: &Field<'_>, value: Option<u64>, least: u64, most: u64) -> Option<u64> {
-    value.map(|value| field.within(Some(value), least, least..=most))
+fn limits(limits: &file::ProcessLimits) -> ProcessLimits {
+    ProcessLimits {
+        memory_bytes: limits.memory.map(|size| size.get().0),
+        cpu_time: limits.cpu_time.map(|time| time.get().0),
+        open_files: limits.open_files.map(Ranged::get),
+        processes: limits.processes.map(Ranged::get),
+    }
 }
 
 fn confinement(field: &Field<'_>, confine: &file::Confine) -> Confinement {
@@ -113,7 +94,7 @@ fn confinement(field: &Field<'_>, confine: &file::Confine) -> Confinement {
     Confinement {
         read: paths(&field.member("read"), &confine.read),
         write: paths(&field.member("write"), &confine.write),
-        required: confine.required.unwrap_or(true),
+        required: confine.required.0,
     }
 }
 
@@ -121,7 +102,7 @@ fn paths(field: &Field<'_>, paths: &[std::path::PathBuf]) -> Vec<std::path::Path
     paths.iter().enumerate().map(|(at, path)| field.element(at).path(path)).collect()
 }
 
-pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Transport> {
+pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Docker> {
     if docker.command.first().is_none_or(|program| program.trim().is_empty()) {
         field.member("command").refuse("is empty");
     }
@@ -141,14 +122,14 @@ pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Transpor
             Place::Existing(name.clone())
         }
     };
-    Some(Transport::Docker(Box::new(Docker {
+    Some(Docker {
         host,
         place,
         command: docker.command,
         env,
         directory: docker.workdir,
         user: docker.user,
-    })))
+    })
 }
 
 /// Returns the address of the daemon.
@@ -182,18 +163,17 @@ fn image(field: &Field<'_>, name: &str, docker: &file::Docker) -> Image {
     if main.first().is_none_or(|program| program.trim().is_empty()) {
         field.member("main").refuse("is empty");
     }
-    let memory = Size::mib(6)..=Size::gib(1 << 20);
     Image {
         name: name.to_owned(),
-        pull: docker.pull.unwrap_or(false),
+        pull: docker.pull.unwrap_or_default().0,
         main,
         network,
-        memory_bytes: field.member("memory").within(docker.memory, Size::mib(512), memory).0,
+        memory_bytes: docker.memory.unwrap_or_default().get().0,
         nano_cpus: docker.cpus.map(|cpus| nano_cpus(&field.member("cpus"), cpus)),
-        pids: field.member("pids_limit").within(docker.pids_limit, 256, 1..=MOST_PROCESSES),
-        read_only: docker.read_only.unwrap_or(true),
+        pids: docker.pids_limit.unwrap_or_default().get(),
+        read_only: docker.read_only.unwrap_or_default().0,
         mounts: mounts(&field.member("mounts"), docker.mounts.as_deref().unwrap_or_default()),
-        keep: docker.keep.unwrap_or(false),
+        keep: docker.keep.unwrap_or_default().0,
     }
 }
 
@@ -203,7 +183,14 @@ fn image(field: &Field<'_>, name: &str, docker: &file::Docker) -> Image {
     reason = "the range is checked, and the rest of a nanosecond does not count"
 )]
 fn nano_cpus(field: &Field<'_>, cpus: f64) -> u64 {
-    let cpus = field.within(Some(cpus), 1.0, 0.01..=1024.0);
+    let range = 0.01..=1024.0;
+    if !range.contains(&cpus) {
+        field.refuse(format_args!(
+            "must be from {} to {}, found {cpus}",
+            range.start(),
+            range.end()
+        ));
+    }
     (cpus * 1e9) as u64
 }
 
@@ -220,7 +207,7 @@ fn mounts(field: &Field<'_>, mounts: &[file::DockerMount]) -> Vec<Mount> {
         Mount {
             source: mount.source.clone(),
             target: mount.target.clone(),
-            read_only: mount.read_only.unwrap_or(true),
+            read_only: mount.read_only.0,
         }
     });
     mounts.collect()

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr};
 use url::Url;
 
 use super::{super::file, Field};
-use airlock_core::units::{Size, Span};
+use airlock_core::units::Size;
 use airlock_mcp_server::Settings;
 use airlock_server as server;
 
@@ -17,54 +17,29 @@ pub(super) fn resolve(
     file: file::Server,
     has_active_key: bool,
 ) -> server::Settings {
-    let max_connections =
-        field.member("max_connections").count(file.max_connections, 1_024, 1..=65_536);
+    let max_connections = file.max_connections.count() as usize;
     // A quarter, so that two addresses cannot take all connections.
     let quarter = max_connections.div_ceil(4);
-    let per_peer = field.member("max_connections_per_peer").count(
-        file.max_connections_per_peer,
-        quarter,
-        1..=65_536,
-    );
     let mut settings = server::Settings {
         listen: listen(&field.member("listen"), file.listen.as_deref().unwrap_or(DEFAULT_LISTEN)),
         // An optional key protects nothing, so with an active key `false` must be set explicitly.
         require_virtual_key: file.require_virtual_key.unwrap_or(has_active_key),
         allowed_hosts: hosts(&field.member("allowed_hosts"), file.allowed_hosts),
         allowed_origins: origins(&field.member("allowed_origins"), &file.allowed_origins),
-        max_body_bytes: field
-            .member("max_body")
-            .within(file.max_body, Size::mib(16), Size::kib(1)..=Size::mib(256))
-            .bytes(),
+        max_body_bytes: file.max_body.get().bytes(),
         max_request_memory_bytes: 0,
-        max_header_bytes: field
-            .member("max_header")
-            .within(file.max_header, Size::kib(64), Size::kib(8)..=Size::mib(1))
-            .bytes(),
-        read_timeout: field
-            .member("read_timeout")
-            .within(file.read_timeout, Span::secs(30), waits())
-            .0,
-        write_timeout: field
-            .member("write_timeout")
-            .within(file.write_timeout, Span::secs(30), waits())
-            .0,
-        idle_timeout: field
-            .member("idle_timeout")
-            .within(file.idle_timeout, Span::secs(60), waits())
-            .0,
-        drain_timeout: field
-            .member("drain_timeout")
-            .within(file.drain_timeout, Span::secs(30), waits())
-            .0,
-        max_connections: max_connections as usize,
-        max_connections_per_peer: per_peer as usize,
-        startup_wait: field
-            .member("startup_wait")
-            .within(file.startup_wait, Span::secs(10), Span::secs(0)..=Span::secs(10 * 60))
-            .0,
+        max_header_bytes: file.max_header.get().bytes(),
+        read_timeout: file.read_timeout.get().0,
+        write_timeout: file.write_timeout.get().0,
+        idle_timeout: file.idle_timeout.get().0,
+        drain_timeout: file.drain_timeout.get().0,
+        max_connections,
+        max_connections_per_peer: file
+            .max_connections_per_peer
+            .map_or(quarter, |connections| connections.count() as usize),
+        startup_wait: file.startup_wait.get().0,
         builtin_tools: builtin_tools(&field.member("responses"), &file.responses),
-        responses: responses(&field.member("responses"), &file.responses),
+        responses: responses(&file.responses),
         mcp: Settings::default(),
     };
     settings.max_request_memory_bytes =
@@ -83,36 +58,21 @@ pub(super) fn resolve(
     settings
 }
 
-/// Returns the bounds of the time that a connection may wait for its peer.
-fn waits() -> std::ops::RangeInclusive<Span> {
-    Span::millis(1)..=Span::secs(60 * 60)
-}
-
 /// Returns the bounds on stored responses; `None` if responses are not stored.
-fn responses(field: &Field<'_>, file: &file::Responses) -> Option<server::ResponseBounds> {
-    let sizes = Size::kib(64)..=Size::gib(1_024);
+fn responses(file: &file::Responses) -> Option<server::ResponseBounds> {
     let bounds = server::ResponseBounds {
-        expire_after: field
-            .member("expire_after")
-            .within(file.expire_after, Span::days(30), Span::secs(60)..=Span::days(3_650))
-            .0,
-        total_bytes: field
-            .member("max_bytes")
-            .within(file.max_bytes, Size::gib(1), sizes.clone())
-            .0,
-        owner_bytes: field
-            .member("max_bytes_per_key")
-            .within(file.max_bytes_per_key, Size::mib(128), sizes)
-            .0,
+        expire_after: file.expire_after.get().0,
+        total_bytes: file.max_bytes.get().0,
+        owner_bytes: file.max_bytes_per_key.get().0,
     };
-    file.store.unwrap_or(true).then_some(bounds)
+    file.store.0.then_some(bounds)
 }
 
 /// Returns what happens to built-in tools. Notes a problem if types are listed that are not passed, or
 /// none are.
 fn builtin_tools(field: &Field<'_>, file: &file::Responses) -> server::BuiltinTools {
     let to_pass: BTreeSet<String> = file.builtin_tools_to_pass.iter().cloned().collect();
-    match file.builtin_tools.unwrap_or(file::BuiltinTools::Drop) {
+    match file.builtin_tools {
         file::BuiltinTools::Pass if to_pass.is_empty() => {
             field
                 .member("builtin_tools")

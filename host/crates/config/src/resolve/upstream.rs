@@ -1,6 +1,6 @@
 //! MCP servers: their transport, `connection_string` and `headers`.
 
-use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Uri, uri::Scheme};
 
@@ -14,10 +14,10 @@ use super::{
 use airlock_core::{
     secret::Secret,
     tool::{ClientName, QuestionKind, QuestionKinds},
-    units::{SecondsOrSpan, Span},
 };
 use airlock_mcp_client::{
-    Bounds, Framing, Lifecycle, Pinning, Protocol, Restart, Settings, Timeouts, Transport,
+    Bounds, Framing, HttpSse, Lifecycle, Pinning, Protocol, Restart, Settings, StreamableHttp,
+    Timeouts, connector::Connector,
 };
 
 /// Headers that the transport itself sets.
@@ -44,7 +44,15 @@ pub(super) fn resolve(
     name: &ClientName,
     client: file::Client,
 ) -> Option<Settings> {
-    let supervision = supervision(field, &client);
+    let timeouts = timeouts(field, &client);
+    let restart = client.restart.as_ref().map(restart).unwrap_or_default();
+    let lifecycle = lifecycle(field, &client);
+    let bounds = Bounds {
+        running: client.max_concurrent_calls.unwrap_or_default().count() as usize,
+        waiting: client.max_waiting_calls.unwrap_or_default().count() as usize,
+    };
+    let sync_interval = client.tool_sync_interval.unwrap_or_default().nonzero();
+    let sync_interval = sync_interval.map(|interval| interval.get().0);
     let questions = client.allow.iter().fold(QuestionKinds::NONE, |kinds, allowed| match allowed {
         file::Allowed::Elicitation => {
             kinds.with(QuestionKind::Form, true).with(QuestionKind::Url, true)
@@ -52,40 +60,36 @@ pub(super) fn resolve(
         file::Allowed::Sampling => kinds.with(QuestionKind::Sampling, true),
         file::Allowed::Roots => kinds.with(QuestionKind::Roots, true),
     });
-    let pin = match client.pin {
-        None | Some(file::Pin::TrustOnFirstUse) => Pinning::TrustOnFirstUse,
-        Some(file::Pin::Off) => Pinning::Off,
-        Some(file::Pin::Strict) => Pinning::Strict,
+    let pin = match client.pin.unwrap_or_default() {
+        file::Pin::TrustOnFirstUse => Pinning::TrustOnFirstUse,
+        file::Pin::Off => Pinning::Off,
+        file::Pin::Strict => Pinning::Strict,
     };
-    let protocol = match client.protocol {
-        None | Some(file::Protocol::Auto) => Protocol::Auto,
-        Some(file::Protocol::Legacy) => Protocol::Legacy,
-        Some(file::Protocol::Modern) => Protocol::Modern,
+    let protocol = match client.protocol.unwrap_or_default() {
+        file::Protocol::Auto => Protocol::Auto,
+        file::Protocol::Legacy => Protocol::Legacy,
+        file::Protocol::Modern => Protocol::Modern,
     };
     if protocol == Protocol::Modern && client.connection_type == ConnectionType::Sse {
         field.member("protocol").refuse("a server over \"sse\" speaks the legacy era alone");
     }
-    let framing = match client.framing {
-        None | Some(file::Framing::Auto) => Framing::Auto,
-        Some(file::Framing::Lines) => Framing::Lines,
-        Some(file::Framing::ContentLength) => Framing::ContentLength,
+    let framing = match client.framing.unwrap_or_default() {
+        file::Framing::Auto => Framing::Auto,
+        file::Framing::Lines => Framing::Lines,
+        file::Framing::ContentLength => Framing::ContentLength,
     };
-    let transport = if client.connection_type == ConnectionType::Stdio {
-        let field = field.member("stdio_config");
-        process::stdio(&field, field.required(client.stdio_config)?)
-    } else if client.connection_type == ConnectionType::Docker {
-        let field = field.member("docker_config");
-        process::docker(&field, field.required(client.docker_config)?)?
-    } else {
-        let connection_type = client.connection_type;
-        let settings = Box::new(http_client::resolve(field, client)?);
-        if connection_type == ConnectionType::Sse {
-            Transport::Sse(settings)
-        } else {
-            Transport::Http(settings)
+    let transport: Arc<dyn Connector> = match client.connection_type {
+        ConnectionType::Stdio => {
+            let field = field.member("stdio_config");
+            Arc::new(process::stdio(&field, field.required(client.stdio_config)?))
         }
+        ConnectionType::Docker => {
+            let field = field.member("docker_config");
+            Arc::new(process::docker(&field, field.required(client.docker_config)?)?)
+        }
+        ConnectionType::Sse => Arc::new(HttpSse(http_client::resolve(field, client)?)),
+        _ => Arc::new(StreamableHttp(http_client::resolve(field, client)?)),
     };
-    let Supervision { timeouts, restart, lifecycle, bounds, sync_interval } = supervision;
     let name = name.clone();
     Some(Settings {
         name,
@@ -102,134 +106,53 @@ pub(super) fn resolve(
     })
 }
 
-/// Settings that all transports have.
-struct Supervision {
-    timeouts: Timeouts,
-    restart: Restart,
-    lifecycle: Lifecycle,
-    bounds: Bounds,
-    sync_interval: Option<Duration>,
-}
-
-fn supervision(field: &Field<'_>, client: &file::Client) -> Supervision {
-    let bounds = Bounds::default();
-    Supervision {
-        timeouts: timeouts(field, client),
-        restart: restart(&field.member("restart"), client.restart.as_ref()),
-        lifecycle: lifecycle(field, client),
-        bounds: Bounds {
-            running: calls(
-                &field.member("max_concurrent_calls"),
-                client.max_concurrent_calls,
-                bounds.running,
-                1..=1024,
-            ),
-            waiting: calls(
-                &field.member("max_waiting_calls"),
-                client.max_waiting_calls,
-                bounds.waiting,
-                0..=4096,
-            ),
-        },
-        sync_interval: optional(
-            &field.member("tool_sync_interval"),
-            client.tool_sync_interval,
-            None,
-            10,
-        ),
-    }
-}
-
-fn calls(
-    field: &Field<'_>,
-    value: Option<u64>,
-    default: usize,
-    range: RangeInclusive<u64>,
-) -> usize {
-    let found = field.within(value, default as u64, range);
-    usize::try_from(found).unwrap_or(default)
-}
-
 fn timeouts(field: &Field<'_>, client: &file::Client) -> Timeouts {
-    let hour = Span::secs(60 * 60);
     let startup = match client.connection_type {
-        ConnectionType::Stdio | ConnectionType::Docker => Timeouts::default().startup,
+        ConnectionType::Stdio | ConnectionType::Docker => Duration::from_mins(2),
         _ => Duration::from_secs(30),
     };
-    let startup = field
-        .member("startup_timeout")
-        .within(client.startup_timeout, Span(startup), Span::millis(1)..=hour)
-        .0;
-    let request = client.request_timeout.map(|SecondsOrSpan(limit)| {
-        field.member("request_timeout").within(Some(limit), hour, Span::millis(1)..=hour).0
-    });
-    let heartbeat = field.member("heartbeat_interval");
-    let heartbeat =
-        optional(&heartbeat, client.heartbeat_interval, Timeouts::default().heartbeat, 1)
-            .filter(|_| client.is_ping_available != Some(false));
-    let field = field.member("stale_timeout");
-    let stale = optional(&field, client.stale_timeout, None, 1);
+    let heartbeat = client.heartbeat_interval.unwrap_or_default().nonzero();
+    let heartbeat = heartbeat.filter(|_| client.is_ping_available.unwrap_or_default().0);
+    let heartbeat = heartbeat.map(|interval| interval.get().0);
+    let stale = client.stale_timeout.unwrap_or_default().nonzero().map(|limit| limit.get().0);
     if let Some(stale) = stale
         && heartbeat.is_none_or(|heartbeat| stale <= heartbeat)
     {
-        field.refuse("must be longer than `heartbeat_interval`: an idle server sends nothing but the answers to checks");
+        field.member("stale_timeout").refuse("must be longer than `heartbeat_interval`: an idle server sends nothing but the answers to checks");
     }
-    Timeouts { startup, request, heartbeat, stale }
-}
-
-/// Returns a time from `least_secs` to a day; `None` if it is 0.
-fn optional(
-    field: &Field<'_>,
-    value: Option<Span>,
-    default: Option<Duration>,
-    least_secs: u64,
-) -> Option<Duration> {
-    match value {
-        None => default,
-        Some(Span(Duration::ZERO)) => None,
-        Some(value) => {
-            let range = Span::secs(least_secs)..=Span::days(1);
-            Some(field.within(Some(value), Span::days(1), range).0)
-        }
+    Timeouts {
+        startup: client.startup_timeout.map_or(startup, |limit| limit.get().0),
+        request: client.request_timeout.map(|limit| limit.get().0.0),
+        heartbeat,
+        stale,
     }
 }
 
-fn restart(field: &Field<'_>, restart: Option<&file::Restart>) -> Restart {
-    let default = Restart::default();
-    let Some(restart) = restart else { return default };
-    let backoff = time(&field.member("backoff"), restart.backoff, default.backoff);
+fn restart(restart: &file::Restart) -> Restart {
+    let backoff = restart.backoff.get().0;
+    let max_backoff = restart.max_backoff.unwrap_or_default().get().0;
     Restart {
-        max_attempts: restart.max_attempts.filter(|max| *max > 0),
+        max_attempts: (restart.max_attempts > 0).then_some(restart.max_attempts),
         backoff,
-        max_backoff: time(
-            &field.member("max_backoff"),
-            restart.max_backoff,
-            default.max_backoff.max(backoff),
-        ),
-        stable_after: time(
-            &field.member("stable_after"),
-            restart.stable_after,
-            default.stable_after,
-        ),
+        // The default is not less than the first delay.
+        max_backoff: if restart.max_backoff.is_none() {
+            max_backoff.max(backoff)
+        } else {
+            max_backoff
+        },
+        stable_after: restart.stable_after.get().0,
     }
-}
-
-fn time(field: &Field<'_>, value: Option<Span>, default: Duration) -> Duration {
-    field.within(value, Span(default), Span::millis(1)..=Span::days(1)).0
 }
 
 fn lifecycle(field: &Field<'_>, client: &file::Client) -> Lifecycle {
-    let idle = field.member("idle_timeout");
-    let is_idle = client.lifecycle == Some(file::Lifecycle::Idle);
-    if client.idle_timeout.is_some() && !is_idle {
-        idle.refuse("belongs to a client whose `lifecycle` is \"idle\"");
+    let lifecycle = client.lifecycle.unwrap_or_default();
+    if client.idle_timeout.is_some() && lifecycle != file::Lifecycle::Idle {
+        field.member("idle_timeout").refuse("belongs to a client whose `lifecycle` is \"idle\"");
     }
-    match client.lifecycle {
-        None | Some(file::Lifecycle::Persistent) => Lifecycle::Persistent,
-        Some(file::Lifecycle::PerCall) => Lifecycle::PerCall,
-        Some(file::Lifecycle::Idle) => Lifecycle::Idle(
-            idle.within(client.idle_timeout, Span::secs(300), Span::secs(1)..=Span::days(1)).0,
-        ),
+    match lifecycle {
+        file::Lifecycle::Persistent => Lifecycle::Persistent,
+        file::Lifecycle::PerCall => Lifecycle::PerCall,
+        file::Lifecycle::Idle => Lifecycle::Idle(client.idle_timeout.unwrap_or_default().get().0),
     }
 }
 

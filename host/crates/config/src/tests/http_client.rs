@@ -1,7 +1,7 @@
 //! Settings of MCP servers that are reached over HTTP.
 
 use airlock_core::secret::Secret;
-use airlock_mcp_client::{Authorities, ExtraHeaders, HttpSettings, Oauth, Transport};
+use airlock_mcp_client::{Authorities, ExtraHeaders, HttpSettings, Oauth};
 
 use super::*;
 
@@ -37,7 +37,6 @@ fn the_settings_of_http_and_sse_are_the_same() {
         assert_eq!(settings(&file), expected);
         let Source::Upstream(upstream) = &good(&file).clients[0].source else { panic!("none") };
         assert_eq!(upstream.transport.connection_type(), connection_type);
-        assert_eq!(matches!(upstream.transport, Transport::Sse(_)), connection_type == "sse");
     }
     let all = settings(&client("http", json!({"allowed_extra_headers": ["*"]})));
     assert_eq!((all.extra_headers, all.allow_private), (ExtraHeaders::All, false));

@@ -1,20 +1,23 @@
 //! Servers that are processes: `stdio_config` and `docker_config`.
 
-use std::time::Duration;
+use std::{any::Any, time::Duration};
 
 use super::*;
-use airlock_mcp_client::{Docker, Image, Mount, Place, Process, ProcessLimits};
+use airlock_mcp_client::{
+    Docker, Image, Mount, Place, Process, ProcessLimits, connector::Connector,
+};
 
-fn transport(file: &Value) -> Transport {
-    let Source::Upstream(settings) = good(file).clients.remove(0).source else {
+/// Returns the settings of the transport of the only server.
+fn transport<T: Connector + Clone>(file: &Value) -> T {
+    let Source::Upstream(settings) = &good(file).clients[0].source else {
         panic!("an upstream server")
     };
-    settings.transport
+    let transport: &dyn Any = &*settings.transport;
+    transport.downcast_ref::<T>().expect("of this type").clone()
 }
 
 fn process(file: &Value) -> Process {
-    let Transport::Stdio(process) = transport(file) else { panic!("a child") };
-    *process
+    transport(file)
 }
 
 fn stdio_with(key: &str, value: Value) -> Value {
@@ -30,8 +33,7 @@ fn docker_with(keys: &Value) -> Value {
 }
 
 fn docker(keys: &Value) -> Docker {
-    let Transport::Docker(docker) = transport(&docker_with(keys)) else { panic!("a container") };
-    *docker
+    transport(&docker_with(keys))
 }
 
 fn image(keys: &Value) -> Image {

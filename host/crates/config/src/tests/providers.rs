@@ -299,13 +299,13 @@ fn a_setting_that_is_written_twice_or_in_another_kind_is_refused() {
         "proxy_config": {"type": "http", "url": "http://p"},
     });
     assert_snapshot!(error(&provider("openai", twice)), @"
+    providers.openai.timeouts.idle: must be from 1ms to 1day, found 0s
+    providers.openai.retries.max: must be from 0 to 10, found 11
     providers.openai.network_config.insecure_skip_verify: this build does not act on it: certificates are always checked; put the service's own authority into `ca` of the provider
     providers.openai.network_config.base_url: the provider has a `base_url` already
     providers.openai.headers.Authorization: is set by the transport itself
     providers.openai.network_config.extra_headers.x-a: is in `headers` already
     providers.openai.network_config.default_request_timeout_in_seconds: `providers.openai.timeouts.request` has it already
-    providers.openai.timeouts.idle: must be from 1ms to 1day, found 0s
-    providers.openai.retries.max: must be from 0 to 10, found 11
     providers.openai.proxy_config: the provider has a `proxy` already
     ");
     let scripted =

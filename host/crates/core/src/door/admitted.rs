@@ -1,4 +1,4 @@
-//! A call that may run, and the trait of the sources that run it.
+//! A call that may run, and the traits of the sources that run it.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ pub trait Provider: Send + Sync + 'static {
     /// an upstream server is notified.
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>>;
 
-    /// Goes on with a call that waits for answers. It must have been admitted before, for the same
+    /// Resumes a call that waits for answers. It must have been admitted before, for the same
     /// tenant, tool and arguments: a continuation has no approval of its own.
     fn resume(
         &self,
@@ -28,20 +28,27 @@ pub trait Provider: Send + Sync + 'static {
         answers: Answers,
     ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         drop(answers);
-        Box::pin(async move { Err(CallError::NotWaiting { tool: call.tool.name.clone() }) })
+        Box::pin(async move { Err(CallError::not_waiting(call.tool.name.clone())) })
     }
 
-    /// Ends a request that waits for answers under `token`, because its caller has left.
-    fn forget(&self, token: &str) {
-        let _ = token;
+    /// Returns the MCP server that the tools belong to; `None` if the source is none.
+    fn server(&self) -> Option<&dyn McpServer> {
+        None
     }
 
+    /// Returns members for the source's entry in the administrative API, in addition to its state:
+    /// an open circuit, for example. Must be cheap and must not hold secrets.
+    fn status(&self) -> Map<String, Value> {
+        Map::new()
+    }
+}
+
+/// Serves requests that only an MCP server has: those for resources and prompts, and the end of
+/// those that wait for answers.
+pub trait McpServer: Send + Sync {
     /// Runs an admitted request for a resource, a prompt or a completion. Returns the result of the
-    /// source as the text of a JSON object. Dropping the future cancels the request.
-    fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
-        drop(relay);
-        Box::pin(async { Err(RelayError::Unsupported) })
-    }
+    /// server as the text of a JSON object. Dropping the future cancels the request.
+    fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>>;
 
     /// Begins to put `label` into `mailbox` for each change of the resource that an admitted request
     /// names, until the returned value is dropped.
@@ -50,16 +57,10 @@ pub trait Provider: Send + Sync + 'static {
         relay: Relay,
         mailbox: &Arc<Mailbox>,
         label: &str,
-    ) -> Result<Subscription, RelayError> {
-        let _ = (relay, mailbox, label);
-        Err(RelayError::Unsupported)
-    }
+    ) -> Result<Subscription, RelayError>;
 
-    /// Returns members for the source's entry in the administrative API, in addition to its state:
-    /// an open circuit, for example. Must be cheap and must not hold secrets.
-    fn status(&self) -> Map<String, Value> {
-        Map::new()
-    }
+    /// Ends a request that waits for answers under `token`, because its caller has left.
+    fn forget(&self, token: &str);
 }
 
 /// Identifier of one call: a UUID of version 7, which sorts by time.
@@ -178,7 +179,7 @@ impl Resumed {
         &self.call
     }
 
-    /// Goes on with the call. Fails with [`CallError::NotWaiting`] if no such call waits. Dropping
+    /// Resumes the call. Fails with [`CallError::NOT_WAITING`] if no such call waits. Dropping
     /// the future cancels the call.
     pub async fn run(self) -> Result<ToolOutput, CallError> {
         self.call.recorded(Some(self.answers)).await

@@ -70,7 +70,7 @@ impl Arguments {
 }
 
 fn bad_arguments(tool: &str, detail: String) -> CallError {
-    CallError::BadArguments { name: cut(tool.to_owned(), MAX_NAME_BYTES), detail }
+    CallError::bad_arguments(&cut(tool.to_owned(), MAX_NAME_BYTES), detail)
 }
 
 /// Arguments of a call as a door takes them: text, or text that was checked before.

@@ -10,7 +10,10 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::tool::{CallError, NESTED_CALLS};
+use crate::tool::CallError;
+
+/// Name of the budget of nested calls, in the errors of calls beyond it.
+pub const NESTED_CALLS: &str = "nested tool calls";
 
 /// Limits on one call together with all its nested calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +70,10 @@ impl Shared {
     pub(super) fn take_nested(&self, parent_depth: u32) -> Result<(), CallError> {
         let Budget { depth, nested_calls, .. } = self.budget;
         if parent_depth >= depth {
-            return Err(CallError::Budget { what: "levels of nested calls", limit: depth.into() });
+            return Err(CallError::budget("levels of nested calls", depth.into()));
         }
         if !take(&self.nested_left) {
-            return Err(CallError::Budget { what: NESTED_CALLS, limit: nested_calls.into() });
+            return Err(CallError::budget(NESTED_CALLS, nested_calls.into()));
         }
         Ok(())
     }
@@ -106,7 +109,7 @@ impl Shared {
             return Ok(limit);
         }
         match self.fuel_left.load(Ordering::Relaxed).min(limit) {
-            0 => Err(CallError::Budget { what: "units of fuel for the whole chain", limit: 0 }),
+            0 => Err(CallError::budget("units of fuel for the whole chain", 0)),
             share => Ok(share),
         }
     }

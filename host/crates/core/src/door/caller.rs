@@ -173,8 +173,10 @@ impl Caller {
 
     /// Ends a call of a tool that waits for answers under `token`, because nobody will answer.
     pub fn forget(&self, name: &str, token: &str) {
-        if let Ok(entry) = self.find(&self.0.origin, name) {
-            entry.provider.forget(token);
+        if let Ok(entry) = self.find(&self.0.origin, name)
+            && let Some(server) = entry.provider.server()
+        {
+            server.forget(token);
         }
     }
 
@@ -228,7 +230,7 @@ impl Caller {
     /// Finds a tool by name. Hidden tools return `NotFound`, exactly like unknown ones.
     fn find(&self, origin: &Origin, name: &str) -> Result<&Entry, CallError> {
         let entry = self.0.view.find(origin, name);
-        entry.ok_or_else(|| CallError::NotFound { name: cut(name.to_owned(), MAX_NAME_BYTES) })
+        entry.ok_or_else(|| CallError::not_found(&cut(name.to_owned(), MAX_NAME_BYTES)))
     }
 
     /// The origin of the request.
@@ -257,8 +259,5 @@ impl Caller {
 }
 
 fn needs_approval(entry: &Entry, arguments: &Arguments) -> CallError {
-    CallError::NeedsApproval {
-        name: entry.tool.name.clone(),
-        arguments: arguments.as_str().to_owned(),
-    }
+    CallError::needs_approval(entry.tool.name.clone(), arguments.as_str().to_owned())
 }

@@ -180,7 +180,7 @@ impl Ledger {
         let mut records = self.records.lock();
         if records.calls.len() >= MAX_CALLS {
             let limit = MAX_CALLS as u64;
-            return Err(CallError::Budget { what: "tool calls of one request", limit });
+            return Err(CallError::budget("tool calls of one request", limit));
         }
         let arguments =
             if records.texts.take(arguments.len()) { arguments } else { NOT_KEPT.into() };

@@ -221,7 +221,7 @@ impl Relay {
     /// the future cancels the request.
     pub async fn run(self) -> Result<String, RelayError> {
         let provider = self.provider.clone();
-        provider.relay(self).await
+        provider.server().ok_or(RelayError::Unsupported)?.relay(self).await
     }
 
     /// Subscribes to the changes of the resource that the request names: each puts `label` into
@@ -232,7 +232,7 @@ impl Relay {
         label: &str,
     ) -> Result<Subscription, RelayError> {
         let provider = self.provider.clone();
-        provider.subscribe(self, mailbox, label)
+        provider.server().ok_or(RelayError::Unsupported)?.subscribe(self, mailbox, label)
     }
 }
 
@@ -320,8 +320,8 @@ impl RelayView {
     /// Ends a request to a client that waits for answers under `token`, because nobody will answer.
     pub fn forget(&self, client: &ClientName, token: &str) {
         let provider = self.clients.get(client).and_then(|granted| granted.provider.as_ref());
-        if let Some(provider) = provider {
-            provider.forget(token);
+        if let Some(server) = provider.and_then(|provider| provider.server()) {
+            server.forget(token);
         }
     }
 

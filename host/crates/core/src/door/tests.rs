@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::*;
 use crate::tool::{
-    CallError, ClientName, Content, Policy, Tool, ToolDefinition, ToolName, ToolOutput, Whitelist,
+    CallError, ClientName, Content, Details, Limit, Policy, Tool, ToolDefinition, ToolName,
+    ToolOutput, Whitelist,
 };
 
 /// Returns the name of the tool that was called.
@@ -85,7 +86,7 @@ fn open_policy(code_mode: bool) -> Policy {
 fn decide(caller: &Caller, origin: &Origin, name: &str) -> Result<(), CallError> {
     if let Origin::Script | Origin::Plugin(_) = origin {
         let own = caller.view().list(&Origin::Caller).next().map(|entry| entry.tool.name.clone());
-        let Some(own) = own else { return Err(CallError::NotFound { name: name.into() }) };
+        let Some(own) = own else { return Err(CallError::not_found(name)) };
         let root = Caller::new(caller.view().clone(), Origin::Caller, BUDGET)
             .admit(own.as_str(), "")
             .expect("it is listed");
@@ -174,7 +175,8 @@ proptest! {
         let listed: BTreeSet<String> = caller.list().map(|entry| entry.tool.name.as_str().to_owned()).collect();
         let every_name = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")));
         for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into(), String::new()]) {
-            let callable = !matches!(decide(&caller, &origin, &name), Err(CallError::NotFound { .. }));
+            let decided = decide(&caller, &origin, &name);
+            let callable = !decided.is_err_and(|error| error.code() == CallError::NOT_FOUND);
             prop_assert_eq!(callable, listed.contains(&name), "{}", name);
         }
     }
@@ -192,7 +194,7 @@ proptest! {
         for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into()]) {
             let expected = match caller.admit(&name, "{}") {
                 Ok(_) => Ok(false),
-                Err(CallError::NeedsApproval { .. }) => Ok(true),
+                Err(error) if error.is_unapproved() => Ok(true),
                 Err(error) => Err(error.to_string()),
             };
             let found = caller.needs_approval(&name).map_err(|error| error.to_string());
@@ -244,7 +246,7 @@ fn an_unaccepted_tool_needs_approval_even_if_every_tool_is_in_auto_execute() {
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
     let script = model.admit("executeToolCode", "").expect("it is listed");
     for decided in [direct(&model, "alpha-write"), scripted(&script, "beta-write")] {
-        assert!(matches!(decided, Err(CallError::NeedsApproval { .. })), "{decided:?}");
+        assert!(decided.is_err_and(|error| error.is_unapproved()));
     }
     assert!(direct(&model, "alpha-read").is_ok() && scripted(&script, "beta-read").is_ok());
 }
@@ -262,9 +264,9 @@ fn a_tool_outside_auto_execute_needs_approval_for_a_model_and_not_for_a_caller()
     let policy = Policy { execute: Whitelist::All, ..Policy::default() };
     let sources = sources(&[policy]);
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
-    let refused = model.admit("alpha-write", r#"{"a":1}"#).err();
+    let refused = model.admit("alpha-write", r#"{"a":1}"#).err().expect("it is not approved");
     assert!(
-        matches!(refused, Some(CallError::NeedsApproval { arguments, .. }) if arguments == r#"{"a":1}"#)
+        matches!(refused.details(), Details::Unapproved { arguments } if arguments == r#"{"a":1}"#)
     );
     assert!(
         caller(&sources, &Filter::none(), None, Origin::Caller).admit("alpha-write", "").is_ok()
@@ -316,9 +318,9 @@ fn a_call_of_a_script_needs_an_approval_of_its_own() {
     for origin in [Origin::Model, Origin::Caller, Origin::McpClient(Approval::Given)] {
         assert!(nested(&sources, origin.clone(), "alpha-read").is_ok());
         let unapproved = nested(&sources, origin.clone(), "alpha-write");
-        assert!(matches!(unapproved, Err(CallError::NeedsApproval { .. })), "{origin:?}");
+        assert!(unapproved.is_err_and(|error| error.is_unapproved()), "{origin:?}");
         let unknown = nested(&sources, origin, "executeToolCode");
-        assert!(matches!(unknown, Err(CallError::NotFound { .. })));
+        assert!(unknown.is_err_and(|error| error.code() == CallError::NOT_FOUND));
     }
     let caller = caller(&sources, &Filter::none(), None, Origin::Model);
     let approving = script(&caller.approving_scripts());
@@ -357,7 +359,7 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
     let retried = Approved { covers_nested: false, ..approved.clone() };
     let admitted = admit_write(&sources, &retried, "{\"a\":1}").expect("it is approved");
     let nested = admitted.chain().admit(&granted, "alpha-write", "");
-    assert!(matches!(nested, Err(CallError::NeedsApproval { .. })), "its own calls are not");
+    assert!(nested.is_err_and(|error| error.is_unapproved()), "its own calls are not");
     for (approved, arguments) in [
         (approved.clone(), "{\"a\":2}"),
         (approved.clone(), "{\"a\": 1}"),
@@ -365,7 +367,7 @@ fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the
         (Approved { definition: "other".into(), ..approved.clone() }, "{\"a\":1}"),
     ] {
         let refused = admit_write(&sources, &approved, arguments);
-        assert!(matches!(refused, Err(CallError::NeedsApproval { .. })), "{approved:?}");
+        assert!(refused.is_err_and(|error| error.is_unapproved()), "{approved:?}");
     }
 }
 
@@ -387,18 +389,18 @@ fn a_chain_shares_one_budget_and_a_call_beyond_its_depth_is_refused() {
     let second = root.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let third = second.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let too_deep = third.chain().admit(&Origin::Script, "alpha-read", "").err();
-    assert!(matches!(
-        too_deep,
-        Some(CallError::Budget { what: "levels of nested calls", limit: 3 })
-    ));
+    let limit = |what| Some(Limit::Budget { what, most: 3 });
+    assert_eq!(too_deep.and_then(|error| error.limit()), limit("levels of nested calls"));
     assert!(
         second.chain().admit(&Origin::Script, "alpha-nothing", "").is_err(),
         "a refusal costs a call"
     );
     let too_many = root.chain().admit(&Origin::Script, "alpha-read", "").err();
-    assert!(matches!(too_many, Some(CallError::Budget { what: "nested tool calls", limit: 3 })));
+    assert_eq!(too_many.and_then(|error| error.limit()), limit("nested tool calls"));
     assert_eq!(third.chain().deadline(), root.chain().deadline());
 }
+
+const CANNOT_BE_USED: &str = "the arguments of tool 't' cannot be used: ";
 
 #[test]
 fn blank_arguments_are_an_empty_object_and_other_values_are_refused() {
@@ -406,7 +408,7 @@ fn blank_arguments_are_an_empty_object_and_other_values_are_refused() {
     for bad in
         ["[]", "1", "nul", "{", &format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200))]
     {
-        assert!(matches!(Arguments::parse("t", bad), Err(CallError::BadArguments { .. })), "{bad}");
+        assert_eq!(Arguments::parse("t", bad).expect_err(bad).code(), CallError::BAD_ARGUMENTS);
     }
     let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_ARGUMENT_BYTES - 8));
     assert!(Arguments::parse("t", &fits).is_ok());
@@ -421,11 +423,8 @@ fn arguments_with_a_duplicate_key_are_refused_at_any_depth() {
         (r#"{"filter":[{"items":{"id":1,"id":2}}]}"#, "id"),
     ] {
         let error = Arguments::parse("t", text).expect_err(text);
-        let expected = format!("the key {key:?} occurs twice in one object");
-        assert!(
-            matches!(&error, CallError::BadArguments { detail, .. } if *detail == expected),
-            "{error:?}"
-        );
+        let expected = format!("{CANNOT_BE_USED}the key {key:?} occurs twice in one object");
+        assert_eq!(error.to_string(), expected);
     }
     assert!(Arguments::parse("t", r#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#).is_ok());
 }
@@ -434,8 +433,8 @@ fn arguments_with_a_duplicate_key_are_refused_at_any_depth() {
 fn arguments_that_take_too_much_memory_are_refused_before_they_are_parsed() {
     assert!(Arguments::parse("t", &small_objects(10_000)).is_ok());
     let error = Arguments::parse("t", &small_objects(140_000)).expect_err("it takes 64 MiB");
-    let CallError::BadArguments { detail, .. } = error else { panic!("{error:?}") };
-    assert!(detail.starts_with("takes more than 33554432 bytes of memory when parsed"), "{detail}");
+    let expected = format!("{CANNOT_BE_USED}takes more than 33554432 bytes of memory when parsed");
+    assert!(error.to_string().starts_with(&expected), "{error}");
 }
 
 fn small_objects(count: usize) -> String {

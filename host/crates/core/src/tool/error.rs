@@ -1,7 +1,7 @@
-//! Errors of tool calls. All kinds of providers share one enum, because every caller treats their
+//! Errors of tool calls. All kinds of providers share one type, because every caller treats their
 //! errors alike.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,226 +15,70 @@ use airlock_json::{self as json, schema::Violations};
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
+/// Short stable identifier of an error, for machines. Each is a constant of this type, by which a test
+/// finds those that `wit/README.md` has to explain.
+pub type Code = &'static str;
+
 /// Error of a tool call. `Display` is safe to show to models and clients: it holds no paths and no
 /// host internals, which stay in `source()`.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallError {
-    /// The tool does not exist or is hidden from the caller. Both return the same error on purpose.
-    #[error("tool '{name}' is not available or not permitted")]
-    NotFound {
-        /// The name that was called.
-        name: String,
+///
+/// Callers ask for its [kind](Self::kind), its [code](Self::code), and the [`Details`] that they need.
+/// An error that several crates make or ask for has a constructor and a constant here; any other is
+/// made beside the code that fails, by [`CallError::new`] or [`CallError::about`].
+#[derive(Debug)]
+pub struct CallError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    code: Code,
+    /// The message, around the name of the tool.
+    message: (&'static str, Cow<'static, str>),
+    tool: Option<ToolName>,
+    limit: Option<Limit>,
+    retry_after: Option<Duration>,
+    cause: Option<Cause>,
+    details: Details,
+}
+
+/// Limit that ended a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// A time.
+    Time(Duration),
+    /// A number of bytes, units of fuel or calls.
+    Amount(u64),
+    /// A budget of the call or of its chain.
+    Budget {
+        /// Name of the budget, in the plural.
+        what: &'static str,
+        /// The limit.
+        most: u64,
     },
-    /// A plugin calls one of its slots, to which the operator has bound no tool.
-    #[error("the operator has bound no tool to the slot '{slot}'")]
-    UnboundSlot {
-        /// The slot.
-        slot: String,
-    },
-    /// A tool does what its plugin's manifest does not declare.
-    #[error("the tool does not declare the effect {effect:?} in plugin.toml")]
-    UndeclaredEffect {
-        /// The running tool.
-        tool: ToolName,
-        /// The effect, as it is written in `plugin.toml`.
-        effect: String,
-    },
-    /// The tool exists, but the call needs an approval.
-    #[error("tool '{name}' needs approval before it may run")]
-    NeedsApproval {
-        /// The tool.
-        name: ToolName,
+    /// A limit that has no number for the caller.
+    Unnumbered,
+}
+
+/// Data of an error that callers handle apart.
+#[derive(Debug)]
+pub enum Details {
+    /// No data.
+    None,
+    /// The tool itself returned an error.
+    Tool(Box<ToolError>),
+    /// The call was not made, because it needs an approval.
+    Unapproved {
         /// The arguments it was called with, as JSON text.
         arguments: String,
     },
     /// A script has stopped at calls that a person must decide about.
-    #[error("the script has stopped: its run {} {}", .0.run, .0.described())]
     Suspended(Box<Suspension>),
-    /// A limit has ended a script. `Display` is the report of what the script had done until then.
-    #[error("{report}")]
-    ScriptLimit {
-        /// The limit.
-        limit: Box<CallError>,
+    /// The tool asks its caller, and goes on with the answers.
+    InputRequired(Box<InputRequired>),
+    /// A limit has ended a script, and the message reports what it had done until then.
+    Report {
         /// Name of the limit, and the remedy.
         reason: String,
-        /// The reason, the calls that were made and the printed text, for the model.
-        report: String,
-    },
-    /// The tool asks its caller, and goes on with the answers.
-    #[error("tool '{name}' waits for its caller to answer {}", questions(asked))]
-    InputRequired {
-        /// The tool.
-        name: ToolName,
-        /// The questions.
-        asked: Box<InputRequired>,
-    },
-    /// No call waits for the answers.
-    #[error(
-        "no call of tool '{tool}' with these arguments waits for these answers: they came too late, were given before, or belong to another call"
-    )]
-    NotWaiting {
-        /// The tool.
-        tool: ToolName,
-    },
-    /// The arguments are not a JSON object, have a duplicate key, or are too large.
-    #[error("the arguments of tool '{name}' cannot be used: {detail}")]
-    BadArguments {
-        /// The name that was called.
-        name: String,
-        /// The problem, and a valid value where one can be named.
-        detail: String,
-    },
-    /// The arguments do not fit the tool's input schema. The tool has not run.
-    #[error("the arguments of tool '{name}' do not fit its input schema:{}", listed(violations))]
-    InvalidArguments {
-        /// The tool.
-        name: ToolName,
-        /// The violations of the schema.
-        violations: Violations,
-    },
-    /// The tool itself returned an error.
-    #[error("{}", .0.message)]
-    Tool(ToolError),
-    /// The call would exceed the budget of its chain.
-    #[error("the call reached its limit of {limit} {what}")]
-    Budget {
-        /// Name of the limit that was reached.
-        what: &'static str,
-        /// The limit.
-        limit: u64,
-    },
-    /// One response of a model has more calls than the limit.
-    #[error(
-        "your answer has {found} tool calls, more than the limit of {limit}; this call was not made: ask for it in your next answer"
-    )]
-    TooManyCalls {
-        /// Calls in the response.
-        found: usize,
-        /// Maximum number of calls of one response that are run.
-        limit: usize,
-    },
-    /// The request bounds its calls in all rounds together, and so many were made.
-    #[error(
-        "this request may make {limit} tool calls in all, and they were made; this call was not made: answer without it"
-    )]
-    CallsSpent {
-        /// Maximum number of calls of the request.
-        limit: usize,
-    },
-    /// The calls of one request and their results are larger than the limit on them together.
-    #[error("the tool calls of this request and their results would take {found} bytes; the limit is {limit}; {}", made(*was_made))]
-    ResultsTooLarge {
-        /// Size with this result, in bytes.
-        found: usize,
-        /// The limit, in bytes.
-        limit: usize,
-        /// True if the tool ran.
-        was_made: bool,
-    },
-    /// The requests in flight leave no memory for the result.
-    #[error("the gateway has no memory left for the results of this request; {}", made(*was_made))]
-    RequestMemory {
-        /// True if the tool ran.
-        was_made: bool,
-    },
-    /// The guest burnt all its fuel.
-    #[error("{}", ended(tool, format_args!("used up its fuel of {limit}"), LESS_WORK))]
-    Fuel {
-        /// The tool.
-        tool: ToolName,
-        /// The limit, in units of fuel.
-        limit: u64,
-    },
-    /// The guest used more CPU time than its limit.
-    #[error("{}", ended(tool, format_args!("used more than {limit:?} of CPU time"), LESS_WORK))]
-    Cpu {
-        /// The tool.
-        tool: ToolName,
-        /// The limit on CPU time.
-        limit: Duration,
-    },
-    /// The call ran past its deadline. Waiting counts.
-    #[error("{}", ended(tool, format_args!("ran past its {limit:?} deadline"), FEWER_CALLS))]
-    Deadline {
-        /// The tool.
-        tool: ToolName,
-        /// The limit on wall-clock time.
-        limit: Duration,
-    },
-    /// The guest failed because it needed more memory than its limit.
-    #[error("{}", ended(tool, format_args!("needed more than its {limit_bytes} bytes of memory"), LESS_DATA))]
-    Memory {
-        /// The tool.
-        tool: ToolName,
-        /// The limit, in bytes.
-        limit_bytes: u64,
-    },
-    /// The guest overflowed its stack.
-    #[error("{}", ended(tool, format_args!("overflowed its stack"), LESS_DEPTH))]
-    Stack {
-        /// The tool.
-        tool: ToolName,
-    },
-    /// The guest trapped.
-    #[error("tool {tool} trapped")]
-    Trap {
-        /// The tool.
-        tool: ToolName,
-        /// The trap, with a backtrace. For the operator.
-        #[source]
-        trap: Cause,
-    },
-    /// The result is larger than the limit.
-    #[error("the result of tool {tool} is larger than {limit_bytes} bytes; ask for less")]
-    ResultTooLarge {
-        /// The tool.
-        tool: ToolName,
-        /// The limit, in bytes.
-        limit_bytes: u64,
-    },
-    /// The result violates the contract.
-    #[error("tool {tool} returned an invalid result")]
-    BadResult {
-        /// The tool.
-        tool: ToolName,
-        /// The violation. For the operator.
-        #[source]
-        cause: Cause,
-    },
-    /// The structured result does not fit the tool's own output schema.
-    #[error("the result of tool {tool} does not fit its output schema{}", at(place))]
-    InvalidResult {
-        /// The tool.
-        tool: ToolName,
-        /// Path to the value that does not fit; empty for the result as a whole.
-        place: String,
-        /// The violation. For the operator.
-        #[source]
-        cause: Cause,
-    },
-    /// The pool is full, and so is its queue.
-    #[error("the gateway is busy; try again in a moment")]
-    Busy,
-    /// The plugin failed repeatedly. Its calls fail fast until the cool-down ends.
-    #[error("tool {tool} failed repeatedly; its calls fail until the cool-down ends, in {} s", retry_after.as_millis().div_ceil(1_000))]
-    CircuitOpen {
-        /// The tool.
-        tool: ToolName,
-        /// Time left until the cool-down ends.
-        retry_after: Duration,
-    },
-    /// The caller disconnected or cancelled the call.
-    #[error("the call was cancelled")]
-    Cancelled,
-    /// The tool's source does not respond, or is not connected.
-    #[error("the source of tool {tool} is unavailable")]
-    Unavailable {
-        /// The tool.
-        tool: ToolName,
-        /// The cause. For the operator.
-        #[source]
-        cause: Cause,
     },
 }
 
@@ -258,15 +102,12 @@ impl From<&CallError> for CallFailure {
     fn from(error: &CallError) -> Self {
         // Sources pass the codes of their tools through `own_code`, so one with the prefix is an
         // error that the gateway made in the place of a tool's.
-        let code = match error {
-            CallError::Tool(tool) => tool.code.clone(),
-            _ => None,
-        };
-        let retry_after = error.retry_after();
+        let code = error.tool_code().map(str::to_owned);
         Self {
             code: code.unwrap_or_else(|| format!("{HOST_CODE}{}", error.code())),
             kind: error.kind(),
-            retry_after_ms: retry_after
+            retry_after_ms: error
+                .retry_after()
                 .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         }
     }
@@ -322,6 +163,12 @@ impl ToolError {
         }
     }
 
+    /// Sets the code.
+    #[must_use]
+    pub fn with_code(self, code: &str) -> Self {
+        Self { code: Some(code.to_owned()), ..self }
+    }
+
     /// Returns the approximate size of the error in bytes.
     pub fn size(&self) -> usize {
         let details = self.details.as_ref().map_or(0, json::text_len);
@@ -367,139 +214,287 @@ pub enum ErrorKind {
 }
 
 impl CallError {
+    /// The result violates the contract.
+    pub const BAD_RESULT: Code = "bad_result";
+    /// The arguments cannot be used, or do not fit the tool's input schema. One code for both, because
+    /// in both cases the caller has to change the arguments.
+    pub const BAD_ARGUMENTS: Code = "bad_arguments";
+    /// The call would exceed a budget of its chain.
+    pub const BUDGET: Code = "budget";
+    /// The pool is full, and so is its queue.
+    pub const BUSY: Code = "busy";
+    /// The caller disconnected or cancelled the call.
+    pub const CANCELLED: Code = "cancelled";
+    /// The plugin failed repeatedly. Its calls fail fast until the cool-down ends.
+    pub const CIRCUIT_OPEN: Code = "circuit_open";
+    /// The call ran past its deadline. Waiting counts.
+    pub const DEADLINE: Code = "deadline";
+    /// A call of a script may have been made before the gateway ended.
+    pub const IN_DOUBT: Code = "in_doubt";
+    /// The tool asks its caller.
+    pub const INPUT_REQUIRED: Code = "input_required";
+    /// The structured result does not fit the tool's own output schema.
+    pub const INVALID_RESULT: Code = "invalid_result";
+    /// The tool exists, but the call needs an approval.
+    pub const NEEDS_APPROVAL: Code = "needs_approval";
+    /// The tool does not exist or is hidden from the caller. Both return the same error on purpose.
+    pub const NOT_FOUND: Code = "not_found";
+    /// No call waits for the answers.
+    pub const NOT_WAITING: Code = "not_waiting";
+    /// The result is larger than the limit.
+    pub const RESULT_TOO_LARGE: Code = "result_too_large";
+    /// The tool itself returned an error.
+    pub const TOOL_ERROR: Code = "tool_error";
+    /// The tool's source does not respond, or is not connected.
+    pub const UNAVAILABLE: Code = "unavailable";
+
+    /// Creates an error whose message names no tool.
+    pub fn new(kind: ErrorKind, code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            code,
+            message: ("", message.into()),
+            tool: None,
+            limit: None,
+            retry_after: None,
+            cause: None,
+            details: Details::None,
+        }))
+    }
+
+    /// Creates an error whose message names a tool: between its two parts.
+    pub fn about(
+        tool: ToolName,
+        kind: ErrorKind,
+        code: Code,
+        (before, after): (&'static str, impl Into<Cow<'static, str>>),
+    ) -> Self {
+        let mut error = Self::new(kind, code, after);
+        error.0.message.0 = before;
+        error.0.tool = Some(tool);
+        error
+    }
+
+    /// Adds the limit that ended the call.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Limit) -> Self {
+        self.0.limit = Some(limit);
+        self
+    }
+
+    /// Adds the time to wait before a retry.
+    #[must_use]
+    pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
+        self.0.retry_after = Some(retry_after);
+        self
+    }
+
+    /// Adds the cause, for the operator.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<Cause>) -> Self {
+        self.0.cause = Some(cause.into());
+        self
+    }
+
+    fn with_details(mut self, details: Details) -> Self {
+        self.0.details = details;
+        self
+    }
+
+    /// Replaces the message by a report on the script that the limit has ended. `reason` names the
+    /// limit and the remedy.
+    #[must_use]
+    pub fn with_report(mut self, reason: String, report: String) -> Self {
+        self.0.message = ("", report.into());
+        self.0.tool = None;
+        self.with_details(Details::Report { reason })
+    }
+
+    /// Creates the error of a call of a tool that does not exist or is hidden from the caller.
+    pub fn not_found(name: &str) -> Self {
+        let message = ("tool '", "' is not available or not permitted");
+        Self::about(ToolName::alias(name), ErrorKind::NotFound, Self::NOT_FOUND, message)
+    }
+
+    /// Creates the error of a call that was not approved. `arguments` is JSON text.
+    pub fn needs_approval(tool: ToolName, arguments: String) -> Self {
+        let message = ("tool '", "' needs approval before it may run");
+        Self::about(tool, ErrorKind::Denied, Self::NEEDS_APPROVAL, message)
+            .with_details(Details::Unapproved { arguments })
+    }
+
+    /// Creates the error of a tool that asks its caller.
+    pub fn needs_input(tool: ToolName, asked: Box<InputRequired>) -> Self {
+        let questions = match asked.questions.len() {
+            1 => "a question".to_owned(),
+            count => format!("{count} questions"),
+        };
+        let message = ("tool '", format!("' waits for its caller to answer {questions}"));
+        Self::about(tool, ErrorKind::Unsupported, Self::INPUT_REQUIRED, message)
+            .with_details(Details::InputRequired(asked))
+    }
+
+    /// Creates the error of answers that no call waits for.
+    pub fn not_waiting(tool: ToolName) -> Self {
+        let message = (
+            "no call of tool '",
+            "' with these arguments waits for these answers: they came too late, were given before, or belong to another call",
+        );
+        Self::about(tool, ErrorKind::InvalidInput, Self::NOT_WAITING, message)
+    }
+
+    /// Creates the error of arguments that are not a JSON object, have a duplicate key, or are too
+    /// large. `detail` is the problem, and a valid value where one can be named.
+    pub fn bad_arguments(name: &str, detail: impl fmt::Display) -> Self {
+        let message = ("the arguments of tool '", format!("' cannot be used: {detail}"));
+        Self::about(ToolName::alias(name), ErrorKind::InvalidInput, Self::BAD_ARGUMENTS, message)
+    }
+
+    /// Creates the error of arguments that do not fit the tool's input schema. The tool has not run.
+    pub fn invalid_arguments(tool: ToolName, violations: &Violations) -> Self {
+        // One violation is on the same line, several are on lines of their own.
+        let text = violations.to_string();
+        let space = if text.starts_with('\n') { "" } else { " " };
+        let message =
+            ("the arguments of tool '", format!("' do not fit its input schema:{space}{text}"));
+        Self::about(tool, ErrorKind::InvalidInput, Self::BAD_ARGUMENTS, message)
+    }
+
+    /// Creates the error of a call that would exceed a budget, named in the plural.
+    pub fn budget(what: &'static str, most: u64) -> Self {
+        let message = format!("the call reached its limit of {most} {what}");
+        Self::new(ErrorKind::LimitReached, Self::BUDGET, message)
+            .with_limit(Limit::Budget { what, most })
+    }
+
+    /// Creates the error of a call that ran past its deadline.
+    pub fn deadline(tool: ToolName, limit: Duration) -> Self {
+        let message = ("tool ", format!(" ran past its {limit:?} deadline"));
+        Self::about(tool, ErrorKind::Timeout, Self::DEADLINE, message)
+            .with_limit(Limit::Time(limit))
+    }
+
+    /// Creates the error of a result over the limit.
+    pub fn result_too_large(tool: ToolName, limit_bytes: usize) -> Self {
+        let message =
+            ("the result of tool ", format!(" is larger than {limit_bytes} bytes; ask for less"));
+        Self::about(tool, ErrorKind::TooLarge, Self::RESULT_TOO_LARGE, message)
+            .with_limit(Limit::Amount(limit_bytes as u64))
+    }
+
+    /// Creates the error of a result that violates the contract.
+    pub fn bad_result(tool: ToolName, cause: impl Into<Cause>) -> Self {
+        let message = ("tool ", " returned an invalid result");
+        Self::about(tool, ErrorKind::Internal, Self::BAD_RESULT, message).with_cause(cause)
+    }
+
+    /// Creates the error of a result that does not fit the tool's own output schema at `place`; empty
+    /// for the result as a whole.
+    pub fn invalid_result(tool: ToolName, place: &str, cause: impl Into<Cause>) -> Self {
+        let at = if place.is_empty() { "" } else { " at " };
+        let message =
+            ("the result of tool ", format!(" does not fit its output schema{at}{place}"));
+        Self::about(tool, ErrorKind::Internal, Self::INVALID_RESULT, message).with_cause(cause)
+    }
+
+    /// Creates the error of a tool whose source does not respond, or is not connected.
+    pub fn unavailable(tool: ToolName, cause: impl Into<Cause>) -> Self {
+        let message = ("the source of tool ", " is unavailable");
+        Self::about(tool, ErrorKind::Unavailable, Self::UNAVAILABLE, message).with_cause(cause)
+    }
+
+    /// Creates the error of a call for which there is no room.
+    pub fn busy() -> Self {
+        let message = "the gateway is busy; try again in a moment";
+        Self::new(ErrorKind::Unavailable, Self::BUSY, message)
+            .with_retry_after(Duration::from_secs(1))
+    }
+
+    /// Creates the error of a call that its caller cancelled.
+    pub fn cancelled() -> Self {
+        Self::new(ErrorKind::Cancelled, Self::CANCELLED, "the call was cancelled")
+    }
+
     /// Returns the error as a caller reads it that knows the called tool as `called`. The tool's own
     /// error is unchanged.
     #[must_use]
     pub fn as_called(mut self, called: &str) -> Self {
-        match &mut self {
-            Self::NotFound { name } | Self::BadArguments { name, .. } => called.clone_into(name),
-            Self::NeedsApproval { name: tool, .. }
-            | Self::InputRequired { name: tool, .. }
-            | Self::NotWaiting { tool }
-            | Self::InvalidArguments { name: tool, .. }
-            | Self::Fuel { tool, .. }
-            | Self::Cpu { tool, .. }
-            | Self::Deadline { tool, .. }
-            | Self::Memory { tool, .. }
-            | Self::Stack { tool }
-            | Self::Trap { tool, .. }
-            | Self::ResultTooLarge { tool, .. }
-            | Self::BadResult { tool, .. }
-            | Self::InvalidResult { tool, .. }
-            | Self::CircuitOpen { tool, .. }
-            | Self::Unavailable { tool, .. } => *tool = ToolName::alias(called),
-            Self::UnboundSlot { .. }
-            | Self::UndeclaredEffect { .. }
-            | Self::Tool(_)
-            | Self::Suspended(_)
-            | Self::ScriptLimit { .. }
-            | Self::Budget { .. }
-            | Self::TooManyCalls { .. }
-            | Self::CallsSpent { .. }
-            | Self::ResultsTooLarge { .. }
-            | Self::RequestMemory { .. }
-            | Self::Busy
-            | Self::Cancelled => {}
+        if let Some(tool) = &mut self.0.tool {
+            *tool = ToolName::alias(called);
         }
         self
     }
 
-    /// Returns a short stable identifier of the variant, for machines.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NotFound { .. } => "not_found",
-            Self::UnboundSlot { .. } => "unbound_slot",
-            Self::UndeclaredEffect { .. } => "undeclared_effect",
-            Self::Suspended(suspension) if suspension.pending.is_empty() => "in_doubt",
-            Self::ScriptLimit { limit, .. } => limit.code(),
-            Self::NeedsApproval { .. } | Self::Suspended(_) => "needs_approval",
-            Self::InputRequired { .. } => "input_required",
-            Self::NotWaiting { .. } => "not_waiting",
-            // One code for both, because in both cases the caller has to change the arguments.
-            Self::BadArguments { .. } | Self::InvalidArguments { .. } => "bad_arguments",
-            Self::Tool(_) => "tool_error",
-            Self::Budget { .. } => "budget",
-            Self::TooManyCalls { .. } => "too_many_calls",
-            Self::CallsSpent { .. } => "max_tool_calls",
-            Self::ResultsTooLarge { .. } => "results_too_large",
-            Self::RequestMemory { .. } => "request_memory",
-            Self::Fuel { .. } => "out_of_fuel",
-            Self::Cpu { .. } => "cpu_time",
-            Self::Deadline { .. } => "deadline",
-            Self::Memory { .. } => "memory",
-            Self::Stack { .. } => "stack_overflow",
-            Self::Trap { .. } => "trap",
-            Self::ResultTooLarge { .. } => "result_too_large",
-            Self::BadResult { .. } => "bad_result",
-            Self::InvalidResult { .. } => "invalid_result",
-            Self::Busy => "busy",
-            Self::CircuitOpen { .. } => "circuit_open",
-            Self::Cancelled => "cancelled",
-            Self::Unavailable { .. } => "unavailable",
-        }
-    }
-
-    /// Returns whether a limit on resources ended the call.
-    pub fn is_limit(&self) -> bool {
-        matches!(
-            self,
-            Self::ScriptLimit { .. }
-                | Self::Budget { .. }
-                | Self::TooManyCalls { .. }
-                | Self::CallsSpent { .. }
-                | Self::ResultsTooLarge { .. }
-                | Self::RequestMemory { .. }
-                | Self::Fuel { .. }
-                | Self::Cpu { .. }
-                | Self::Deadline { .. }
-                | Self::Memory { .. }
-                | Self::Stack { .. }
-                | Self::ResultTooLarge { .. }
-        )
+    /// Returns the code: for every tool's own error [`CallError::TOOL_ERROR`].
+    pub fn code(&self) -> Code {
+        self.0.code
     }
 
     /// Returns the error kind for a guest.
     pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::NotFound { .. } | Self::UnboundSlot { .. } => ErrorKind::NotFound,
-            Self::NeedsApproval { .. } | Self::Suspended(_) | Self::UndeclaredEffect { .. } => {
-                ErrorKind::Denied
-            }
-            Self::BadArguments { .. } | Self::InvalidArguments { .. } | Self::NotWaiting { .. } => {
-                ErrorKind::InvalidInput
-            }
-            Self::InputRequired { .. } => ErrorKind::Unsupported,
-            Self::Tool(error) => error.kind,
-            Self::ScriptLimit { limit, .. } => limit.kind(),
-            Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::ResultTooLarge { .. } | Self::ResultsTooLarge { .. } => ErrorKind::TooLarge,
-            Self::Budget { .. }
-            | Self::TooManyCalls { .. }
-            | Self::CallsSpent { .. }
-            | Self::Fuel { .. }
-            | Self::Cpu { .. }
-            | Self::Memory { .. } => ErrorKind::LimitReached,
-            Self::Cancelled => ErrorKind::Cancelled,
-            Self::Unavailable { .. }
-            | Self::CircuitOpen { .. }
-            | Self::Busy
-            | Self::RequestMemory { .. } => ErrorKind::Unavailable,
-            Self::Stack { .. }
-            | Self::Trap { .. }
-            | Self::BadResult { .. }
-            | Self::InvalidResult { .. } => ErrorKind::Internal,
+        self.0.kind
+    }
+
+    /// Returns the tool that the message names.
+    pub fn tool(&self) -> Option<&ToolName> {
+        self.0.tool.as_ref()
+    }
+
+    /// Returns the limit on resources that ended the call.
+    pub fn limit(&self) -> Option<Limit> {
+        self.0.limit
+    }
+
+    /// Returns the time to wait before a retry; `None` if it is not known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// Returns the data that callers handle apart.
+    pub fn details(&self) -> &Details {
+        &self.0.details
+    }
+
+    /// Returns the tool's own error.
+    pub fn tool_error(&self) -> Option<&ToolError> {
+        if let Details::Tool(error) = &self.0.details { Some(error) } else { None }
+    }
+
+    /// Returns the code of the tool's own error.
+    pub fn tool_code(&self) -> Option<&str> {
+        self.tool_error()?.code.as_deref()
+    }
+
+    /// Returns the tool's own error, or this error if it is none.
+    pub fn into_tool_error(self) -> Result<ToolError, Self> {
+        match self.0.details {
+            Details::Tool(error) => Ok(*error),
+            details => Err(Self(Box::new(Inner { details, ..*self.0 }))),
         }
+    }
+
+    /// Returns the run of a script that has stopped at calls to decide about.
+    pub fn suspension(&self) -> Option<&Suspension> {
+        if let Details::Suspended(suspension) = &self.0.details { Some(suspension) } else { None }
+    }
+
+    /// Returns what the tool asks its caller.
+    pub fn input_required(&self) -> Option<&InputRequired> {
+        if let Details::InputRequired(asked) = &self.0.details { Some(asked) } else { None }
+    }
+
+    /// Returns whether the call was not made because it needs an approval.
+    pub fn is_unapproved(&self) -> bool {
+        matches!(self.0.details, Details::Unapproved { .. })
     }
 
     /// Renders the error for a reader: its message, and the content of a tool's own error after it.
     /// The text is never blank.
     pub fn to_text(&self) -> String {
         let mut text = self.message();
-        if let Self::Tool(error) = self {
-            for part in &error.content {
-                text.push('\n');
-                part.render(&mut text);
-            }
+        for part in self.tool_error().into_iter().flat_map(|error| &error.content) {
+            text.push('\n');
+            part.render(&mut text);
         }
         text
     }
@@ -510,78 +505,45 @@ impl CallError {
         let is_blank = message.trim().is_empty();
         if is_blank { "the tool failed and gave no reason".to_owned() } else { message }
     }
+}
 
-    /// Returns the message of a limit that has ended a script: the limit and the remedy.
-    pub fn of_script(&self) -> String {
-        match self {
-            Self::Budget { what: NESTED_CALLS, limit } => format!(
-                "the script reached its limit of {limit} tool calls; make fewer calls, or split the script (operator: max_nested_calls)"
-            ),
-            Self::Budget { what, limit } => {
-                format!("the script reached its limit of {limit} {what}")
-            }
-            Self::ResultTooLarge { limit_bytes, .. } => format!(
-                "the result of the script is larger than {limit_bytes} bytes; return less: a part, a sum, or only the keys that you need"
-            ),
-            limit => limit.message(),
+impl From<ToolError> for CallError {
+    fn from(error: ToolError) -> Self {
+        let mut call_error = Self::new(error.kind, Self::TOOL_ERROR, "");
+        call_error.0.retry_after = error.retry_after_ms.map(Duration::from_millis);
+        call_error.with_details(Details::Tool(Box::new(error)))
+    }
+}
+
+impl From<Suspension> for CallError {
+    fn from(suspension: Suspension) -> Self {
+        let is_in_doubt = suspension.pending.is_empty();
+        let code = if is_in_doubt { Self::IN_DOUBT } else { Self::NEEDS_APPROVAL };
+        let run = &suspension.run;
+        let message = format!("the script has stopped: its run {run} {}", suspension.described());
+        Self::new(ErrorKind::Denied, code, message)
+            .with_details(Details::Suspended(Box::new(suspension)))
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(error) = self.tool_error() {
+            return f.write_str(&error.message);
         }
-    }
-
-    /// Returns the time to wait before a retry; `None` if it is not known.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::CircuitOpen { retry_after, .. } => Some(*retry_after),
-            Self::Busy => Some(Duration::from_secs(1)),
-            Self::Tool(error) => error.retry_after_ms.map(Duration::from_millis),
-            _ => None,
+        let (before, after) = &self.0.message;
+        f.write_str(before)?;
+        if let Some(tool) = &self.0.tool {
+            f.write_str(tool.as_str())?;
         }
+        f.write_str(after)
     }
 }
 
-/// Renders violations after a colon: one violation on the same line, several on lines of their own.
-fn listed(violations: &Violations) -> String {
-    let text = violations.to_string();
-    if text.starts_with('\n') { text } else { format!(" {text}") }
-}
-
-/// Name of the limit on the nested calls of a chain.
-pub(crate) const NESTED_CALLS: &str = "nested tool calls";
-/// Name of the tool that runs scripts. A model can do more about a limit of its own script than about
-/// that of a tool.
-const SCRIPT: &str = "executeToolCode";
-const LESS_WORK: &str =
-    "compute less: use fewer iterations, let a tool do the work, or split the script";
-const FEWER_CALLS: &str = "make fewer calls, make them at the same time, or split the script";
-const LESS_DATA: &str = "keep less: take what you need of each result, or split the script";
-const LESS_DEPTH: &str = "use a loop in place of recursion, and values that nest less";
-
-/// Describes a limit that ended a call, with the `remedy` if it is the call of a script. The sandbox
-/// is gone then, and with it the line where the script was.
-fn ended(tool: &ToolName, what: fmt::Arguments<'_>, remedy: &str) -> String {
-    if tool.as_str() == SCRIPT {
-        format!("the script {what}; the line where it stopped is not known; {remedy}")
-    } else {
-        format!("tool {tool} {what}")
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.cause.as_deref().map(|cause| cause as _)
     }
-}
-
-fn made(was_made: bool) -> &'static str {
-    if was_made {
-        "the call was made, but its result is left out; ask for less"
-    } else {
-        "this call was not made; answer with what you have"
-    }
-}
-
-fn questions(asked: &InputRequired) -> String {
-    match asked.questions.len() {
-        1 => "a question".to_owned(),
-        count => format!("{count} questions"),
-    }
-}
-
-fn at(place: &str) -> String {
-    if place.is_empty() { String::new() } else { format!(" at {place}") }
 }
 
 #[cfg(test)]
@@ -589,54 +551,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_of_a_script_says_what_to_do_and_that_of_a_tool_does_not() {
-        let of_tool = messages("text-count");
-        assert_eq!(of_tool[0], "tool text-count used up its fuel of 20");
-        for (of_tool, of_script) in of_tool.iter().zip(messages(SCRIPT)) {
-            let what = of_tool.strip_prefix("tool text-count ").expect("it names the tool");
-            let expected = format!("the script {what}; the line where it stopped is not known; ");
-            let remedy = of_script.strip_prefix(&expected).expect("it has a remedy");
-            assert!(remedy.len() > 20, "{of_script}");
-        }
-    }
-
-    fn messages(tool: &str) -> [String; 5] {
-        let tool = ToolName::alias(tool);
-        let limit = Duration::from_secs(30);
-        [
-            CallError::Fuel { tool: tool.clone(), limit: 20 },
-            CallError::Cpu { tool: tool.clone(), limit },
-            CallError::Deadline { tool: tool.clone(), limit },
-            CallError::Memory { tool: tool.clone(), limit_bytes: 64 },
-            CallError::Stack { tool },
-        ]
-        .map(|error| error.to_string())
-    }
-    #[test]
-    fn each_limit_of_a_script_has_a_remedy() {
-        let calls = CallError::Budget { what: NESTED_CALLS, limit: 64 };
-        assert_eq!(calls.to_string(), "the call reached its limit of 64 nested tool calls");
-        assert_eq!(
-            calls.of_script(),
-            "the script reached its limit of 64 tool calls; make fewer calls, or split the script (operator: max_nested_calls)"
-        );
-        let result = CallError::ResultTooLarge { tool: ToolName::alias(SCRIPT), limit_bytes: 7 };
-        assert!(result.of_script().contains("larger than 7 bytes; return less"));
-        let handles = CallError::Budget { what: "handles at a time", limit: 3 };
-        assert_eq!(handles.of_script(), "the script reached its limit of 3 handles at a time");
-    }
-
-    #[test]
     fn a_tools_own_code_never_looks_like_one_of_the_gateway() {
-        let limit = Duration::from_secs(1);
-        let deadline = CallError::Deadline { tool: ToolName::alias("a"), limit };
+        let deadline = CallError::deadline(ToolName::alias("a"), Duration::from_secs(1));
         assert_eq!(code_of(&deadline), "airlock.deadline");
         assert_eq!(code_of(&own(Some("deadline"))), "deadline");
         assert_eq!(code_of(&own(Some("airlock.deadline"))), "deadline");
         for none in [None, Some(""), Some("airlock.")] {
             assert_eq!(code_of(&own(none)), "airlock.tool_error");
         }
-        let busy = CallFailure::from(&CallError::Busy);
+        let busy = CallFailure::from(&CallError::busy());
         assert_eq!((busy.kind, busy.retry_after_ms), (ErrorKind::Unavailable, Some(1_000)));
     }
 
@@ -648,16 +571,14 @@ mod tests {
         let error = ToolError::new(ErrorKind::Timeout, "too late");
         // As every source does.
         let code = code.map(str::to_owned).and_then(own_code);
-        CallError::Tool(ToolError { code, ..error })
+        ToolError { code, ..error }.into()
     }
 
     #[test]
     fn a_limit_with_a_report_is_the_limit_for_programs() {
-        let limit = Box::new(CallError::Fuel { tool: ToolName::alias(SCRIPT), limit: 20 });
-        let reason = limit.of_script();
-        let report = "all".to_owned();
-        let error = CallError::ScriptLimit { limit, reason, report };
-        assert_eq!((error.code(), error.kind()), ("out_of_fuel", ErrorKind::LimitReached));
-        assert!(error.is_limit() && error.to_text() == "all");
+        let limit = CallError::result_too_large(ToolName::alias("a"), 20);
+        let error = limit.with_report("less".to_owned(), "all".to_owned()).as_called("b");
+        assert_eq!((error.code(), error.kind()), ("result_too_large", ErrorKind::TooLarge));
+        assert_eq!((error.limit(), error.to_text()), (Some(Limit::Amount(20)), "all".to_owned()));
     }
 }

@@ -28,14 +28,14 @@ impl Names {
 
     /// Returns every name that was looked up, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }
 
 impl Resolver for Names {
     fn resolve(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        self.asked.lock().unwrap().push(name.to_owned());
-        let mut names = self.answers.lock().unwrap();
+        self.asked.lock().push(name.to_owned());
+        let mut names = self.answers.lock();
         let answer = names
             .get_mut(name)
             .map(|answers| if answers.len() > 1 { answers.pop() } else { answers.last().cloned() });

@@ -8,14 +8,14 @@ struct Lines(Mutex<Vec<String>>);
 
 impl Lines {
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
+        std::mem::take(&mut *self.0.lock())
     }
 }
 
 impl Observer for Lines {
     fn permitted(&self, destinations: &[&str], credentials: &[&str]) {
         let line = format!("{} with {}", destinations.join(" "), credentials.join(" "));
-        self.0.lock().unwrap().push(line);
+        self.0.lock().push(line);
     }
 }
 

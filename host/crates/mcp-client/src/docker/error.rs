@@ -11,7 +11,7 @@ const SESSION_STEPS: [&str; 3] = ["create a session", "start a session", "start 
 
 /// Reason that a server in a container does not start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DockerError {
+pub(super) enum DockerError {
     /// There is no daemon.
     #[error(
         "no Docker daemon listens on {host}; start it, or set `docker_config.host` to its address"

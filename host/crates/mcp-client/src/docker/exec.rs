@@ -22,8 +22,7 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        channel::{Channel, Owner},
-        error::ProcessExit,
+        channel::{Channel, Owner, ProcessExit},
         limits::{DOCKER_POLL, EXIT_TIMEOUT, STDERR_DRAIN_TIMEOUT},
         stderr::StderrTail,
     },

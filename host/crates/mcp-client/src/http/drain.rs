@@ -10,9 +10,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     super::{inbox::Inbox, limits::MAX_HTTP_REQUESTS},
     body,
-    decoder::Item,
     events::Events,
 };
+use airlock_wire::sse::Item;
 
 /// Time limit for the rest of a body. Nearly always it is already there.
 const TIME: Duration = Duration::from_secs(1);

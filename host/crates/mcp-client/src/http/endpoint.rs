@@ -9,18 +9,16 @@ use reqwest::{RequestBuilder, Response, Url, redirect};
 use super::{
     super::{
         HttpSettings,
-        error::ConnectionError,
         inbox::Inbox,
-        limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_IDLE_CONNECTIONS, MAX_REDIRECTS},
+        limits::MAX_REDIRECTS,
         oauth::{AuthorizationError, Authorizer, Bearer, Challenge},
         transport::{OutgoingKind, SendError},
     },
     extra::{self, ExtraHeaders},
     refusal::broken,
+    settings::InvalidSettings,
 };
 use airlock_core::{secret::Secret, tool::Cause};
-use airlock_egress::{Guard, tls};
-use airlock_strings::with_causes;
 
 /// Attempts to send a request whose access token the server refuses.
 const MAX_ATTEMPTS: usize = 2;
@@ -73,7 +71,7 @@ impl Endpoint {
     pub(crate) fn new(
         settings: &HttpSettings,
         authorizer: Option<Arc<Authorizer>>,
-    ) -> Result<Self, ConnectionError> {
+    ) -> Result<Self, InvalidSettings> {
         let url = Url::parse(&settings.url)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -82,7 +80,7 @@ impl Endpoint {
                 "the URL must begin with http:// or https://, found {scheme}://"
             )));
         }
-        let http = client(&url, settings)?;
+        let (http, _) = settings.client(&url, redirect::Policy::custom(same_origin))?;
         let headers = settings.headers.iter().map(|(name, value)| header(name, value));
         let headers = headers.collect::<Result<_, _>>()?;
         Ok(Self { http, url, headers, extra: settings.extra_headers.clone(), authorizer })
@@ -171,32 +169,9 @@ fn authorized(mut headers: HeaderMap, bearer: Option<&Bearer>) -> HeaderMap {
 
 fn unauthorized(error: AuthorizationError) -> SendError {
     match error {
-        AuthorizationError::Login(needed) => SendError::LoginNeeded(needed),
+        AuthorizationError::Login(needed) => SendError::LoginNeeded(Cause::from(needed)),
         error => SendError::NotSent(Cause::from(error)),
     }
-}
-
-/// Builds a client. It takes no proxy from the environment, reaches private networks only if the
-/// settings permit it, and follows few redirects.
-fn client(url: &Url, settings: &HttpSettings) -> Result<reqwest::Client, ConnectionError> {
-    let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
-    let guard = Guard::new(&host, settings.allow_private)
-        .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
-    let mut builder = tls::client()
-        .dns_resolver(guard)
-        .no_proxy()
-        .connect_timeout(HTTP_CONNECT_TIMEOUT)
-        .pool_idle_timeout(HTTP_IDLE_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
-        .tcp_nodelay(true)
-        .referer(false)
-        .redirect(redirect::Policy::custom(same_origin));
-    let certificates = settings.authorities.read();
-    let certificates = certificates.map_err(|error| invalid(with_causes(&error)))?;
-    if !certificates.is_empty() {
-        builder = builder.tls_certs_merge(certificates);
-    }
-    builder.build().map_err(|error| invalid(format!("no HTTP client: {}", with_causes(&error))))
 }
 
 /// Follows a redirect that keeps the method (`/mcp` to `/mcp/` is common) and stays within the
@@ -212,7 +187,7 @@ fn same_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), ConnectionError> {
+fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), InvalidSettings> {
     let parsed =
         HeaderName::try_from(name).map_err(|_| invalid(format!("{name:?} is no header name")))?;
     if extra::is_reserved(&parsed) {
@@ -225,8 +200,8 @@ fn header(name: &str, value: &Secret) -> Result<(HeaderName, HeaderValue), Conne
     Ok((parsed, value))
 }
 
-fn invalid(reason: String) -> ConnectionError {
-    ConnectionError::InvalidSettings(reason)
+fn invalid(reason: String) -> InvalidSettings {
+    InvalidSettings(reason)
 }
 
 #[cfg(test)]
@@ -238,7 +213,6 @@ mod tests {
         let mut settings = HttpSettings::new(url);
         settings.headers.insert(name.to_owned(), Secret::new(value));
         let Err(error) = Endpoint::new(&settings, None) else { panic!("{url} {name} was taken") };
-        assert!(error.is_permanent());
         error.to_string()
     }
 

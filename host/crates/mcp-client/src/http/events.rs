@@ -5,15 +5,13 @@ use std::sync::Arc;
 use bytes::{Buf as _, Bytes};
 use reqwest::Response;
 
-use super::{
-    super::{
-        flood::Flood,
-        inbox::Inbox,
-        limits::{BYTES_PER_TOKEN, MAX_QUOTE_BYTES},
-    },
-    decoder::{Decoder, Item},
+use super::super::{
+    flood::Flood,
+    inbox::Inbox,
+    limits::{BYTES_PER_TOKEN, MAX_MESSAGE_BYTES, MAX_QUOTE_BYTES},
 };
 use airlock_strings::with_causes;
+use airlock_wire::sse::{Decoder, Dialect, Item};
 
 /// Reason that a stream ended early.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +37,8 @@ pub(crate) struct Events {
 impl Events {
     /// Begins to read the body of a response.
     pub(crate) fn new(response: Response, inbox: Arc<Inbox>) -> Self {
-        Self { response, inbox, decoder: Decoder::default(), chunk: Bytes::new(), owed_bytes: 0 }
+        let decoder = Decoder::new(Dialect::Mcp, MAX_MESSAGE_BYTES);
+        Self { response, inbox, decoder, chunk: Bytes::new(), owed_bytes: 0 }
     }
 
     /// Returns the next event; `None` at the end of the stream. Bytes outside messages are charged

@@ -7,16 +7,15 @@ use reqwest::Response;
 
 use super::{
     super::{
-        envelope::Kind,
         limits::{MAX_ERROR_BODY_BYTES, MAX_ID_BYTES, MAX_MESSAGE_BYTES},
         transport::{Outgoing, OutgoingKind, RequestHead, SendError},
     },
-    EVENT_STREAM, Events, Item, Purpose, Refusal, Session, add_all, body, broken, failed, has_type,
+    EVENT_STREAM, Events, Purpose, Refusal, Session, add_all, body, broken, failed, has_type,
     refusal::JSON,
     resume::Position,
     unexpected_type,
 };
-use airlock_wire::{headers, version::Version};
+use airlock_wire::{envelope::MessageKind, headers, sse::Item, version::Version};
 
 /// Content types of a response, in the order that the specification shows.
 const ACCEPTED: &str = "application/json, text/event-stream";
@@ -232,8 +231,8 @@ impl Session {
             return true;
         }
         // Some servers do not repeat the identifier in errors.
-        let is_refusal =
-            text.len() <= MAX_ERROR_BODY_BYTES && matches!(Kind::of(text), Some(Kind::Refusal));
+        let is_refusal = text.len() <= MAX_ERROR_BODY_BYTES
+            && matches!(MessageKind::read(text), Some(MessageKind::Refusal));
         if is_refusal {
             self.inbox.receive_as(id, text);
         }

@@ -175,7 +175,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::inbox::{Reception, ResponseKind};
+    use crate::{decode::Reception, inbox::ResponseKind};
 
     fn response(status: u16, content_type: &str, body: &str) -> Response {
         let response = http::Response::builder().status(status);

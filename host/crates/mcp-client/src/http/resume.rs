@@ -12,10 +12,12 @@ use super::{
         limits::{MAX_RESUMPTIONS, STABLE_AFTER, STREAM_RETRY_MILLIS},
         transport::SendError,
     },
-    EVENT_STREAM, Event, Events, Item, Purpose, Refusal, Session, StreamError, has_type,
-    unexpected_type,
+    EVENT_STREAM, Events, Purpose, Refusal, Session, StreamError, has_type, unexpected_type,
 };
-use airlock_wire::headers;
+use airlock_wire::{
+    headers,
+    sse::{Event, Item},
+};
 
 /// Position in a stream, from which it can be resumed.
 #[derive(Debug, Default)]

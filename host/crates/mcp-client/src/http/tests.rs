@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    inbox::{Reception, ResponseKind, Unsolicited, Waiting},
+    decode::Reception,
+    inbox::{ResponseKind, Unsolicited, Waiting},
     transport::{OutgoingKind, RequestHead},
 };
 

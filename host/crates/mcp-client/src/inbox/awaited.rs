@@ -19,20 +19,22 @@ use tokio::{
 
 use super::{
     super::{
-        decode::RpcError,
-        envelope::{Id, RpcId},
+        decode::Reception,
         limits::{
             LOG_QUARANTINE, MAX_ASKED, MAX_KEPT_ABANDONED, MAX_PROGRESS_BYTES, PROGRESS_QUEUE,
         },
     },
-    Inbox, lock,
+    Inbox,
 };
-use crate::questions::ServerQuestion;
 use airlock_core::{
     door::{Progress, SessionId},
     tenant::Tenant,
 };
 use airlock_strings::{cut, one_line};
+use airlock_wire::{
+    error::{RpcError, code},
+    id::RpcId,
+};
 
 /// Form in which a response is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,17 +44,6 @@ pub enum ResponseKind {
     /// As received, because one item of a list may be unusable and the others not. The reader
     /// bounds and redacts each item.
     Pages,
-}
-
-/// Result of waiting for a response.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Reception {
-    /// The JSON text of the response.
-    Text(Vec<u8>),
-    /// The response is over a bound.
-    TooLarge,
-    /// The response cannot be read, with the reason.
-    Unreadable(&'static str),
 }
 
 /// Reports of progress of one request, in the order of their arrival.
@@ -182,6 +173,15 @@ impl Taker {
     }
 }
 
+/// A request of a legacy server that may be passed on to a caller. The server waits for its answer
+/// until it is dropped.
+pub struct ServerQuestion {
+    /// Its identifier. Dropping it forgets the request.
+    pub open: OpenQuestion,
+    /// The whole message; redacted, and at most [`MAX_QUESTION_BYTES`](super::MAX_QUESTION_BYTES) long.
+    pub(crate) text: Vec<u8>,
+}
+
 /// A question of the server that a caller has. Dropping it forgets the server's request, so that a
 /// caller that leaves does not count against the server. If another request may have caused the
 /// question, the server gets an error, so that it does not wait in vain.
@@ -196,7 +196,7 @@ pub struct OpenQuestion {
 impl OpenQuestion {
     /// Records that a caller has the question; `None` if callers have too many.
     pub(super) fn new(inbox: &Arc<Inbox>, id: &RpcId, within: i64) -> Option<Self> {
-        let mut in_flight = lock(&inbox.in_flight);
+        let mut in_flight = inbox.in_flight.lock();
         if in_flight.asked.len() >= MAX_ASKED || !in_flight.asked.insert(id.clone()) {
             return None;
         }
@@ -208,7 +208,7 @@ impl OpenQuestion {
     pub(super) fn withdraw(mut self) {
         self.is_answered = true;
         if let Some(inbox) = self.inbox.upgrade() {
-            let mut in_flight = lock(&inbox.in_flight);
+            let mut in_flight = inbox.in_flight.lock();
             in_flight.asked.remove(&self.id);
             in_flight.unanswered.insert(self.id.clone());
         }
@@ -236,14 +236,13 @@ impl Drop for OpenQuestion {
         }
         let Some(inbox) = self.inbox.upgrade() else { return };
         let has_others = {
-            let mut in_flight = lock(&inbox.in_flight);
+            let mut in_flight = inbox.in_flight.lock();
             in_flight.asked.remove(&self.id);
             in_flight.callers().any(|(id, _, _)| id != self.within)
         };
         if has_others {
-            let message = "the caller that was asked has left".to_owned();
-            let code = RpcError::INTERNAL;
-            inbox.respond(self.id.clone(), Err(RpcError { code, message, data: None }));
+            let error = RpcError::new(code::INTERNAL, "the caller that was asked has left");
+            inbox.respond(self.id.clone(), Err(error));
         }
     }
 }
@@ -288,7 +287,7 @@ impl Waiting {
 
     /// Makes the request one of a caller, to whom log messages and questions of the server may belong.
     pub(crate) fn belong(&self, caller: Party, logs: Logs, questions: Option<Taker>) {
-        if let Some(awaited) = lock(&self.inbox.in_flight).awaited.get_mut(&self.id) {
+        if let Some(awaited) = self.inbox.in_flight.lock().awaited.get_mut(&self.id) {
             (awaited.caller, awaited.logs, awaited.questions) = (Some(caller), logs, questions);
         }
     }
@@ -296,7 +295,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut in_flight = lock(&self.inbox.in_flight);
+        let mut in_flight = self.inbox.in_flight.lock();
         let abandoned = in_flight.awaited.remove(&self.id);
         if let Some(caller) = abandoned.and_then(|awaited| awaited.caller) {
             in_flight.abandon(self.id, caller.tenant);
@@ -308,7 +307,7 @@ impl Drop for Waiting {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params {
-    progress_token: Id,
+    progress_token: Option<RpcId>,
     progress: f64,
     total: Option<f64>,
     message: Option<String>,
@@ -398,7 +397,7 @@ impl InFlight {
     /// belongs to no request in flight is dropped.
     pub(super) fn report(&self, text: &[u8]) {
         let Ok(Notification { params }) = serde_json::from_slice(text) else { return };
-        let token = params.progress_token.0.and_then(|token| token.own());
+        let token = params.progress_token.and_then(|token| token.number());
         let Some(awaited) = token.and_then(|token| self.awaited.get(&token)) else { return };
         let message = params.message.map(|message| one_line(&cut(message, MAX_PROGRESS_BYTES)));
         // A full queue means that the caller takes reports more slowly than the server sends them.

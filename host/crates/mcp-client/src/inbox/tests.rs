@@ -1,15 +1,18 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME};
+use crate::{
+    limits::{BURST_TOKENS, PROGRESS_QUEUE, TOKEN_TIME},
+    secrets::Secrets,
+};
 use airlock_core::{door::SessionId, secret::Secret, tenant::Tenant};
 
 fn inbox() -> (Arc<Inbox>, Unsolicited) {
-    let token = ("TOKEN".to_owned(), Secret::new("hunter2hunter2"));
-    Inbox::new(Arc::new(Redactor::new(vec![token]).expect("a good secret")))
+    let env = BTreeMap::from([("TOKEN".to_owned(), Secret::new("hunter2hunter2"))]);
+    Inbox::new(Arc::new(Redactor::new(Secrets::in_variables(&env)).expect("a good secret")))
 }
 
 fn receive(inbox: &Arc<Inbox>, message: &Value) {
@@ -57,7 +60,7 @@ async fn a_response_is_accepted_once_and_only_if_it_was_requested() {
     drop(inbox.expect(3, ResponseKind::Whole));
     assert!(!inbox.is_awaited(3), "it was given up");
     receive(&inbox, &answer(3));
-    assert!(lock(&inbox.in_flight).awaited.is_empty());
+    assert!(inbox.in_flight.lock().awaited.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +211,7 @@ async fn a_request_is_passed_on_and_one_too_many_is_a_flood() {
         receive(&inbox, &request(id, "roots/list"));
         assert!(unsolicited.requests.try_recv().is_ok());
     }
-    inbox.record_answered(&RpcId::Number(0));
+    inbox.record_answered(&RpcId::from(0));
     receive(&inbox, &request(1_000, "ping"));
     assert!(unsolicited.requests.try_recv().is_ok());
     assert!(inbox.flood().is_none() && inbox.ready().await.is_ok());
@@ -261,7 +264,7 @@ fn cost(act: impl Fn(&Arc<Inbox>)) -> u128 {
     let (inbox, _unsolicited) = inbox();
     inbox.spend(BURST_TOKENS);
     act(&inbox);
-    let wait = lock(&inbox.bucket).wait(Instant::now()).expect("no flood");
+    let wait = inbox.bucket.lock().wait(Instant::now()).expect("no flood");
     wait.as_nanos() / TOKEN_TIME.as_nanos()
 }
 
@@ -312,7 +315,7 @@ async fn a_question_reaches_the_only_caller_or_the_one_on_whose_stream_it_came()
     };
     let mut refused = || unsolicited.requests.try_recv().map(|request| request.id).ok();
     ask(0, None);
-    assert_eq!(refused(), Some(RpcId::Number(0)), "no caller is there");
+    assert_eq!(refused(), Some(RpcId::from(0)), "no caller is there");
     let (taker, mut asked) = Taker::new(2);
     let mut kept = Vec::new();
     let mut next = || {
@@ -324,28 +327,24 @@ async fn a_question_reaches_the_only_caller_or_the_one_on_whose_stream_it_came()
     let first = inbox.expect(1, ResponseKind::Whole);
     first.belong(party(&ann()), Logs::Dropped, Some(taker));
     ask(1, None);
-    assert_eq!((next(), refused()), (Some(RpcId::Number(1)), None));
+    assert_eq!((next(), refused()), (Some(RpcId::from(1)), None));
     let second = inbox.expect(2, ResponseKind::Whole);
     second.belong(party(&ann()), Logs::Dropped, None);
     ask(2, None);
-    assert_eq!((next(), refused()), (None, Some(RpcId::Number(2))), "it may be either's");
+    assert_eq!((next(), refused()), (None, Some(RpcId::from(2))), "it may be either's");
     ask(3, Some(1));
     ask(4, Some(2));
-    assert_eq!((next(), refused()), (Some(RpcId::Number(3)), Some(RpcId::Number(4))));
+    assert_eq!((next(), refused()), (Some(RpcId::from(3)), Some(RpcId::from(4))));
     drop(second);
     ask(5, None);
-    assert_eq!(
-        (next(), refused()),
-        (None, Some(RpcId::Number(5))),
-        "it may be of the one given up"
-    );
+    assert_eq!((next(), refused()), (None, Some(RpcId::from(5))), "it may be of the one given up");
     for id in 6..9 {
         ask(id, Some(1));
     }
-    assert_eq!(refused(), Some(RpcId::Number(8)), "the queue is full");
+    assert_eq!(refused(), Some(RpcId::from(8)), "the queue is full");
     let long = json!({"jsonrpc": "2.0", "id": 9, "method": "roots/list", "params": {"x": "x".repeat(MAX_QUESTION_BYTES)}});
     inbox.receive_within(Some(1), long.to_string().as_bytes());
-    assert_eq!(refused(), Some(RpcId::Number(9)), "it is too long");
+    assert_eq!(refused(), Some(RpcId::from(9)), "it is too long");
 }
 
 #[tokio::test(start_paused = true)]
@@ -418,7 +417,7 @@ async fn a_question_reaches_the_session_of_all_running_calls_and_no_other() {
     // The question of a call that has ended is answered all the same: another one may have asked.
     question.open.respond(Ok("{}".to_owned()));
     let (id, response) = unsolicited.responses.try_recv().expect("a response");
-    assert!(id == RpcId::Number(2) && response.is_ok());
+    assert!(id == RpcId::from(2) && response.is_ok());
     drop(forgotten);
     assert!(unsolicited.responses.try_recv().is_err(), "its own call is the only one");
     let _fourth = call(one);
@@ -441,10 +440,10 @@ async fn questions_that_callers_have_are_no_flood_and_are_forgotten_with_them() 
     }
     assert!(inbox.flood().is_none() && unsolicited.requests.try_recv().is_err());
     let kept: Vec<_> = (0..count).map(|_| asked.try_recv().expect("a question")).collect();
-    assert_eq!(lock(&inbox.in_flight).asked.len(), count);
+    assert_eq!(inbox.in_flight.lock().asked.len(), count);
     drop(kept);
-    assert!(lock(&inbox.in_flight).asked.is_empty());
-    assert!(lock(&inbox.in_flight).unanswered.is_empty());
+    assert!(inbox.in_flight.lock().asked.is_empty());
+    assert!(inbox.in_flight.lock().unanswered.is_empty());
 }
 
 #[tokio::test]

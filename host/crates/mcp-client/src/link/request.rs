@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     super::{
-        handshake::Agreed,
+        agreed::Agreed,
         inbox::{Logs, Party, ResponseKind, Taker},
     },
     HeldPermits,

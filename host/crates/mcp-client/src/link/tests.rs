@@ -1,17 +1,35 @@
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::json;
-use tokio::io::AsyncWriteExt as _;
+use tokio::{io::AsyncWriteExt as _, time::sleep};
 
 mod pipe;
 
 use self::pipe::{Server, complete, connect};
 use super::*;
 use crate::{
-    handshake::{Capability, Handshake},
+    agreed::Capability,
+    connection::check,
+    error::ConnectionError,
+    handshake::Handshake,
     inbox::Party,
-    limits::{MAX_REQUESTS_IN_FLIGHT, PROBE_PATIENCE},
+    limits::{MAX_REQUESTS_IN_FLIGHT, PING_RETRY, PING_TIMEOUT, PROBE_PATIENCE},
 };
 use airlock_core::{tenant::Tenant, tool::QuestionKinds};
+
+impl Server {
+    async fn refuse(&mut self, request: &Value) {
+        let error = json!({"code": -32601, "message": "unknown method"});
+        self.say(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).await;
+    }
+
+    /// Answers `initialize`.
+    async fn initialize(&mut self, version: &str) {
+        let initialize = self.read().await;
+        assert_eq!(initialize["method"], "initialize");
+        let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": "a\nb", "version": "1"}});
+        self.respond(&initialize, result).await;
+    }
+}
 
 #[tokio::test]
 async fn a_modern_server_is_asked_with_the_revision_in_every_request() {
@@ -27,7 +45,7 @@ async fn a_modern_server_is_asked_with_the_revision_in_every_request() {
     };
     let asking = async {
         complete(&link, Handshake::ModernFirst).await.expect("agreed");
-        link.ask(Request::new("tools/list").with_progress()).await.expect("a result")
+        link.ask(Request::new("tools/list").with_progress()).result().await.expect("a result")
     };
     let ((probe, list), _) = tokio::join!(serving, asking);
     assert_eq!(probe["method"], "server/discover");
@@ -203,7 +221,7 @@ async fn an_unknown_revision_is_refused_with_those_that_are_known() {
 async fn a_dropped_request_is_cancelled_and_one_that_must_not_be_is_not() {
     let (link, mut server, rest) = connect(1 << 16);
     for request in [Request::new("initialize").uncancellable(), Request::new("tools/list")] {
-        let mut asking = Box::pin(link.ask(request));
+        let mut asking = Box::pin(link.ask(request).result());
         assert!((&mut asking).now_or_never().is_none());
         tokio::task::yield_now().await;
     }
@@ -223,7 +241,7 @@ async fn an_abandoned_request_holds_its_permits_until_the_server_has_read_the_ca
     let permits: HeldPermits = Arc::new(());
     let party = Party { tenant: Tenant::ANONYMOUS, session: None };
     let request = Request::new("tools/call").with_caller(party).holding(Some(permits.clone()));
-    let mut asking = Box::pin(link.ask(request));
+    let mut asking = Box::pin(link.ask(request).result());
     assert!((&mut asking).now_or_never().is_none());
     tokio::task::yield_now().await;
     drop(asking);
@@ -250,14 +268,15 @@ async fn a_ping_that_finds_no_place_is_retried_until_its_time_limit() {
     let (link, mut server, _rest) = connect(64);
     let mut calls: Vec<_> = Vec::new();
     for _ in 0..=MAX_REQUESTS_IN_FLIGHT + 1 {
-        let mut call = Box::pin(link.ask(Request::new("tools/list")));
+        let mut call = Box::pin(link.ask(Request::new("tools/list")).result());
         assert!((&mut call).now_or_never().is_none_or(|asked| asked.is_err()));
         tokio::task::yield_now().await;
         calls.push(call);
     }
-    let full = link.ask(Request::new("tools/list")).await.expect_err("the server reads nothing");
+    let full =
+        link.ask(Request::new("tools/list")).result().await.expect_err("the server reads nothing");
     assert!(full.is_full() && full.is_unsent(), "{full}");
-    let checked = link.check().await;
+    let checked = check(&link).await;
     assert!(matches!(checked, Err(ConnectionError::PingTimeout(PING_TIMEOUT))), "{checked:?}");
     let waiting = calls.len() - 1;
     let reading = async {
@@ -270,7 +289,7 @@ async fn a_ping_that_finds_no_place_is_retried_until_its_time_limit() {
         }
     };
     tokio::select! {
-        checked = link.check() => assert!(checked.is_ok(), "{checked:?}"),
+        checked = check(&link) => assert!(checked.is_ok(), "{checked:?}"),
         () = reading => unreachable!("the server reads without end"),
         _ = join_all(calls.drain(..waiting)) => unreachable!("no list is sent"),
     }
@@ -279,7 +298,7 @@ async fn a_ping_that_finds_no_place_is_retried_until_its_time_limit() {
 #[tokio::test]
 async fn a_lost_connection_ends_every_request() {
     let (link, server, _rest) = connect(1 << 16);
-    let mut asking = Box::pin(link.ask(Request::new("tools/list")));
+    let mut asking = Box::pin(link.ask(Request::new("tools/list")).result());
     assert!((&mut asking).now_or_never().is_none());
     drop(server);
     assert!(matches!(asking.await, Err(AskError::Lost | AskError::Send(SendError::Failed(_)))));
@@ -296,9 +315,9 @@ async fn an_error_of_the_server_and_an_unreadable_response_end_a_request() {
         server.0.write_all(text.as_bytes()).await.expect("written");
     };
     let asking = async {
-        let refused = link.ask(Request::new("a")).await;
+        let refused = link.ask(Request::new("a")).result().await;
         assert!(matches!(refused, Err(AskError::Refused(error)) if error.code == -32_601));
-        let unreadable = link.ask(Request::new("b")).await;
+        let unreadable = link.ask(Request::new("b")).result().await;
         assert!(matches!(unreadable, Err(AskError::Unreadable(_))), "{unreadable:?}");
     };
     tokio::join!(serving, asking);
@@ -324,7 +343,7 @@ async fn a_check_is_a_ping_or_a_discovery_by_the_era_and_an_error_counts_as_a_re
         };
         let checking = async {
             complete(&link, Handshake::ModernFirst).await.expect("agreed");
-            link.check().await.expect("the server has answered");
+            check(&link).await.expect("the server has answered");
         };
         let (check, ()) = tokio::join!(serving, checking);
         assert_eq!(check["method"], method);

@@ -15,10 +15,16 @@ use tokio::{
 };
 use tracing::{error, info, warn};
 
-pub(crate) use self::error::{AuthorizationError, LoginNeeded};
-use self::{error::Why, state::State};
+pub(crate) use self::error::AuthorizationError;
+use self::{
+    error::{LoginNeeded, Why},
+    state::State,
+};
 use super::{
-    super::{error::ConnectionError, http::HttpSettings, secrets::Redactor},
+    super::{
+        http::{HttpSettings, InvalidSettings},
+        secrets::Redactor,
+    },
     logins::{Logins, LoginsUnavailable, StoredLogin},
     outbound::{self, Outbound},
     refresh::{RefreshError, refresh},
@@ -122,7 +128,7 @@ impl Authorizer {
         http: &HttpSettings,
         logins: &Logins,
         redactor: Arc<Redactor>,
-    ) -> Result<Self, ConnectionError> {
+    ) -> Result<Self, InvalidSettings> {
         Self::with_clock(client, http, logins, redactor, Arc::new(SystemTime::now))
     }
 
@@ -132,7 +138,7 @@ impl Authorizer {
         logins: &Logins,
         redactor: Arc<Redactor>,
         clock: Clock,
-    ) -> Result<Self, ConnectionError> {
+    ) -> Result<Self, InvalidSettings> {
         let shared = Shared {
             client: client.clone(),
             stored: logins.of(client, http),

@@ -15,12 +15,11 @@ use tokio::time::timeout;
 use url::Host;
 
 use super::super::{
-    error::ConnectionError,
-    http::HttpSettings,
-    limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_URL_BYTES},
+    http::{HttpSettings, InvalidSettings},
+    limits::MAX_URL_BYTES,
 };
 use super::tokens::error_code;
-use airlock_egress::{Guard, Unreachable, tls};
+use airlock_egress::{Guard, Unreachable};
 use airlock_strings::with_causes;
 
 /// Time for one request with its response.
@@ -74,31 +73,14 @@ impl Outbound {
     /// Creates the client for the authorization servers of one MCP server. It reaches private
     /// networks only if the MCP server itself is in one by its settings, and uses plain HTTP only for
     /// hosts that are private as they are written. Fails if the URL or the certificates of the settings cannot be used.
-    pub(super) fn new(settings: &HttpSettings) -> Result<Self, ConnectionError> {
-        let invalid = ConnectionError::InvalidSettings;
+    pub(super) fn new(settings: &HttpSettings) -> Result<Self, InvalidSettings> {
+        let invalid = InvalidSettings;
         let url = Url::parse(&settings.url)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
-        let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
-        let guard = Guard::new(&host, settings.allow_private)
-            .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
+        let (http, guard) = settings.client(&url, redirect::Policy::none())?;
         check(&guard, &url).map_err(|reason| {
             invalid(format!("a token cannot be sent to the URL of the server: {reason}"))
         })?;
-        let certificates = settings.authorities.read();
-        let certificates = certificates.map_err(|error| invalid(with_causes(&error)))?;
-        let mut builder = tls::client()
-            .dns_resolver(guard.clone())
-            .no_proxy()
-            .connect_timeout(HTTP_CONNECT_TIMEOUT)
-            .pool_idle_timeout(HTTP_IDLE_TIMEOUT)
-            .referer(false)
-            .redirect(redirect::Policy::none());
-        if !certificates.is_empty() {
-            builder = builder.tls_certs_merge(certificates);
-        }
-        let http = builder
-            .build()
-            .map_err(|error| invalid(format!("no HTTP client: {}", with_causes(&error))))?;
         Ok(Self { http, guard, sent: AtomicUsize::new(0), failure: Mutex::default() })
     }
 

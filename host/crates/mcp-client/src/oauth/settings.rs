@@ -1,10 +1,9 @@
 //! Settings of the authorization at one server.
 
-use std::fmt::Write as _;
-
 use sha2::{Digest as _, Sha256};
 
 use airlock_core::secret::Secret;
+use airlock_strings::hex;
 
 /// Settings of the authorization at one server. Whatever is absent is discovered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,12 +48,7 @@ impl Oauth {
         let all = (client_id, secret, urls, scopes);
         // The debug form of text is unambiguous.
         let digest = Sha256::digest(format!("{all:?}"));
-        let mut text = String::new();
-        for byte in digest.iter().take(16) {
-            // Writing into text does not fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        Some(text)
+        Some(hex(&digest[..16]))
     }
 }
 

@@ -4,7 +4,9 @@ use airlock_test_http::{Answer, Server, endless_events, events, says};
 
 use super::*;
 use crate::{
-    inbox::{Reception, ResponseKind, Unsolicited, Waiting},
+    decode::Reception,
+    http::StreamableHttp,
+    inbox::{ResponseKind, Unsolicited, Waiting},
     transport::RequestHead,
 };
 
@@ -92,7 +94,7 @@ async fn an_endpoint_of_another_origin_ends_the_connection() {
         let stream = endless_events(&format!("event: endpoint\ndata: {endpoint}\n\n"));
         let connection = Connection::to(stream, accepted).await;
         let ended = connection.transport.receive().await;
-        let ConnectionError::Handshake { cause, .. } = ended else { panic!("{endpoint}: {ended}") };
+        let ReceiveError::NotOpened(cause) = ended else { panic!("{endpoint}: {ended}") };
         assert!(cause.to_string().contains("its own origin"), "{cause}");
     }
 }
@@ -104,7 +106,7 @@ async fn an_endpoint_is_bounded_to_the_byte() {
         let stream = events("", &format!("event: endpoint\ndata: {path}\n\n"));
         let connection = Connection::to(stream, accepted).await;
         let ended = connection.transport.receive().await;
-        assert_eq!(matches!(ended, ConnectionError::Closed), is_taken, "{ended}");
+        assert_eq!(matches!(ended, ReceiveError::Closed), is_taken, "{ended}");
     }
 }
 
@@ -129,7 +131,7 @@ async fn a_posted_message_that_is_refused_fails_and_a_probe_gets_an_error() {
     let mut waiting = connection.inbox.expect(1, ResponseKind::Whole);
     let (sent, ended) = tokio::join!(connection.send("ping"), connection.transport.receive());
     assert!(matches!(sent, Err(SendError::SessionExpired)), "{sent:?}");
-    assert!(matches!(ended, ConnectionError::Unreachable(_)), "{ended}");
+    assert!(matches!(ended, ReceiveError::Lost(_)), "{ended}");
     assert!(waiting.response.try_recv().is_err());
     let connection = Connection::to(endpoint(), refuses("401")).await;
     let (sent, _waiting) = connection.sent("ping").await;
@@ -156,5 +158,32 @@ async fn closing_ends_pending_messages_and_the_stream() {
             connection.transport.close().await;
         });
     assert!(matches!(sent, Err(SendError::Closed)), "{sent:?}");
-    assert!(matches!(ended, ConnectionError::Closed), "{ended}");
+    assert!(matches!(ended, ReceiveError::Closed), "{ended}");
+}
+
+#[test]
+fn a_server_of_the_other_http_transport_is_recognized_by_its_status() {
+    for status in ["400 Bad Request: No valid session ID provided", "404 Not Found", "405 x"] {
+        assert!(sse(&refused(status)).contains("\"http\""), "{status}");
+    }
+    assert!(sse("HTTP 200 OK with the content type \"application/json\"").contains("\"http\""));
+    for status in ["404 Not Found: Cannot POST /sse", "405 Method Not Allowed"] {
+        assert!(http(&refused(status)).contains("\"sse\""), "{status}");
+    }
+    for error in ["the server refuses the credentials: HTTP 401 Unauthorized: no", "HTTP 503"] {
+        assert_eq!((sse(error), http(error)), ("", ""), "{error}");
+    }
+    assert_eq!(http(&refused("400 Bad Request: x")), "");
+}
+
+fn sse(error: &str) -> &'static str {
+    HttpSse::default().advice(error).unwrap_or_default()
+}
+
+fn http(error: &str) -> &'static str {
+    StreamableHttp::default().advice(error).unwrap_or_default()
+}
+
+fn refused(status: &str) -> String {
+    format!("the handshake failed: HTTP {status}")
 }

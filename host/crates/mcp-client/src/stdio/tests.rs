@@ -77,5 +77,5 @@ async fn a_broken_pipe_fails_messages() {
     let (pipe, server, _unsolicited) = transport(4);
     drop(server);
     assert!(matches!(pipe.send(request(1)).await, Err(SendError::Failed(_))));
-    assert!(matches!(pipe.receive().await, ConnectionError::Closed));
+    assert!(matches!(pipe.receive().await, ReceiveError::Closed));
 }

@@ -10,12 +10,12 @@ use airlock_core::{
     door::{Admitted, Filter, Origin, Provider, View},
     tool::{CallError, ClientName, Policy, QuestionKinds, ToolOutput, Whitelist},
 };
-use airlock_wire::{message::Id, version::Version};
+use airlock_wire::{id::RpcId, version::Version};
 
 struct Nobody;
 impl Provider for Nobody {
     fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::Cancelled) })
+        Box::pin(async { Err(CallError::cancelled()) })
     }
 }
 
@@ -47,7 +47,7 @@ fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> Question<'
 /// Asks in the modern era, with these parameters of the call.
 async fn ask(question: &Question<'_>, seal: &Seal, params: &Value) -> Result<Outcome, RpcError> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    let mut exchange = Exchange::new(Id::own(1), None, |outlet| async move {
+    let mut exchange = Exchange::new(RpcId::own(1), None, |outlet| async move {
         let _ = sender.send(outlet);
         Ok(String::new())
     });
@@ -113,9 +113,9 @@ fn a_state_counts_once_however_many_are_used_by_its_tenant_or_another_one() {
     assert!(seal.spend(&ann, spent(expires, 0)).is_err());
     assert!(seal.spend(&bob, spent(expires, 0)).is_err());
     assert!(seal.spend(&bob, spent(expires, 1)).is_ok(), "another tenant has room of its own");
-    seal.used.lock().expect("not poisoned").insert(ann.clone(), [(now() - 1, [0; 32])].into());
+    seal.used.lock().insert(ann.clone(), [(now() - 1, [0; 32])].into());
     assert!(seal.spend(&ann, spent(expires, 0)).is_ok(), "an expired one takes no room");
-    assert_eq!(seal.used.lock().expect("not poisoned")[&ann].len(), 1);
+    assert_eq!(seal.used.lock()[&ann].len(), 1);
 }
 
 fn spent(expires: u64, number: usize) -> Spent {
@@ -170,7 +170,7 @@ async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
         ("", Outcome::Declined("the user did not answer in time")),
     ] {
         let asks = Arc::new(Asks::default());
-        let mut exchange = Exchange::new(Id::own(1), Some(asks.clone()), |outlet| async move {
+        let mut exchange = Exchange::new(RpcId::own(1), Some(asks.clone()), |outlet| async move {
             let view = view();
             let seal = Seal::new();
             let question = question(&view, "fs-rm", "{}");

@@ -12,7 +12,7 @@ use crate::{
 /// Anthropic's models send it as an addition to OpenAI's format.
 pub(super) const CACHE_CONTROL: &str = "cache_control";
 
-/// ContentPlace of content, which limits the types of its parts.
+/// Place of content, which limits the types of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentPlace {
     /// A system or developer message.

@@ -1,27 +1,23 @@
 //! Server-sent events of a response, bounded in size and time.
 
-use std::mem;
-
 use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
 
 use super::HttpClient;
-use crate::{
-    Document, Held, ModelError,
-    sse::{Event, EventDecoder},
-};
+use crate::{Document, Held, ModelError};
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
+use airlock_wire::sse::{Decoder, Dialect, Event, Item};
 
 /// Data of the event after the last chunk of OpenAI's streams.
-pub(crate) const DONE: &str = "[DONE]";
+pub(crate) const DONE: &[u8] = b"[DONE]";
 
 /// Events of one response. Dropping them closes the connection.
 pub(crate) struct Events<'a> {
     pub(crate) client: &'a HttpClient,
     response: reqwest::Response,
     idle: RepeatedTimeout,
-    decoder: EventDecoder,
+    decoder: Decoder,
     /// Bytes that are received and not decoded yet.
     received: Bytes,
     received_bytes: usize,
@@ -38,7 +34,7 @@ impl<'a> Events<'a> {
             client,
             response,
             idle: RepeatedTimeout::new(client.bounds.idle),
-            decoder: EventDecoder::new(client.bounds.event_bytes),
+            decoder: Decoder::new(Dialect::Model, client.bounds.event_bytes),
             received: Bytes::new(),
             received_bytes: 0,
             held,
@@ -62,10 +58,9 @@ impl<'a> Events<'a> {
     /// Parses the data of an event and redacts credentials in it. Fails if it is not a JSON object
     /// in UTF-8, or is too large.
     pub(crate) async fn parse(&self, event: Event) -> Result<Document, ModelError> {
-        if event.is_broken {
-            return Err(self.client.bad_answer("an event that is not UTF-8"));
-        }
-        let data = self.client.without_secrets_in(event.data);
+        let data = String::from_utf8(event.data);
+        let data = data.map_err(|_| self.client.bad_answer("an event that is not UTF-8"))?;
+        let data = self.client.without_secrets_in(data);
         let caps = Caps::memory(self.client.bounds.answer_tree_bytes);
         // An account of its own, because a thread continues after the request is dropped.
         let own = self.held.beside();
@@ -91,11 +86,11 @@ impl<'a> Events<'a> {
         }
         loop {
             let mut bytes = &self.received[..];
-            let event = self.decoder.next(&mut bytes).map_err(|_| self.event_too_large())?;
+            let item = self.decoder.next(&mut bytes);
             let read = self.received.len() - bytes.len();
             self.received.advance(read);
-            if let Some(event) = event {
-                return Ok(Some(event));
+            if let Some(item) = item {
+                return self.event(item).map(Some);
             }
             // Even an empty part would keep the buffer of the connection from being used again.
             self.received = Bytes::new();
@@ -125,11 +120,11 @@ impl<'a> Events<'a> {
     /// Returns the event that the end of the stream completes; `None` if it is not `[DONE]` or
     /// whole JSON, because then it was cut off.
     fn last(&mut self) -> Result<Option<Event>, ModelError> {
-        let decoder = mem::replace(&mut self.decoder, EventDecoder::new(0));
-        let event = decoder.finish().map_err(|_| self.event_too_large())?;
+        let item = self.decoder.finish();
+        let event = item.map(|item| self.event(item)).transpose()?;
         Ok(event.filter(|event| {
             event.data.trim_ascii() == DONE
-                || serde_json::from_str::<IgnoredAny>(&event.data).is_ok()
+                || serde_json::from_slice::<IgnoredAny>(&event.data).is_ok()
         }))
     }
 
@@ -143,7 +138,13 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    fn event_too_large(&self) -> ModelError {
-        self.client.bad_answer("an event that is larger than the gateway accepts")
+    /// Returns an event. Fails if it is larger than the limit.
+    fn event(&self, item: Item) -> Result<Event, ModelError> {
+        match item {
+            Item::Event(event) => Ok(event),
+            Item::TooLong { .. } => {
+                Err(self.client.bad_answer("an event that is larger than the gateway accepts"))
+            }
+        }
     }
 }

@@ -10,8 +10,8 @@ use crate::{
     backend::ChunkSource,
     document::{choices, choices_mut, finish_reason, index_of},
     http::{DONE, Events},
-    sse::ERROR,
 };
+use airlock_wire::sse::ERROR;
 
 /// Maximum number of choices of one response. OpenAI's maximum is 128.
 const MAX_CHOICES: usize = 1_024;

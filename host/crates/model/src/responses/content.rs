@@ -7,7 +7,7 @@ use crate::{
     translation::{Unsupported, object_of, take, take_text},
 };
 
-/// ContentPlace of content, which decides the types of its parts.
+/// Place of content, which decides the types of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentPlace {
     /// A message of the user, the system or the developer, or the result of a tool.

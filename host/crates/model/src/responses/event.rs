@@ -71,7 +71,7 @@ pub(super) struct ResponseReader {
     next: u64,
     items: usize,
     calls: usize,
-    /// ContentPlace of the reasoning that was read last: item and part.
+    /// Place of the reasoning that was read last: item and part.
     reasoning: Option<(u64, u64)>,
 }
 

@@ -227,7 +227,7 @@ fn message(
                 ));
             }
             Some("refusal") if !has_text => {
-                steps.push((0, ResponseStep::Refusal(text(part, "refusal"))))
+                steps.push((0, ResponseStep::Refusal(text(part, "refusal"))));
             }
             _ => {}
         }

@@ -9,9 +9,9 @@ use super::{
 use airlock_sandbox::{DeclaredEffect, Effect};
 
 /// End of the lock line of a secret whose value the plugin may read.
-pub(super) const REVEALED: &str = "and shown to the plugin";
+pub(crate) const REVEALED: &str = "and shown to the plugin";
 /// End of the lock line of a store that every tool may use.
-pub(super) const CACHE: &str = " as a cache of every tool";
+pub(crate) const CACHE: &str = " as a cache of every tool";
 
 /// One request of a manifest. As text, its position below `request`, such as `http.api`; `--grant`
 /// uses the same text.
@@ -52,37 +52,58 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Returns the key of the requests of this kind, such as `http`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Http(..) => "http",
+            Self::Secret(..) => "secret",
+            Self::Kv(..) => "kv",
+            Self::Files(..) => "files",
+            Self::Scratch(_) => "scratch",
+            Self::Slot(..) => "slot",
+            Self::Tools(_) => "tools",
+            Self::Clocks(_) => "clocks",
+        }
+    }
+
+    /// Returns the name that the author chose; `None` if there is one request of the kind.
+    pub fn name(self) -> Option<&'a str> {
+        match self {
+            Self::Http(name, _)
+            | Self::Secret(name, _)
+            | Self::Kv(name, _)
+            | Self::Files(name, _)
+            | Self::Slot(name, _) => Some(name),
+            Self::Scratch(_) | Self::Tools(_) | Self::Clocks(_) => None,
+        }
+    }
+
     /// Returns the least effect that a tool must declare to use the request; `None` if every tool
     /// may use it.
     pub fn effect(self) -> Option<DeclaredEffect> {
-        let (effect, name) = match self {
-            Self::Http(name, _) => (Effect::Http, name),
-            Self::Secret(name, _) => (Effect::Secret, name),
-            Self::Kv(name, store) if !store.cache => (Effect::ReadKv, name),
-            Self::Files(name, _) => (Effect::ReadFiles, name),
-            Self::Slot(name, _) => (Effect::CallTools, name),
-            Self::Tools(_) => return Some(Effect::CallTools.into()),
+        let effect = match self {
+            Self::Http(..) => Effect::Http,
+            Self::Secret(..) => Effect::Secret,
+            Self::Kv(_, store) if !store.cache => Effect::ReadKv,
+            Self::Files(..) => Effect::ReadFiles,
+            Self::Slot(..) | Self::Tools(_) => Effect::CallTools,
             Self::Kv(..) | Self::Scratch(_) | Self::Clocks(_) => return None,
         };
-        Some(DeclaredEffect { effect, request: Some(name.to_owned()) })
+        Some(DeclaredEffect { effect, request: self.name().map(str::to_owned) })
     }
 
     /// Returns whether the request makes an effect possible.
     pub fn allows(self, declared: &DeclaredEffect) -> bool {
         let effect = declared.effect;
-        let name = declared.request.as_deref();
-        let is_named = |own: &str| name.is_none_or(|name| name == own);
-        match self {
-            Self::Http(own, _) => effect == Effect::Http && is_named(own),
-            Self::Secret(own, _) => effect == Effect::Secret && is_named(own),
-            Self::Kv(own, store) => effect.is_on_stores() && !store.cache && is_named(own),
-            Self::Files(own, _) => {
-                matches!(effect, Effect::ReadFiles | Effect::WriteFiles) && is_named(own)
-            }
-            Self::Slot(own, _) => effect == Effect::CallTools && is_named(own),
-            Self::Tools(_) => effect == Effect::CallTools && name.is_none(),
+        let is_of_kind = match self {
+            Self::Http(..) => effect == Effect::Http,
+            Self::Secret(..) => effect == Effect::Secret,
+            Self::Kv(_, store) => effect.is_on_stores() && !store.cache,
+            Self::Files(..) => matches!(effect, Effect::ReadFiles | Effect::WriteFiles),
+            Self::Slot(..) | Self::Tools(_) => effect == Effect::CallTools,
             Self::Scratch(_) | Self::Clocks(_) => false,
-        }
+        };
+        is_of_kind && declared.request.as_deref().is_none_or(|name| self.name() == Some(name))
     }
 
     /// Returns each requested right as text: one for each tool, none for a switch and for a slot
@@ -114,15 +135,9 @@ impl<'a> Request<'a> {
 
 impl fmt::Display for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Http(name, _) => write!(f, "http.{name}"),
-            Self::Secret(name, _) => write!(f, "secret.{name}"),
-            Self::Kv(name, _) => write!(f, "kv.{name}"),
-            Self::Files(name, _) => write!(f, "files.{name}"),
-            Self::Scratch(_) => f.write_str("scratch"),
-            Self::Slot(name, _) => write!(f, "slot.{name}"),
-            Self::Tools(_) => f.write_str("tools"),
-            Self::Clocks(_) => f.write_str("clocks"),
+        match self.name() {
+            Some(name) => write!(f, "{}.{name}", self.kind()),
+            None => f.write_str(self.kind()),
         }
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{FilesGrant, Grant, PartialQuota, watch};
+use crate::{FilesGrant, Grant, PartialQuota};
 use airlock_catalog::State;
 use airlock_core::tool::Whitelist;
 use airlock_sandbox::{self as sandbox, Access};

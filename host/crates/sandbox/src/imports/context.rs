@@ -78,14 +78,14 @@ pub(crate) fn emit(
 impl State {
     /// Takes memory of the process for a part. Ends the guest if there is none.
     fn hold_part(&mut self, bytes: usize) -> wasmtime::Result<()> {
-        if self.emitted_memory.grow(bytes) { Ok(()) } else { Err(self.stop(CallError::Busy)) }
+        if self.emitted_memory.grow(bytes) { Ok(()) } else { Err(self.stop(CallError::busy())) }
     }
 
     /// Returns the bytes that are left after a part of `bytes`. Ends the guest if there are none.
     fn room_for_part(&mut self, bytes: usize) -> wasmtime::Result<usize> {
         self.emit_bytes_left.checked_sub(bytes).ok_or_else(|| {
             let limit = self.call.limits.result_bytes as u64;
-            self.stop(CallError::Budget { what: "bytes sent before the result", limit })
+            self.stop(CallError::budget("bytes sent before the result", limit))
         })
     }
 }

@@ -8,7 +8,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::{Admitted, Chain},
-    tool::{CallError, Tool, ToolName, ToolOutput},
+    tool::{CallError, Code, ErrorKind, Tool, ToolError, ToolName, ToolOutput},
 };
 use airlock_strings::cut;
 use futures_util::{StreamExt as _, stream};
@@ -16,6 +16,11 @@ use tracing::{error, warn};
 
 use super::{BASE_FUEL, Store, charge, charge_call};
 use crate::{Effect, Lost, Use, run::instance::State, run_apart, run_beside};
+
+/// Code of the error of a slot to which the operator has bound no tool.
+const UNBOUND_SLOT: Code = "unbound_slot";
+/// Code of the error of a tool that does what its plugin's manifest does not declare.
+const UNDECLARED_EFFECT: Code = "undeclared_effect";
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 pub(super) const TOOL_FUEL: u64 = 9_000;
@@ -154,8 +159,7 @@ pub(super) fn receive(
 ) -> wasmtime::Result<Answer> {
     let size = match &answer {
         Ok(output) => output.size(),
-        Err(CallError::Tool(error)) => error.size(),
-        Err(_) => 0,
+        Err(error) => error.tool_error().map_or(0, ToolError::size),
     };
     let answer = store.data_mut().take_result(answer, size)?;
     charge(store, size as u64)?;
@@ -167,8 +171,9 @@ impl State {
     /// Fails if the running tool does not declare that it calls the tool of this name, or any tool.
     fn may_call(&mut self, name: Option<&str>) -> Result<(), CallError> {
         let Some(effect) = self.lacks(Effect::CallTools, name) else { return Ok(()) };
-        let tool = self.call.tool.clone();
-        Err(CallError::UndeclaredEffect { tool, effect: effect.to_string() })
+        let message =
+            format!("the tool does not declare the effect {:?} in plugin.toml", effect.to_string());
+        Err(CallError::new(ErrorKind::Denied, UNDECLARED_EFFECT, message))
     }
 
     /// Returns the full name of the tool that the guest calls `name`. Fails if the tool may not be
@@ -178,7 +183,7 @@ impl State {
         let granted = &self.call.grants.tools;
         let full = match granted.slots.get(name) {
             Some(Some(tool)) => Ok(tool.clone()),
-            Some(None) => Err(CallError::UnboundSlot { slot: name.to_owned() }),
+            Some(None) => Err(unbound_slot(name)),
             None if granted.full.contains(name) => Ok(name.to_owned()),
             None => Err(not_found(name.to_owned())),
         }?;
@@ -242,8 +247,8 @@ impl State {
                 Some(limit) => admitted.within(limit),
                 None => admitted,
             })),
-            Err(stop @ (CallError::NeedsApproval { .. } | CallError::Budget { .. })) => {
-                Err(self.stop(stop))
+            Err(error) if error.is_unapproved() || error.code() == CallError::BUDGET => {
+                Err(self.stop(error))
             }
             Err(refused) => Ok(Err(refused)),
         }
@@ -254,12 +259,12 @@ impl State {
     fn take_result(&mut self, answer: Answer, size: usize) -> wasmtime::Result<Answer> {
         let Some(left) = self.result_bytes_left.checked_sub(size) else {
             let limit = self.call.limits.copied_bytes as u64 * 8;
-            return Err(self.stop(CallError::Budget { what: "bytes of tool results", limit }));
+            return Err(self.stop(CallError::budget("bytes of tool results", limit)));
         };
         self.result_bytes_left = left;
         match answer {
             Ok(output) => Ok(Ok(output)),
-            Err(missing @ CallError::NeedsApproval { .. }) => Err(self.stop(missing)),
+            Err(error) if error.is_unapproved() => Err(self.stop(error)),
             Err(error) => {
                 // The guest receives fewer details than the operator, for whom this is the only
                 // report of the cause.
@@ -278,7 +283,12 @@ fn position(name: &str) -> (bool, &str) {
 }
 
 fn not_found(name: String) -> CallError {
-    CallError::NotFound { name: cut(name, MAX_NAME_BYTES) }
+    CallError::not_found(&cut(name, MAX_NAME_BYTES))
+}
+
+fn unbound_slot(slot: &str) -> CallError {
+    let message = format!("the operator has bound no tool to the slot '{slot}'");
+    CallError::new(ErrorKind::NotFound, UNBOUND_SLOT, message)
 }
 
 /// Returns the result of a call that ran beside its guest, or apart from it.
@@ -287,6 +297,6 @@ fn ended(tool: ToolName, ended: Result<Answer, Lost>) -> Answer {
         if matches!(lost, Lost::Panicked) {
             error!(%tool, "a tool call panicked");
         }
-        Err(CallError::Unavailable { tool, cause: lost.into() })
+        Err(CallError::unavailable(tool, lost))
     })
 }

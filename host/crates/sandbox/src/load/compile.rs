@@ -74,6 +74,11 @@ impl Compiling {
             reuses_functions: false,
         }
     }
+
+    /// Returns settings that compile in a child, for a program that is Airlock itself.
+    pub fn in_child() -> Self {
+        Self { program: Some(Self::SELF.into()), ..Self::in_process() }
+    }
 }
 
 /// Reason that a component is not compiled.

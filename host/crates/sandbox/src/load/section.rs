@@ -75,7 +75,7 @@ fn outermost<'a, T: Default>(
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
             payload if depth == 0 => {
-                gather(payload, &mut gathered).map_err(|error| not_a_component(&error))?
+                gather(payload, &mut gathered).map_err(|error| not_a_component(&error))?;
             }
             _ => {}
         }

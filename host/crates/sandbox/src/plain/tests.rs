@@ -110,7 +110,7 @@ async fn run<T>(
     instance::run(&ENGINE, &memory::budget(1 << 30), call, body).await
 }
 
-/// Calls a function within limits. The function's failure is returned as [`CallError::Tool`].
+/// Calls a function within limits. The function's failure is returned as an error of the tool.
 async fn call_within(
     limits: Limits,
     plain: &Plain,
@@ -118,7 +118,7 @@ async fn call_within(
     arguments: &str,
 ) -> Result<ToolOutput, CallError> {
     let called = run(limits, async |store| plain.invoke(store, tool, arguments).await).await;
-    called?.map(|returned| returned.output).map_err(CallError::Tool)
+    called?.map(|returned| returned.output).map_err(CallError::from)
 }
 
 async fn call(plain: &Plain, tool: &str, arguments: &Value) -> Result<ToolOutput, CallError> {
@@ -128,9 +128,10 @@ async fn call(plain: &Plain, tool: &str, arguments: &Value) -> Result<ToolOutput
 /// Sends a value through `echo` and returns the result, which is equal if both conversions agree.
 async fn echoed(plain: &Plain, value: &Value) -> Result<Value, String> {
     let arguments = json!({"value": value, "padding": vec![0; 16]});
-    let output = call(plain, "echo", &arguments).await.map_err(|error| match error {
-        CallError::BadArguments { detail, .. } => detail,
-        other => panic!("{other:?}"),
+    let output = call(plain, "echo", &arguments).await.map_err(|error| {
+        let message = error.to_string();
+        let detail = message.strip_prefix("the arguments of tool 'plain' cannot be used: ");
+        detail.expect("the arguments are bad").to_owned()
     })?;
     Ok(output.structured.expect("a value")["result"][0].clone())
 }

@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use airlock_core::{
     tenant::Tenant,
-    tool::{CallError, ClientName, ToolName},
+    tool::{CallError, ClientName, ErrorKind, Limit, ToolName},
 };
 use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use self::breakers::{Breakers, Change, Outcome, Trials};
+use super::outcome::{CPU_TIME, MEMORY, OUT_OF_FUEL, STACK_OVERFLOW, TRAP};
 use crate::Limits;
 
 /// The breakers of one plugin, with its limits.
@@ -55,7 +56,7 @@ impl Circuit {
             Ok(trials) => {
                 Ok(Permit { circuit: self, tenant: tenant.clone(), tool: tool.clone(), trials })
             }
-            Err(retry_after) => Err(CallError::CircuitOpen { tool: tool.clone(), retry_after }),
+            Err(wait) => Err(circuit_open(tool.clone(), wait)),
         }
     }
 
@@ -84,29 +85,37 @@ impl Circuit {
     }
 
     fn outcome<T>(&self, result: &Result<T, CallError>) -> Outcome {
-        match result {
-            Ok(_)
-            | Err(
-                CallError::Tool(_)
-                | CallError::ResultTooLarge { .. }
-                | CallError::BadResult { .. }
-                | CallError::InvalidResult { .. },
+        let Err(error) = result else { return Outcome::Worked };
+        match (error.code(), error.limit()) {
+            (
+                CallError::TOOL_ERROR
+                | CallError::RESULT_TOO_LARGE
+                | CallError::BAD_RESULT
+                | CallError::INVALID_RESULT,
+                _,
             ) => Outcome::Worked,
             // A deadline that the caller shortened, or fuel that the rest of the chain has burnt,
             // is not the plugin's fault.
-            Err(CallError::Deadline { limit, .. }) if *limit < self.deadline => Outcome::Unknown,
-            Err(CallError::Fuel { limit, .. }) if *limit < self.fuel => Outcome::Unknown,
-            Err(
-                CallError::Deadline { .. }
-                | CallError::Cpu { .. }
-                | CallError::Fuel { .. }
-                | CallError::Memory { .. }
-                | CallError::Stack { .. },
-            ) => Outcome::Overran,
-            Err(CallError::Trap { .. }) => Outcome::Crashed,
-            Err(_) => Outcome::Unknown,
+            (CallError::DEADLINE, Some(Limit::Time(limit))) if limit < self.deadline => {
+                Outcome::Unknown
+            }
+            (OUT_OF_FUEL, Some(Limit::Amount(limit))) if limit < self.fuel => Outcome::Unknown,
+            (CallError::DEADLINE | CPU_TIME | OUT_OF_FUEL | MEMORY | STACK_OVERFLOW, _) => {
+                Outcome::Overran
+            }
+            (TRAP, _) => Outcome::Crashed,
+            _ => Outcome::Unknown,
         }
     }
+}
+
+fn circuit_open(tool: ToolName, retry_after: Duration) -> CallError {
+    let seconds = retry_after.as_millis().div_ceil(1_000);
+    let after =
+        format!(" failed repeatedly; its calls fail until the cool-down ends, in {seconds} s");
+    let kind = ErrorKind::Unavailable;
+    CallError::about(tool, kind, CallError::CIRCUIT_OPEN, ("tool ", after))
+        .with_retry_after(retry_after)
 }
 
 impl Permit<'_> {

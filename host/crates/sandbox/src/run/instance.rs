@@ -209,7 +209,7 @@ impl State {
         }
         let limit = self.call.limits.result_bytes;
         let tool = self.call.tool.clone();
-        Err(self.stop(CallError::ResultTooLarge { tool, limit_bytes: limit as u64 }))
+        Err(self.stop(CallError::result_too_large(tool, limit)))
     }
 }
 
@@ -262,7 +262,7 @@ pub(crate) async fn run<T>(
     // Debt is compared with the fuel left only at exits and in host calls. A guest that computes on
     // after its last exit may end with less fuel than debt.
     if spent > limits.fuel && matches!(ended, Ended::Returned(Ok(_))) {
-        return Err(CallError::Fuel { tool: state.call.tool, limit: limits.fuel });
+        return Err(outcome::Overrun::Fuel.error(&state.call));
     }
     outcome::classify(ended, state)
 }

@@ -1,14 +1,21 @@
 //! Classifies the end of a call. Each row of this table was observed (see the hostile guests in the
 //! tests).
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
-use airlock_core::tool::{CallError, Cause, ToolName};
+use airlock_core::tool::{CallError, Cause, Code, ErrorKind, Limit, ToolName};
 use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
 use wasmtime_wasi::I32Exit;
 
-use super::instance::{Ended, State};
-use crate::wasi::NoScratch;
+use super::instance::{Call, Ended, Guest, State};
+use crate::{Limits, wasi::NoScratch};
+
+// Codes of the errors of guests that a limit has ended, or that trapped.
+pub(super) const CPU_TIME: Code = "cpu_time";
+pub(super) const MEMORY: Code = "memory";
+pub(super) const OUT_OF_FUEL: Code = "out_of_fuel";
+pub(super) const STACK_OVERFLOW: Code = "stack_overflow";
+pub(super) const TRAP: Code = "trap";
 
 /// Message of wasmtime's error, of a private type, when a guest passes more bytes to the host than
 /// `set_hostcall_fuel` allows.
@@ -30,10 +37,8 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
     let error = match ended {
         Ended::Returned(Ok(value)) => return Ok(value),
         Ended::Returned(Err(error)) => error,
-        Ended::Cpu => {
-            return Err(CallError::Cpu { tool: state.call.tool, limit: state.call.limits.cpu });
-        }
-        Ended::Deadline(limit) => return Err(CallError::Deadline { tool: state.call.tool, limit }),
+        Ended::Cpu => return Err(Overrun::Cpu.error(&state.call)),
+        Ended::Deadline(limit) => return Err(Overrun::Deadline(limit).error(&state.call)),
     };
     if let Some(reason) = state.stopped.take() {
         return Err(reason);
@@ -41,38 +46,96 @@ pub(crate) fn classify<T>(ended: Ended<T>, mut state: State) -> Result<T, CallEr
     let tool = state.call.tool.clone();
     let limits = state.call.limits;
     Err(match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => CallError::Fuel { tool, limit: limits.fuel },
-        Some(Trap::StackOverflow) => CallError::Stack { tool },
+        Some(Trap::OutOfFuel) => Overrun::Fuel.error(&state.call),
+        Some(Trap::StackOverflow) => Overrun::Stack.error(&state.call),
         // A Rust guest that cannot allocate aborts with `unreachable`.
-        Some(Trap::UnreachableCodeReached) if state.limiter.starved => CallError::Busy,
+        Some(Trap::UnreachableCodeReached) if state.limiter.starved => CallError::busy(),
         Some(Trap::UnreachableCodeReached) if state.limiter.denied => {
-            CallError::Memory { tool, limit_bytes: limits.memory_bytes as u64 }
+            Overrun::Memory.error(&state.call)
         }
-        Some(trap) => CallError::Trap { tool, trap: Box::new(trapped(*trap, &error, &state)) },
-        None if is_pool_full(&error) => CallError::Busy,
-        None if error.is::<I32Exit>() => CallError::Trap { tool, trap: exited(&error) },
-        None if error.is::<NoScratch>() => CallError::Unavailable { tool, cause: error.into() },
+        Some(trapped) => trap(tool, Box::new(describe(*trapped, &error, &state))),
+        None if is_pool_full(&error) => CallError::busy(),
+        None if error.is::<I32Exit>() => trap(tool, exited(&error)),
+        None if error.is::<NoScratch>() => CallError::unavailable(tool, error),
         None if says(&error, COPIES_TOO_MUCH) => copied_too_much(tool, &error, &state),
         None if says(&error, HOLDS_TOO_MUCH) || is_table_full(&error) => {
-            CallError::Budget { what: "handles at a time", limit: limits.handles as u64 }
+            CallError::budget("handles at a time", limits.handles as u64)
         }
         // Growth that fails during instantiation is an error and not a trap.
-        None if state.limiter.denied => {
-            CallError::Memory { tool, limit_bytes: limits.memory_bytes as u64 }
-        }
-        None if state.limiter.starved => CallError::Busy,
-        None => CallError::BadResult { tool, cause: error.into() },
+        None if state.limiter.denied => Overrun::Memory.error(&state.call),
+        None if state.limiter.starved => CallError::busy(),
+        None => CallError::bad_result(tool, error),
     })
 }
 
 /// Returns the error of a result that is too large, or of arguments of a host call that are. Only a
 /// host call has guest frames below it, and so a backtrace in its error.
 fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> CallError {
-    let limit = state.call.limits.copied_bytes as u64;
+    let limit = state.call.limits.copied_bytes;
     if error.is::<WasmBacktrace>() {
-        CallError::Budget { what: "bytes copied to the host", limit }
+        CallError::budget("bytes copied to the host", limit as u64)
     } else {
-        CallError::ResultTooLarge { tool, limit_bytes: limit }
+        CallError::result_too_large(tool, limit)
+    }
+}
+
+/// Returns the error of a guest that trapped. The trap is for the operator.
+pub(super) fn trap(tool: ToolName, trap: Cause) -> CallError {
+    CallError::about(tool, ErrorKind::Internal, TRAP, ("tool ", " trapped")).with_cause(trap)
+}
+
+/// Limit that a guest has reached.
+pub(super) enum Overrun {
+    Fuel,
+    Cpu,
+    Deadline(Duration),
+    Memory,
+    Stack,
+}
+
+impl Overrun {
+    /// Returns the error of a call that the limit has ended.
+    pub(super) fn error(self, call: &Call) -> CallError {
+        self.of(&call.tool, matches!(call.guest, Guest::Script(_)), &call.limits)
+    }
+
+    /// The error of a script has a remedy, because a model can do more about its own script than about
+    /// a tool. The sandbox is gone then, and with it the line where the script was.
+    fn of(self, tool: &ToolName, is_script: bool, limits: &Limits) -> CallError {
+        let Limits { fuel, cpu, memory_bytes, .. } = *limits;
+        let mut kind = ErrorKind::LimitReached;
+        let mut remedy =
+            "compute less: use fewer iterations, let a tool do the work, or split the script";
+        let (code, limit, what) = match self {
+            Self::Fuel => (OUT_OF_FUEL, Limit::Amount(fuel), format!("used up its fuel of {fuel}")),
+            Self::Cpu => {
+                (CPU_TIME, Limit::Time(cpu), format!("used more than {cpu:?} of CPU time"))
+            }
+            Self::Deadline(limit) => {
+                kind = ErrorKind::Timeout;
+                remedy = "make fewer calls, make them at the same time, or split the script";
+                let what = format!("ran past its {limit:?} deadline");
+                (CallError::DEADLINE, Limit::Time(limit), what)
+            }
+            Self::Memory => {
+                remedy = "keep less: take what you need of each result, or split the script";
+                let what = format!("needed more than its {memory_bytes} bytes of memory");
+                (MEMORY, Limit::Amount(memory_bytes as u64), what)
+            }
+            Self::Stack => {
+                kind = ErrorKind::Internal;
+                remedy = "use a loop in place of recursion, and values that nest less";
+                (STACK_OVERFLOW, Limit::Unnumbered, "overflowed its stack".to_owned())
+            }
+        };
+        let error = if is_script {
+            let message =
+                format!("the script {what}; the line where it stopped is not known; {remedy}");
+            CallError::new(kind, code, message)
+        } else {
+            CallError::about(tool.clone(), kind, code, ("tool ", format!(" {what}")))
+        };
+        error.with_limit(limit)
     }
 }
 
@@ -86,7 +149,7 @@ fn is_table_full(error: &wasmtime::Error) -> bool {
     matches!(error.downcast_ref(), Some(ResourceTableError::Full))
 }
 
-fn trapped(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
+fn describe(trap: Trap, error: &wasmtime::Error, state: &State) -> Trapped {
     let mut details = state
         .last_error_line
         .as_ref()
@@ -108,4 +171,29 @@ fn exited(error: &wasmtime::Error) -> Cause {
 
 fn is_pool_full(error: &wasmtime::Error) -> bool {
     error.is::<wasmtime::PoolConcurrencyLimitError>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_a_script_says_what_to_do_and_that_of_a_tool_does_not() {
+        let of_tool = messages(false);
+        assert_eq!(of_tool[0], "tool text-count used up its fuel of 20");
+        for (of_tool, of_script) in of_tool.iter().zip(messages(true)) {
+            let what = of_tool.strip_prefix("tool text-count ").expect("it names the tool");
+            let expected = format!("the script {what}; the line where it stopped is not known; ");
+            let remedy = of_script.strip_prefix(&expected).expect("it has a remedy");
+            assert!(remedy.len() > 20, "{of_script}");
+        }
+    }
+
+    fn messages(is_script: bool) -> [String; 5] {
+        let tool = ToolName::alias("text-count");
+        let limits = Limits { fuel: 20, ..Limits::PLUGIN };
+        let late = Overrun::Deadline(Duration::from_secs(30));
+        [Overrun::Fuel, Overrun::Cpu, late, Overrun::Memory, Overrun::Stack]
+            .map(|overrun| overrun.of(&tool, is_script, &limits).to_string())
+    }
 }

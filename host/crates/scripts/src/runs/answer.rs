@@ -126,15 +126,11 @@ impl AnswerError {
     fn new(error: CallError) -> Self {
         let message = error.message();
         let CallFailure { code, kind, retry_after_ms } = CallFailure::from(&error);
-        let (code, data) = match error {
+        let (code, data) = match error.into_tool_error() {
             // Without a code, unless the kind `other` means that the code says which.
-            CallError::Tool(ToolError { kind, code: None, details, .. })
-                if kind != ErrorKind::Other =>
-            {
-                (None, details)
-            }
-            CallError::Tool(error) => (Some(code), error.details),
-            _ => (Some(code), None),
+            Ok(own) if own.code.is_none() && kind != ErrorKind::Other => (None, own.details),
+            Ok(own) => (Some(code), own.details),
+            Err(_) => (Some(code), None),
         };
         Self { kind, code, message, data, retry_after_ms }
     }
@@ -142,7 +138,7 @@ impl AnswerError {
 
 impl From<AnswerError> for CallError {
     fn from(failure: AnswerError) -> Self {
-        Self::Tool(ToolError {
+        Self::from(ToolError {
             code: failure.code,
             details: failure.data,
             retry_after_ms: failure.retry_after_ms,

@@ -36,7 +36,7 @@ const COMPOSED: [&str; 10] = [
 pub(super) fn check(tool: &Tool, arguments: &str) -> Result<(), CallError> {
     match misfit(tool.input_schema.as_str(), arguments) {
         None => Ok(()),
-        Some(detail) => Err(CallError::BadArguments { name: tool.name.to_string(), detail }),
+        Some(detail) => Err(CallError::bad_arguments(tool.name.as_str(), detail)),
     }
 }
 

@@ -87,7 +87,7 @@ impl RunCalls {
                 Some(Ok(CallEnd::NeedsApproval(called))) => stops.waiting.push((position, called)),
                 Some(Ok(CallEnd::Interrupted)) => stops.in_doubt.push(position),
                 // Another call of the block has the reason.
-                Some(Err(CallError::Cancelled)) => stopped = Some(CallError::Cancelled),
+                Some(Err(stop)) if stop.code() == CallError::CANCELLED => stopped = Some(stop),
                 Some(Err(stop)) => return Err(stop),
                 None => break,
             }
@@ -105,9 +105,9 @@ impl RunCalls {
             return self.journal.suspend(waiting, &in_doubt).await;
         }
         let first = waiting.into_iter().next();
-        first.map_or(CallError::Cancelled, |(_, called)| CallError::NeedsApproval {
-            name: ToolName::alias(&called.tool),
-            arguments: called.arguments.to_string(),
+        first.map_or_else(CallError::cancelled, |(_, called)| {
+            let arguments = called.arguments.to_string();
+            CallError::needs_approval(ToolName::alias(&called.tool), arguments)
         })
     }
 
@@ -145,12 +145,14 @@ impl RunCalls {
                 let admitted = Box::new(admitted.within(self.chain.call_timeout()));
                 Ok(CallDecision::Now(DecidedCall::Runs { admitted, called, is_intended }))
             }
-            Err(CallError::NeedsApproval { .. }) => {
+            Err(error) if error.is_unapproved() => {
                 Ok(CallDecision::AfterApproval(self.called(call)))
             }
-            Err(stop @ CallError::Budget { .. }) => Err(stop),
+            Err(stop) if stop.code() == CallError::BUDGET => Err(stop),
             // A person has decided that it is made.
-            Err(CallError::NotFound { .. }) if approved.is_some() => Err(absent(call)),
+            Err(error) if error.code() == CallError::NOT_FOUND && approved.is_some() => {
+                Err(absent(call))
+            }
             Err(refused) => Ok(self.refused(call, refused)),
         }
     }
@@ -204,7 +206,7 @@ impl RunCalls {
         };
         let id = admitted.chain().id();
         let answer = match ran(*admitted, position.branch > 0).await {
-            Err(CallError::NeedsApproval { .. }) => return Ok(self.unapproved(id, called)),
+            Err(error) if error.is_unapproved() => return Ok(self.unapproved(id, called)),
             result => {
                 report(result.as_ref().err());
                 Answer::new(result, &called.tool)
@@ -284,10 +286,7 @@ fn absent(call: &ScriptCall) -> CallError {
         "the tool '{name}' of a call that a person has decided about is not available now; the run \
          is still suspended, and can be resumed once the tool is there"
     );
-    CallError::Tool(ToolError {
-        code: Some(TOOL_ABSENT.to_owned()),
-        ..ToolError::new(ErrorKind::Unavailable, message)
-    })
+    ToolError::new(ErrorKind::Unavailable, message).with_code(TOOL_ABSENT).into()
 }
 
 /// Returns whether a call may be repeated if its answer is lost. The source of the tool says so.
@@ -314,6 +313,6 @@ async fn ran(admitted: Admitted, is_block: bool) -> Result<ToolOutput, CallError
         if matches!(lost, Lost::Panicked) {
             error!(%tool, "a tool call panicked");
         }
-        Err(CallError::Unavailable { tool, cause: lost.into() })
+        Err(CallError::unavailable(tool, lost))
     })
 }

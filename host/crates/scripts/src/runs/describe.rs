@@ -55,6 +55,10 @@ pub fn summary(run: &StoredRun) -> Value {
 }
 
 /// Describes a run with its script, its calls and its outcome.
+///
+/// # Panics
+///
+/// If the arguments of a call are not JSON, which the journal never stores.
 pub fn document(shown: &ShownRun) -> Value {
     serde_json::from_str(&document_text(shown)).expect("arguments are JSON of a bounded depth")
 }
@@ -217,7 +221,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_shown_if_it_is_an_error_or_was_not_kept() {
-        let failed = Answer::new(Err(CallError::Cancelled), "a-b").to_stored();
+        let failed = Answer::new(Err(CallError::cancelled()), "a-b").to_stored();
         let answers = [
             ShownAnswer::Whole(failed),
             ShownAnswer::Whole(NOT_KEPT.to_owned()),

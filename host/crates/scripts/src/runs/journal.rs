@@ -120,7 +120,7 @@ impl Journal {
         loop {
             let pause = tokio::time::sleep(renewal);
             if writer.live.token.run_until_cancelled(pause).await.is_none() {
-                return CallError::Cancelled;
+                return CallError::cancelled();
             }
             if !self.shared.lock().is_stored {
                 continue;
@@ -238,7 +238,7 @@ impl Journal {
         waiting: Vec<(Position, Called)>,
         in_doubt: &[Position],
     ) -> CallError {
-        let Some(writer) = &self.writer else { return CallError::Cancelled };
+        let Some(writer) = &self.writer else { return CallError::cancelled() };
         let now = self.now_ms();
         let suspension = {
             let mut shared = self.shared.lock();
@@ -250,7 +250,7 @@ impl Journal {
             shared.state.suspension(&writer.id, writer.token(), in_doubt)
         };
         match self.write(Some(Step::Suspend)).await {
-            Ok(()) => CallError::Suspended(Box::new(suspension)),
+            Ok(()) => suspension.into(),
             // If it is closed, another call of the same block has suspended the run.
             Err(halted) => halted.into(),
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use airlock_core::{
     door::Chain,
-    tool::{CallError, ToolOutput},
+    tool::{CallError, Details, ToolOutput},
 };
 use airlock_strings::cut;
 
@@ -27,7 +27,7 @@ pub enum Ending {
 /// End of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// State in which it ended.
+    /// How the run ended.
     pub status: Ending,
     /// Value of `result`.
     #[serde(default)]
@@ -70,10 +70,8 @@ impl Outcome {
                 Self { result, output, text, fuel, ..Self::of(Ending::Completed) }
             }
             Err(error) => {
-                let status = match error {
-                    CallError::Cancelled => Ending::Cancelled,
-                    _ => Ending::Failed,
-                };
+                let is_cancelled = error.code() == CallError::CANCELLED;
+                let status = if is_cancelled { Ending::Cancelled } else { Ending::Failed };
                 let text = error.to_text();
                 let line = line(error);
                 let error = Some((code(error), message(error)));
@@ -112,27 +110,21 @@ fn printed(chain: &Chain) -> String {
 }
 
 fn code(error: &CallError) -> String {
-    match error {
-        CallError::Tool(tool) => tool.code.clone().unwrap_or_else(|| error.code().to_owned()),
-        error => error.code().to_owned(),
-    }
+    error.tool_code().unwrap_or_else(|| error.code()).to_owned()
 }
 
 /// Returns the line of the script that an error names.
 fn line(error: &CallError) -> Option<u64> {
-    match error {
-        CallError::Tool(tool) => tool.details.as_ref()?["line"].as_u64(),
-        _ => None,
-    }
+    error.tool_error()?.details.as_ref()?["line"].as_u64()
 }
 
 /// Returns the message of an error, without what surrounds it in the text for the model.
 fn message(error: &CallError) -> String {
-    let own = match error {
-        CallError::Tool(tool) => {
+    let own = match error.details() {
+        Details::Tool(tool) => {
             tool.details.as_ref().and_then(|details| details["message"].as_str())
         }
-        CallError::ScriptLimit { reason, .. } => Some(reason.as_str()),
+        Details::Report { reason } => Some(reason.as_str()),
         _ => None,
     };
     own.map_or_else(|| error.message(), str::to_owned)

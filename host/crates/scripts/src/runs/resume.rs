@@ -74,13 +74,10 @@ pub fn resume(caller: &Caller, run: &str, script: &str) -> Result<Resumed, CallE
 /// Returns whether an error has stopped a script before it got anywhere, for a reason that passes. A
 /// run that was resumed is then as it was before.
 pub fn can_wait(error: &CallError) -> bool {
-    match error {
-        CallError::Busy => true,
-        CallError::Unavailable { tool, .. } => tool.as_str() == EXECUTE,
-        CallError::Tool(error) => {
-            matches!(error.code.as_deref(), Some(EXECUTOR_LOADING | TOOL_ABSENT))
-        }
-        _ => false,
+    match error.code() {
+        CallError::BUSY => true,
+        CallError::UNAVAILABLE => error.tool().is_some_and(|tool| tool.as_str() == EXECUTE),
+        _ => matches!(error.tool_code(), Some(EXECUTOR_LOADING | TOOL_ABSENT)),
     }
 }
 

@@ -9,7 +9,7 @@ impl Provider for Reply {
         Box::pin(async move {
             let mut reply = call.arguments().to_object();
             if reply.contains_key("fail") {
-                return Err(CallError::Tool(ToolError::new(ErrorKind::Internal, "no")));
+                return Err(CallError::from(ToolError::new(ErrorKind::Internal, "no")));
             }
             reply.insert("tool".into(), call.tool().original.clone().into());
             Ok(ToolOutput::text(Value::Object(reply).to_string()))

@@ -1,6 +1,7 @@
 //! The meta-tool `executeToolCode`: the report of a script.
 
 use super::*;
+use airlock_core::tool::Limit;
 
 #[tokio::test]
 async fn a_report_has_result_and_printed_text_but_no_tool_results() {
@@ -99,7 +100,7 @@ async fn a_failure_reports_printed_text_and_completed_calls() {
     let fake = Fake::ends(Err(failure(FailureKind::Runtime)))
         .calling(&["clock-now", "github-create-issue", "github-create-issue"])
         .printing(&["one"]);
-    let Err(CallError::Tool(error)) = run(fake, "...").await else { panic!("it fails") };
+    let error = own(run(fake, "...").await);
     insta::assert_snapshot!(error.message, @r#"
     Execution runtime error:
 
@@ -138,8 +139,7 @@ async fn failed_with(tools: &Value, kind: FailureKind, message: &str) -> String 
     });
     let fake = Arc::new(Fake::ends(Err(failure)));
     let caller = caller(&catalog, fake, BindingLevel::Server, &Filter::none());
-    let error = call(&caller, meta::EXECUTE, json!({"code": "..."})).await.expect_err("it fails");
-    let CallError::Tool(error) = error else { panic!("{error}") };
+    let error = own(call(&caller, meta::EXECUTE, json!({"code": "..."})).await);
     assert_eq!(
         error.details.as_ref().expect("details")["message"],
         message,
@@ -182,6 +182,12 @@ async fn a_dict_in_place_of_the_only_parameter_is_answered_with_the_name_of_the_
 }
 
 /// Returns a tool whose only parameter is of this type.
+/// Returns the tool's own error of a call that failed.
+#[track_caller]
+fn own(result: Result<ToolOutput, CallError>) -> ToolError {
+    result.expect_err("it fails").into_tool_error().expect("it is the tool's own")
+}
+
 fn tools_with_item(kind: &str) -> Value {
     json!([{"name": "add", "description": "Adds.", "inputSchema": {
         "type": "object", "required": ["item"], "properties": {"item": {"type": kind}},
@@ -190,16 +196,18 @@ fn tools_with_item(kind: &str) -> Value {
 
 #[tokio::test]
 async fn a_limit_reports_printed_text_and_completed_calls() {
-    let limit = CallError::Fuel { tool: ToolName::own(meta::EXECUTE), limit: 20 };
+    let message = "the script used up its fuel of 20; compute less";
+    let limit = CallError::new(ErrorKind::LimitReached, "out_of_fuel", message)
+        .with_limit(Limit::Amount(20));
     let fake = Fake::ends(Err(ScriptError::Stopped(limit)))
         .calling(&["clock-now", "github-create-issue"])
         .printing(&["one"]);
     let error = run(fake, "...").await.expect_err("it was stopped");
-    assert_eq!((error.code(), error.is_limit()), ("out_of_fuel", true));
+    assert_eq!((error.code(), error.limit()), ("out_of_fuel", Some(Limit::Amount(20))));
     insta::assert_snapshot!(error.to_text(), @r#"
     Execution stopped at a limit:
 
-    the script used up its fuel of 20; the line where it stopped is not known; compute less: use fewer iterations, let a tool do the work, or split the script
+    the script used up its fuel of 20; compute less
 
     Hints:
       - These calls succeeded before the failure and are not undone; do not repeat those that change something: clock.now, github.create_issue
@@ -234,9 +242,7 @@ async fn each_kind_of_failure_has_a_code_and_a_heading() {
         (FailureKind::Runtime, "script_runtime", "Execution runtime error:\n\nerror: Variable"),
         (FailureKind::Tool, "script_tool", "Execution runtime error:\n\nerror: Variable"),
     ] {
-        let Err(CallError::Tool(error)) = run(Fake::ends(Err(failure(kind))), "...").await else {
-            panic!("it fails")
-        };
+        let error = own(run(Fake::ends(Err(failure(kind))), "...").await);
         assert_eq!(error.code.as_deref(), Some(code));
         assert!(error.message.starts_with(heading), "{}", error.message);
     }
@@ -244,14 +250,12 @@ async fn each_kind_of_failure_has_a_code_and_a_heading() {
 
 #[tokio::test]
 async fn a_stop_by_the_journal_reports_printed_text_and_completed_calls() {
-    let full = ToolError {
-        code: Some("journal_full".to_owned()),
-        ..ToolError::new(ErrorKind::LimitReached, "there is no room")
-    };
-    let fake = Fake::ends(Err(ScriptError::Stopped(CallError::Tool(full))))
+    let full =
+        ToolError::new(ErrorKind::LimitReached, "there is no room").with_code("journal_full");
+    let fake = Fake::ends(Err(ScriptError::Stopped(full.into())))
         .calling(&["github-create-issue"])
         .printing(&["one"]);
-    let Err(CallError::Tool(error)) = run(fake, "...").await else { panic!("it was stopped") };
+    let error = own(run(fake, "...").await);
     assert_eq!(error.code.as_deref(), Some("journal_full"));
     for part in
         ["Execution stopped:\n\nthere is no room\n", "github.create_issue", "Print Output:\none"]
@@ -263,9 +267,9 @@ async fn a_stop_by_the_journal_reports_printed_text_and_completed_calls() {
 #[tokio::test]
 async fn the_reason_of_a_stopped_script_is_returned_unchanged() {
     for stopped in [
-        CallError::Cancelled,
-        CallError::Busy,
-        CallError::Tool(ToolError::new(ErrorKind::Timeout, "late")),
+        CallError::cancelled(),
+        CallError::busy(),
+        CallError::from(ToolError::new(ErrorKind::Timeout, "late")),
     ] {
         let code = stopped.code();
         let result = run(Fake::ends(Err(ScriptError::Stopped(stopped))), "...").await;
@@ -281,7 +285,7 @@ async fn a_call_that_needs_approval_stops_the_script() {
     let fake = Fake::ends(Ok(None)).calling(&["github-send"]);
     let caller = caller(&catalog, Arc::new(fake), BindingLevel::Server, &Filter::none());
     let stopped = call(&caller, meta::EXECUTE, json!({"code": "github.send()"})).await;
-    assert!(
-        matches!(stopped, Err(CallError::NeedsApproval { name, .. }) if name.as_str() == "github-send")
-    );
+    let stopped = stopped.expect_err("it was stopped");
+    assert!(stopped.is_unapproved());
+    assert_eq!(stopped.tool().map(ToolName::as_str), Some("github-send"));
 }

@@ -12,18 +12,18 @@ use airlock_agent::Message;
 use airlock_core::tool::Answers;
 use airlock_model::{Object, object};
 
-/// ExecuteOptions of a request, from its query.
+/// Options of a request, from its query.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ExecuteOptions {
     /// API whose form the call and its result have.
     pub(super) format: Format,
-    /// ResultForm of the result.
+    /// Form of the result.
     pub(super) reader: ResultForm,
     /// The model that reads the result; `None` if any may read it.
     pub(super) model: Option<String>,
 }
 
-/// ResultForm of a result.
+/// Form of a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ResultForm {
     /// A model: the text is what a model receives in the agent loop.

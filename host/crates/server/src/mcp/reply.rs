@@ -8,7 +8,8 @@ use crate::respond::{self, ApiError, Payload, Reply};
 use airlock_wire::{
     error::{RpcError, code},
     headers::SESSION,
-    message::{self, Id},
+    id::RpcId,
+    message,
 };
 
 /// Returns a JSON-RPC response.
@@ -22,7 +23,7 @@ pub(super) fn answered(status: StatusCode, text: String) -> Reply {
 }
 
 /// Returns a JSON-RPC error.
-pub(super) fn failed(id: Option<&Id>, error: &RpcError, status: StatusCode) -> Reply {
+pub(super) fn failed(id: Option<&RpcId>, error: &RpcError, status: StatusCode) -> Reply {
     answered(status, message::failure(id, error))
 }
 

@@ -75,7 +75,7 @@ fn admit(app: &App, charge: &Charge) -> impl FnMut(u64) -> Result<(), ApiError> 
     }
 }
 
-/// ConversationLength of a conversation that is read.
+/// Length of a conversation that is read.
 #[derive(Default)]
 struct ConversationLength {
     bytes: usize,

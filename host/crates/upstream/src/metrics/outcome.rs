@@ -1,12 +1,12 @@
 //! Outcomes of calls, and their counters.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use prometheus_client::metrics::counter::Counter;
 
 use airlock_core::tool::{CallError, ToolOutput};
 
 /// Outcome of a call, as metrics distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The tool returned a result.
     Ok,
     /// The tool returned an error.
@@ -33,9 +33,9 @@ pub enum Outcome {
 
 impl Outcome {
     /// Number of outcomes.
-    pub const COUNT: usize = 11;
+    const COUNT: usize = 11;
     /// All outcomes.
-    pub const ALL: [Self; Self::COUNT] = [
+    const ALL: [Self; Self::COUNT] = [
         Self::Ok,
         Self::ToolError,
         Self::Unavailable,
@@ -50,7 +50,7 @@ impl Outcome {
     ];
 
     /// Returns the name in metrics: `ok`, or the code of the error.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::ToolError => "tool_error",
@@ -69,16 +69,16 @@ impl Outcome {
     pub(super) fn of(result: &Result<ToolOutput, CallError>) -> Self {
         match result {
             Ok(_) => Self::Ok,
-            Err(error) => match error {
-                CallError::Tool(_) => Self::ToolError,
-                CallError::Unavailable { .. } => Self::Unavailable,
-                CallError::Deadline { .. } => Self::Deadline,
-                CallError::Busy => Self::Busy,
-                CallError::Cancelled => Self::Cancelled,
-                CallError::ResultTooLarge { .. } => Self::ResultTooLarge,
-                CallError::BadResult { .. } => Self::BadResult,
-                CallError::InvalidResult { .. } => Self::InvalidResult,
-                CallError::InputRequired { .. } => Self::InputRequired,
+            Err(error) => match error.code() {
+                CallError::TOOL_ERROR => Self::ToolError,
+                CallError::UNAVAILABLE => Self::Unavailable,
+                CallError::DEADLINE => Self::Deadline,
+                CallError::BUSY => Self::Busy,
+                CallError::CANCELLED => Self::Cancelled,
+                CallError::RESULT_TOO_LARGE => Self::ResultTooLarge,
+                CallError::BAD_RESULT => Self::BadResult,
+                CallError::INVALID_RESULT => Self::InvalidResult,
+                CallError::INPUT_REQUIRED => Self::InputRequired,
                 _ => Self::Other,
             },
         }
@@ -87,19 +87,17 @@ impl Outcome {
 
 /// One counter for each outcome.
 #[derive(Debug, Default)]
-pub(super) struct Counters([AtomicU64; Outcome::COUNT]);
+pub(super) struct Counters([Counter; Outcome::COUNT]);
 
 impl Counters {
     pub(super) fn add(&self, outcome: Outcome) {
-        self.0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.0[outcome as usize].inc();
     }
 
     /// Returns the counters that are not zero.
-    pub(super) fn nonzero(&self) -> impl Iterator<Item = (Outcome, u64)> {
-        let counts = Outcome::ALL.into_iter().zip(&self.0);
-        counts
-            .map(|(outcome, count)| (outcome, count.load(Ordering::Relaxed)))
-            .filter(|(_, count)| *count > 0)
+    pub(super) fn nonzero(&self) -> impl Iterator<Item = (Outcome, Counter)> {
+        let counters = Outcome::ALL.into_iter().zip(self.0.iter().cloned());
+        counters.filter(|(_, counter)| counter.get() > 0)
     }
 }
 
@@ -113,8 +111,9 @@ mod tests {
         let counters = Counters::default();
         counters.add(Outcome::Other);
         counters.add(Outcome::Other);
-        assert_eq!(counters.nonzero().collect::<Vec<_>>(), [(Outcome::Other, 2)]);
-        for error in [CallError::Busy, CallError::Cancelled] {
+        let counted = counters.nonzero().map(|(outcome, counter)| (outcome, counter.get()));
+        assert_eq!(counted.collect::<Vec<_>>(), [(Outcome::Other, 2)]);
+        for error in [CallError::busy(), CallError::cancelled()] {
             let code = error.code();
             assert_eq!(Outcome::of(&Err(error)).name(), code);
         }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{definition::DIGESTS, *};
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
-use airlock_mcp_client::Transport;
+use airlock_mcp_client::Process;
 
 struct Home(tempfile::TempDir);
 
@@ -26,9 +26,8 @@ impl Home {
     }
 
     fn pins_with_store(&self, pin: Pinning, store: &Path) -> Arc<ClientPins> {
-        let transport = Transport::Stdio(Box::default());
         let name = ClientName::parse("up").expect("a name");
-        let settings = Settings { pin, ..Settings::new(name, transport) };
+        let settings = Settings { pin, ..Settings::new(name, Process::default()) };
         let pins = Pins::new(Some(self.path(LOCK_FILE)), store.to_owned(), [&settings]);
         pins.client("up").expect("it is there")
     }

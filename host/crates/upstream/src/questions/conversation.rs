@@ -3,16 +3,17 @@
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 use airlock_core::{
     tenant::Held,
     tool::{Answers, ClientName, Question, QuestionKinds},
 };
 use airlock_mcp_client::{
-    decode::RpcError,
-    inbox::{OpenQuestion, Taker},
-    limits::{MAX_QUESTIONS, MAX_ROUNDS, QUESTION_TIMEOUT},
-    questions::{Refused, ServerQuestion, response},
+    inbox::{OpenQuestion, ServerQuestion, Taker},
+    limits::MAX_QUESTIONS,
+    questions::{Refused, response},
 };
+use airlock_wire::error::{RpcError, code};
 
 /// A running call, as its caller's task sees it. Dropping it cancels the call.
 pub(crate) struct Conversation<T> {
@@ -122,8 +123,8 @@ impl Heard {
 /// Refuses a question.
 fn refuse(question: OpenQuestion, reason: Refused) {
     let code = match reason {
-        Refused::NotPermitted => RpcError::METHOD_NOT_FOUND,
-        _ => RpcError::INVALID_PARAMS,
+        Refused::NotPermitted => code::METHOD_NOT_FOUND,
+        _ => code::INVALID_PARAMS,
     };
-    question.respond(Err(RpcError { code, message: reason.to_string(), data: None }));
+    question.respond(Err(RpcError::new(code, reason.to_string())));
 }

@@ -13,9 +13,10 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
+use crate::limits::MAX_TENANT_PARKED;
 use airlock_core::tenant::Tenant;
 use airlock_mcp_client::{
-    limits::{MAX_PARKED, MAX_TENANT_PARKED},
+    limits::MAX_PARKED,
     questions::{Again, Refused},
 };
 
@@ -37,12 +38,12 @@ impl Bound {
     }
 }
 
-/// Something that waits for answers.
-pub(crate) enum Waits<C> {
+/// A request that waits for answers.
+pub(crate) enum ParkedRequest<C> {
     /// A running call.
     Running(C),
     /// A request that is sent once more.
-    Again(Again),
+    Retry(Again),
 }
 
 /// Requests of one server that wait for answers. `C` is a running call.
@@ -53,7 +54,7 @@ pub(crate) struct Parked<C> {
 
 struct Entry<C> {
     bound: Bound,
-    waits: Waits<C>,
+    request: ParkedRequest<C>,
     until: Instant,
     /// Removes the entry when its time has passed.
     _expiry: AbortOnDropHandle<()>,
@@ -71,9 +72,9 @@ impl<C: Send + 'static> Parked<C> {
     pub(crate) fn park(
         &self,
         bound: Bound,
-        waits: Waits<C>,
+        request: ParkedRequest<C>,
         until: Instant,
-    ) -> Result<String, (Refused, Waits<C>)> {
+    ) -> Result<String, (Refused, ParkedRequest<C>)> {
         let token = Uuid::new_v4().simple().to_string();
         let mut entries = lock(&self.entries);
         let mut counts = HashMap::<&Tenant, usize>::new();
@@ -86,7 +87,7 @@ impl<C: Send + 'static> Parked<C> {
             _ if own >= MAX_TENANT_PARKED => Some(bound.tenant.clone()),
             _ if entries.len() < MAX_PARKED => None,
             Some((tenant, count)) if count > own + 1 => Some(tenant.clone()),
-            _ => return Err((Refused::Full, waits)),
+            _ => return Err((Refused::Full, request)),
         };
         let ended = loser.and_then(|loser| {
             let of_loser = entries.iter().filter(|(_, entry)| entry.bound.tenant == loser);
@@ -102,7 +103,7 @@ impl<C: Send + 'static> Parked<C> {
                 drop(expired);
             }
         }));
-        entries.insert(token.clone(), Entry { bound, waits, until, _expiry: expiry });
+        entries.insert(token.clone(), Entry { bound, request, until, _expiry: expiry });
         drop(entries);
         drop(ended);
         Ok(token)
@@ -115,12 +116,12 @@ impl<C: Send + 'static> Parked<C> {
     }
 
     /// Takes what waits under a token; `None` if nothing does, or if it belongs to another request.
-    pub(crate) fn take(&self, token: &str, bound: &Bound) -> Option<Waits<C>> {
+    pub(crate) fn take(&self, token: &str, bound: &Bound) -> Option<ParkedRequest<C>> {
         let mut entries = lock(&self.entries);
         if entries.get(token)?.bound != *bound {
             return None;
         }
-        entries.remove(token).map(|entry| entry.waits)
+        entries.remove(token).map(|entry| entry.request)
     }
 }
 
@@ -150,8 +151,12 @@ mod tests {
     #[tokio::test]
     async fn a_token_is_valid_once_and_for_its_own_request_alone() {
         let parked = Parked::new(Handle::current());
-        let park =
-            || parked.park(bound(1), Waits::Running(7), Instant::now() + LATER).ok().expect("room");
+        let park = || {
+            parked
+                .park(bound(1), ParkedRequest::Running(7), Instant::now() + LATER)
+                .ok()
+                .expect("room")
+        };
         let token = park();
         for other in [
             bound(2),
@@ -161,7 +166,7 @@ mod tests {
             assert!(parked.take(&token, &other).is_none());
         }
         assert!(parked.take(&park(), &bound(1)).is_some());
-        assert!(matches!(parked.take(&token, &bound(1)), Some(Waits::Running(7))));
+        assert!(matches!(parked.take(&token, &bound(1)), Some(ParkedRequest::Running(7))));
         assert!(parked.take(&token, &bound(1)).is_none());
     }
 
@@ -172,7 +177,7 @@ mod tests {
         let mut park = |tenant: u8| {
             number += 1;
             let until = Instant::now() + LATER + Duration::from_millis(number);
-            parked.park(bound(tenant), Waits::Running(()), until).ok()
+            parked.park(bound(tenant), ParkedRequest::Running(()), until).ok()
         };
         let tokens: Vec<_> = (0..=MAX_TENANT_PARKED).map(|_| park(0).expect("room")).collect();
         assert!(parked.take(&tokens[0], &bound(0)).is_none(), "the oldest has ended");
@@ -201,8 +206,8 @@ mod tests {
     async fn what_is_forgotten_ends() {
         let parked = Parked::new(Handle::current());
         let kept = Arc::new(());
-        let waits = Waits::Running(kept.clone());
-        let token = parked.park(bound(1), waits, Instant::now() + LATER).ok().expect("room");
+        let request = ParkedRequest::Running(kept.clone());
+        let token = parked.park(bound(1), request, Instant::now() + LATER).ok().expect("room");
         parked.forget("another");
         assert_eq!(Arc::strong_count(&kept), 2);
         parked.forget(&token);
@@ -213,8 +218,8 @@ mod tests {
     async fn what_nobody_answers_expires() {
         let parked = Parked::new(Handle::current());
         let kept = Arc::new(());
-        let waits = Waits::Running(kept.clone());
-        let token = parked.park(bound(1), waits, Instant::now() + LATER).ok().expect("room");
+        let request = ParkedRequest::Running(kept.clone());
+        let token = parked.park(bound(1), request, Instant::now() + LATER).ok().expect("room");
         tokio::time::sleep(LATER / 2).await;
         assert_eq!(Arc::strong_count(&kept), 2);
         tokio::time::sleep(LATER).await;

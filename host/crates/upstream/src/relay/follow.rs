@@ -14,17 +14,17 @@ use super::{
     hub::Hub,
     lists::{self, Kind},
 };
+use crate::limits::{
+    LIST_CHANGE_DELAY, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
+    SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
+};
 use airlock_catalog::Catalog;
 use airlock_core::tool::{Offer, Offers};
 use airlock_json::raw;
 use airlock_mcp_client::{
+    agreed::Capability,
     backoff::Backoff,
-    handshake::Capability,
     inbox::ServerEvent,
-    limits::{
-        LIST_CHANGE_DELAY, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
-        SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
-    },
     link::{AskError, Link, Request},
     settings::{Restart, Settings},
 };
@@ -189,7 +189,7 @@ async fn listen(hub: &Hub, link: &Link, lists_missed: impl Fn()) {
         };
         let request =
             Request::new("subscriptions/listen").with("notifications", filter.to_string());
-        let mut open = Box::pin(link.ask(request));
+        let mut open = Box::pin(link.ask(request).result());
         tokio::select! {
             answered = &mut open => {
                 if let Err(AskError::Refused(error)) = answered {
@@ -261,7 +261,7 @@ async fn subscribe_one_by_one(server: &Server, link: &Link) {
 
 async fn ask(link: &Link, method: &'static str, uri: &str) {
     let request = Request::new(method).with("uri", Value::from(uri).to_string());
-    match timeout(SUBSCRIBE_TIMEOUT, link.ask(request)).await {
+    match timeout(SUBSCRIBE_TIMEOUT, link.ask(request).result()).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => debug!(method, %error, "upstream server refuses a subscription"),
         Err(_) => debug!(method, "upstream server does not answer a subscription"),

@@ -8,11 +8,11 @@ use std::{
 
 use tokio::sync::Notify;
 
+use crate::limits::{MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS};
 use airlock_core::{
     door::{Mailbox, RelayError, Subscription},
     tenant::Tenant,
 };
-use airlock_mcp_client::limits::{MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS};
 
 /// Subscriptions of all MCP clients at one server.
 #[derive(Default)]

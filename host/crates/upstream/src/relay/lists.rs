@@ -11,6 +11,9 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
+use crate::limits::{
+    MAX_EXPRESSIONS, MAX_OFFER_KEY_BYTES, MAX_OFFERS, MAX_TEMPLATE_BYTES, MAX_TEMPLATES,
+};
 use airlock_core::{
     secret::Scrubber,
     tool::{ClientName, Offer, without_hidden},
@@ -18,13 +21,11 @@ use airlock_core::{
 use airlock_json::{self as json, JsonText, RawObject, raw};
 use airlock_mcp_client::{
     decode,
-    limits::{
-        LIST_TIMEOUT, MAX_EXPRESSIONS, MAX_LIST_BYTES, MAX_OFFER_KEY_BYTES, MAX_OFFERS, MAX_PAGES,
-        MAX_TEMPLATE_BYTES, MAX_TEMPLATES, MAX_TREE_BYTES,
-    },
+    limits::{LIST_TIMEOUT, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
     link::{AskError, Link, Request},
 };
 use airlock_strings::stripped;
+use airlock_wire::error::code;
 
 /// One of the lists of a server.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +106,7 @@ pub(super) async fn read(link: &Link, kind: Kind) -> Result<Listed, AskError> {
         match timeout_at(deadline, page(link, kind, cursor.take())).await {
             Ok(Ok(page)) => cursor = listed.add(&page, kind, &link.inbox().scrubber()),
             Ok(Err(AskError::Refused(error)))
-                if error.code == decode::RpcError::METHOD_NOT_FOUND && listed.pages == 0 => {}
+                if error.code == code::METHOD_NOT_FOUND && listed.pages == 0 => {}
             Ok(Err(error)) if listed.pages == 0 => return Err(error),
             Ok(Err(_)) => listed.flaw = Some("a further page could not be read"),
             Err(_) if listed.pages == 0 => {
@@ -124,7 +125,7 @@ async fn page(link: &Link, kind: Kind, cursor: Option<String>) -> Result<Page, A
     if let Some(cursor) = cursor {
         request = request.with("cursor", Value::from(cursor).to_string());
     }
-    let text = link.ask_raw(request, |_| {}).await?;
+    let text = link.ask(request).text().await?;
     Page::read(&text, kind)
 }
 

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::limits::{MAX_CODE_BYTES, MAX_FAILURE_BYTES, MAX_RAW_CHARS};
 use airlock_core::tool::{Content, ErrorKind, ToolError, ToolOutput, own_code};
-use airlock_mcp_client::limits::{MAX_CODE_BYTES, MAX_FAILURE_BYTES, MAX_RAW_CHARS};
 use airlock_strings::{self as text, cut, one_line};
 
 /// Builds the error of a failed tool. Its message is that of the structured content, else the text

@@ -18,6 +18,7 @@ use super::{
     NoLink,
     sending::Unavailable,
 };
+use crate::limits::RECONNECT_PATIENCE;
 use airlock_core::{
     tenant::Tenant,
     tool::{Cause, ClientName, QuestionKinds},
@@ -25,7 +26,6 @@ use airlock_core::{
 use airlock_mcp_client::{
     connection::{Attempt, Connection},
     credentials::Credentials,
-    limits::RECONNECT_PATIENCE,
     link::{HeldPermits, Link},
     logs::Logs,
     settings::{Bounds, Settings},
@@ -196,13 +196,13 @@ mod tests {
     use tokio::runtime::Handle;
 
     use super::{super::Server, *};
-    use airlock_mcp_client::{Transport, inbox::Inbox, stdio::Stdio};
+    use airlock_mcp_client::{Process, inbox::Inbox, stdio::Stdio};
 
     #[tokio::test]
     async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {
         let name = ClientName::parse("up").expect("a good name");
-        let url = Transport::Http(Box::default());
-        let server = Server::new(&Settings::new(name, url), Handle::current());
+        let settings = Settings::new(name, Process::default());
+        let server = Server::new(&settings, Handle::current());
         let first = server.shared.tenant_permits(&tenant(0));
         assert!(Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(0))));
         assert!(!Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(1))));
@@ -258,7 +258,7 @@ mod tests {
 
     fn server(heartbeat: Option<Duration>) -> Arc<Server> {
         let name = ClientName::parse("up").expect("a good name");
-        let mut settings = Settings::new(name, Transport::Http(Box::default()));
+        let mut settings = Settings::new(name, Process::default());
         settings.timeouts.heartbeat = heartbeat;
         Server::new(&settings, Handle::current())
     }

@@ -7,9 +7,12 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    super::{questions::TASK, relay, result, tasks},
+    super::{
+        questions::{Response, TASK},
+        relay, result, tasks,
+    },
     access::{Access, PerCall, Permits, Shared},
-    conversing::Ended,
+    call::CallResponse,
 };
 use airlock_core::{
     door::Admitted,
@@ -50,19 +53,12 @@ pub(super) enum Unavailable {
 }
 
 impl Shared {
-    /// Runs a call to its end, or until a modern server asks.
-    pub(super) async fn run(&self, sending: Sending) -> Ended {
-        match self.send(&sending).await {
-            Ok(ended) => ended,
-            Err(error) => Ended::Done(Err(error)),
-        }
-    }
-
-    async fn send(&self, sending: &Sending) -> Result<Ended, CallError> {
+    /// Runs a call until it completes, or until a modern server requires input.
+    pub(super) async fn send(&self, sending: &Sending) -> CallResponse {
         let tool = sending.call.tool().clone();
         let tenant = sending.call.chain().tenant().clone();
         let waiting = self.metrics.wait();
-        let permits = self.permits(&tenant).await.ok_or(CallError::Busy)?;
+        let permits = self.permits(&tenant).await.ok_or_else(CallError::busy)?;
         let access = self.access().await;
         let running = waiting.granted();
         if let Some(waited) = running.slow {
@@ -96,12 +92,7 @@ impl Shared {
 
     /// Runs a call over a connection of its own. If the future is dropped, so is the connection, and
     /// its process group is killed.
-    async fn run_alone(
-        &self,
-        own: &PerCall,
-        sending: &Sending,
-        permits: Permits,
-    ) -> Result<Ended, CallError> {
+    async fn run_alone(&self, own: &PerCall, sending: &Sending, permits: Permits) -> CallResponse {
         let tool = sending.call.tool().clone();
         let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
         let mut connection = Box::pin(opening)
@@ -162,7 +153,7 @@ async fn ask(
         let id = raw::string(id).unwrap_or_default().into_owned();
         return tasks::resume(link, id, parameters, &conditions).await;
     }
-    let asking = link.ask_with_reports(request, |report| match report {
+    let asking = link.ask(request).reporting(|report| match report {
         Report::Progress(progress) => reporter.progress(progress),
         Report::Log(text) => {
             if let Some(log) = relay::read_log(tool.client.as_ref(), &text) {
@@ -170,7 +161,7 @@ async fn ask(
             }
         }
     });
-    let result = asking.await?;
+    let result = asking.result().await?;
     if tasks::is_created(link, &result) {
         reporter.defer();
     }
@@ -204,19 +195,19 @@ fn may_repeat(error: &AskError, tool: &Tool) -> bool {
 }
 
 /// Reads the result of a call.
-fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> Result<Ended, CallError> {
+fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> CallResponse {
     let name = &tool.name;
     match asked {
         Ok(mut result) => match result::asks(&mut result) {
-            Some(asked) => asked.map(Ended::Asks).map_err(result::not_asked),
-            None => result::read(name, result).map(|output| Ended::Done(Ok(output))),
+            Some(asked) => asked.map(Response::InputRequired).map_err(result::not_asked),
+            None => result::read(name, result).map(Response::Complete),
         },
         Err(AskError::Refused(error)) => Err(result::refusal(error)),
         Err(AskError::TooLarge | AskError::Send(SendError::TooLarge)) => {
             Err(result::too_large(name))
         }
         Err(AskError::Unreadable(reason)) => Err(result::no_result(name, reason)),
-        Err(error) if error.is_full() => Err(CallError::Busy),
+        Err(error) if error.is_full() => Err(CallError::busy()),
         Err(error) => {
             link.request_check();
             let is_unsent = error.is_unsent();
@@ -235,5 +226,5 @@ fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> Result<Ende
 
 /// Returns the error of a call that found no way to the server.
 pub(super) fn unavailable(tool: &ToolName, cause: Unavailable) -> CallError {
-    CallError::Unavailable { tool: tool.clone(), cause: Cause::from(cause) }
+    CallError::unavailable(tool.clone(), cause)
 }

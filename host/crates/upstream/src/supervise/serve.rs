@@ -15,13 +15,14 @@ use super::{
     },
     Ended, Supervisor, list_pace,
 };
+use crate::limits::LIST_CHANGE_DELAY;
 use airlock_mcp_client::{
     answer,
-    connection::{Connection, Intake},
+    connection::{Connection, Intake, check},
     error::ConnectionError,
     handshake::Handshake,
     inbox::{Inbox, Noise},
-    limits::{FLOOD_TOLERANCE, LIST_CHANGE_DELAY},
+    limits::FLOOD_TOLERANCE,
     link::{AskError, Link},
     listing,
     settings::{Lifecycle, Settings, Timeouts},
@@ -58,7 +59,7 @@ impl Supervisor {
         let settings = self.settings.clone();
         let cut = tokio::select! {
             () = stop.cancelled() => Cut::Stopped,
-            ended = &mut connection.receiver => Cut::Failed(ended.unwrap_or(ConnectionError::Closed)),
+            ended = &mut connection.receiver => Cut::Failed(ended.map_or(ConnectionError::Closed, Into::into)),
             flood = inbox.flooded() => Cut::Failed(ConnectionError::Flood(flood)),
             error = check_regularly(&server, &link, &timeouts) => Cut::Failed(error),
             error = watch_silence(&inbox, timeouts.stale) => Cut::Failed(error),
@@ -212,7 +213,7 @@ async fn check_regularly(server: &Server, link: &Link, timeouts: &Timeouts) -> C
             () = after(timeouts.heartbeat) => if !server.is_idle() { continue },
             () = link.check_requested() => {}
         }
-        if let Err(error) = link.check().await {
+        if let Err(error) = check(link).await {
             return error;
         }
     }

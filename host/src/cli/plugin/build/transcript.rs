@@ -4,62 +4,65 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
+use super::step::Step;
 use crate::cli::output::is_colourful;
+use airlock_authoring::Reporter;
 
 /// Most bytes of output that are collected of one tool.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Output of one tool.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 pub(in crate::cli::plugin) struct ToolOutput {
     tool: String,
     text: String,
 }
 
-/// Shows the output of tools on standard error, or collects it.
-#[derive(Debug)]
-pub(in crate::cli::plugin) enum Transcript {
-    Shown,
-    Collected(Vec<ToolOutput>),
+/// Shows the output of tools on standard error, or collects it. Steps are shown in both cases.
+pub(in crate::cli::plugin) struct Transcript {
+    /// `None` if output is shown.
+    collected: Option<Vec<ToolOutput>>,
+    step: Option<Step>,
 }
 
 impl Transcript {
     pub(in crate::cli::plugin) fn new(is_collected: bool) -> Self {
-        if is_collected { Self::Collected(Vec::new()) } else { Self::Shown }
-    }
-
-    /// Returns whether tools may write to standard error themselves.
-    pub(super) fn is_shown(&self) -> bool {
-        matches!(self, Self::Shown)
-    }
-
-    /// Returns whether tools should colour their output.
-    pub(super) fn is_colourful(&self) -> bool {
-        self.is_shown() && is_colourful()
-    }
-
-    /// Adds output of a tool. Output without text is left out.
-    pub(super) fn add(&mut self, tool: &str, text: &str) {
-        if text.trim().is_empty() {
-            return;
-        }
-        match self {
-            Self::Shown => show(text),
-            Self::Collected(outputs) => collect(outputs, tool, text),
-        }
-    }
-
-    /// Returns where the output is, for the message of an error.
-    pub(super) fn place(&self) -> &'static str {
-        if self.is_shown() { "its output is above" } else { "its output is in `output`" }
+        Self { collected: is_collected.then(Vec::new), step: None }
     }
 
     /// Returns the collected output.
     pub(in crate::cli::plugin) fn outputs(&self) -> &[ToolOutput] {
-        match self {
-            Self::Shown => &[],
-            Self::Collected(outputs) => outputs,
+        self.collected.as_deref().unwrap_or_default()
+    }
+}
+
+impl Reporter for Transcript {
+    fn output(&mut self, tool: &str, text: &str) {
+        match &mut self.collected {
+            _ if text.trim().is_empty() => {}
+            None => show(text),
+            Some(outputs) => collect(outputs, tool, text),
         }
+    }
+
+    fn begin_step(&mut self, step: &str) {
+        self.step = Some(Step::begin(step));
+    }
+
+    fn end_step(&mut self) {
+        self.step = None;
+    }
+
+    fn shares_stderr(&self) -> bool {
+        self.collected.is_none()
+    }
+
+    fn is_colourful(&self) -> bool {
+        self.shares_stderr() && is_colourful()
+    }
+
+    fn place(&self) -> &'static str {
+        if self.shares_stderr() { "its output is above" } else { "its output is in `output`" }
     }
 }
 
@@ -89,11 +92,11 @@ mod tests {
     #[test]
     fn collected_output_names_its_tool_and_is_bounded() {
         let mut transcript = Transcript::new(true);
-        transcript.add("cargo", "warning: one\n");
-        transcript.add("cargo", "warning: two\n");
-        transcript.add("npm", " \n");
-        transcript.add("node", &"ä".repeat(MAX_BYTES));
-        let [cargo, node] = transcript.outputs() else { panic!("{transcript:?}") };
+        transcript.output("cargo", "warning: one\n");
+        transcript.output("cargo", "warning: two\n");
+        transcript.output("npm", " \n");
+        transcript.output("node", &"ä".repeat(MAX_BYTES));
+        let [cargo, node] = transcript.outputs() else { panic!("other tools") };
         assert_eq!((&*cargo.tool, &*cargo.text), ("cargo", "warning: one\nwarning: two\n"));
         assert_eq!((&*node.tool, node.text.len()), ("node", MAX_BYTES));
     }

@@ -77,11 +77,8 @@ fn absent(gateway: &Gateway, entry: &Entry<'_>) -> Option<String> {
 /// Returns whether the plugin has run, so that the call shows which requests it uses.
 fn has_run(result: &Result<ToolOutput, CallError>) -> bool {
     !matches!(
-        result,
-        Err(CallError::NotFound { .. }
-            | CallError::BadArguments { .. }
-            | CallError::InvalidArguments { .. }
-            | CallError::Unavailable { .. })
+        result.as_ref().map_err(CallError::code),
+        Err(CallError::NOT_FOUND | CallError::BAD_ARGUMENTS | CallError::UNAVAILABLE)
     )
 }
 

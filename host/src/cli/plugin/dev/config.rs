@@ -14,7 +14,7 @@ use crate::cli::{
         grant::{self, GrantOption, suggestion},
         typed::Typed,
     },
-    session::{self, ConfigFile},
+    session::ConfigFile,
 };
 use airlock_config::{Config, KeyPath, environment};
 use airlock_core::{
@@ -23,6 +23,7 @@ use airlock_core::{
 };
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
 use airlock_plugin::{Manifest, Metadata, Reason, Requests, Rights};
+use airlock_sandbox::Compiling;
 
 /// A build, with the rights and the configuration that it is called with.
 pub(super) struct Entry<'a> {
@@ -99,7 +100,7 @@ impl Entry<'_> {
             reachable(&config, client.as_str()).into_iter().map(str::to_owned).collect();
         config.clients.retain(|client| needed.iter().any(|name| name == client.name.as_str()));
         self.check(&config, &client, &typed)?;
-        config.sandbox.compiling = session::compiler();
+        config.sandbox.compiling = Compiling::in_child();
         if !others.is_empty() {
             self.protect(&mut config, &client)?;
         }

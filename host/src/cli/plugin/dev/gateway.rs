@@ -10,9 +10,10 @@ use url::Url;
 
 use crate::cli::{
     output,
-    plugin::{component::Component, edit::Document, grant::GrantOption, install},
+    plugin::{edit::Document, grant::GrantOption, install},
     session::ConfigFile,
 };
+use airlock_authoring::Component;
 use airlock_core::tool::ClientName;
 use airlock_egress::tls;
 

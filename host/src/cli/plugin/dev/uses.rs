@@ -1,10 +1,12 @@
 //! The requests of plugin.toml that the calls of a build used, and the smaller tables with which
 //! these calls still succeed. Nothing here reads or runs anything: it compares uses with a manifest.
 
+mod effects;
 mod smallest;
 mod table;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::collections::BTreeSet;
 

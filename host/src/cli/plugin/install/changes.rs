@@ -76,12 +76,12 @@ fn prune(
     is_requested: &dyn Fn(&str) -> bool,
 ) -> Vec<String> {
     let names = match grants.get_mut(kind) {
-        Some(Value::Object(named)) => remove_members(named, is_requested),
+        Some(Value::Object(members)) => remove_members(members, is_requested),
         Some(Value::Array(listed)) => remove_elements(listed, is_requested),
         _ => return Vec::new(),
     };
     let is_empty = match grants.get(kind) {
-        Some(Value::Object(named)) => named.is_empty(),
+        Some(Value::Object(members)) => members.is_empty(),
         Some(Value::Array(listed)) => listed.is_empty(),
         _ => false,
     };

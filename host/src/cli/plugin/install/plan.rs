@@ -1,13 +1,13 @@
 //! An installation before anything is written: the changed configuration, and the obstacles.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
 use super::{
     Args, Component, Document, GrantOption, Typed, changes, grant,
     obstacle::{Decision, Obstacle},
 };
-use airlock_config::{Config, ConfigError, KeyPath, Problem};
+use airlock_config::{ConfigError, KeyPath, Problem};
 use airlock_core::tool::ClientName;
 use airlock_lock::Lock;
 use airlock_plugin::{Change, Drift, Requests, Settings};
@@ -37,7 +37,7 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
 }
 
-/// A configuration with the options written into it.
+/// A configuration with the options written into it, which may make it invalid.
 struct Draft {
     document: Document,
     typed: Typed,
@@ -75,55 +75,35 @@ impl Site<'_> {
 }
 
 impl Plan {
-    /// Decides an installation. Options that make the configuration invalid are obstacles, and the
-    /// rest is decided without them. Fails if the configuration would be invalid for another reason.
+    /// Decides an installation. Grants that make the configuration invalid are obstacles, and the rest
+    /// is decided without them. Fails if the configuration would be invalid for another reason.
     pub(super) fn of(args: &Args, site: &Site<'_>) -> anyhow::Result<Self> {
-        let (written, config, invalid) = accepted(args, site)?;
+        let written = Draft::of(args, site)?;
+        let (config, problems) = written.document.valid_parts()?;
+        let invalid = written.invalid_grants(args, site, problems)?;
         let Draft { document, typed, faults, mut notes } = written;
+        let config = config.context("the configuration was valid without the options")?;
         let settings = config.plugin(site.name).context("the entry was written above")?.clone();
         let drift = site.drift(&settings);
-        let manifest = site.component.metadata.manifest.as_ref();
-        let faults = faults.into_iter().chain(args.consent.unknown(manifest, &settings.grant));
-        let mut obstacles = unconsented(args, drift.as_ref());
-        obstacles.extend(faults.map(|text| Obstacle::Invalid { text }));
         let decided =
             Decision::of(site.component, site.name, (&config, &settings), &args.grants, &typed);
-        // A grant that was left out above is told as invalid, and not as missing too.
-        let told = decided.obstacles.into_iter().filter(|obstacle| match obstacle {
+        // A grant that is invalid is not missing too.
+        let missing = decided.obstacles.into_iter().filter(|obstacle| match obstacle {
             Obstacle::NotGranted { request, .. } => {
                 !invalid.iter().any(|(grant, _)| site.is_for(grant, request))
             }
             _ => true,
         });
-        let told: Vec<_> = told.collect();
+        let manifest = site.component.metadata.manifest.as_ref();
+        let faults = faults.into_iter().chain(args.consent.unknown(manifest, &settings.grant));
+        let mut obstacles = unconsented(args, drift.as_ref());
+        obstacles.extend(faults.map(|text| Obstacle::Invalid { text }));
+        let missing: Vec<_> = missing.collect();
         obstacles.extend(invalid.into_iter().map(|(_, obstacle)| obstacle));
-        obstacles.extend(told);
+        obstacles.extend(missing);
         notes.extend(decided.notes);
         notes.extend(args.consent.unneeded(drift.as_ref()));
         Ok(Self { document, settings, drift, obstacles, notes })
-    }
-}
-
-/// A grant that the configuration does not accept, and the reason.
-type InvalidGrant = (GrantOption, Obstacle);
-
-/// Writes the options into the configuration, without the grants that it does not accept. Returns
-/// these grants too. Each round leaves at least one of them out.
-fn accepted(args: &Args, site: &Site<'_>) -> anyhow::Result<(Draft, Config, Vec<InvalidGrant>)> {
-    let mut args = args.clone();
-    let mut invalid = Vec::new();
-    loop {
-        let draft = Draft::of(&args, site)?;
-        let error = match draft.document.config() {
-            Ok(config) => return Ok((draft, config, invalid)),
-            Err(error) => error,
-        };
-        let found = draft.invalid_grants(&args, site, &error);
-        if found.is_empty() {
-            return Err(draft.refused(site, &invalid, error));
-        }
-        args.grants.retain(|grant| !found.iter().any(|(other, _)| other == grant));
-        invalid.extend(found);
     }
 }
 
@@ -155,38 +135,38 @@ impl Draft {
         Ok(Self { document, typed, faults, notes })
     }
 
-    /// Returns the grants for which the configuration is invalid.
-    fn invalid_grants(
+    /// Returns the grants for which the configuration is invalid, each with its problem. Fails with all
+    /// problems if another option has one.
+    fn invalid_grants<'a>(
         &self,
-        args: &Args,
+        args: &'a Args,
         site: &Site<'_>,
-        error: &anyhow::Error,
-    ) -> Vec<InvalidGrant> {
-        let Some(error) = error.downcast_ref::<ConfigError>() else { return Vec::new() };
+        problems: Vec<Problem>,
+    ) -> anyhow::Result<Vec<(&'a GrantOption, Obstacle)>> {
         let entry = self.document.key(site.name);
-        let found = error.problems().iter().filter_map(|problem| {
-            let key = problem.key.below(&entry)?;
-            let option = self.typed.option(&key)?;
-            let grant = args.grants.iter().find(|grant| grant.option() == option)?;
-            let problem = Problem { key, message: problem.message.clone() };
-            Some((grant.clone(), Obstacle::invalid(&problem, &args.grants, &self.typed)))
-        });
-        found.collect()
-    }
-
-    /// Describes the problems of the configuration that would be written, and what else is invalid.
-    fn refused(
-        &self,
-        site: &Site<'_>,
-        invalid: &[InvalidGrant],
-        error: anyhow::Error,
-    ) -> anyhow::Error {
-        let Some(problems) = error.downcast_ref::<ConfigError>() else { return error };
+        let mut invalid = Vec::new();
+        let mut others = Vec::new();
+        for problem in problems {
+            let key = problem.key.below(&entry);
+            let option = key.as_ref().and_then(|key| self.typed.option(key));
+            let grant = args.grants.iter().find(|grant| Some(grant.option().as_str()) == option);
+            match (grant, key) {
+                (Some(grant), Some(key)) => {
+                    let problem = Problem { key, ..problem };
+                    invalid.push((grant, Obstacle::invalid(&problem, &args.grants, &self.typed)));
+                }
+                _ => others.push(problem),
+            }
+        }
+        if others.is_empty() {
+            return Ok(invalid);
+        }
         let mut lines = vec![nothing_changed(site.name)];
         lines.extend(self.faults.iter().cloned());
         lines.extend(invalid.iter().map(|(_, obstacle)| obstacle.to_string()));
-        lines.extend(self.typed.invalid(&self.document.key(site.name), problems));
-        anyhow!(lines.join("\n  "))
+        let error = ConfigError::Invalid { file: self.document.file(), problems: others };
+        lines.extend(self.typed.invalid(&entry, &error));
+        bail!(lines.join("\n  "))
     }
 }
 
@@ -202,7 +182,7 @@ fn unconsented(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
     let consent = args.consent();
     // `--grant-all` names no request, so it is consent to new ones and not to wider ones.
     let lacking = drift.changes.iter().filter(|change| {
-        let is_new = matches!(change, Change::Widened(widening) if widening.was.is_empty());
+        let is_new = matches!(change, Change::Widened(widening) if widening.is_new);
         consent.lacks(change) && !(args.grant_all && is_new)
     });
     let taken = (!args.replace).then_some(Obstacle::Taken);

@@ -185,7 +185,10 @@ impl Proposal {
             Obstacle::Taken => self.args.replace = true,
             Obstacle::Change(Change::Id { .. }) => self.args.consent.change_id = true,
             Obstacle::Change(Change::Widened(widening)) => {
-                self.args.consent.regrant.push(widening.request.clone());
+                let regrant = &mut self.args.consent.regrant;
+                if !regrant.contains(&widening.request) {
+                    regrant.push(widening.request.clone());
+                }
             }
             Obstacle::Profile { .. } => self.args.profile = Some("trusted".to_owned()),
             Obstacle::NotGranted { request, .. } => {

@@ -35,7 +35,7 @@ pub(super) fn resolve(
     let mut names = BTreeSet::new();
     let has_keys = !keys.is_empty();
     let keys = keys.into_iter().enumerate();
-    let enabled: Vec<_> = keys.filter(|(_, key)| key.enabled.unwrap_or(true)).collect();
+    let enabled: Vec<_> = keys.filter(|(_, key)| key.enabled.0).collect();
     if has_keys && enabled.is_empty() {
         list.refuse("every key is disabled");
     }

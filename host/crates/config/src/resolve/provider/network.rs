@@ -7,22 +7,18 @@ use url::Url;
 
 use super::super::{
     super::{
-        file::{self, ProxyKind},
+        file::{self, Amount, ProxyKind, Ranged},
         values::EnvText,
     },
     Field, upstream,
 };
-use airlock_core::{secret::Secret, units::Span};
+use airlock_core::{limit::saturating_u32, secret::Secret, units::Span};
 use airlock_model::{Api, Key, Retries, Timeouts};
 
 /// Headers that the client itself sets.
 const RESERVED: [&str; 6] =
     ["accept", "connection", "content-length", "content-type", "host", "transfer-encoding"];
 const SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
-/// Longest time limit.
-const DAY: Span = Span::secs(24 * 60 * 60);
-/// Longest wait before a repetition.
-const MAX_BACKOFF: Span = Span::secs(5 * 60);
 
 /// Returns the headers of every request. The header of the keys can be among them only if there are
 /// no keys.
@@ -62,25 +58,25 @@ pub(super) fn timeouts(
 ) -> Timeouts {
     let owns = field.member("timeouts");
     let networks = field.member("network_config");
-    let limit = |key: &str, own, other: &str, seconds: Option<u64>, default| {
-        let own = (owns.member(key), own);
-        let other = (networks.member(other), seconds.map(Span::secs));
-        one_of(own, other, default, Span::millis(1)..=DAY)
-    };
-    let default = Timeouts::default();
-    let request = network.default_request_timeout_in_seconds;
-    let idle = network.stream_idle_timeout_in_seconds;
     Timeouts {
-        request: limit(
-            "request",
-            own.request,
-            "default_request_timeout_in_seconds",
-            request,
-            Span(default.request),
-        ),
-        first_byte: limit("first_byte", own.first_byte, "", None, Span(default.first_byte)),
-        idle: limit("idle", own.idle, "stream_idle_timeout_in_seconds", idle, Span(default.idle)),
-        connect: limit("connect", own.connect, "", None, Span(default.connect)),
+        request: one_of(
+            (&owns.member("request"), own.request),
+            (
+                &networks.member("default_request_timeout_in_seconds"),
+                network.default_request_timeout_in_seconds.map(|limit| Span::secs(limit.get())),
+            ),
+        )
+        .0,
+        first_byte: own.first_byte.unwrap_or_default().get().0,
+        idle: one_of(
+            (&owns.member("idle"), own.idle),
+            (
+                &networks.member("stream_idle_timeout_in_seconds"),
+                network.stream_idle_timeout_in_seconds.map(|limit| Span::secs(limit.get())),
+            ),
+        )
+        .0,
+        connect: own.connect.unwrap_or_default().get().0,
     }
 }
 
@@ -91,37 +87,28 @@ pub(super) fn retries(
 ) -> Retries {
     let owns = field.member("retries");
     let networks = field.member("network_config");
-    let wait = |key: &str, own, other: &str, millis: Option<u64>, default| {
-        let own = (owns.member(key), own);
-        let other = (networks.member(other), millis.map(Span::millis));
-        one_of(own, other, Span(default), Span::millis(1)..=MAX_BACKOFF)
-    };
-    let default = Retries::default();
-    let max = owns.member("max");
-    let other = networks.member("max_retries");
-    if own.max.is_some() && network.max_retries.is_some() {
-        other.refuse(format_args!("`{}` has it already", max.key));
-    }
-    let max = match network.max_retries {
-        Some(_) => other.count(network.max_retries, default.max, 0..=10),
-        None => max.count(own.max, default.max, 0..=10),
-    };
+    let max = (&owns.member("max"), own.max);
     Retries {
-        max,
-        initial: wait(
-            "backoff_initial",
-            own.backoff_initial,
-            "retry_backoff_initial",
-            network.retry_backoff_initial,
-            default.initial,
-        ),
-        longest: wait(
-            "backoff_max",
-            own.backoff_max,
-            "retry_backoff_max",
-            network.retry_backoff_max,
-            default.longest,
-        ),
+        max: saturating_u32(one_of(
+            max,
+            (&networks.member("max_retries"), network.max_retries.map(Ranged::get)),
+        )),
+        initial: one_of(
+            (&owns.member("backoff_initial"), own.backoff_initial),
+            (
+                &networks.member("retry_backoff_initial"),
+                network.retry_backoff_initial.map(|wait| Span::millis(wait.get())),
+            ),
+        )
+        .0,
+        longest: one_of(
+            (&owns.member("backoff_max"), own.backoff_max),
+            (
+                &networks.member("retry_backoff_max"),
+                network.retry_backoff_max.map(|wait| Span::millis(wait.get())),
+            ),
+        )
+        .0,
     }
 }
 
@@ -173,18 +160,13 @@ fn proxy_url(field: &Field<'_>, text: EnvText) -> Option<Url> {
     url
 }
 
-/// Returns the value of one of two keys, or the default. A value in both is refused.
-fn one_of(
-    (field, own): (Field<'_>, Option<Span>),
-    (other_field, other): (Field<'_>, Option<Span>),
-    default: Span,
-    range: std::ops::RangeInclusive<Span>,
-) -> std::time::Duration {
+/// Returns the value of one of two keys, or the default of the first one. A value in both is refused.
+fn one_of<T: Amount, const MIN: u64, const MAX: u64, const DEFAULT: u64>(
+    (field, own): (&Field<'_>, Option<Ranged<T, MIN, MAX, DEFAULT>>),
+    (other_field, other): (&Field<'_>, Option<T>),
+) -> T {
     if own.is_some() && other.is_some() {
         other_field.refuse(format_args!("`{}` has it already", field.key));
     }
-    match other {
-        Some(_) => other_field.within(other, default, range).0,
-        None => field.within(own, default, range).0,
-    }
+    other.unwrap_or_else(|| own.unwrap_or_default().get())
 }

@@ -16,7 +16,7 @@ fn open(ledger: &Ledger, arguments: &str) -> (Open, Arc<Report>) {
 
 /// Records a call that fails with a message of `bytes`. Returns the message in the record.
 fn fail(ledger: &Ledger, bytes: usize) -> String {
-    let error = CallError::Tool(ToolError::new(ErrorKind::Internal, "x".repeat(bytes)));
+    let error = CallError::from(ToolError::new(ErrorKind::Internal, "x".repeat(bytes)));
     open(ledger, "").0.close(&Err(error));
     match ledger.records().pop().map(|record| record.outcome) {
         Some(Outcome::Error { failure: _, message }) => message,

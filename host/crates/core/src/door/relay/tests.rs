@@ -2,7 +2,7 @@ use futures_util::future::BoxFuture;
 
 use super::*;
 use crate::{
-    door::Admitted,
+    door::{Admitted, McpServer},
     tool::{CallError, ToolOutput, UriList, Whitelist},
 };
 
@@ -10,12 +10,24 @@ struct Echo;
 
 impl Provider for Echo {
     fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::Cancelled) })
+        Box::pin(async { Err(CallError::cancelled()) })
     }
 
+    fn server(&self) -> Option<&dyn McpServer> {
+        Some(self)
+    }
+}
+
+impl McpServer for Echo {
     fn relay(&self, relay: Relay) -> BoxFuture<'_, Result<String, RelayError>> {
         Box::pin(async move { Ok(format!("{}: {:?}", relay.client(), relay.request())) })
     }
+
+    fn subscribe(&self, _: Relay, _: &Arc<Mailbox>, _: &str) -> Result<Subscription, RelayError> {
+        Err(RelayError::TooManySubscriptions { limit: 0 })
+    }
+
+    fn forget(&self, _: &str) {}
 }
 
 fn client(name: &str) -> ClientName {
@@ -145,6 +157,6 @@ async fn an_admitted_request_reaches_its_source() {
     let mailbox = Arc::default();
     let again = view.admit(&client("notes"), read("memo://a"), Duration::from_secs(1));
     let subscribed = again.expect("admitted").subscribe(&mailbox, "memo://a");
-    assert!(matches!(subscribed, Err(RelayError::Unsupported)));
+    assert!(matches!(subscribed, Err(RelayError::TooManySubscriptions { .. })));
     assert_eq!(relay.run().await.expect("an echo"), r#"notes: Read { uri: "memo://a" }"#);
 }

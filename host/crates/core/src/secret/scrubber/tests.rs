@@ -74,7 +74,7 @@ fn forms(text: &str) -> Vec<(&'static str, String)> {
         ("percent-encoding of a whole URL", percent(bytes, "-._~:/?#[]@!$&'()*+,;=", true)),
         (
             "percent-encoding of everything",
-            bytes.iter().map(|byte| format!("%{byte:02x}")).collect(),
+            bytes.iter().fold(String::new(), |all, byte| format!("{all}%{byte:02x}")),
         ),
         ("form-encoding", byte_serialize(bytes).collect()),
         ("JSON", json(text)),

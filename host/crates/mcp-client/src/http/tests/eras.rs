@@ -1,7 +1,7 @@
 //! Sessions of the legacy era, headers of the modern one, and the end of a connection.
 
 use super::*;
-use crate::error::ConnectionError;
+use crate::transport::ReceiveError;
 
 /// Answers as a legacy server with a session does.
 fn legacy(request: &str) -> Answer {
@@ -65,7 +65,7 @@ async fn a_forgotten_session_ends_the_connection_and_nothing_is_sent_again() {
         let (ended, answer) =
             tokio::join!(connection.transport.receive(), connection.answer("tools/call"));
         assert_eq!(answer, "error: the server has ended the session");
-        assert!(matches!(ended, ConnectionError::Unreachable(_)), "{ended:?}");
+        assert!(matches!(ended, ReceiveError::Lost(_)), "{ended:?}");
         connection.transport.close().await;
         let requests = connection.server.requests();
         assert_eq!(requests.iter().filter(|request| method(request) == "tools/call").count(), 1);

@@ -7,8 +7,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 
 use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_mcp_client::{
-    error::ConnectionError,
-    handshake::{self, Handshake, Identity},
+    handshake::{self, Handshake, HandshakeError, Identity},
     inbox::{Inbox, Unsolicited},
     link::{AbandonedRequests, Link, Receiver},
     stdio::Stdio,
@@ -32,19 +31,6 @@ impl Server {
     pub(crate) async fn respond(&mut self, request: &Value, result: Value) {
         self.say(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await;
     }
-
-    pub(crate) async fn refuse(&mut self, request: &Value) {
-        let error = json!({"code": -32601, "message": "unknown method"});
-        self.say(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).await;
-    }
-
-    /// Answers `initialize`.
-    pub(crate) async fn initialize(&mut self, version: &str) {
-        let initialize = self.read().await;
-        assert_eq!(initialize["method"], "initialize");
-        let result = json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}, "logging": {}}, "serverInfo": {"name": "a\nb", "version": "1"}});
-        self.respond(&initialize, result).await;
-    }
 }
 
 /// Parts of a connection that must live as long as it.
@@ -65,7 +51,7 @@ pub(crate) fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
 }
 
 /// Completes the handshake.
-pub(crate) async fn complete(link: &Link, handshake: Handshake) -> Result<(), ConnectionError> {
+pub(crate) async fn complete(link: &Link, handshake: Handshake) -> Result<(), HandshakeError> {
     let identity =
         Identity::new(&ClientName::parse("up").expect("a good name"), QuestionKinds::NONE);
     handshake::complete(link, &identity, handshake).await

@@ -39,7 +39,7 @@ pub(crate) enum AuthorizationError {
 /// Reason that only the operator can help, with the command to run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why} run `airlock upstream login {client}`")]
-pub struct LoginNeeded {
+pub(crate) struct LoginNeeded {
     pub(super) client: ClientName,
     pub(super) why: Why,
 }

@@ -22,7 +22,7 @@ use crate::{
         settings::{Oauth, TokenAuthentication},
         tokens::scopes,
     },
-    secrets::{self, Redactor},
+    secrets::Redactor,
     settings::Settings,
 };
 use airlock_core::{secret::Scrubber, tool::ClientName};
@@ -51,7 +51,7 @@ pub(super) async fn prepare(
     let (http, oauth) = http
         .and_then(|http| Some((http, http.oauth.as_ref()?)))
         .ok_or(LoginError::NotConfigured)?;
-    let redactor = secrets::redactor(&settings.transport).map_err(|error| invalid(&error))?;
+    let redactor = Redactor::new(settings.transport.secrets()).map_err(|error| invalid(&error))?;
     let outbound = Arc::new(Outbound::new(http).map_err(|error| invalid(&error))?);
     let manager = AuthorizationManager::new_with_oauth_http_client(&*http.url, outbound.clone());
     let manager = manager.await.map_err(|error| invalid(&error))?;

@@ -97,7 +97,7 @@ async fn outcome(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
 
 #[tokio::test]
 async fn streams_of_real_servers_are_read_however_they_are_cut() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/chat_streams");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures/chat_streams");
     let mut files: Vec<_> = fs::read_dir(corpus)
         .expect("the corpus")
         .map(|entry| entry.expect("a file").path())

@@ -140,19 +140,17 @@ mod tests {
             meta: object("vendor"),
             extra: object("other").map(Box::new),
         };
-        let guest = error_for_guest(CallError::Tool(error.clone()));
+        let guest = error_for_guest(error.clone().into());
         assert_eq!(error_from_guest(guest, &Scrubber::default(), 1 << 20), error);
     }
 
     #[test]
     fn only_an_error_of_the_host_has_a_code_with_its_prefix() {
-        let busy = error_for_guest(CallError::Busy);
+        let busy = error_for_guest(CallError::busy());
         assert_eq!(busy.code.as_deref(), Some("airlock.busy"));
-        let made = ToolError {
-            code: Some("airlock.approval_denied".to_owned()),
-            ..ToolError::new(ErrorKind::Denied, "made in the place of a tool's")
-        };
-        let made = error_for_guest(CallError::Tool(made));
+        let made = ToolError::new(ErrorKind::Denied, "made in the place of a tool's")
+            .with_code("airlock.approval_denied");
+        let made = error_for_guest(made.into());
         assert_eq!(made.code.as_deref(), Some("airlock.approval_denied"));
         // Returned from a tool that it called.
         for own in ["busy", "airlock.busy", "airlock.airlock.busy"] {
@@ -227,7 +225,7 @@ mod tests {
             content: vec![Content::text(text)],
             ..ToolError::new(ErrorKind::Other, "m")
         };
-        let mut error = error_for_guest(CallError::Tool(error));
+        let mut error = error_for_guest(error.into());
         error.content[0].annotations = annotations.map(str::to_owned);
         let error = error_from_guest(error, &Scrubber::default(), 10);
         assert_eq!(error.message, "m");

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use airlock_core::tool::Limit;
 use wasmtime::component::Val;
 
 use super::*;
@@ -223,19 +224,20 @@ async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
     let output = called(&bytes, 3_000, limits_with(5_000)).await.expect("an answer");
     let text = output.structured.expect("a value")["result"].as_str().map(str::len);
     assert_eq!(text, Some(4_000));
-    assert!(matches!(
-        called(&bytes, 3_000, limits_with(3_999)).await,
-        Err(CallError::ResultTooLarge { limit_bytes: 3_999, .. })
-    ));
+    assert_too_large(called(&bytes, 3_000, limits_with(3_999)).await, 3_999);
     // By default, the result limit applies and not the memory of the values.
     assert!(called(&bytes, 780_000, Limits::PLUGIN).await.is_ok());
     // A result that cannot be taken out of the guest is refused before values are made of it.
     let roomy = Limits { result_bytes: 1 << 30, ..Limits::PLUGIN };
     assert!(called(&bytes, 830_000, roomy).await.is_ok());
-    assert!(matches!(
-        called(&bytes, 840_000, roomy).await,
-        Err(CallError::ResultTooLarge { limit_bytes: 0x200_0000, .. })
-    ));
+    assert_too_large(called(&bytes, 840_000, roomy).await, 0x200_0000);
+}
+
+#[track_caller]
+fn assert_too_large(called: Result<ToolOutput, CallError>, limit_bytes: u64) {
+    let error = called.expect_err("it is too large");
+    assert_eq!(error.code(), CallError::RESULT_TOO_LARGE);
+    assert_eq!(error.limit(), Some(Limit::Amount(limit_bytes)));
 }
 
 fn limits_with(result_bytes: usize) -> Limits {
@@ -251,7 +253,7 @@ async fn a_list_beyond_the_result_limit_is_refused() {
     let numbers = hoard("", "s8", 1);
     let limits = Limits { result_bytes: 10_000, ..Limits::PLUGIN };
     assert!(called(&numbers, 4_000, limits).await.is_ok());
-    assert!(matches!(called(&numbers, 6_000, limits).await, Err(CallError::ResultTooLarge { .. })));
+    assert_too_large(called(&numbers, 6_000, limits).await, 10_000);
 }
 
 #[test]

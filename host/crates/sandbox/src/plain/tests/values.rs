@@ -483,7 +483,7 @@ async fn a_top_level_result_is_an_output_or_a_tool_error() {
         ),
     ] {
         let called = call(&answering(definitions, result, memory), "f", &json!({})).await;
-        let Err(CallError::Tool(error)) = called else { panic!("{called:?}") };
+        let error = called.expect_err("it fails").into_tool_error().expect("its own error");
         let expected = ToolError {
             code: code.map(str::to_owned),
             details,

@@ -1,9 +1,10 @@
-use airlock_core::tool::{ErrorKind, ToolError};
+use airlock_core::tool::{Code, ToolError};
 
 use super::{
     breaker::{FAILURES, FIRST_COOL_DOWN},
     *,
 };
+use crate::run::outcome::trap as trapped;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -20,33 +21,30 @@ fn key(number: u8) -> Tenant {
 #[test]
 fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
     let (circuit, tool) = circuit();
-    assert_eq!(
-        outcome(&circuit, CallError::Trap { tool: tool.clone(), trap: trap() }),
-        Outcome::Crashed
-    );
+    assert_eq!(outcome(&circuit, trapped(tool.clone(), trap())), Outcome::Crashed);
     for overrun in [
-        CallError::Fuel { tool: tool.clone(), limit: Limits::PLUGIN.fuel },
-        CallError::Cpu { tool: tool.clone(), limit: SECOND },
-        CallError::Deadline { tool: tool.clone(), limit: 30 * SECOND },
-        CallError::Memory { tool: tool.clone(), limit_bytes: 1 },
-        CallError::Stack { tool: tool.clone() },
+        at_limit(OUT_OF_FUEL, Limit::Amount(Limits::PLUGIN.fuel)),
+        at_limit(CPU_TIME, Limit::Time(SECOND)),
+        CallError::deadline(tool.clone(), 30 * SECOND),
+        at_limit(MEMORY, Limit::Amount(1)),
+        at_limit(STACK_OVERFLOW, Limit::Unnumbered),
     ] {
         assert_eq!(outcome(&circuit, overrun), Outcome::Overran);
     }
     for worked in [
-        CallError::Tool(ToolError::new(ErrorKind::Internal, "no luck")),
-        CallError::ResultTooLarge { tool: tool.clone(), limit_bytes: 1 },
-        CallError::BadResult { tool: tool.clone(), cause: trap() },
+        CallError::from(ToolError::new(ErrorKind::Internal, "no luck")),
+        CallError::result_too_large(tool.clone(), 1),
+        CallError::bad_result(tool.clone(), trap()),
     ] {
         assert_eq!(outcome(&circuit, worked), Outcome::Worked);
     }
     for unrelated in [
-        CallError::Busy,
-        CallError::Cancelled,
-        CallError::NotFound { name: "x".into() },
-        CallError::Deadline { tool: tool.clone(), limit: 29 * SECOND },
-        CallError::Fuel { tool: tool.clone(), limit: Limits::PLUGIN.fuel - 1 },
-        CallError::Budget { what: "nested tool calls", limit: 1 },
+        CallError::busy(),
+        CallError::cancelled(),
+        CallError::not_found("x"),
+        CallError::deadline(tool.clone(), 29 * SECOND),
+        at_limit(OUT_OF_FUEL, Limit::Amount(Limits::PLUGIN.fuel - 1)),
+        CallError::budget("nested tool calls", 1),
     ] {
         assert_eq!(outcome(&circuit, unrelated), Outcome::Unknown);
     }
@@ -55,6 +53,10 @@ fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
 
 fn outcome(circuit: &Circuit, error: CallError) -> Outcome {
     circuit.outcome::<()>(&Err(error))
+}
+
+fn at_limit(code: Code, limit: Limit) -> CallError {
+    CallError::new(ErrorKind::LimitReached, code, "").with_limit(limit)
 }
 
 fn trap() -> airlock_core::tool::Cause {
@@ -68,7 +70,7 @@ fn the_failures_of_one_tenant_stop_no_calls_of_another() {
         circuit
             .permit(&key(1), &tool)
             .expect("closed")
-            .end(&Err::<(), _>(CallError::Cpu { tool: tool.clone(), limit: SECOND }));
+            .end(&Err::<(), _>(at_limit(CPU_TIME, Limit::Time(SECOND))));
     }
     let Err(refused) = circuit.permit(&key(1), &tool) else { panic!("it is open") };
     assert_eq!((refused.code(), refused.kind()), ("circuit_open", ErrorKind::Unavailable));
@@ -95,10 +97,10 @@ fn of_many_calls_at_once_one_is_the_trial_and_a_cancelled_trial_is_replaced() {
     let (circuit, tool) = circuit();
     let tenant = key(1);
     for _ in 0..FAILURES {
-        let crash = CallError::Trap { tool: tool.clone(), trap: "unreachable".into() };
+        let crash = trapped(tool.clone(), "unreachable".into());
         circuit.permit(&tenant, &tool).expect("closed").end(&Err::<(), _>(crash));
     }
-    circuit.lock().end_cool_downs();
+    circuit.breakers.lock().end_cool_downs();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {

@@ -64,7 +64,7 @@ fn stopped(reason: &dyn std::error::Error) -> String {
 }
 
 fn tool_error(kind: ErrorKind, code: &str, message: String) -> Box<ToolError> {
-    Box::new(ToolError { code: Some(code.to_owned()), ..ToolError::new(kind, message) })
+    Box::new(ToolError::new(kind, message).with_code(code))
 }
 
 /// The reason of a step that this process refuses itself.
@@ -77,8 +77,8 @@ impl From<Refused> for Halted {
 impl From<Halted> for CallError {
     fn from(halted: Halted) -> Self {
         match halted {
-            Halted::Void | Halted::Cancelled | Halted::Closed => Self::Cancelled,
-            Halted::Failed(error) | Halted::Lost(error) => Self::Tool(*error),
+            Halted::Void | Halted::Cancelled | Halted::Closed => Self::cancelled(),
+            Halted::Failed(error) | Halted::Lost(error) => Self::from(*error),
         }
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn full(what: &str, limit: usize) -> CallError {
 }
 
 fn error(kind: ErrorKind, code: &str, message: String) -> CallError {
-    CallError::Tool(*tool_error(kind, code, message))
+    CallError::from(*tool_error(kind, code, message))
 }
 
 fn named(tool: &str, arguments: &str) -> String {

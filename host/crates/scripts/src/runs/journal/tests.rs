@@ -9,7 +9,10 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::runs::Settings;
-use airlock_core::run::{Phase, Stage};
+use airlock_core::{
+    run::{Phase, Stage},
+    tool::ToolError,
+};
 use airlock_store::runs::RunBounds;
 
 const TENANT: Tenant = Tenant::ANONYMOUS;
@@ -99,9 +102,9 @@ async fn a_suspended_run_is_not_ended_by_a_journal_that_is_dropped() {
     let (_directory, runs, journal) = begun();
     let id = journal.id().expect("it is stored").to_owned();
     let stop = journal.suspend(vec![(at(1), called())], &[]).await;
-    assert!(matches!(stop, CallError::Suspended(_)), "{stop:?}");
+    assert!(stop.suspension().is_some(), "{stop:?}");
     let other = journal.suspend(vec![(at(2), called())], &[]).await;
-    assert!(matches!(other, CallError::Cancelled), "one question for the block: {other:?}");
+    assert_eq!(other.code(), CallError::CANCELLED, "one question for the block");
     drop(journal);
     let stored = runs.own(&TENANT).get(&id).await.expect("it is there");
     assert_eq!(stored.lease.phase, Phase::Suspended);
@@ -116,7 +119,7 @@ async fn approved(runs: &Runs, journal: Arc<Journal>, calls: &[Position]) -> Arc
     let id = journal.id().expect("it is stored").to_owned();
     let waiting = calls.iter().map(|position| (*position, called())).collect();
     let stop = journal.suspend(waiting, &[]).await;
-    assert!(matches!(stop, CallError::Suspended(_)), "{stop:?}");
+    assert!(stop.suspension().is_some(), "{stop:?}");
     drop(journal);
     let mut decisions = crate::runs::Decisions::default();
     for position in calls {
@@ -140,12 +143,11 @@ async fn calls_whose_approvals_expire_before_their_intents_are_stored_wait_again
     let ends = futures_util::future::join_all(both).await;
     let shown: Vec<_> = ends
         .iter()
-        .filter_map(|end| match end {
-            Err(CallError::Suspended(suspension)) => Some(suspension.pending.len()),
-            other => {
-                assert!(matches!(other, Err(CallError::Cancelled)), "{other:?}");
-                None
-            }
+        .filter_map(|end| {
+            let error = end.as_ref().expect_err("it stops");
+            let suspension = error.suspension();
+            assert!(suspension.is_some() || error.code() == CallError::CANCELLED, "{error:?}");
+            suspension.map(|suspension| suspension.pending.len())
         })
         .collect();
     assert_eq!(shown.len(), 1, "one question for the block");
@@ -199,7 +201,7 @@ async fn a_run_without_room_for_answers_makes_no_call_that_is_not_repeatable() {
     let attempt = journal.intend(at(17), called()).await.expect("there is room");
     journal.answer(at(17), attempt, &answer).await.expect("it is stored");
     let full = journal.intend(at(18), called()).await;
-    let Err(CallError::Tool(error)) = full else { panic!("there is no room: {full:?}") };
+    let error = own(full);
     assert_eq!(error.code.as_deref(), Some("journal_full"));
     assert!(error.message.contains("16 MiB of answers"), "{}", error.message);
     assert_eq!((journal.completed().len(), journal.failed().len()), (17, 0));
@@ -212,9 +214,7 @@ async fn arguments_beyond_the_room_of_a_run_are_refused_before_the_call() {
     let repeatable = Called { arguments: large, is_repeatable: true, ..called() };
     journal.record(at(1), repeatable, &Answer::Text(String::new())).await.expect("it is stored");
     assert!(matches!(journal.find(at(2), &made("a-b", "{}")), Ok(CallRecord::New)));
-    let Err(CallError::Tool(error)) = journal.find(at(2), &made("a-b", "{ }")) else {
-        panic!("there is no room")
-    };
+    let error = own(journal.find(at(2), &made("a-b", "{ }")));
     assert_eq!(error.code.as_deref(), Some("journal_full"));
 }
 
@@ -229,10 +229,7 @@ async fn an_answer_that_was_not_kept_is_asked_for_again_and_cannot_be_replayed()
     let (resumed, _) = Journal::claim(&runs, &TENANT, id).await.expect("it is suspended");
     assert!(matches!(resumed.find(at(1), &made("a-b", "{}")), Ok(CallRecord::Again)));
     let stored = runs.own(&TENANT).get(id).await.expect("it is there");
-    let Err(CallError::Tool(error)) = Journal::replay(&stored).find(at(1), &made("a-b", "{}"))
-    else {
-        panic!("the answer is not there")
-    };
+    let error = own(Journal::replay(&stored).find(at(1), &made("a-b", "{}")));
     assert_eq!(error.code.as_deref(), Some("answer_not_stored"));
 }
 
@@ -273,5 +270,11 @@ async fn the_end_of_an_earlier_epoch_leaves_the_later_one_alone() {
     drop(journal);
     runs.own(&TENANT).cancel(&id).await.expect("it is running");
     let held = resumed.hold().await;
-    assert!(matches!(held, CallError::Cancelled), "{held:?}");
+    assert_eq!(held.code(), CallError::CANCELLED);
+}
+
+/// Returns the tool's own error of a step that failed.
+#[track_caller]
+fn own<T>(step: Result<T, CallError>) -> ToolError {
+    step.err().expect("it fails").into_tool_error().expect("it is the tool's own")
 }

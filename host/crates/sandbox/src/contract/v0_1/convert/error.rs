@@ -3,7 +3,7 @@
 use airlock_core::{
     secret::Scrubber,
     tool::{
-        CallError, Content, ErrorKind, HOST_CODE, ToolError, content_size, own_code, result_extra,
+        CallError, CallFailure, Content, ErrorKind, ToolError, content_size, own_code, result_extra,
     },
 };
 use serde_json::{Map, Value};
@@ -62,31 +62,19 @@ fn object(value: Value) -> Option<Map<String, Value>> {
 
 /// Converts the error of a nested call for the guest that made the call.
 pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
-    let retry_after_ms =
-        error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-    let kind = kind_for_guest(error.kind());
-    let message = error.to_string();
-    match error {
-        CallError::Tool(error) => wit::ToolError {
-            kind,
-            code: error.code,
-            message,
-            retry_after_ms,
-            content: error.content.into_iter().map(content_for_guest).collect(),
-            details: error.details.map(|details| details.to_string()),
-            meta: error.meta.as_ref().map(text_of),
-            extra: error.extra.as_deref().map(text_of),
-        },
-        other => wit::ToolError {
-            kind,
-            code: Some(format!("{HOST_CODE}{}", other.code())),
-            message,
-            retry_after_ms,
-            content: Vec::new(),
-            details: None,
-            meta: None,
-            extra: None,
-        },
+    let error = error.into_tool_error().unwrap_or_else(|error| {
+        let CallFailure { code, kind, retry_after_ms } = CallFailure::from(&error);
+        ToolError { code: Some(code), retry_after_ms, ..ToolError::new(kind, error.to_string()) }
+    });
+    wit::ToolError {
+        kind: kind_for_guest(error.kind),
+        code: error.code,
+        message: error.message,
+        retry_after_ms: error.retry_after_ms,
+        content: error.content.into_iter().map(content_for_guest).collect(),
+        details: error.details.map(|details| details.to_string()),
+        meta: error.meta.as_ref().map(text_of),
+        extra: error.extra.as_deref().map(text_of),
     }
 }
 

@@ -1,0 +1,49 @@
+//! Builds a plugin: compiles sources to a component that embeds its tools and its requests.
+
+mod cargo;
+mod componentize;
+mod error;
+mod finish;
+mod process;
+mod project;
+mod reporter;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+pub use self::{error::BuildError, finish::Finished, reporter::Reporter};
+
+use self::project::Project;
+use crate::{Language, sdk};
+
+/// Purpose of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildProfile {
+    /// A component to be installed.
+    Release,
+    /// The next try while a plugin is written: compiled in a short time, and slower when it runs. It
+    /// differs in Rust alone.
+    Development,
+}
+
+/// Builds the plugin in a directory. The default for `output` is the plugin's id and `.wasm` there.
+/// Dropping the future ends the compiler; nothing was written then.
+pub async fn build(
+    directory: &Path,
+    output: Option<PathBuf>,
+    profile: BuildProfile,
+    reporter: &mut dyn Reporter,
+) -> Result<Finished, BuildError> {
+    let mut project = Project::find(directory)?;
+    if let Some(warning) = sdk::warning(&project.directory, project.language) {
+        reporter.output("airlock", &warning);
+    }
+    let compiled = match project.language {
+        Language::Rust => cargo::compile(&project, profile, reporter).await?,
+        Language::JavaScript => componentize::javascript(&project, reporter).await?,
+        Language::Python => componentize::python(&project, reporter).await?,
+    };
+    let file =
+        output.unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
+    finish::finish(&mut project, compiled, file).await
+}

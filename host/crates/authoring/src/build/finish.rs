@@ -1,0 +1,154 @@
+//! Turns the output of a compiler into a finished component. Its manifest and its tools are
+//! embedded, so that it need not be run to read them.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{BuildError, project::Project};
+use crate::{Finding, Language, component, config_schema, finding};
+use airlock_core::tool::{ClientName, Tool, ToolDefinition};
+use airlock_plugin::{MANIFEST_SECTION, Metadata};
+use airlock_sandbox::{self as sandbox, LoadError};
+
+/// Maximum length of a tool's name, which every MCP client and every model accepts.
+const MAX_TOOL_NAME: usize = 64;
+
+/// A component that was written to its file.
+#[derive(Debug)]
+pub struct Finished {
+    /// The file.
+    pub file: PathBuf,
+    /// Size of the component, in bytes.
+    pub bytes: usize,
+    /// Its manifest, tools and imports.
+    pub metadata: Metadata,
+    /// Imports that are not requested, and requests that no import uses.
+    pub findings: Vec<Finding>,
+}
+
+/// Asks the component for its tools, embeds them and the manifest, and writes it to `file`
+/// atomically.
+pub(super) async fn finish(
+    project: &mut Project,
+    compiled: Vec<u8>,
+    file: PathBuf,
+) -> Result<Finished, BuildError> {
+    let compiled: Arc<[u8]> = compiled.into();
+    let asked = async { component::compile_built(&file, &compiled).await?.plugin.describe().await };
+    let mut tools = asked.await.map_err(BuildError::Describe)?;
+    check(project, &tools)?;
+    settle_config(project, &mut tools)?;
+    let mut component =
+        sandbox::embed(&compiled, MANIFEST_SECTION, project.source.json().as_bytes())?;
+    // The tools of a component without the contract follow from its functions, and an embedded list
+    // would be refused.
+    if sandbox::contract_version(&compiled)?.is_some() {
+        component = sandbox::embed_tools(&component, &tools)?;
+    }
+    let Metadata { manifest, imports, .. } =
+        Metadata::of(&component).map_err(BuildError::Embedded)?;
+    let metadata = Metadata::new(&component, tools, manifest, imports);
+    let findings = findings(project, &component, &metadata.imports)?;
+    let unwritten = BuildError::io(format!("{} cannot be written", file.display()));
+    write(&file, &component).map_err(unwritten)?;
+    Ok(Finished { file, bytes: component.len(), metadata, findings })
+}
+
+/// Moves the schema of the configuration from the tools that the plugin describes to its manifest.
+fn settle_config(project: &mut Project, tools: &mut [ToolDefinition]) -> Result<(), BuildError> {
+    match (config_schema::take(tools), project.source.is_schema_in_code()) {
+        (Some(schema), true) => {
+            project.source.set_schema(&schema);
+            Ok(())
+        }
+        (None, true) => refuse(format!(
+            "plugin.toml leaves the schema of the configuration to the code (`from_code = true`), which declares none; {}",
+            match project.language {
+                Language::Rust =>
+                    "write `plugin!(TOOL, …; config = Settings)`, with `#[data]` above `struct Settings`",
+                Language::JavaScript => "write `plugin(TOOL, …, { config: s.object({ … }) })`",
+                Language::Python =>
+                    "write `plugin(TOOL, …, config=Settings)`, with a dataclass `Settings`",
+            }
+        )),
+        (Some(_), false) if project.manifest.config_schema().is_none() => refuse(
+            "the plugin's code declares a configuration; write `[config]` with `from_code = true` to plugin.toml",
+        ),
+        (_, false) => Ok(()),
+    }
+}
+
+/// Compares the imports of a component with the requests of its plugin.toml.
+fn findings(
+    project: &Project,
+    component: &[u8],
+    imports: &[String],
+) -> Result<Vec<Finding>, LoadError> {
+    let mut findings = finding::unrequested(component, imports, &project.manifest)?;
+    findings.extend(finding::unused(imports, &project.manifest));
+    for finding in &mut findings {
+        finding.locate(&project.source);
+    }
+    Ok(findings)
+}
+
+/// Refuses tools that the gateway would leave out. Refuses a manifest that names a missing tool,
+/// because an operator could not grant it knowingly.
+fn check(project: &Project, tools: &[ToolDefinition]) -> Result<(), BuildError> {
+    if tools.is_empty() {
+        return refuse("the plugin has no tools");
+    }
+    let client = ClientName::parse("plugin").expect("a constant that fits");
+    let mut names = BTreeSet::new();
+    for tool in tools {
+        let name = &tool.name;
+        let is_fit = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !is_fit {
+            return refuse(format!(
+                "found a tool called {name:?}; a name has 1 to {MAX_TOOL_NAME} of the characters a-z, A-Z, 0-9, `_` and `-`"
+            ));
+        }
+        if !names.insert(name.as_str()) {
+            return refuse(format!("two tools are called {name:?}"));
+        }
+        if tool.description.trim().is_empty() {
+            return refuse(format!("tool {name:?} needs a description: a model chooses by it"));
+        }
+        Tool::adopt(&client, tool.clone())?;
+    }
+    if let Some(unknown) =
+        project.manifest.tools.iter().find(|note| !names.contains(note.name.as_str()))
+    {
+        let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+        return refuse(format!(
+            "plugin.toml names a tool {:?} that the plugin does not have; it has {}",
+            unknown.name,
+            names.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+fn refuse(reason: impl Into<String>) -> Result<(), BuildError> {
+    Err(BuildError::Tools(reason.into()))
+}
+
+/// Writes a file atomically: a reader sees the old one or the new one.
+fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory =
+        file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut partial = tempfile::Builder::new().permissions(readable()).tempfile_in(directory)?;
+    partial.write_all(bytes)?;
+    partial.persist(file)?;
+    Ok(())
+}
+
+/// Returns the mode that ordinary programs create files with; temporary files are closed to other
+/// users by default.
+fn readable() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}

@@ -1,0 +1,193 @@
+//! World of a plugin in JavaScript or Python, generated from its plugin.toml: the interfaces that
+//! it requests, and no others. The compilers of these languages keep every import of the world,
+//! used or not.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use semver::Version;
+
+use super::BuildError;
+use crate::{
+    interfaces::{HOST, Interface, PACKAGES, PLUGIN, TOOLS},
+    vendored::WIT,
+};
+use airlock_plugin::Manifest;
+
+/// Name of the generated world.
+pub(super) const NAME: &str = "plugin";
+
+/// A package of the contract. Its files are those of one directory.
+struct Package {
+    name: &'static str,
+    version: Version,
+    files: Vec<(&'static str, &'static str)>,
+}
+
+/// Writes the world, and the packages of the contract that it refers to, to a directory.
+pub(super) fn write(directory: &Path, manifest: &Manifest) -> Result<(), BuildError> {
+    let packages = packages();
+    let contract = manifest.contract.as_str();
+    let fit: Vec<_> = packages.iter().filter(|package| package.is_of(contract)).collect();
+    let (Some(host), Some(plugin)) = (first(&fit, HOST), first(&fit, PLUGIN)) else {
+        let found = contract.to_owned();
+        return Err(BuildError::Contract { found, known: known(&packages) });
+    };
+    let files = fit.iter().flat_map(|package| package.files());
+    let world = ("world.wit".to_owned(), text(manifest, host, plugin));
+    for (file, text) in files.chain([world]) {
+        let path = directory.join(file);
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all);
+        written
+            .and_then(|()| fs::write(&path, text))
+            .map_err(BuildError::io(format!("{} cannot be written", path.display())))?;
+    }
+    Ok(())
+}
+
+/// Returns the first version of a package. A plugin imports it although the host may have a later
+/// one: its package for JavaScript or Python names the version that it was made for.
+fn first<'p>(packages: &[&'p Package], name: &str) -> Option<&'p Version> {
+    let versions = packages.iter().filter(|package| package.name == name);
+    versions.map(|package| &package.version).min()
+}
+
+/// Returns the text of the world.
+fn text(manifest: &Manifest, host: &Version, plugin: &Version) -> String {
+    let imports = Interface::of_contract(manifest)
+        .map(|interface| format!("    import {HOST}/{}@{host};\n", interface.name));
+    let imports: String = imports.collect();
+    format!(
+        "package airlock:generated;\n\nworld {NAME} {{\n{imports}    export {PLUGIN}/{TOOLS}@{plugin};\n}}\n"
+    )
+}
+
+/// Returns the packages of the contract that this program carries. A directory is a package; one
+/// of its files names it.
+fn packages() -> Vec<Package> {
+    let mut directories = BTreeMap::<&str, Vec<_>>::new();
+    for (path, text) in
+        WIT.iter().filter(|(path, _)| Path::new(path).extension() == Some("wit".as_ref()))
+    {
+        let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
+        directories.entry(directory).or_default().push((file, *text));
+    }
+    directories.into_values().filter_map(package).collect()
+}
+
+fn package(files: Vec<(&'static str, &'static str)>) -> Option<Package> {
+    let mut lines = files.iter().flat_map(|(_, text)| text.lines());
+    let id = lines.find_map(|line| line.strip_prefix("package ")?.strip_suffix(';'))?;
+    let (name, version) = id.split_once('@')?;
+    if !PACKAGES.contains(&name) {
+        return None;
+    }
+    Some(Package { name, version: version.parse().ok()?, files })
+}
+
+impl Package {
+    /// Returns whether the package is of a version of the contract, such as `0.1`.
+    fn is_of(&self, contract: &str) -> bool {
+        let Version { major, minor, .. } = self.version;
+        contract == format!("{major}.{minor}")
+    }
+
+    /// Returns the files of the package with their paths below the generated world.
+    fn files(&self) -> impl Iterator<Item = (String, String)> {
+        let directory = format!("deps/{}-{}", self.name.replace(':', "-"), self.version);
+        self.files
+            .iter()
+            .map(move |(file, text)| (format!("{directory}/{file}"), (*text).to_owned()))
+    }
+}
+
+/// Lists the versions of the contract that this program carries.
+fn known(packages: &[Package]) -> String {
+    let versions = packages.iter().filter(|package| package.name == PLUGIN);
+    let versions = versions.map(|package| format!("{:?}", package.version.to_string()));
+    versions.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn manifest(contract: &str) -> Manifest {
+        let manifest = json!({
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "request": {"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}}},
+        });
+        let mut manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        contract.clone_into(&mut manifest.contract);
+        manifest
+    }
+
+    #[test]
+    fn the_world_imports_what_is_requested_and_its_packages_are_beside_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        write(directory.path(), &manifest("0.1")).expect("it is written");
+        let world = fs::read_to_string(directory.path().join("world.wit")).expect("a world");
+        insta::assert_snapshot!(world, @r"
+        package airlock:generated;
+
+        world plugin {
+            import airlock:host/log@0.1.0;
+            import airlock:host/context@0.1.0;
+            import airlock:host/kv@0.1.0;
+            export airlock:plugin/tools@0.1.0;
+        }
+        ");
+        for package in ["types", "host", "plugin"] {
+            let place = directory.path().join(format!("deps/airlock-{package}-0.1.0"));
+            assert!(place.read_dir().expect(package).next().is_some(), "{package}");
+        }
+    }
+
+    #[test]
+    fn the_world_imports_the_first_version_although_the_host_has_a_later_one() {
+        let packages = [empty(HOST, "0.1.1"), empty(HOST, "0.1.0"), empty(PLUGIN, "0.1.2")];
+        let packages: Vec<_> = packages.iter().collect();
+        assert_eq!(first(&packages, HOST), Some(&Version::new(0, 1, 0)));
+        assert_eq!(first(&packages, PLUGIN), Some(&Version::new(0, 1, 2)));
+        assert_eq!(first(&packages[2..], HOST), None);
+    }
+
+    fn empty(name: &'static str, version: &str) -> Package {
+        Package { name, version: version.parse().expect("a version"), files: Vec::new() }
+    }
+
+    #[test]
+    fn every_interface_of_the_table_is_in_the_contract() {
+        let packages = packages();
+        let host = packages.iter().find(|package| package.name == HOST).expect("the host's");
+        let text: String = host.files.iter().map(|(_, text)| *text).collect();
+        let everything = json!({
+            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "config": {"schema": {"type": "object"}},
+            "request": {
+                "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
+                "secret": {"token": {"reveal": true, "reason": "r"}},
+                "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
+                "tools": {"call": ["text-count"], "reason": "r"},
+            },
+        });
+        let everything = Manifest::parse(everything.to_string().as_bytes()).expect("a manifest");
+        let names: Vec<_> =
+            Interface::of_contract(&everything).map(|interface| interface.name).collect();
+        for name in &names {
+            assert!(text.contains(&format!("\ninterface {name} {{")), "{name}");
+        }
+        assert_eq!(names.len(), text.matches("\ninterface ").count(), "an interface is missing");
+    }
+
+    #[test]
+    fn an_unknown_version_of_the_contract_is_refused_with_the_known_ones() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let refused = write(directory.path(), &manifest("0.9")).expect_err("no such version");
+        assert_eq!(
+            refused.to_string(),
+            "plugin.toml: contract: found \"0.9\", this airlock builds for \"0.1.0\""
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! Bounds on the resources of the servers, besides those of one connection in
+//! [`airlock_mcp_client::limits`].
+
+use std::time::Duration;
+
+use airlock_core::tool::ANSWER_TIMEOUT;
+
+// Questions of a server to a caller.
+
+/// Maximum questions of a legacy server during one call, and maximum rounds of questions of a modern
+/// one.
+pub(crate) const MAX_ROUNDS: u32 = 16;
+/// Time for a caller to come back with answers, a little more than it has to answer. Until then, a
+/// running call keeps its place. Coming back without answers does not extend it.
+pub(crate) const QUESTION_TIMEOUT: Duration =
+    ANSWER_TIMEOUT.saturating_add(Duration::from_secs(10));
+/// Maximum requests of one server and one tenant that wait for answers: a quarter of the calls that
+/// run by default. One more ends the oldest.
+pub(crate) const MAX_TENANT_PARKED: usize = 8;
+
+// Calls.
+
+/// Weight that divides the slots among tenants, see [`Shares`](airlock_core::tenant::Shares).
+pub(crate) const SLOTS_WEIGHT: usize = 3;
+/// Maximum size of a result, in bytes. A larger one is refused.
+pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;
+/// Length to which a tool's message about its failure is cut, in bytes.
+pub(crate) const MAX_FAILURE_BYTES: usize = 16 << 10;
+/// Length to which the code of a tool's failure is cut, in bytes.
+pub(crate) const MAX_CODE_BYTES: usize = 64;
+/// Maximum characters of a raw result that is used as a message.
+pub(crate) const MAX_RAW_CHARS: usize = 2_000;
+/// Delay before the state of a task is asked for, if its server names none.
+pub(crate) const TASK_POLL: Duration = Duration::from_secs(1);
+/// Minimum and maximum delay before the state of a task is asked for, in milliseconds, whatever delay
+/// its server names.
+pub(crate) const TASK_POLL_MILLIS: std::ops::RangeInclusive<u64> = 50..=30_000;
+/// Tools of one server whose calls are counted apart. Calls of further ones are counted together.
+pub(crate) const MAX_COUNTED_TOOLS: usize = airlock_catalog::MAX_TOOLS_PER_CLIENT;
+/// Time after which the operator is told that a call has waited for its server.
+pub(crate) const SLOW_GRANT: Duration = Duration::from_millis(100);
+/// Minimum time between two such messages about one server.
+pub(crate) const SLOW_GRANT_PAUSE: Duration = Duration::from_mins(1);
+
+// Lists of tools.
+
+/// Delays before a list is read again that is suspiciously short. After the last one it counts.
+pub(crate) const SUSPICION_DELAYS: [Duration; 2] =
+    [Duration::from_secs(5), Duration::from_secs(30)];
+/// Changes of a list after which further ones are delayed more and more.
+pub(crate) const QUICK_LIST_CHANGES: u32 = 4;
+/// Delay before a list is read again after a change, so that many changes cost one reading. While
+/// the list keeps changing, the delay grows as it does between attempts to connect.
+pub(crate) const LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);
+
+// Resources and prompts.
+
+/// Maximum resources, and maximum prompts, of one server.
+pub(crate) const MAX_OFFERS: usize = 1_000;
+/// Maximum templates of resources of one server. Each is compared with the URI of each request.
+pub(crate) const MAX_TEMPLATES: usize = 100;
+/// Maximum length of a URI template, in bytes.
+pub(crate) const MAX_TEMPLATE_BYTES: usize = 1 << 10;
+/// Maximum expressions of a URI template. Each is a step of a comparison.
+pub(crate) const MAX_EXPRESSIONS: usize = 16;
+/// Maximum length of a URI or the name of a prompt, in bytes.
+pub(crate) const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
+/// Time for the lists of resources and prompts to be read before the server counts as connected.
+/// Later ones are read in the background.
+pub(crate) const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum subscriptions to resources of one server, of all tenants.
+pub(crate) const MAX_SUBSCRIPTIONS: usize = 5_000;
+/// Maximum subscriptions to resources of one server, of one tenant.
+pub(crate) const MAX_TENANT_SUBSCRIPTIONS: usize = 500;
+/// Delay before changed subscriptions are sent to a modern server, so that many changes cost one
+/// request: it names all resources.
+pub(crate) const SUBSCRIPTION_PACE: Duration = Duration::from_millis(200);
+/// Time for which the request before stays open beside a new one, so that the server reports every
+/// change on one of them.
+pub(crate) const SUBSCRIPTION_OVERLAP: Duration = Duration::from_secs(1);
+/// Time for a server to confirm a subscription. It is not waited for any longer.
+pub(crate) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+// Connections.
+
+/// Time for a call that may be repeated to wait for another connection.
+pub(crate) const RECONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// Changes of the state of a server that are kept for operators.
+pub(crate) const KEPT_TRANSITIONS: usize = 32;
+/// Characters to which the reason for an earlier state is cut, and that of the last failure.
+pub(crate) const MAX_KEPT_REASON_CHARS: usize = 512;
+/// Time after which the same failure to connect is logged as a warning again.
+pub(crate) const WARNING_INTERVAL: Duration = Duration::from_mins(10);
+/// Delay before a subscription that ended is renewed.
+pub(crate) const SUBSCRIPTION_RETRY: Duration = Duration::from_secs(5);
+/// Minimum delay before a server that flooded the gateway is connected again.
+pub(crate) const FLOOD_COOL_DOWN: Duration = Duration::from_secs(10);
+
+// Threads.
+
+/// Minimum and maximum threads for all servers together; between these bounds, one thread for each
+/// CPU.
+pub(crate) const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
+/// Time in which a dropped runtime must end its tasks, so that no child process outlives it.
+pub(crate) const RUNTIME_SHUTDOWN: Duration = Duration::from_secs(1);

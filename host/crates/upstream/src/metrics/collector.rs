@@ -1,0 +1,273 @@
+//! The metrics of all servers, for `GET /metrics`.
+//!
+//! The values of labels are the names of configured clients, of tools in the catalog, and of closed
+//! sets, so a server cannot make more of them than it has tools.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    metrics::{TypedMetric, counter::ConstCounter, gauge::ConstGauge},
+};
+
+use super::{
+    super::{control::Control, status::Phase},
+    Metrics,
+};
+use airlock_catalog::Catalog;
+use airlock_core::tool::ClientName;
+
+/// Metrics of all MCP servers, to be registered once.
+pub struct UpstreamMetrics {
+    catalog: Arc<Catalog>,
+    /// The servers; `None` for those that the configuration disables.
+    servers: BTreeMap<ClientName, Option<Control>>,
+    /// Metrics of a server that is disabled.
+    zero: Metrics,
+}
+
+/// One server at the moment of a scrape.
+struct Row<'s> {
+    client: &'s str,
+    metrics: &'s Metrics,
+    phase: Phase,
+    restarts: u64,
+    time_in: Vec<(Phase, Duration)>,
+}
+
+impl UpstreamMetrics {
+    /// Creates the metrics of the servers under `controls`, and of those that are `disabled`. Of the
+    /// tools, those that are in the catalog are shown.
+    pub fn new<'c>(
+        catalog: Arc<Catalog>,
+        controls: &BTreeMap<ClientName, Control>,
+        disabled: impl IntoIterator<Item = &'c ClientName>,
+    ) -> Self {
+        let active = controls.iter().map(|(client, control)| (client, Some(control.clone())));
+        let disabled = disabled.into_iter().map(|client| (client, None));
+        let servers = active.chain(disabled).map(|(client, control)| (client.clone(), control));
+        Self { catalog, servers: servers.collect(), zero: Metrics::new() }
+    }
+
+    fn rows(&self) -> Vec<Row<'_>> {
+        let rows = self.servers.iter().map(|(client, control)| {
+            let server = control.as_ref().map(Control::server);
+            let (restarts, time_in) = server.map_or_else(
+                || (0, Phase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec()),
+                |server| server.status_record().totals(),
+            );
+            Row {
+                client: client.as_str(),
+                metrics: server.map_or(&self.zero, |server| server.metrics()),
+                phase: server.map_or(Phase::Disabled, |server| server.status_record().phase()),
+                restarts,
+                time_in,
+            }
+        });
+        rows.collect()
+    }
+
+    fn encode_calls(&self, encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
+        let snapshot = self.catalog.snapshot();
+        let tools = snapshot.clients().flat_map(|client| client.tools.iter());
+        let known: HashSet<_> = tools.map(|tool| &tool.name).collect();
+        let name = "airlock_tool_calls";
+        let help = "Tool calls that have ended: outcome is ok, or the code of the error.";
+        let calls = rows.iter().flat_map(|row| {
+            row.metrics
+                .calls()
+                .into_iter()
+                .map(move |(tool, outcome, calls)| (row.client, tool, outcome.name(), calls))
+        });
+        let calls: Vec<_> = calls
+            .filter(|(_, tool, ..)| tool.as_ref().is_none_or(|tool| known.contains(tool)))
+            .collect();
+        let calls = calls.iter().map(|(client, tool, outcome, calls)| {
+            let tool = tool.as_ref().map(|tool| ("tool", tool.as_str()));
+            let labels = [("client", *client)].into_iter().chain(tool);
+            (labels.chain([("outcome", *outcome)]).collect::<Vec<_>>(), calls.clone())
+        });
+        encode_family(encoder, name, help, calls)
+    }
+}
+
+impl Row<'_> {
+    fn labels(&self) -> [(&'static str, &str); 1] {
+        [("client", self.client)]
+    }
+
+    fn labels_in(&self, phase: Phase) -> [(&'static str, &str); 2] {
+        [("client", self.client), ("state", phase.name())]
+    }
+}
+
+impl Collector for UpstreamMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        let rows = self.rows();
+        self.encode_calls(encoder, &rows)?;
+        encode_family(
+            encoder,
+            "airlock_tool_call_duration_seconds",
+            "Time from the admission of a tool call to its end. Calls refused as busy are left out.",
+            rows.iter().map(|row| (row.labels(), row.metrics.durations.clone())),
+        )?;
+        encode_family(
+            encoder,
+            "airlock_upstream_wait_seconds",
+            "Time for which a tool call waited until it could be sent to its MCP server.",
+            rows.iter().map(|row| (row.labels(), row.metrics.waits.clone())),
+        )?;
+        let states = rows.iter().flat_map(|row| row.time_in.iter().map(move |time| (row, *time)));
+        encode_family(
+            encoder,
+            "airlock_upstream_state",
+            "State of the connection to an MCP server: 1 for the present one.",
+            states.clone().map(|(row, (phase, _))| {
+                (row.labels_in(phase), ConstGauge::new(i64::from(phase == row.phase)))
+            }),
+        )?;
+        encode_family(
+            encoder,
+            "airlock_upstream_state_seconds",
+            "Time that the connection to an MCP server spent in each state.",
+            states.map(|(row, (phase, time))| {
+                (row.labels_in(phase), ConstCounter::new(time.as_secs_f64()))
+            }),
+        )?;
+        encode_family(
+            encoder,
+            "airlock_upstream_restarts",
+            "Restarts of the connection to an MCP server after a failure.",
+            rows.iter().map(|row| (row.labels(), ConstCounter::new(row.restarts))),
+        )?;
+        encode_family(
+            encoder,
+            "airlock_upstream_queue",
+            "Tool calls that wait to be sent to an MCP server.",
+            rows.iter().map(|row| (row.labels(), row.metrics.queued.clone())),
+        )?;
+        encode_family(
+            encoder,
+            "airlock_upstream_in_flight",
+            "Tool calls that run on an MCP server.",
+            rows.iter().map(|row| (row.labels(), row.metrics.in_flight.clone())),
+        )
+    }
+}
+
+impl fmt::Debug for UpstreamMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamMetrics").finish_non_exhaustive()
+    }
+}
+
+/// Writes a family of metrics. The encoder adds `_total` to the name of a counter.
+fn encode_family<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    metrics: impl Iterator<Item = (L, M)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
+    for (labels, metric) in metrics {
+        metric.encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::{encoding::prometheus_text, registry::Registry};
+    use serde_json::json;
+    use tokio::runtime::Handle;
+
+    use super::{super::Outcome, *};
+    use crate::server::Server;
+    use airlock_core::tool::{Policy, ToolName};
+    use airlock_mcp_client::{Process, Settings};
+
+    fn client(name: &str) -> ClientName {
+        ClientName::parse(name).expect("a good name")
+    }
+
+    /// Returns the text of a scrape: of the clients `up`, whose tool `echo` is in the catalog, and `off`,
+    /// which is disabled.
+    fn scraped(count: impl FnOnce(&Metrics)) -> String {
+        let up = client("up");
+        let catalog = Catalog::new();
+        catalog.add_client(&up, "stdio", Policy::default());
+        let settings = Settings::new(up.clone(), Process::default());
+        let server = Server::new(&settings, Handle::current());
+        let tools = json!([{"name": "echo", "inputSchema": {}}]);
+        let tools = serde_json::from_value(tools).expect("definitions");
+        catalog.blocking_publish(&up, tools, server.clone());
+        count(server.metrics());
+        let (control, _commands) = Control::new(server);
+        let metrics = UpstreamMetrics::new(catalog, &[(up, control)].into(), [&client("off")]);
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(metrics));
+        let mut text = String::new();
+        prometheus_text::encode(&mut text, &registry).expect("text");
+        text
+    }
+
+    #[tokio::test]
+    async fn the_counters_of_known_tools_are_written_in_the_text_format() {
+        let text = scraped(|metrics| {
+            for (tool, calls) in [("echo", 3), ("gone", 7)] {
+                let tool = ToolName::new(&client("up"), tool);
+                (0..calls).for_each(|_| metrics.count(&tool, Outcome::Ok));
+            }
+            metrics.other.add(Outcome::Busy);
+            metrics.durations.observe(0.25);
+            metrics.durations.observe(61.0);
+        });
+        let is_shown = |line: &&str| {
+            let is_bound = line.contains("le=") && !line.contains("le=\"0.25\"");
+            let is_state = line.contains("state=") && !line.contains("\"disabled\"");
+            !is_bound && !is_state && !line.contains("wait_seconds")
+        };
+        let shown: Vec<_> = text.lines().filter(is_shown).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r#"
+        # HELP airlock_tool_calls_total Tool calls that have ended: outcome is ok, or the code of the error.
+        # TYPE airlock_tool_calls_total counter
+        airlock_tool_calls_total{client="up",outcome="busy"} 1
+        airlock_tool_calls_total{client="up",tool="up-echo",outcome="ok"} 3
+        # HELP airlock_tool_call_duration_seconds Time from the admission of a tool call to its end. Calls refused as busy are left out.
+        # TYPE airlock_tool_call_duration_seconds histogram
+        airlock_tool_call_duration_seconds_bucket{client="off",le="0.25"} 0
+        airlock_tool_call_duration_seconds_sum{client="off"} 0.0
+        airlock_tool_call_duration_seconds_count{client="off"} 0
+        airlock_tool_call_duration_seconds_bucket{client="up",le="0.25"} 1
+        airlock_tool_call_duration_seconds_sum{client="up"} 61.25
+        airlock_tool_call_duration_seconds_count{client="up"} 2
+        # HELP airlock_upstream_state State of the connection to an MCP server: 1 for the present one.
+        # TYPE airlock_upstream_state gauge
+        airlock_upstream_state{client="off",state="disabled"} 1
+        airlock_upstream_state{client="up",state="disabled"} 0
+        # HELP airlock_upstream_state_seconds_total Time that the connection to an MCP server spent in each state.
+        # TYPE airlock_upstream_state_seconds_total counter
+        airlock_upstream_state_seconds_total{client="off",state="disabled"} 0.0
+        airlock_upstream_state_seconds_total{client="up",state="disabled"} 0.0
+        # HELP airlock_upstream_restarts_total Restarts of the connection to an MCP server after a failure.
+        # TYPE airlock_upstream_restarts_total counter
+        airlock_upstream_restarts_total{client="off"} 0
+        airlock_upstream_restarts_total{client="up"} 0
+        # HELP airlock_upstream_queue Tool calls that wait to be sent to an MCP server.
+        # TYPE airlock_upstream_queue gauge
+        airlock_upstream_queue{client="off"} 0
+        airlock_upstream_queue{client="up"} 0
+        # HELP airlock_upstream_in_flight Tool calls that run on an MCP server.
+        # TYPE airlock_upstream_in_flight gauge
+        airlock_upstream_in_flight{client="off"} 0
+        airlock_upstream_in_flight{client="up"} 0
+        "#);
+    }
+}

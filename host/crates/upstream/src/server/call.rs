@@ -1,0 +1,246 @@
+//! Runs a call until it completes or requires input of its caller, and resumes it.
+//!
+//! ```text
+//!                sent   ┌─────────┐   completed
+//!       call ─────────► │ Running │ ───────────────► result
+//!                       └─┬─────┬─┘
+//!       input_required    │     │    requests of the server while the call runs
+//!       (modern servers)  ▼     ▼    (legacy servers)
+//!                     Retry     Running     parked; the caller gets `InputRequired`
+//!                         │     │
+//!       sent once more    ▼     ▼    the answers are sent, and the call runs on
+//!       with the answers  Running
+//! ```
+//!
+//! The time in which a call is parked is not counted.
+
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use tokio::time::sleep_until;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+use super::{
+    super::{
+        questions::{
+            Again, Asked, Bound, Conversation, ParkedRequest, Refused, Response, conversation,
+        },
+        result,
+    },
+    Server,
+    sending::{Sending, Unavailable, unavailable},
+    whole_millis,
+};
+use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
+use airlock_core::{
+    door::Admitted,
+    tool::{
+        Answers, CallError, Cause, InputRequired, Question, QuestionKinds, ToolName, ToolOutput,
+    },
+};
+
+/// End of the task of a call.
+pub(super) type CallResponse = Result<Response<ToolOutput>, CallError>;
+
+/// What a request that is sent once more has besides its own parameters.
+#[derive(Default)]
+pub(crate) struct Retry {
+    /// The answers, as JSON texts on one line.
+    pub(crate) parameters: Vec<(&'static str, String)>,
+    /// Number of times that the server required input.
+    pub(crate) rounds: u32,
+}
+
+impl Retry {
+    fn new(again: &Again, answers: Answers) -> Result<Self, Refused> {
+        Ok(Self { parameters: again.parameters(answers)?, rounds: again.rounds })
+    }
+}
+
+/// A call as its caller waits for it.
+struct Waiter {
+    tool: ToolName,
+    bound: Bound,
+    /// Questions that the caller may be asked.
+    permitted: QuestionKinds,
+    deadline: Instant,
+    /// Time until the deadline, at the start.
+    limit: Duration,
+}
+
+impl Server {
+    /// Takes a parked request that is to be sent once more, with `answers`.
+    pub(crate) fn take_retry(
+        &self,
+        answers: Answers,
+        bound: &Bound,
+    ) -> Option<Result<Retry, Refused>> {
+        match self.parked.take(&answers.token, bound)? {
+            ParkedRequest::Retry(again) => Some(Retry::new(&again, answers)),
+            ParkedRequest::Running(_) => None,
+        }
+    }
+
+    /// Parks a request for which a modern server required input `rounds` times before. Returns what
+    /// its caller is asked.
+    pub(crate) fn park_retry(
+        &self,
+        asked: Asked,
+        bound: Bound,
+        permitted: QuestionKinds,
+        rounds: u32,
+    ) -> Result<Box<InputRequired>, Refused> {
+        if rounds >= MAX_ROUNDS {
+            return Err(Refused::TooLarge);
+        }
+        let client = self.shared.client.clone();
+        let (questions, again) = asked.split(&client, permitted, rounds + 1)?;
+        let until = Instant::now() + QUESTION_TIMEOUT;
+        let parked = self.parked.park(bound, ParkedRequest::Retry(again), until.into());
+        let token = parked.map_err(|(refused, _)| refused)?;
+        Ok(Box::new(InputRequired { client, questions, token }))
+    }
+
+    /// Questions that may be passed on to a caller that can answer `able`.
+    pub(crate) fn permitted(&self, able: QuestionKinds) -> QuestionKinds {
+        self.shared.questions.and(able)
+    }
+
+    /// Sends a call, and waits for it.
+    pub(super) async fn send(&self, call: Admitted, retry: Retry) -> Result<ToolOutput, CallError> {
+        let waiter = self.waiter(&call);
+        let running = self.spawn(call, waiter.permitted, retry.parameters)?;
+        self.wait(waiter, running, retry.rounds).await
+    }
+
+    /// Resumes a parked call with the answers of its caller, and waits for it.
+    pub(super) async fn resume_parked(
+        &self,
+        call: Admitted,
+        answers: Answers,
+    ) -> Result<ToolOutput, CallError> {
+        let waiter = self.waiter(&call);
+        let parked = self.parked.take(&answers.token, &waiter.bound);
+        match parked.ok_or_else(|| CallError::not_waiting(waiter.tool.clone()))? {
+            ParkedRequest::Retry(again) => {
+                let retry = Retry::new(&again, answers).map_err(result::not_asked)?;
+                self.send(call, retry).await
+            }
+            ParkedRequest::Running(mut running) => {
+                let unanswered = running.answer(answers);
+                if !unanswered.is_empty() {
+                    running = self.park_running(&waiter, running, unanswered)?;
+                }
+                self.wait(waiter, running, 0).await
+            }
+        }
+    }
+
+    fn waiter(&self, call: &Admitted) -> Waiter {
+        let own = self.request_timeout.map(|limit| Instant::now() + limit);
+        let deadline = call.chain().deadline();
+        let deadline = own.map_or(deadline, |own| own.min(deadline));
+        Waiter {
+            tool: call.tool().name.clone(),
+            bound: bound(call),
+            permitted: self.permitted(call.chain().heard().questions),
+            deadline,
+            limit: whole_millis(deadline.saturating_duration_since(Instant::now())),
+        }
+    }
+
+    /// Begins a call in a task of its own.
+    fn spawn(
+        &self,
+        call: Admitted,
+        permitted: QuestionKinds,
+        parameters: Vec<(&'static str, String)>,
+    ) -> Result<Conversation<CallResponse>, CallError> {
+        let slot = self.slots.take(call.chain().tenant(), 1).ok_or_else(CallError::busy)?;
+        self.shared.uses.fetch_add(1, Ordering::Relaxed);
+        let shared = self.shared.clone();
+        Ok(conversation(slot, |taker| {
+            let sending = Sending { call, permitted, parameters, taker };
+            let sending = async move { shared.send(&sending).await };
+            AbortOnDropHandle::new(self.runtime.spawn(sending.in_current_span()))
+        }))
+    }
+
+    /// Waits until a running call completes or requires input, or its deadline has passed.
+    async fn wait(
+        &self,
+        waiter: Waiter,
+        mut running: Conversation<CallResponse>,
+        rounds: u32,
+    ) -> Result<ToolOutput, CallError> {
+        loop {
+            let (task, heard) = running.parts();
+            let questions = tokio::select! {
+                biased;
+                // First, because a question may be about another call of the same session, which waits.
+                questions = heard.asked(&self.shared.client, waiter.permitted) => questions,
+                ended = task => return match ended {
+                    Ok(Ok(Response::Complete(output))) => Ok(output),
+                    Ok(Ok(Response::InputRequired(asked))) => {
+                        Err(self.input_required(waiter, asked, rounds))
+                    }
+                    Ok(Err(error)) => Err(error),
+                    Err(lost) => {
+                        let cause = Unavailable::ConnectionLost(Cause::from(lost));
+                        Err(unavailable(&waiter.tool, cause))
+                    }
+                },
+                () = sleep_until(waiter.deadline.into()) => {
+                    self.shared.suspect();
+                    return Err(CallError::deadline(waiter.tool, waiter.limit));
+                }
+            };
+            running = self.park_running(&waiter, running, questions)?;
+        }
+    }
+
+    /// Parks a call for which a modern server requires input.
+    fn input_required(&self, waiter: Waiter, asked: Asked, rounds: u32) -> CallError {
+        match self.park_retry(asked, waiter.bound, waiter.permitted, rounds) {
+            Ok(asked) => CallError::needs_input(waiter.tool, asked),
+            Err(Refused::Full) => CallError::busy(),
+            Err(refused) => result::not_asked(refused),
+        }
+    }
+
+    /// Parks a running call until its questions are answered, and fails with
+    /// [`CallError::needs_input`]. If too many requests are parked, the questions are refused, and
+    /// the call is returned, which runs on.
+    fn park_running(
+        &self,
+        waiter: &Waiter,
+        mut running: Conversation<CallResponse>,
+        questions: Vec<Question>,
+    ) -> Result<Conversation<CallResponse>, CallError> {
+        let until = running.until();
+        match self.parked.park(waiter.bound.clone(), ParkedRequest::Running(running), until) {
+            Ok(token) => {
+                let client = self.shared.client.clone();
+                let asked = Box::new(InputRequired { client, questions, token });
+                Err(CallError::needs_input(waiter.tool.clone(), asked))
+            }
+            Err((refused, ParkedRequest::Running(mut running))) => {
+                running.refuse(refused);
+                Ok(running)
+            }
+            // What was given is returned.
+            Err((_, ParkedRequest::Retry(_))) => Err(CallError::busy()),
+        }
+    }
+}
+
+/// Returns the binding of a call that waits for answers. The call of a tool that has changed is not
+/// resumed.
+fn bound(call: &Admitted) -> Bound {
+    let tool = call.tool();
+    let parts = [&*tool.original, tool.input_schema.as_str(), call.arguments().as_str()];
+    Bound::new(call.chain().tenant(), &parts)
+}

@@ -1,0 +1,117 @@
+//! What the calls of a session show about each request.
+//!
+//! Only what could be used is judged. A request that was not granted could not be, and a tool without
+//! a successful call may need all that it declares.
+
+use super::{GrantOption, Request, Seen, Use};
+use airlock_plugin::{HttpRequest, SecretRequest};
+
+/// What a session shows about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Used,
+    Unused,
+    /// The calls could not use it, or a tool without a successful call may need it.
+    Unknown,
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn verdict(&self, request: Request<'a>) -> Verdict {
+        if !self.was_possible(request) || self.may_be_needed(request) {
+            Verdict::Unknown
+        } else if self.is_used(request) {
+            Verdict::Used
+        } else {
+            Verdict::Unused
+        }
+    }
+
+    /// Returns whether the session's calls could use the request. A plugin may send no request to a
+    /// destination without the secret for it, and a secret for hosts that an operator chooses is sent
+    /// nowhere here.
+    pub(super) fn was_possible(&self, request: Request<'_>) -> bool {
+        let secrets = &self.build.manifest.request.secret;
+        let can_be_sent = |name: &str, secret: &SecretRequest| {
+            self.is_granted(Request::Secret(name, secret)) && !self.is_for_any_host(secret)
+        };
+        match request {
+            Request::Http(destination, _) => {
+                let mut own = secrets.iter().filter(|(_, secret)| is_for(secret, destination));
+                self.is_granted(request) && own.all(|(name, secret)| can_be_sent(name, secret))
+            }
+            Request::Secret(name, secret) => can_be_sent(name, secret),
+            _ => self.is_granted(request),
+        }
+    }
+
+    fn is_for_any_host(&self, secret: &SecretRequest) -> bool {
+        let requests = &self.build.manifest.request.http;
+        let mut audience = secret.audience.iter().filter_map(|name| requests.get(name));
+        audience.any(HttpRequest::is_any_host)
+    }
+
+    /// Returns whether a tool without a successful call may use the request.
+    fn may_be_needed(&self, request: Request<'_>) -> bool {
+        if request.effect().is_none() {
+            return self.uncalled().next().is_some();
+        }
+        let tools = self.build.manifest.tools.iter();
+        let mut uncalled = tools.filter(|tool| !self.session.succeeded.contains(&tool.name));
+        uncalled.any(|tool| tool.effects.iter().any(|effect| request.allows(effect)))
+    }
+
+    /// Returns whether the request is part of the smallest plugin.toml.
+    pub(super) fn keeps(&self, request: Request<'a>) -> bool {
+        self.verdict(request) != Verdict::Unused
+            || matches!(request, Request::Http(name, _) if !self.secrets_kept_for(name).is_empty())
+    }
+
+    /// Returns the secrets that stay and are attached to requests to a destination.
+    pub(super) fn secrets_kept_for(&self, destination: &str) -> Vec<&'a str> {
+        let secrets = self.build.manifest.request.secret.iter();
+        let kept = secrets.filter(|(name, secret)| {
+            self.verdict(Request::Secret(name, secret)) != Verdict::Unused
+                && self.smallest_audience(name, secret).contains(&destination)
+        });
+        kept.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the destinations that a secret is attached to requests for; none if it was never
+    /// attached.
+    pub(super) fn smallest_audience(
+        &self,
+        name: &'a str,
+        secret: &'a SecretRequest,
+    ) -> Vec<&'a str> {
+        let all: Vec<_> = secret.audience.iter().map(String::as_str).collect();
+        if self.verdict(Request::Secret(name, secret)) == Verdict::Unknown {
+            return all;
+        }
+        if !self.has(Use::AttachedSecret, name) {
+            return if self.has(Use::KnownSecret, name) { all } else { Vec::new() };
+        }
+        let requests = &self.build.manifest.request.http;
+        let is_needed = |destination: &&str| {
+            requests.get_key_value(*destination).is_some_and(|(name, request)| {
+                self.verdict(Request::Http(name, request)) != Verdict::Unused
+            })
+        };
+        let needed: Vec<_> = all.iter().copied().filter(is_needed).collect();
+        // The operator's own hosts for the secret may be none of the destinations.
+        if needed.is_empty() { all } else { needed }
+    }
+
+    /// Returns whether the session's calls could write to a directory.
+    pub(super) fn is_writable(&self, request: Request<'_>) -> bool {
+        let Request::Files(name, _) = request else { return false };
+        let requests = &self.build.manifest.request.files;
+        self.build.grants.iter().any(|grant| {
+            matches!(grant, GrantOption::Files { name: granted, may_write: true, .. }
+                if granted == name || name == "*" && !requests.contains_key(granted))
+        })
+    }
+}
+
+fn is_for(secret: &SecretRequest, destination: &str) -> bool {
+    secret.audience.iter().any(|name| name == destination)
+}
