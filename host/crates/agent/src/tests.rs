@@ -570,7 +570,7 @@ async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_
         request.body.set("tools", tools.to_string());
         let mut conversation =
             Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
-        conversation.go_on(object(json!({"choices": []})).into(), &[]);
+        conversation.add_round(object(json!({"choices": []})).into(), &[]);
         let after = format!("{after:?}");
         assert_eq!(conversation.prompt().body.get("tool_choice"), Some(after.as_str()));
     }

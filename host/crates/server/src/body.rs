@@ -265,7 +265,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::memory::{Memory, least_for_body};
+    use crate::memory::{Memory, REQUEST_BYTES, least_for_body};
     use airlock_core::tenant::Tenant;
 
     /// Checks these content types in a request that has the header `by` too, if it is not empty.

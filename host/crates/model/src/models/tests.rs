@@ -1,8 +1,9 @@
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::{Api, Service, object};
 use airlock_json::RawObject;
 
 fn models() -> Models {

@@ -241,6 +241,8 @@ fn into_object(value: Value) -> Option<Object> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{
         memory::Memory,

@@ -2,7 +2,7 @@
 //! story.
 
 use super::*;
-use airlock_model::{Merged, Object};
+use airlock_model::Merged;
 
 /// Conversations: a name, and the answers of the model, one for each number of results.
 fn conversations() -> Vec<(&'static str, Value)> {

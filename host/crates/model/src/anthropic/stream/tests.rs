@@ -23,7 +23,7 @@ fn recorded(name: &str) -> &'static str {
 
 /// Returns all chunks of a stream.
 fn chunks(events: impl IntoIterator<Item = Object>, include_usage: bool) -> Vec<Object> {
-    let mut translation = Chunks::new(CREATED, include_usage);
+    let mut translation = MessageTranslation::new(CREATED, include_usage);
     let mut chunks = Vec::new();
     for event in events {
         chunks.append(&mut translation.event(&event).expect("a good stream"));
@@ -212,7 +212,7 @@ fn usage_comes_in_a_last_chunk_if_the_request_asks_for_it() {
 
 #[test]
 fn an_error_in_the_middle_of_a_stream_ends_it_with_the_status_of_the_error() {
-    let mut translation = Chunks::new(CREATED, false);
+    let mut translation = MessageTranslation::new(CREATED, false);
     let mut events = events(ERROR);
     let failure = loop {
         match translation.event(&events.next().expect("the error comes")) {

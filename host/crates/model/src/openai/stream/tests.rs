@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::*;
 use crate::{
     Api, Calls, MemoryBudget, Merged, Service,
-    http::{Client, ServiceBounds},
+    http::{HttpClient, ServiceBounds},
 };
 
 /// Result of reading a stream, in the form of the corpus.
@@ -20,16 +20,16 @@ enum Outcome {
     Truncated,
 }
 
-fn client() -> Client {
+fn client() -> HttpClient {
     let service = Service::new(Api::OpenAi, "http://127.0.0.1:1/v1");
-    Client::new("up", &service, ServiceBounds::of(&service)).expect("a good address")
+    HttpClient::new("up", &service, ServiceBounds::new(&service)).expect("a good address")
 }
 
-async fn read(client: &Client, pieces: Vec<Bytes>) -> Outcome {
+async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
     let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
     let response = http::Response::new(reqwest::Body::wrap_stream(pieces));
     let held = MemoryBudget::unlimited().hold();
-    let mut chunks = Chunks::new(Events::new(client, response.into(), held));
+    let mut chunks = OpenAiChunks::new(Events::new(client, response.into(), held));
     let mut calls = Calls::default();
     let mut merged = Merged::default();
     let mut ids = BTreeSet::new();
@@ -88,7 +88,7 @@ fn expected(path: &Path) -> Outcome {
     }
 }
 
-async fn outcome(client: &Client, pieces: Vec<Bytes>) -> Outcome {
+async fn outcome(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
     match read(client, pieces).await {
         Outcome::Answer(answer) => Outcome::Answer(comparable(answer)),
         other => other,
@@ -150,7 +150,7 @@ async fn a_stream_that_sends_nothing_for_too_long_fails() {
     let silent = reqwest::Body::wrap_stream(stream::pending::<Result<Bytes, std::io::Error>>());
     let response = http::Response::new(silent).into();
     let held = MemoryBudget::unlimited().hold();
-    let mut chunks = Chunks::new(Events::new(&client, response, held));
+    let mut chunks = OpenAiChunks::new(Events::new(&client, response, held));
     let started = tokio::time::Instant::now();
     let error = chunks.next().await.expect_err("it is silent");
     assert_eq!(started.elapsed(), client.bounds.idle);

@@ -42,7 +42,7 @@ fn recorded(name: &str) -> &'static str {
 }
 
 fn chunks(events: impl IntoIterator<Item = Object>) -> Vec<Chunk> {
-    let mut translation = Translation::new(true);
+    let mut translation = ResponseTranslation::new(true);
     let mut chunks = Vec::new();
     for event in events {
         chunks.append(&mut translation.event(&event).expect("a good stream"));
@@ -91,7 +91,7 @@ fn a_stream_and_the_whole_response_are_the_same_completion_and_the_same_items() 
     for (name, sse, whole) in RECORDED {
         let whole = parse(whole);
         let streamed = chunks(events(sse));
-        let at_once = Translation::new(true).whole(&whole).expect("a good Response");
+        let at_once = ResponseTranslation::new(true).whole(&whole).expect("a good Response");
         assert_eq!(merged(&streamed), merged(&at_once), "{name}");
         assert_eq!(items(&streamed), items(&at_once), "{name}");
         let output: Vec<_> = whole["output"].as_array().expect("a list").iter().collect();
@@ -194,7 +194,7 @@ fn a_reported_error_ends_the_stream_and_before_the_first_item_nothing_is_sent() 
     for (sse, status, message, sent) in
         [(FAILED, 429, "Rate limit reached.", 0), (ERROR, 500, "Something went wrong", 3)]
     {
-        let mut translation = Translation::new(true);
+        let mut translation = ResponseTranslation::new(true);
         let mut chunks = 0;
         let mut failure = None;
         for event in events(sse) {
@@ -227,7 +227,7 @@ proptest! {
     fn events_in_any_order_never_panic_and_calls_are_counted_from_0(
         events in prop::collection::vec(any_event(), 0..60),
     ) {
-        let mut translation = Translation::new(true);
+        let mut translation = ResponseTranslation::new(true);
         let mut merged = Merged::default();
         for event in events {
             let Ok(chunks) = translation.event(&event) else { break };
@@ -248,7 +248,7 @@ fn an_id_that_is_no_text_is_not_copied_into_the_details() {
     let summary = [json!({"type": "summary_text", "text": "a"}), json!({"text": [1, 2]})];
     let item =
         json!({"type": "reasoning", "id": [0, 0], "encrypted_content": "e", "summary": summary});
-    let mut translation = Translation::new(false);
+    let mut translation = ResponseTranslation::new(false);
     let delta = translation.state(&crate::object(item));
     let details = delta["reasoning_details"].as_array().expect("details");
     assert_eq!(details.len(), 2, "one summary and the encrypted text");
