@@ -64,14 +64,7 @@ pub(super) async fn run(
     };
     let question = Question { entry, name: &name, arguments: arguments.as_str(), tenant };
     let decided = if dialog.goes_on() {
-        // Its source goes on only with a call that was admitted before. Calls of a script are approved
-        // by the answer, which counts only where users are asked.
-        Outcome::Decided(match service.approval(&client) {
-            ApprovalMode::Never => Approval::Missing,
-            ApprovalMode::Elicit | ApprovalMode::Client | ApprovalMode::AlwaysAllow => {
-                Approval::Given
-            }
-        })
+        resumed(service.approval(&client))
     } else {
         decide(&service, &client, &question, params, &outlet).await?
     };
@@ -197,6 +190,15 @@ fn pending(name: &str, id: &str) -> CallError {
         code: Some("airlock.approval_pending".to_owned()),
         meta: Some(Map::from_iter([(PENDING.to_owned(), json!({"id": id}))])),
         ..ToolError::new(ErrorKind::Denied, message)
+    })
+}
+
+/// Decides about a call whose source resumes it, which it does only with a call that was admitted
+/// before. Calls of a script are approved by the answer, which counts only where users are asked.
+fn resumed(mode: ApprovalMode) -> Outcome {
+    Outcome::Decided(match mode {
+        ApprovalMode::Never => Approval::Missing,
+        ApprovalMode::Elicit | ApprovalMode::Client | ApprovalMode::AlwaysAllow => Approval::Given,
     })
 }
 

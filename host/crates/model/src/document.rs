@@ -33,7 +33,7 @@ pub struct Document {
 
 /// Reason that a text was not read.
 #[derive(Debug)]
-pub(super) enum ReadError {
+pub enum ReadError {
     /// Its tree would take more memory than permitted.
     Dense(json::Error),
     /// The memory of the request has no room for it.
