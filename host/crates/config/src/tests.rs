@@ -582,8 +582,8 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
         @r#"mcp.client_configs[0].connection_type: found "stdoi"; did you mean "stdio"? Valid: "stdio", "docker", "http", "sse", "wasm" or "inprocess""#
     );
     assert_snapshot!(error(&with(fs_with("tool_pricing", json!({"read": 1})), "encryption_key", json!(SECRET))), @"
-    encryption_key: this build does not act on it: what is stored is not encrypted; protect the file of `store` by the rights of its directory
     mcp.client_configs[0].tool_pricing: this build does not act on it: calls have no prices
+    encryption_key: this build does not act on it: what is stored is not encrypted; protect the file of `store` by the rights of its directory
     ");
     assert_snapshot!(
         error(&fs_with("wasm_config", json!({"component": "x"}))),

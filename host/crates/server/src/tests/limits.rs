@@ -53,6 +53,25 @@ async fn a_body_that_is_not_sent_as_json_is_refused() {
 }
 
 #[tokio::test]
+async fn the_small_body_of_a_refused_request_is_read_and_its_connection_serves_the_next_one() {
+    let gateway = Gateway::standard().await;
+    let mut stream = gateway
+        .connect("POST /v1/nothing HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n")
+        .await;
+    // The head is handled before the body is sent.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let next = "{}GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(next.as_bytes()).await.expect("it is read");
+    let mut answers = String::new();
+    soon(stream.read_to_string(&mut answers)).await.expect("the connection is not reset");
+    assert!(answers.starts_with("HTTP/1.1 404 "), "{answers}");
+    assert!(answers.contains("HTTP/1.1 200 "), "{answers}");
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_body_that_takes_too_much_memory_when_parsed_is_refused() {
     let gateway = Gateway::start(Settings { max_body_bytes: 1 << 20, ..settings() }).await;
     // The second body is parsed on a blocking thread.
