@@ -140,8 +140,9 @@ async fn a_list_that_changes_all_the_time_is_read_less_often_and_warned_about_on
     let said = gateway.said();
     assert_eq!(said.matches("long_error").count(), 1, "{said}");
     // Two lines are of each request of the test itself.
-    let is_of_test =
-        |line: &&str| line.contains("airlock_server: request") || line.contains(": tool call ");
+    let is_of_test = |line: &&str| {
+        line.contains("airlock_server::router: request") || line.contains(": tool call ")
+    };
     let of_server: usize = said.lines().filter(|line| !is_of_test(line)).map(str::len).sum();
     assert!(of_server < 16 << 10, "{of_server} bytes of it reached the log");
 }
