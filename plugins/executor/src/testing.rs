@@ -1,4 +1,4 @@
-//! What the tests of executors share: tools, scripts that every language runs, and the corpora.
+//! Shared parts of the tests of executors: tools, scripts that every language runs, and the corpora.
 
 pub mod corpora;
 

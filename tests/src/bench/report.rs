@@ -250,7 +250,7 @@ impl Row {
     }
 }
 
-/// What the project wants of a number.
+/// Direction in which a number is better.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Aim {
     /// This number or more.

@@ -58,7 +58,7 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     }
 }
 
-/// What a transport is opened with.
+/// Values that a transport is opened with.
 pub struct Opening<'a> {
     /// Name of the server.
     pub(super) client: &'a ClientName,

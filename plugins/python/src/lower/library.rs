@@ -87,7 +87,7 @@ struct Finder<'s> {
     used: BTreeSet<usize>,
 }
 
-/// What binds one name of an import.
+/// Binding of one name of an import.
 enum Import {
     /// The statement that the script has, for this name alone.
     Kept(String),

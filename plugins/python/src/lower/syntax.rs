@@ -1,6 +1,6 @@
 //! The syntax of a script: its tree, its tokens and its names.
 //!
-//! What is changed is decided on these, never on the text. The text only says where lines end, because a
+//! Changes are decided on these, never on the text. The text only says where lines end, because a
 //! change keeps every line where it is.
 
 use std::borrow::Cow;

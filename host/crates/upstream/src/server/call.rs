@@ -45,7 +45,7 @@ use airlock_core::{
 /// End of the task of a call.
 pub(super) type CallResponse = Result<Response<ToolOutput>, CallError>;
 
-/// What a request that is sent once more has besides its own parameters.
+/// Additions to a request that is sent once more.
 #[derive(Default)]
 pub(crate) struct Retry {
     /// The answers, as JSON texts on one line.

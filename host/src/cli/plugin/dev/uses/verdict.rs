@@ -1,4 +1,4 @@
-//! What the calls of a session show about each request.
+//! Verdicts about requests, drawn from the calls of a session.
 //!
 //! Only what could be used is judged. A request that was not granted could not be, and a tool without
 //! a successful call may need all that it declares.
@@ -6,7 +6,7 @@
 use super::{GrantOption, Request, Seen, Use};
 use airlock_plugin::{HttpRequest, SecretRequest};
 
-/// What a session shows about a request.
+/// Verdict of a session about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Used,
