@@ -250,7 +250,7 @@ impl Row {
     }
 }
 
-/// Direction in which a number is better.
+/// Bound that a number is held to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Aim {
     /// This number or more.

@@ -120,7 +120,12 @@ impl App {
             Ok(Admission::Handled(reply)) => return Ok((reply, None)),
             Ok(Admission::Charged { route, sender, charge }) => (route, sender, charge),
             Err(error) => {
-                body::discard(request.into_body()).await;
+                // The places that are left when all others are in use are given back at once.
+                let is_reserved =
+                    Seat::from_request(&request).as_ref().is_some_and(Seat::is_reserved);
+                if !is_reserved {
+                    body::discard(request.into_body()).await;
+                }
                 return Err(error);
             }
         };
