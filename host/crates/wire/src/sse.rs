@@ -427,6 +427,16 @@ mod tests {
         assert!(decoder.take_dropped() > 2 * LIMIT);
     }
 
+    #[test]
+    fn the_data_of_an_event_is_bounded_to_the_byte() {
+        for dialect in DIALECTS {
+            let fits = decode(dialect, 8, [&b"data:12345678\n\n"[..]]);
+            assert!(matches!(&fits[..], [Item::Event(event)] if event.data.len() == 8));
+            let beyond = decode(dialect, 8, [&b"data:123456789\n\n"[..]]);
+            assert!(matches!(beyond[..], [Item::TooLong { .. }]), "{beyond:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn the_pieces_of_a_stream_do_not_matter(

@@ -117,3 +117,16 @@ fn size(text: &str) -> Result<u64, ()> {
 fn without_end<'a>(text: &'a str, end: &str) -> (&'a str, bool) {
     text.strip_suffix(end).map_or((text, false), |text| (text, true))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_is_shown_to_the_plugin_is_not_covered_by_one_that_is_not() {
+        let hidden = "in header x-key to api";
+        let revealed = format!("{hidden}{REVEALED}");
+        assert!(SecretUse::parse(&revealed).is_revealed && covers("secret", &revealed, hidden));
+        assert!(!covers("secret", hidden, &revealed));
+    }
+}
