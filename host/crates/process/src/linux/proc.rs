@@ -31,8 +31,12 @@ struct Stat {
     parent: u32,
     group: u32,
     started: u64,
+    /// Size of the address space; 0 for threads of the kernel and for zombies.
+    memory_bytes: u64,
     resident_pages: u64,
     is_zombie: bool,
+    /// Address at which the environment ends; 0 if there is none yet, or it may not be read.
+    environment_end: u64,
 }
 
 impl Stat {
@@ -47,8 +51,11 @@ impl Stat {
             parent: number(&fields, 4)?.try_into().ok()?,
             group: number(&fields, 5)?.try_into().ok()?,
             started: number(&fields, 22)?,
+            memory_bytes: number(&fields, 23)?,
             resident_pages: number(&fields, 24)?,
             is_zombie: matches!(fields.first(), Some(&("Z" | "X"))),
+            // Since Linux 3.5.
+            environment_end: number(&fields, 51).unwrap_or(u64::MAX),
         })
     }
 }
@@ -69,15 +76,42 @@ pub(super) fn others() -> Vec<u32> {
         .collect()
 }
 
-/// Returns the mark of a process; `None` if it has none or may not be looked at.
-pub(super) fn tag_of(pid: u32) -> Option<Tag> {
+/// The mark of a process.
+pub(super) enum Mark {
+    Is(Tag),
+    /// It has none, or may not be looked at.
+    Absent,
+    /// It is in the middle of `execve`, where its environment cannot be read for a moment.
+    NotYet,
+}
+
+/// Reads the mark of a process.
+pub(super) fn mark(pid: u32) -> Mark {
+    match environment(pid) {
+        Some(environment) if environment.is_empty() && is_executing(pid) => Mark::NotYet,
+        Some(environment) => tag_in(&environment).map_or(Mark::Absent, Mark::Is),
+        None => Mark::Absent,
+    }
+}
+
+fn environment(pid: u32) -> Option<Vec<u8>> {
     let mut environment = Vec::new();
     let file = File::open(format!("/proc/{pid}/environ")).ok()?;
     file.take(MAX_ENVIRONMENT_BYTES).read_to_end(&mut environment).ok()?;
+    Some(environment)
+}
+
+fn tag_in(environment: &[u8]) -> Option<Tag> {
     environment.split(|byte| *byte == 0).find_map(|entry| {
         let value = entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=")?;
         Tag::parse(std::str::from_utf8(value).ok()?)
     })
+}
+
+/// Returns whether a process has a new address space that has no environment yet: `execve` first
+/// replaces the address space, then loads the program, then copies the environment.
+fn is_executing(pid: u32) -> bool {
+    Stat::of(pid).is_some_and(|stat| stat.memory_bytes > 0 && stat.environment_end == 0)
 }
 
 /// Returns the descendants of a process that are connected to it by living parents, and the other
@@ -126,12 +160,12 @@ mod tests {
 
     #[test]
     fn the_name_of_a_program_cannot_forge_other_fields() {
-        let line = "7 (a) R 9 (b) S 1 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 77 1000 12 0";
+        let line = "7 (a) R 9 (b) S 1 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 77 1000 12 0 \
+                    1 1 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0 91 92 93 94 95 96 97 0";
         let stat = Stat::parse(line).expect("a line");
-        assert_eq!(
-            (stat.parent, stat.group, stat.started, stat.resident_pages, stat.is_zombie),
-            (1, 5, 77, 12, false)
-        );
+        assert_eq!((stat.parent, stat.group, stat.started), (1, 5, 77));
+        assert_eq!((stat.memory_bytes, stat.resident_pages), (1000, 12));
+        assert_eq!((stat.environment_end, stat.is_zombie), (97, false));
         for bad in ["", "7 (a", "7 (a) R", "7 (a) R x 5 5"] {
             assert!(Stat::parse(bad).is_none(), "{bad}");
         }

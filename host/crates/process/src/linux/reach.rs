@@ -1,15 +1,21 @@
 //! Finds and kills the processes of one child, wherever they went.
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, thread, time::Duration};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::io::{Interest, unix::AsyncFd};
 
-use super::{cgroup::Cgroup, proc};
+use super::{
+    cgroup::Cgroup,
+    proc::{self, Mark},
+};
 use crate::tag::Tag;
 
 /// Maximum rounds of searching. A process that forks faster than it is killed needs a cgroup.
 const MAX_ROUNDS: usize = 20;
+/// Pause before a search is repeated because a mark could not be read: `execve` takes about a
+/// millisecond.
+const UNREADABLE_PAUSE: Duration = Duration::from_millis(1);
 /// Maximum descendants that are remembered.
 const MAX_FAMILY: usize = 256;
 
@@ -65,8 +71,10 @@ impl Reach {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
         for _ in 0..MAX_ROUNDS {
-            if !kill_tagged(|tag| *tag == self.tag) {
-                break;
+            match kill_tagged(|tag| *tag == self.tag) {
+                Search::Found => {}
+                Search::Unreadable => thread::sleep(UNREADABLE_PAUSE),
+                Search::Nothing => break,
             }
         }
         if let Some(cgroup) = self.cgroup.take() {
@@ -82,22 +90,33 @@ fn family(leader: Pid) -> Vec<OwnedFd> {
     found.filter_map(|pid| pidfd_open(proc::pid(pid)?, PidfdFlags::empty()).ok()).collect()
 }
 
-/// Kills all processes with a mark for which `is_meant` returns true. Returns whether there was
-/// one.
-pub(super) fn kill_tagged(is_meant: impl Fn(&Tag) -> bool) -> bool {
-    let mut found = false;
-    for pid in proc::others().into_iter().filter(|pid| is_tagged(*pid, &is_meant)) {
-        let open = proc::pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        // The number may have been reused until it was opened.
-        if let Some(open) = open.filter(|_| is_tagged(pid, &is_meant)) {
-            found |= pidfd_send_signal(open, Signal::KILL).is_ok();
-        }
-    }
-    found
+/// What a search for marked processes found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Search {
+    Nothing,
+    /// A process whose mark cannot be read yet, and none that was meant.
+    Unreadable,
+    /// A process that was meant, and was killed.
+    Found,
 }
 
-fn is_tagged(pid: u32, is_meant: impl Fn(&Tag) -> bool) -> bool {
-    proc::tag_of(pid).is_some_and(|tag| is_meant(&tag))
+/// Kills all processes with a mark for which `is_meant` returns true.
+pub(super) fn kill_tagged(is_meant: impl Fn(&Tag) -> bool) -> Search {
+    let searches = proc::others().into_iter().map(|pid| kill_if_tagged(pid, &is_meant));
+    searches.max().unwrap_or(Search::Nothing)
+}
+
+fn kill_if_tagged(pid: u32, is_meant: impl Fn(&Tag) -> bool) -> Search {
+    let is_tagged = || matches!(proc::mark(pid), Mark::Is(tag) if is_meant(&tag));
+    match proc::mark(pid) {
+        Mark::Is(tag) if is_meant(&tag) => {}
+        Mark::NotYet => return Search::Unreadable,
+        Mark::Is(_) | Mark::Absent => return Search::Nothing,
+    }
+    let open = proc::pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    // The number may have been reused until it was opened.
+    let is_killed = open.filter(|_| is_tagged()).is_some_and(|open| pidfd_send_signal(open, Signal::KILL).is_ok());
+    if is_killed { Search::Found } else { Search::Unreadable }
 }
 
 /// Waits for the exit of a process without reaping it, so that its number, which is also that of
