@@ -11,23 +11,28 @@
 //! | `conversation` | the request to the model, extended in every round |
 //! | `relay` | the stream to the caller: the chunks that it receives, and their order |
 //! | `calls` | reads the calls of a response and repairs them |
+//! | `run` | the loop of one request |
+//! | `request`, `settings` | a request to the loop, and the settings of the loop |
 //! | `round` | one round of calls: those to run, those for the caller |
 //! | `allowance` | bounds on all calls of a request: bytes of the conversation, memory and time |
 //! | `present` | the result of a call as the message that the model receives |
+//! | `results` | marks of untrusted results, and previews of large ones |
 //! | `parts` | results with images, for models that read them |
 //! | `trace` | the record of the work, and the `airlock` object |
 //! | `record` | the door's call records as JSON |
 //! | `answer` | the response with results of some calls and other calls that are pending |
-//! | `waiting` | calls that wait for a person's decision |
+//! | `recall` | calls of the gateway's tools that the client does not send back |
+//! | `waiting` | calls that wait for a person's decision while their request stays open |
+//! | `approvals` | the list of pending approvals, in the database |
 //! | `usage` | the sum of the usage of all responses |
 //! | `error` | errors that end a request, and their form for callers |
 //!
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
 //! admits are run and their results sent back, round after round, until the model calls no more
 //! tools. A call that needs approval, or that names a tool of the caller's own, ends the loop and
-//! is handed to the caller. The results of other calls of the same answer are kept for the request
-//! in which the caller answers, or are part of the text: see [`ResultsAsText`]. Every response with
-//! tool calls describes them in an object named `airlock`.
+//! is returned to the caller. The results of the other calls of the same response are kept for the
+//! request in which the caller sends its own results, or are part of the text: see
+//! [`ResultsAsText`]. Every response with tool calls describes them in an object named `airlock`.
 //!
 //! The loop makes no policy decisions: the door does, through [`Caller`]. It spawns no tasks and
 //! runs only while its [`Run`] is polled, so a slow reader stops the model, and dropping the run

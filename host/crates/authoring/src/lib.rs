@@ -1,9 +1,9 @@
-//! Everything that `airlock plugin` does for the authors of plugins: starts a plugin from a template,
+//! Everything that `airlock plugin` does for the authors of plugins: creates a plugin from a template,
 //! builds it, checks it, and replaces the copy of the SDK that it carries.
 //!
-//! The command line is elsewhere: nothing here parses options. The caller shows progress and the output
-//! of compilers, which it receives as a [`Reporter`]. Nothing here grants a right: a component is
-//! compiled, and asked for its tools with everything denied.
+//! Nothing here parses command-line options. The caller passes a [`Reporter`], which shows progress
+//! and the output of compilers. Nothing here grants a right: a component is compiled, and asked for
+//! its tools with everything denied.
 
 mod build;
 mod check;

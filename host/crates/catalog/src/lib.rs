@@ -1,4 +1,4 @@
-//! Registry of tools: every tool under one name, from every source.
+//! The registry of tools: every tool of every source, each under one name.
 //!
 //! Sources publish their lists here. Readers take a [`Snapshot`], which never changes, or the
 //! [`View`] of one request. The catalog is independent of the kinds of sources and makes no policy

@@ -1,10 +1,10 @@
-//! Turns the configuration file into the settings of each module.
+//! Turns the configuration file into the settings of each crate.
 //!
-//! Only this module knows the file's format and reads the environment. It starts nothing.
+//! Only this crate knows the file's format and reads the environment. It starts nothing.
 //!
 //! A key has two shapes: a field of a type in `file`, with its description, range and default, and a
-//! field of the settings that a module takes. A new key touches three files: the type in `file/`, the
-//! settings of the module, and the line in `resolve/` that carries one to the other. The schema is
+//! field of the settings that a crate takes. A new key touches three files: the type in `file/`, the
+//! settings of the crate, and the line in `resolve/` that converts one to the other. The schema is
 //! generated (`UPDATE_SCHEMA=1 cargo test -p airlock-config schema`).
 
 mod callable;

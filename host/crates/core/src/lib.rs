@@ -1,18 +1,17 @@
-//! Airlock without I/O: tools as plain data, the one door that decides about calls, and the modules
-//! that both use.
+//! The gateway's core, without I/O: tools as plain data, the door that decides about each call, and
+//! the modules that both use.
 //!
 //! | module | purpose |
 //! |---|---|
 //! | [`door`] | decides each call: `View`, `Origin`, `Admitted`, and the `Provider` trait |
 //! | [`tool`] | tools as plain data: names, definitions, results, errors, policies |
-//! | [`schema`] | checks values against untrusted JSON Schemas |
-//! | [`json`] | bounds untrusted JSON in memory before it is parsed |
 //! | [`secret`] | credentials: their sources, and their redaction |
 //! | [`tenant`] | the parties that calls are accounted to, and their shares of bounded resources |
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
+//! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
 //! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
-//! | [`text`] | text for people and models: cut, on one line, made visible |
-//! | [`threads`] | blocking threads for long work on texts, shared out by tenant |
+//! | [`threads`] | blocking threads for long work on texts, divided among the tenants |
+//! | [`timer`] | a time limit for consecutive waits |
 //! | [`units`] | sizes and durations with their unit: `"64MiB"`, `"250ms"` |
 
 pub mod door;

@@ -1,11 +1,12 @@
 //! The only network access of plugins: every HTTP request of a plugin is checked against a policy,
-//! bounded and sent here. The host's own clients do not use it; the one for MCP servers dials only the
-//! addresses that a [`Guard`] permits.
+//! bounded and sent here. The host's own clients do not use this path; the one for MCP servers
+//! connects only to the addresses that a [`Guard`] permits.
 //!
 //! A [`Policy`] consists of [`Rule`]s on two sides: those that a plugin asks for and those that its
 //! operator grants. A request is sent if a rule of each side matches it. Names are resolved, the
-//! addresses are checked, and only checked addresses are dialled. Each redirect is checked as a
-//! request of its own. Credentials are attached just before sending, and only the server sees them.
+//! addresses are checked, and connections are made only to checked addresses. Each redirect is
+//! checked as a request of its own. Credentials are attached just before sending, and only the server
+//! receives them.
 //! An [`Outlet`] holds the permissions of one caller, a [`Session`] the requests of one call. This
 //! crate knows neither guests nor manifests: it takes rules, secrets and a deadline as arguments.
 

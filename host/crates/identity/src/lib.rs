@@ -1,5 +1,5 @@
-//! Airlock as an OAuth 2.1 resource server: verifies the access tokens of an issuer that the
-//! operator names, so that an identity provider authenticates the senders of requests, and a table
+//! The gateway as an OAuth 2.1 resource server: verifies the access tokens of the issuer that the
+//! operator configures. An identity provider thus authenticates the senders of requests, and a table
 //! of claims decides which tools they see.
 //!
 //! A [`Verifier`] takes a token and returns a [`Principal`] or a [`Refusal`]. Tokens are JSON Web
@@ -28,8 +28,8 @@
 //! `events`) or a claim `typ` other than Keycloak's `Bearer`. The audience is checked in every
 //! case. The audience of an ID token is the client, not this gateway.
 //!
-//! Revocation: a token that the issuer revokes stays valid until `exp`, because nothing is asked
-//! about a single token. A key that the issuer removes stops working when the key set is next
+//! Revocation: a token that the issuer revokes stays valid until `exp`, because there is no token
+//! introspection (RFC 7662). A key that the issuer removes stops working when the key set is next
 //! fetched; see [`Verifier`] for the times.
 
 mod algorithm;

@@ -1,6 +1,6 @@
 //! `airlock.lock`: the accepted state of each plugin, and the accepted definitions of MCP servers.
-//! It lies beside the configuration, and the operator keeps it under version control. If it lists
-//! plugins, a plugin that differs from it or is not in it is not loaded.
+//! The file is beside the configuration, and the operator keeps it under version control. If it lists
+//! plugins, a plugin that differs from it, or that it does not list, is not loaded.
 
 mod digest;
 mod file;

@@ -1,5 +1,5 @@
-//! The gateway as a client of one MCP server: opens a connection, agrees on a revision of the
-//! protocol, asks and is asked.
+//! The gateway as a client of one MCP server: opens a connection, negotiates the revision of the
+//! protocol, sends requests, and receives those of the server.
 //!
 //! A server is untrusted. Everything it sends is bounded before it is kept; the bounds are in
 //! [`limits`], with their units. This crate knows one connection. Keeping servers connected, and
@@ -10,7 +10,7 @@
 //! | [`settings`] | the settings of one server |
 //! | [`connection`] | opens a connection: transport, handshake |
 //! | [`connector`] | the contract between the settings of a server and its transport |
-//! | [`handshake`], [`agreed`] | agrees on a revision of the protocol, in both eras |
+//! | [`handshake`], [`agreed`] | negotiates the revision of the protocol, in both eras |
 //! | [`link`] | JSON-RPC with one server: requests, notifications, responses |
 //! | [`transport`] | the contract between a connection and its transport |
 //! | `stdio`, `http`, `sse` | the transports |
@@ -18,13 +18,13 @@
 //! | [`inbox`] | screens every message of a server, with `flood` and `decode` |
 //! | [`secrets`] | the secrets of a server's settings, which are redacted in what it sends |
 //! | [`oauth`], [`credentials`] | logins at servers with OAuth, and the access token of each request |
-//! | [`answer`] | answers the requests of a server that are for no caller |
-//! | [`questions`] | reads the questions of a server, bounded |
+//! | [`answer`] | responds to the requests of a server that no caller has to answer |
+//! | [`questions`] | reads the questions of a server (elicitation, sampling, roots), bounded |
 //! | [`listing`], [`skipped`] | reads the list of tools |
 //! | [`logs`] | the stored stderr of a server |
 //!
-//! `rmcp` is used for logins alone: its client loses every member that its types do not know, takes a
-//! server that starts slowly for one of the other era, sends a call again after a session has
+//! `rmcp` is used only for logins: its client loses every member that its types do not know, mistakes
+//! a server that starts slowly for one of the other era, sends a call again after a session has
 //! expired, and starts a task for each notification.
 
 pub mod agreed;

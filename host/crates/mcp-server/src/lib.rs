@@ -3,8 +3,8 @@
 //! A [`Message`] is read from JSON text, a [`Service`] handles a request as an [`Exchange`], and the
 //! transport sends what the exchange yields. Two eras of the protocol are served: in the *modern*
 //! one (2026-07-28) every request is complete in itself; in the *legacy* one (2025-11-25 and older) a
-//! client opens a [`Session`](session::Session) with `initialize`. HTTP is in
-//! [`server`](airlock_server); one client over a pair of queues, such as standard input and output, is in [`stdio`].
+//! client opens a [`Session`](session::Session) with `initialize`. The crate `airlock-server` has the
+//! HTTP transport; [`stdio`] serves one client over a pair of queues, such as stdin and stdout.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -19,13 +19,13 @@
 //! | [`result`] | the result of `tools/call`, for the client's revision |
 //! | [`approval`] | asks the client's user for an approval, in both eras |
 //! | `tasks` | calls that clients follow as tasks, in both eras |
-//! | `questions` | passes on the questions of sources, in both eras |
+//! | `questions` | passes on the questions of sources (elicitation, sampling, roots), in both eras |
 //! | [`exchange`] | one request that is being handled, and what it sends |
 //! | [`session`] | sessions of the legacy era, bounded and expiring |
 //! | [`event_log`] | the events of one stream, kept for a client that lost the connection |
 //! | [`watch`] | notices a change of a list |
-//! | [`stdio`] | one client over a pair of queues: standard input and output, or HTTP+SSE |
-//! | [`bridge`] | forwards messages between standard input and output and a running gateway |
+//! | [`stdio`] | one client over a pair of queues: stdin and stdout, or HTTP+SSE |
+//! | [`bridge`] | forwards messages between stdin and stdout and a running gateway |
 //!
 //! `rmcp` is not used here: its server loses a response whose stream was cut, lets one slow reader
 //! stop all streams of a session, bounds neither sessions nor what they hold, and drops every member

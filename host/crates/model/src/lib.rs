@@ -1,10 +1,9 @@
 //! Sends chat completions to model providers.
 //!
 //! A request names its provider in `model`, as `NAME/model`. Requests and responses are the JSON
-//! objects of OpenAI's chat completions, and keep all members that this module does not know; the
-//! clients of other APIs translate them. The module adds the tools that it is given and
-//! does not know which callers may call them: that is decided by the door, through the
-//! [`agent`](airlock_agent).
+//! objects of OpenAI's chat completions, and keep all members that this crate does not know; the
+//! clients of other APIs translate them. The crate adds the tools that it is given and does not know
+//! which callers may call them: the door decides that, for the crate `airlock-agent`.
 //!
 //! | file | purpose |
 //! |---|---|
@@ -21,7 +20,7 @@
 //! | `translation` | what translations between chat completions and another API share |
 //! | `native`, `part` | a request and a response of the Responses API beside their chat form |
 //! | `listing` | cached lists of models |
-//! | `scripted` | a file of turns in the place of a service |
+//! | `scripted` | a file of turns instead of a service |
 //! | `document` | a JSON object of a provider, with its exact text |
 //! | `repair` | repairs the calls in the chunks of a stream |
 //! | `merge` | merges the chunks of a stream into one response |

@@ -5,11 +5,11 @@
 //! | `command` | settings of a child: program, environment, directory, limits, confinement |
 //! | `child` | a running child: its pipes, its exit, how it is stopped |
 //! | `guard` | the thread that forks a child and outlives it |
-//! | `tag` | a mark by which the processes of a child are found again |
+//! | `tag` | an environment variable by which the processes of a child are found again |
 //! | `linux` | everything that only Linux offers: Landlock, cgroups, pidfds, `/proc` |
 //! | `portable` | the same interface on other systems, where process groups are all there is |
 //!
-//! The crate knows nothing of MCP. A child gets its own process group. On Linux it dies with the
+//! This crate does not know MCP. A child gets its own process group. On Linux it dies with the
 //! gateway, gains no privileges, and cannot leave processes behind unless they hide: see
 //! [`Child::stop`].
 

@@ -1,8 +1,8 @@
-//! wasmtime: every guest runs here, in a fresh instance for each call, with hard limits.
+//! The sandbox, wasmtime: runs every guest in a fresh instance for each call, with hard limits.
 //!
 //! One [`Sandbox`] per process holds the engine with its pool of instances. A [`Plugin`] or the
 //! [`Executor`] is compiled (or loaded from the cache of native code) and linked once. Each call
-//! gets a store of its own, which is dropped afterwards. This module does not know where calls come
+//! gets a store of its own, which is dropped afterwards. This crate does not know where calls come
 //! from; calls that guests make go back through the [`door`](airlock_core::door).
 
 mod contract;

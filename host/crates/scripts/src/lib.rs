@@ -1,8 +1,8 @@
 //! Code mode: a model reads the available tools as Python stubs, and calls them from a script.
 //!
 //! A few meta-tools replace the tools of all clients in code mode. A script may call the tools of
-//! the [`View`] that the door decides with, and the door decides each of its calls again. This
-//! module handles names, stubs and texts; the [`sandbox`] runs scripts.
+//! the request's [`View`], and the door decides about each of its calls. This crate handles names,
+//! stubs, texts, runs and their journals; the [`sandbox`] runs the scripts.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -11,9 +11,12 @@
 //! | `stub`, `signature`, `cache` | one tool as text, rendered once |
 //! | `stubs`, `layout`, `missing` | virtual files |
 //! | `docs`, `constraints` | one tool in full |
-//! | `search`, `terms` | tools by words |
-//! | `shape`, `observed` | results of tools that declare none |
+//! | `search`, `terms` | finds tools by words |
+//! | `shape`, `observed` | observed types of results that no schema declares |
 //! | `execute`, `ask` | runs a script; asks a person about its calls |
+//! | `runs` | runs, their journals, the decisions about their calls, and how they are resumed |
+//! | `lazy` | an executor that is compiled in the background, or when a script first needs it |
+//! | `advice` | advice about a call whose arguments the script wrote wrongly |
 //! | `meta`, `language`, `text`, `report` | texts and arguments of the meta-tools |
 //!
 //! [`View`]: airlock_core::door::View

@@ -1,4 +1,4 @@
-//! Data that outlives a restart: one `SQLite` database, which no other program opens.
+//! The state that survives a restart: one `SQLite` database, which no other program opens.
 //!
 //! The file belongs to one user. Several processes of that user may share it, for example `airlock
 //! serve` and `airlock call`. It has a write-ahead log and `synchronous=NORMAL`: a finished change
@@ -6,7 +6,7 @@
 //! part of one.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
-//! blocking thread. This module does not know the data. Each subject has a file below it: [`approvals`],
+//! blocking thread. Each subject has a module with its SQL: [`approvals`],
 //! [`kv`], [`login`], [`recall`], [`responses`], [`runs`] and [`upstream`].
 
 pub mod approvals;

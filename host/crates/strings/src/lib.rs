@@ -1,11 +1,11 @@
-//! Functions for text that is shown to people and models: they cut it, put it on one line, make it
+//! Functions for text that is shown to people and models: truncate it, put it on one line, make it
 //! printable or visible, and find similar names.
 //!
 //! Text from outside must not act on a terminal. [`printable`] and [`one_line`] replace its control
 //! characters. [`visible`] is for text that a person approves: it writes out every character that
 //! the person could not see.
 //!
-//! This module does not depend on the rest of the gateway.
+//! This crate does not depend on the rest of the gateway.
 
 mod encoding;
 mod hidden;

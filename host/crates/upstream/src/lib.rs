@@ -3,17 +3,16 @@
 //!
 //! A server is untrusted. Everything it sends is bounded before it is kept. A server that hangs,
 //! floods, crashes or lies affects only its own calls. The bounds are in `limits`, with their
-//! units. This module does not decide who may call a tool. The modules, in the direction of data
-//! flow:
+//! units. This crate does not decide who may call a tool; the door does. The modules, in the
+//! direction of data flow:
 //!
 //! | module | purpose |
 //! |---|---|
 //! | `supervise` | keeps one server connected: starts, restarts, lists, stops |
-//! | `control` | the operator's control of one server |
+//! | `control` | the operations of an operator on one server |
 //! | `status` | the state of a server with its history, for operators |
-//! | `metrics`, `logs` | the counters of a server's calls, and its stored stderr |
-//! | `stdio`, `http`, `sse` | the transports |
-//! | `framing` | the framing of messages to a process that is tried next |
+//! | `metrics` | the counters of a server's calls |
+//! | `framing` | the framing that the next attempt to connect to a process uses |
 //! | [`pins`] | the definitions that the operator has accepted, and the quarantine of others |
 //! | `server` | runs the tools of one server, connected or not |
 //! | `tasks` | follows calls whose results a server returns later |
@@ -22,7 +21,7 @@
 //! | `relay` | relays requests for resources and prompts, and what the server reports of them |
 //! | [`Runtime`] | threads for all of this |
 //!
-//! The protocol towards one server is the crate `airlock-mcp-client`.
+//! The crate `airlock-mcp-client` implements the protocol and the transports.
 
 mod control;
 mod framing;

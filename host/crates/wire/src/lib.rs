@@ -1,4 +1,4 @@
-//! The wire formats that both ends of MCP share, and the event streams of models' APIs.
+//! The wire formats that both ends of MCP share, and the event streams of the models' APIs.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | [`id`], [`error`] | identifiers of requests, and errors |
 //! | [`headers`], [`version`] | headers and revisions of MCP |
 //! | [`frames`], [`sse`] | split bytes into messages and into server-sent events |
-//! | [`lines`] | standard input and output, in threads of their own |
+//! | [`lines`] | stdin and stdout, in threads of their own |
 //!
 //! Everything but [`lines`] is free of I/O. The decoders bound what they keep, however much they read.
 
