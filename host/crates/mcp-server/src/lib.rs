@@ -21,6 +21,7 @@
 //! | `tasks` | calls that clients follow as tasks, in both eras |
 //! | `questions` | passes on the questions of sources (elicitation, sampling, roots), in both eras |
 //! | [`exchange`] | one request that is being handled, and what it sends |
+//! | `running` | the running requests of one client |
 //! | [`session`] | sessions of the legacy era, bounded and expiring |
 //! | [`event_log`] | the events of one stream, kept for a client that lost the connection |
 //! | [`watch`] | notices a change of a list |
