@@ -42,8 +42,8 @@ fn a_process_of_another_session_without_a_parent_is_found_by_its_mark() {
 
 #[test]
 fn a_process_that_does_nothing_but_execute_programs_is_found() {
-    // Its mark cannot be read in some of the searches.
-    for _ in 0..20 {
+    // A search meets it in the middle of `execve` once in some hundred times.
+    for _ in 0..100 {
         let reach = without_cgroup();
         let script = "X='exec sh -c \"$X\"' setsid sh -c 'echo $$ >&3; eval \"$X\"' 3>&1 >&2 & cat";
         let (child, stray) = start(&reach, script);
