@@ -1,4 +1,5 @@
 mod coverage;
+mod grants;
 
 use serde_json::{Value, json};
 
