@@ -173,7 +173,6 @@ impl Decoder {
         let mut scanner = IdScanner::default();
         scanner.push(&event.data);
         self.dropped_bytes += event.data.len();
-        self.has_data = false;
         self.too_long = Some(TooLong { scanner, is_reported: false });
         self.skip(&line);
         self.skip(part);
@@ -209,9 +208,8 @@ impl Decoder {
             self.line = line;
             return self.end_event();
         }
-        match &mut self.too_long {
-            Some(too_long) => too_long.scanner.push(b"\n"),
-            None => self.field(&line),
+        if self.too_long.is_none() {
+            self.field(&line);
         }
         line.clear();
         // A long line was one message, and the next one may be short.
@@ -324,6 +322,8 @@ mod tests {
             (": ping\n\n:\n\ndata: a\n: x\n\n", &["a"]),
             ("id: 1\nretry: x\nodd\nevent: e\nevent: f\ndata: a\n\n", &["a"]),
             ("data: a\ndata: b\ndata\n\n", &["a\nb\n"]),
+            ("data: a\r\ndata: b\r\n\r\n", &["a\nb"]),
+            ("data: a\n\u{feff}data: b\n\n", &["a"]),
             ("data\n\n", &[""]),
             ("event: e\n\n\n\nretry: x\n\n", &[]),
             ("data: é\u{fffd}\n\n", &["é\u{fffd}"]),
@@ -364,6 +364,11 @@ mod tests {
             assert_eq!(decode(Dialect::Mcp, 2 * LIMIT, [text.as_bytes()]).len(), events, "{bytes}");
         }
         assert!(decode(Dialect::Mcp, LIMIT, [b"id: a\x01b\n\n".as_slice()]).is_empty());
+        let delay = Event { retry: Some(Duration::from_millis(5)), ..Event::default() };
+        assert_eq!(decode(Dialect::Mcp, LIMIT, [b"retry: 5\n\n".as_slice()]), [Item::Event(delay)]);
+        let text = format!("event: {}\ndata: a\n\n", "e".repeat(MAX_KIND_BYTES + 1));
+        let cut = Event { kind: "e".repeat(MAX_KIND_BYTES), data: b"a".into(), ..Event::default() };
+        assert_eq!(decode(Dialect::Mcp, LIMIT, [text.as_bytes()]), [Item::Event(cut)]);
     }
 
     #[test]
@@ -403,6 +408,19 @@ mod tests {
         assert_eq!(decoder.next(&mut begin.as_bytes()), None);
         let end = Some(Item::TooLong { answered: Some(4) });
         assert_eq!(decoder.next(&mut b"data: \"id\":4}\n\n".as_slice()), end);
+        // One that named its request before it was too long, in an earlier line or in the same one.
+        for end in ["data: ", ""] {
+            let mut decoder = Decoder::new(Dialect::Mcp, LIMIT);
+            let begin = format!("data: {{\"id\":5,{}", if end.is_empty() { "" } else { "\n" });
+            assert_eq!(decoder.next(&mut begin.as_bytes()), None);
+            let rest = format!("{end}\"result\":\"{}", "x".repeat(LIMIT));
+            let early = Some(Item::TooLong { answered: Some(5) });
+            assert_eq!(decoder.next(&mut rest.as_bytes()), early, "{end:?}");
+        }
+        // Other fields of the event are no part of its message.
+        let long = "x".repeat(LIMIT);
+        let text = format!("data: {{\"result\":\"{long}\"\nevent: ,\"id\":6}}\n\n");
+        assert_eq!(data(Dialect::Mcp, &text), ["too long: None"]);
         // A model's is not waited for.
         let mut decoder = Decoder::new(Dialect::Model, KEPT_LINE_BYTES);
         let too_long = Some(Item::TooLong { answered: None });
@@ -425,6 +443,29 @@ mod tests {
         let long = format!("data: {}", "x".repeat(2 * LIMIT));
         assert!(decoder.next(&mut long.as_bytes()).is_none());
         assert!(decoder.take_dropped() > 2 * LIMIT);
+        let mut decoder = Decoder::new(Dialect::Mcp, LIMIT);
+        let line = format!("data: {}\n", "x".repeat(LIMIT));
+        assert!(decoder.next(&mut line.as_bytes()).is_none());
+        assert_eq!(decoder.take_dropped(), 1, "it may still become a message");
+        assert!(decoder.next(&mut line.as_bytes()).is_none());
+        assert_eq!(decoder.take_dropped(), LIMIT + line.len(), "with the first line's data");
+    }
+
+    #[test]
+    fn an_event_is_bounded_before_it_ends_and_its_buffer_afterwards() {
+        let mut decoder = Decoder::new(Dialect::Mcp, 2 * KEPT_LINE_BYTES);
+        let line = format!("data: {}\n", "x".repeat(LIMIT));
+        for _ in 0..1_000 {
+            assert_eq!(decoder.next(&mut line.as_bytes()), None);
+            assert!(decoder.allocated() <= 5 * KEPT_LINE_BYTES, "{}", decoder.allocated());
+        }
+        let mut decoder = Decoder::new(Dialect::Mcp, 2 * KEPT_LINE_BYTES);
+        let line = format!("data: {}\n\n", "x".repeat(2 * KEPT_LINE_BYTES));
+        let (begin, end) = line.split_at(line.len() - 2);
+        assert_eq!(decoder.next(&mut begin.as_bytes()), None);
+        assert!(decoder.allocated() >= begin.len());
+        assert!(decoder.next(&mut end.as_bytes()).is_some());
+        assert!(decoder.allocated() <= KEPT_LINE_BYTES);
     }
 
     #[test]
