@@ -12,8 +12,8 @@ use super::{
     output::{self, Coded},
     session::{ConfigFile, ConfigOfGroup},
 };
-use airlock_catalog::log_failure;
 use airlock_config::Config;
+use airlock_core::door::log_failure;
 use airlock_core::{
     door::Origin,
     run::{Cancelled, Phase, Position, Refused, Stage},

@@ -54,19 +54,6 @@ pub struct Call<'c> {
     pub client: Option<&'c str>,
 }
 
-/// Decision about a call.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It may run, once.
-    Approved,
-    /// It may not run.
-    Denied,
-    /// The call was undecided at the limit. The identifier under which the call waits.
-    Waiting(String),
-    /// It cannot wait, for this reason.
-    Refused(&'static str),
-}
-
 impl Approvals {
     /// Creates the list that is kept in this database.
     pub fn new(store: store::Settings) -> Self {
@@ -85,20 +72,24 @@ impl Approvals {
     }
 
     /// Waits for a decision about a call, at most `limit`. An approval that is returned is used.
-    pub async fn decision(&self, call: &Call<'_>, limit: Duration) -> Decision {
+    pub async fn decision(&self, call: &Call<'_>, limit: Duration) -> ApprovalVerdict {
         if call.arguments.len() > MAX_ARGUMENTS_BYTES {
-            return Decision::Refused("its arguments are too long to be shown to a person");
+            return ApprovalVerdict::Refused("its arguments are too long to be shown to a person");
         }
         self.wait(call, Instant::now() + limit).await.unwrap_or_else(|error| match error {
-            Unavailable::Busy => Decision::Refused("the list of pending approvals is busy; try again"),
+            Unavailable::Busy => ApprovalVerdict::Refused("the list of pending approvals is busy; try again"),
             error => {
                 error!(error = %with_causes(&error), "a call that needs an approval cannot wait for it");
-                Decision::Refused("the list of pending approvals cannot be used")
+                ApprovalVerdict::Refused("the list of pending approvals cannot be used")
             }
         })
     }
 
-    async fn wait(&self, call: &Call<'_>, deadline: Instant) -> Result<Decision, Unavailable> {
+    async fn wait(
+        &self,
+        call: &Call<'_>,
+        deadline: Instant,
+    ) -> Result<ApprovalVerdict, Unavailable> {
         let database = self.database().await?;
         let scope = call.tenant.scope();
         let own = database.approvals(scope);
@@ -108,11 +99,11 @@ impl Approvals {
             let asked = database.ask_approval(scope, call.digest(), new.clone(), call.text(), LIFE);
             let id = match asked.await? {
                 Verdict::Waiting(id) => id,
-                Verdict::Approved => return Ok(Decision::Approved),
-                Verdict::Denied => return Ok(Decision::Denied),
+                Verdict::Approved => return Ok(ApprovalVerdict::Approved),
+                Verdict::Denied => return Ok(ApprovalVerdict::Denied),
                 Verdict::Full => {
                     let reason = "too many calls of this caller wait for approvals";
-                    return Ok(Decision::Refused(reason));
+                    return Ok(ApprovalVerdict::Refused(reason));
                 }
             };
             if is_first {
@@ -124,7 +115,7 @@ impl Approvals {
             while own.is_waiting(&id).await? {
                 let now = Instant::now();
                 if now >= deadline {
-                    return Ok(Decision::Waiting(id));
+                    return Ok(ApprovalVerdict::Waiting(id));
                 }
                 sleep_until(deadline.min(now + LOOK)).await;
             }
@@ -142,13 +133,7 @@ impl ApprovalList for Approvals {
         limit: Duration,
     ) -> BoxFuture<'a, ApprovalVerdict> {
         Box::pin(async move {
-            let call = Call { tool, arguments, tenant, client: None };
-            match self.decision(&call, limit).await {
-                Decision::Approved => ApprovalVerdict::Approved,
-                Decision::Denied => ApprovalVerdict::Denied,
-                Decision::Waiting(id) => ApprovalVerdict::Waiting(id),
-                Decision::Refused(reason) => ApprovalVerdict::Refused(reason),
-            }
+            self.decision(&Call { tool, arguments, tenant, client: None }, limit).await
         })
     }
 }

@@ -90,14 +90,14 @@ impl Results {
     }
 
     /// Returns the tool that reads kept results, for
-    /// [`Catalog::set_reader`](airlock_catalog::Catalog::set_reader).
+    /// `Catalog::set_reader`.
     pub fn own_tools(&self) -> OwnTools {
         let reader = Reader::new(self.kept.clone(), self.settings.max_inline_bytes);
         OwnTools { tools: vec![reader.tool()], provider: Arc::new(reader) }
     }
 
     /// Returns the tool that reads resources of MCP servers, for
-    /// [`Catalog::set_resource_reader`](airlock_catalog::Catalog::set_resource_reader).
+    /// `Catalog::set_resource_reader`.
     pub fn resource_tools(&self) -> OwnTools {
         let provider = Arc::new(ResourceReader(self.clone()));
         OwnTools { tools: vec![ResourceReader::tool()], provider }

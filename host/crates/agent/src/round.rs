@@ -14,7 +14,7 @@ use super::{
     waiting::Approver,
 };
 use crate::results::Results;
-use airlock_catalog::log_call;
+use airlock_core::door::log_call;
 use airlock_core::{
     door::{Admitted, Arguments, CallId, Caller},
     threads,

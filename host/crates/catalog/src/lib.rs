@@ -22,7 +22,7 @@ use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 
 pub use self::published::Observer;
-pub use self::report::{log_call, log_failure, report_dropped, report_unchecked};
+pub use self::report::{report_dropped, report_unchecked};
 use self::{
     published::Published,
     report::report_mismatches,

@@ -1,12 +1,8 @@
-//! Log messages for the operator: tools that were left out, schemas that are not checked, and causes
-//! of failed calls.
+//! Log messages for the operator: tools that were left out, and schemas that are not checked.
 
-use std::{error::Error as _, time::Duration};
+use tracing::warn;
 
-use tracing::{info, warn};
-
-use airlock_core::tool::{CallError, ClientName, ToolName};
-use airlock_strings::with_causes;
+use airlock_core::tool::{ClientName, ToolName};
 
 /// The most problems of one source that are logged, of each kind.
 const TOLD: usize = 10;
@@ -44,24 +40,6 @@ pub fn report_unchecked(client: &ClientName, unchecked: &[String]) {
 /// Logs a tool that has its prefix although its client has none.
 pub(super) fn log_prefixed(client: &ClientName, tool: &ToolName, reason: &str) {
     warn!(%client, %tool, reason, "tool keeps its prefix");
-}
-
-/// Logs a call that succeeded, and the causes of one that failed.
-pub fn log_call(tool: &str, error: Option<&CallError>, duration: Duration) {
-    if error.is_none() {
-        info!(tool, ?duration, "tool call");
-    }
-    log_failure(tool, error);
-}
-
-/// Logs the causes of a failed call, which only the operator may see. Does nothing without an error
-/// or without a cause.
-pub fn log_failure(tool: &str, error: Option<&CallError>) {
-    if let Some(error) = error
-        && let Some(cause) = error.source()
-    {
-        warn!(tool, code = error.code(), cause = with_causes(cause), "tool call failed");
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod admitted;
 mod approved;
 mod arguments;
 mod budget;
+mod call_log;
 mod caller;
 mod chain;
 mod event;
@@ -33,6 +34,7 @@ pub use self::{
     approved::{ApprovalChoice, Approved},
     arguments::{Arguments, MAX_ARGUMENT_BYTES, ToArguments},
     budget::{Budget, NESTED_CALLS},
+    call_log::{log_call, log_failure},
     caller::{Caller, Hearing, SessionId},
     chain::Chain,
     event::{Event, Events, Log, LogLevel, Progress},

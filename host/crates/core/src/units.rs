@@ -98,11 +98,6 @@ impl Size {
         Self(n << 20)
     }
 
-    /// Creates a size of `n` GiB.
-    pub const fn gib(n: u64) -> Self {
-        Self(n << 30)
-    }
-
     /// Returns the size in bytes, at most `usize::MAX`.
     pub fn bytes(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)

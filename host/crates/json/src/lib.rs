@@ -118,7 +118,13 @@ pub enum Error {
 impl Error {
     /// Returns whether the text exceeds a cap. Such a text may be valid JSON.
     pub fn is_cap(&self) -> bool {
-        matches!(self, Self::TooManyNodes { .. } | Self::TooDeep { .. } | Self::TooLarge { .. })
+        match self {
+            Self::TooManyNodes { .. }
+            | Self::TooManyMembers { .. }
+            | Self::TooDeep { .. }
+            | Self::TooLarge { .. } => true,
+            Self::Syntax { .. } | Self::Parse(_) => false,
+        }
     }
 }
 

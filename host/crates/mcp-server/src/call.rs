@@ -15,8 +15,8 @@ use super::{
     tasks::Deferral,
     toolbox,
 };
-use airlock_agent::approvals::{self, Decision};
-use airlock_catalog::log_call;
+use airlock_agent::{ApprovalVerdict, approvals};
+use airlock_core::door::log_call;
 use airlock_core::{
     door::{Approval, Arguments, CallId, Caller, Event, Events, Log, Origin, Progress},
     threads,
@@ -257,10 +257,10 @@ async fn wait(
         client: client.name.as_deref(),
     };
     match approvals.decision(&call, service.settings().approval_wait).await {
-        Decision::Approved => Outcome::Decided(Approval::Given),
-        Decision::Denied => Outcome::Declined("a person denied it"),
-        Decision::Waiting(id) => Outcome::Pending(id),
-        Decision::Refused(reason) => Outcome::Declined(reason),
+        ApprovalVerdict::Approved => Outcome::Decided(Approval::Given),
+        ApprovalVerdict::Denied => Outcome::Declined("a person denied it"),
+        ApprovalVerdict::Waiting(id) => Outcome::Pending(id),
+        ApprovalVerdict::Refused(reason) => Outcome::Declined(reason),
     }
 }
 

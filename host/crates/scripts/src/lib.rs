@@ -77,7 +77,7 @@ use airlock_core::{
     door::{Admitted, Chain, Origin, OwnTools, Provider, ScriptLanguage, View},
     tool::{Answers, CallError, Tool, ToolOutput},
 };
-use airlock_sandbox::{Executor, Script, ScriptCalls, ScriptResult};
+use airlock_sandbox::{Script, ScriptCalls, ScriptResult};
 
 /// Runs the meta-tools.
 pub struct CodeMode {
@@ -101,17 +101,6 @@ trait Runner: Send + Sync {
         chain: &'a Chain,
         calls: Arc<dyn ScriptCalls>,
     ) -> BoxFuture<'a, ScriptResult>;
-}
-
-impl Runner for Executor {
-    fn run_script<'a>(
-        &'a self,
-        script: Script,
-        chain: &'a Chain,
-        calls: Arc<dyn ScriptCalls>,
-    ) -> BoxFuture<'a, ScriptResult> {
-        Box::pin(self.run(script, chain, calls))
-    }
 }
 
 impl CodeMode {

@@ -32,7 +32,7 @@ use super::{
 use airlock_agent::{
     self as agent, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource, input_required,
 };
-use airlock_catalog::log_call;
+use airlock_core::door::log_call;
 use airlock_core::{
     door::{CallId, Caller, Hearing, Ledger, Origin},
     threads,

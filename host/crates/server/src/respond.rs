@@ -59,7 +59,7 @@ pub(super) fn events(parts: Parts) -> Reply {
 pub(super) fn holding(reply: Reply, held: impl Send + 'static) -> Reply {
     reply.map(|payload| match payload {
         Payload::Stream(parts) => Payload::Stream(Box::pin(parts.inspect(move |_| {
-            std::hint::black_box(&held);
+            let _ = &held;
         }))),
         whole @ Payload::Whole(_) => whole,
     })

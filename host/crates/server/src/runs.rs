@@ -17,7 +17,7 @@ use super::{
     sender::Sender,
     work,
 };
-use airlock_catalog::log_failure;
+use airlock_core::door::log_failure;
 use airlock_core::{
     door::{Caller, Origin, Resumed},
     run::{BadPosition, Cancelled, Position},

@@ -34,16 +34,6 @@ pub fn cut(mut text: String, limit_bytes: usize) -> String {
     text
 }
 
-/// Cuts the beginning of `text`, so that at most `limit_bytes` are left. The mark of the cut, `…`,
-/// counts towards the limit.
-pub fn cut_start(text: String, limit_bytes: usize) -> String {
-    if text.len() <= limit_bytes {
-        return text;
-    }
-    let kept = limit_bytes.saturating_sub(CUT_MARK.len());
-    format!("{CUT_MARK}{}", &text[text.ceil_char_boundary(text.len() - kept)..])
-}
-
 /// Replaces control characters by U+FFFD, because an escape sequence could forge the contents of a
 /// terminal. Newlines and tabs are kept, and `\r\n` becomes a newline.
 ///
@@ -117,14 +107,6 @@ mod tests {
     fn a_cut_respects_characters_and_is_marked() {
         assert_eq!(cut("äöü".into(), 6), "äöü");
         assert_eq!(cut("äöüx".into(), 6), "ä…");
-    }
-
-    #[test]
-    fn a_cut_start_respects_characters_and_is_marked() {
-        assert_eq!(cut_start("äöü".into(), 6), "äöü");
-        assert_eq!(cut_start("xäöü".into(), 6), "…ü");
-        assert_eq!(cut_start("abcdef".into(), 5), "…ef");
-        assert_eq!(cut_start("abcdef".into(), 0), "…");
     }
 
     #[test]

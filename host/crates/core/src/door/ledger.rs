@@ -125,17 +125,6 @@ impl Ledger {
         records
     }
 
-    /// Returns the tools of the successful calls that `parent` made, in the order in which they
-    /// started.
-    pub fn completed_below(&self, parent: CallId) -> Vec<ToolName> {
-        let records = self.records.lock();
-        let completed = records
-            .calls
-            .iter()
-            .filter(|record| record.parent == Some(parent) && record.outcome == Outcome::Ok);
-        completed.map(|record| record.name.clone()).collect()
-    }
-
     /// Returns whether a call that has ended may have changed something: it has acted, or has made
     /// calls of its own, whatever their outcome.
     pub fn may_have_acted(&self, call: CallId) -> bool {

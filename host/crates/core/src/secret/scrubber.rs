@@ -15,7 +15,7 @@ use aho_corasick::{
 };
 
 use super::{MIN_BYTES, Secret, escapes::Escapes, forms};
-use airlock_strings::{self as text, cut, cut_start, one_line};
+use airlock_strings::{self as text, cut, one_line};
 
 /// The shortest secret, in bytes, that is searched for in all its forms. The forms of a shorter one
 /// would match by accident: any four characters of base64 occur in every image.
@@ -148,11 +148,6 @@ impl Scrubber {
             line.push('…');
         }
         cut(line, limit_bytes)
-    }
-
-    /// Returns the same as [`Self::line`], but cuts the beginning of a long line and not its end.
-    pub fn line_end(&self, text: &str, limit_bytes: usize) -> String {
-        cut_start(one_line(&self.text(text)), limit_bytes)
     }
 
     /// Redacts secrets in a text in place. Returns whether a secret was found.
