@@ -56,8 +56,9 @@ pub(super) fn pending_alone(mut answer: Object, pending: &[PendingCall]) -> Obje
     answer
 }
 
-/// Returns a text for an answer that has none, because all of its calls wait for an approval: a chat
-/// program that knows no tools would show nothing. `None` for any other answer.
+/// Returns a text for an answer that has none, because all of its calls wait for an approval, or its
+/// one call is a script that does: a chat program that knows no tools would show nothing. `None` for
+/// any other answer.
 pub(super) fn approval_note(answer: &Object, pending: &[PendingCall]) -> Option<String> {
     let message = answer.get("choices")?.get(0)?.get("message")?;
     let has_text = match &message["content"] {
@@ -66,7 +67,13 @@ pub(super) fn approval_note(answer: &Object, pending: &[PendingCall]) -> Option<
         // Some providers send parts, such as the reasoning before a call.
         _ => true,
     };
-    if has_text || pending.is_empty() || !pending.iter().all(waits) {
+    if has_text || pending.is_empty() {
+        return None;
+    }
+    if let [PendingCall { reason: PendingReason::Suspended(suspension), .. }] = pending {
+        return Some(note::suspension(suspension));
+    }
+    if !pending.iter().all(waits) {
         return None;
     }
     let names: BTreeSet<_> = pending.iter().map(|pending| pending.call.name.as_str()).collect();
@@ -110,11 +117,40 @@ fn keyed(results: &[ToolResult]) -> BTreeMap<String, &str> {
 #[cfg(test)]
 mod tests {
     use super::{super::calls::ToolCall, *};
+    use airlock_core::tool::Suspension;
     use airlock_model::object;
 
     #[test]
     fn an_answer_whose_calls_need_an_approval_has_a_note_unless_it_has_content() {
-        let call = ToolCall {
+        let pending = [PendingCall::new(call(), PendingReason::NeedsApproval)];
+        let parts = json!([{"type": "thinking", "thinking": []}]);
+        for (content, has_note) in
+            [(Value::Null, true), (json!(" "), true), (json!("text"), false), (parts, false)]
+        {
+            let answer = object(json!({"choices": [{"message": {"content": content}}]}));
+            assert_eq!(approval_note(&answer, &pending).is_some(), has_note, "{content}");
+        }
+    }
+
+    #[test]
+    fn an_answer_whose_script_has_stopped_has_a_note_that_names_the_run() {
+        let suspension = Suspension {
+            run: "run_1".to_owned(),
+            token: String::new(),
+            completed: Vec::new(),
+            pending: Vec::new(),
+            in_doubt: Vec::new(),
+        };
+        let pending =
+            || PendingCall::new(call(), PendingReason::Suspended(suspension.clone().into()));
+        let answer = object(json!({"choices": [{"message": {"content": null}}]}));
+        let note = approval_note(&answer, &[pending()]).expect("a note");
+        assert!(note.contains("`airlock runs show run_1`"), "{note}");
+        assert_eq!(approval_note(&answer, &[pending(), pending()]), None);
+    }
+
+    fn call() -> ToolCall {
+        ToolCall {
             position: 0,
             choice: 0,
             id: "c1".to_owned(),
@@ -122,14 +158,6 @@ mod tests {
             arguments: Some("{}".to_owned()),
             is_shown: false,
             raw: json!({}),
-        };
-        let pending = [PendingCall::new(call, PendingReason::NeedsApproval)];
-        let parts = json!([{"type": "thinking", "thinking": []}]);
-        for (content, has_note) in
-            [(Value::Null, true), (json!(" "), true), (json!("text"), false), (parts, false)]
-        {
-            let answer = object(json!({"choices": [{"message": {"content": content}}]}));
-            assert_eq!(approval_note(&answer, &pending).is_some(), has_note, "{content}");
         }
     }
 }

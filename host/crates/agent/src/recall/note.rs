@@ -3,12 +3,15 @@
 
 use serde_json::{Value, json};
 
+use airlock_core::tool::Suspension;
 use airlock_json::raw;
 
 /// Beginning of every note.
 pub(super) const BEGIN: &str = "[Note of the gateway: ";
 /// Part of the note about an approval that no other note has.
 const NEEDS_APPROVAL: &str = " an approval, so nothing was run.";
+/// Part of the note about a script that no other note has.
+const HAS_STOPPED: &str = "the script has stopped: its run ";
 /// Text between the note and the text before it, in a stream.
 const SEPARATOR: &str = "\n\n";
 
@@ -56,8 +59,19 @@ pub(crate) fn approval<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Str
     )
 }
 
-/// Returns the content of a message, a text or a list of parts, without the note about an approval at
-/// its end; `None` if nothing is left. Content without the note is returned as it is.
+/// Returns the text of an answer whose call is a script that stopped before a call that needs an
+/// approval.
+pub(crate) fn suspension(suspension: &Suspension) -> String {
+    let run = &suspension.run;
+    format!(
+        "{BEGIN}{HAS_STOPPED}{run} {}. A program decides with POST /v1/runs/{run}/approve, a person with \
+         `airlock runs show {run}`. The run then goes on from where it stopped.]",
+        suspension.described()
+    )
+}
+
+/// Returns the content of a message, a text or a list of parts, without the note about an approval or
+/// a script at its end; `None` if nothing is left. Content without the note is returned as it is.
 pub fn without_approval(mut content: Value) -> Option<Value> {
     match &mut content {
         Value::String(text) => match before_approval(text) {
@@ -85,13 +99,14 @@ pub fn without_approval(mut content: Value) -> Option<Value> {
     Some(content)
 }
 
-/// Returns the text before the note about an approval, which is empty if it is blank; `None` if the
+/// Returns the text before the note about an approval or a script, which is empty if it is blank; `None` if the
 /// text does not end with the note. The names and the rest of the note may differ, because another
 /// version of the gateway may have made it, but they have no further line and no closing bracket.
 pub(super) fn before_approval(text: &str) -> Option<&str> {
     let inner = text.trim_end().strip_suffix(']')?;
     let (before, note) = inner.rsplit_once(BEGIN)?;
-    if note.contains(['\n', ']']) || !note.contains(NEEDS_APPROVAL) {
+    let is_removed = note.contains(NEEDS_APPROVAL) || note.contains(HAS_STOPPED);
+    if note.contains(['\n', ']']) || !is_removed {
         return None;
     }
     let before = before.strip_suffix(SEPARATOR).unwrap_or(before);
@@ -100,6 +115,8 @@ pub(super) fn before_approval(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use airlock_core::{run::Position, tool::RunCall};
+
     use super::*;
 
     #[test]
@@ -124,6 +141,24 @@ mod tests {
                 assert_eq!(before_approval(&text), before, "{text}");
             }
         }
+    }
+
+    #[test]
+    fn the_note_about_a_script_is_removed_too() {
+        let call = RunCall {
+            position: Position { block: 1, branch: 0 },
+            tool: "web-post".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let note = suspension(&Suspension {
+            run: "run_1".to_owned(),
+            token: String::new(),
+            completed: Vec::new(),
+            pending: vec![call],
+            in_doubt: Vec::new(),
+        });
+        insta::assert_snapshot!(note, @"[Note of the gateway: the script has stopped: its run run_1 waits for the approval of web-post (1). A program decides with POST /v1/runs/run_1/approve, a person with `airlock runs show run_1`. The run then goes on from where it stopped.]");
+        assert_eq!(before_approval(&format!("I run it.\n\n{note}")), Some("I run it."));
     }
 
     #[test]

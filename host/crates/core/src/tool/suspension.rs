@@ -93,8 +93,8 @@ impl Suspension {
         text
     }
 
-    /// Names the calls to decide about.
-    pub(super) fn described(&self) -> String {
+    /// Names the calls to decide about, as a part of a sentence on one line.
+    pub fn described(&self) -> String {
         let mut parts = Vec::new();
         if !self.pending.is_empty() {
             parts.push(format!("waits for the approval of {}", named(&self.pending)));
