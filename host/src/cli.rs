@@ -29,7 +29,7 @@ mod upstream;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::outcome::Done;
@@ -55,41 +55,40 @@ struct Cli {
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     log_format: LogFormat,
     #[command(subcommand)]
-    command: Command,
+    command: AirlockCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    Serve(serve::Args),
-    Mcp(mcp::Args),
-    Demo(demo::Args),
+enum AirlockCommand {
+    Serve(serve::ServeArgs),
+    Mcp(mcp::McpArgs),
+    Demo(demo::DemoArgs),
     /// The MCP server that the demo starts.
     #[command(hide = true)]
     DemoMcpServer,
     /// The compiler that the gateway starts for a component.
     #[command(name = COMPILE_COMMAND, hide = true)]
-    CompileComponent(compile::Args),
-    Tools(tools::Args),
-    Call(call::Args),
-    Run(run::Args),
-    Runs(runs::Args),
-    Approvals(approvals::Args),
-    Replay(replay::Args),
-    Check(check::Args),
-    Import(import::Args),
-    Plugin(plugin::Args),
-    Upstream(upstream::Args),
-    Schema(schema::Args),
+    CompileComponent(compile::CompileArgs),
+    Tools(tools::ToolsArgs),
+    Call(call::CallArgs),
+    Run(run::RunArgs),
+    Runs(runs::RunsArgs),
+    Approvals(approvals::ApprovalsArgs),
+    Replay(replay::ReplayArgs),
+    Check(check::CheckArgs),
+    Import(import::ImportArgs),
+    Plugin(plugin::PluginArgs),
+    Upstream(upstream::UpstreamArgs),
+    Schema(schema::SchemaArgs),
 }
 
 /// Runs the command that the arguments name. The exit code is 0 on success, 2 for invalid
 /// arguments, 3 if a run waits for a decision about its calls, else 1.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let (cli, as_json) = match parse(arguments) {
+        Ok(parsed) => parsed,
         Err(usage) => return misused(&usage),
     };
-    let as_json = cli.command.wants_json();
     match run(cli) {
         Ok(done) => done.into(),
         // The reader has all that it wanted, as in `airlock runs list | head -1`.
@@ -105,6 +104,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Parses the command line. Returns whether it asks for JSON too.
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Cli, bool), clap::Error> {
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let mut command = &matches;
+    while let Some((_, subcommand)) = command.subcommand() {
+        command = subcommand;
+    }
+    // A command without the option has no such match.
+    let as_json = command.try_get_one("json").ok().flatten().copied().unwrap_or(false);
+    Ok((cli, as_json))
+}
+
 /// Prints a problem with the arguments, or the text of `--help`. Returns the exit code.
 fn misused(usage: &clap::Error) -> ExitCode {
     // A failure to print is ignored: no other stream is left to report it on.
@@ -114,10 +126,10 @@ fn misused(usage: &clap::Error) -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<Done> {
     // Before any thread is started: the command limits the resources of the whole process.
-    if let Command::CompileComponent(args) = &cli.command {
+    if let AirlockCommand::CompileComponent(args) = &cli.command {
         return Ok(compile::run(args));
     }
-    if !matches!(cli.command, Command::DemoMcpServer) {
+    if !matches!(cli.command, AirlockCommand::DemoMcpServer) {
         // Children of the gateway run as its user, and its environment has the keys of providers.
         airlock_process::protect_self();
     }
@@ -139,7 +151,7 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-impl Command {
+impl AirlockCommand {
     async fn run(self) -> anyhow::Result<Done> {
         match self {
             Self::Serve(args) => serve::run(&args).await,
@@ -168,27 +180,6 @@ impl Command {
             Self::Demo(_) | Self::DemoMcpServer => telemetry::DEMO_FILTER,
             Self::Plugin(args) => args.log_filter(),
             _ => telemetry::COMMAND_FILTER,
-        }
-    }
-
-    fn wants_json(&self) -> bool {
-        match self {
-            Self::Demo(args) => args.json,
-            Self::Tools(args) => args.json,
-            Self::Call(args) => args.json,
-            Self::Run(args) => args.json,
-            Self::Runs(args) => args.wants_json(),
-            Self::Approvals(args) => args.wants_json(),
-            Self::Replay(args) => args.json,
-            Self::Check(args) => args.json,
-            Self::Import(args) => args.json,
-            Self::Plugin(args) => args.wants_json(),
-            Self::Upstream(args) => args.wants_json(),
-            Self::Serve(_)
-            | Self::Mcp(_)
-            | Self::DemoMcpServer
-            | Self::CompileComponent(_)
-            | Self::Schema(_) => false,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod agent;
 pub(crate) mod mcp_server;
+mod scene;
 mod scenes;
 mod script;
 mod stage;
@@ -14,7 +15,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use serde_json::{Value, json};
 
-use self::{scenes::Scene, stage::Stage};
+use self::{scene::Scene, stage::Stage};
 
 /// Plays the demo on stdout, as text or as one JSON document. Returns whether every scene was ok.
 pub(crate) async fn run(as_json: bool) -> anyhow::Result<bool> {

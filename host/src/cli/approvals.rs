@@ -32,25 +32,25 @@ use airlock_strings::visible_line;
     arg_required_else_help = true,
     after_help = "Examples:\n  airlock approvals list\n  airlock approvals approve call_0190…\n  airlock approvals deny call_0190…"
 )]
-pub(super) struct Args {
+pub(super) struct ApprovalsArgs {
     #[command(flatten)]
     _config: ConfigOfGroup,
     #[command(subcommand)]
-    command: Command,
+    command: ApprovalsCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum ApprovalsCommand {
     /// List the calls that wait, and approvals that no call has used yet
-    List(List),
+    List(ApprovalListArgs),
     /// Approve a call
-    Approve(One),
+    Approve(OneApprovalArgs),
     /// Deny a call
-    Deny(One),
+    Deny(OneApprovalArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct List {
+struct ApprovalListArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// Print a JSON document: `{ok, approvals: [{id, state, tool, arguments, key, client}]}`.
@@ -59,7 +59,7 @@ struct List {
 }
 
 #[derive(Debug, clap::Args)]
-struct One {
+struct OneApprovalArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// The call: its identifier, or a prefix that no other call has.
@@ -69,20 +69,11 @@ struct One {
     json: bool,
 }
 
-impl Args {
-    pub(super) fn wants_json(&self) -> bool {
-        match &self.command {
-            Command::List(args) => args.json,
-            Command::Approve(args) | Command::Deny(args) => args.json,
-        }
-    }
-}
-
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &ApprovalsArgs) -> anyhow::Result<Done> {
     match &args.command {
-        Command::List(args) => list(args).await,
-        Command::Approve(args) => decide(args, true).await,
-        Command::Deny(args) => decide(args, false).await,
+        ApprovalsCommand::List(args) => list(args).await,
+        ApprovalsCommand::Approve(args) => decide(args, true).await,
+        ApprovalsCommand::Deny(args) => decide(args, false).await,
     }
 }
 
@@ -92,7 +83,7 @@ async fn kept(config: &ConfigFile) -> anyhow::Result<Approvals> {
     Ok(Database::open(Settings::new(&config.store)).await?.all_approvals())
 }
 
-async fn list(args: &List) -> anyhow::Result<Done> {
+async fn list(args: &ApprovalListArgs) -> anyhow::Result<Done> {
     let calls = kept(&args.config).await?.list(LISTED).await?;
     if args.json {
         let calls: Vec<_> = calls.iter().map(document).collect();
@@ -108,7 +99,7 @@ async fn list(args: &List) -> anyhow::Result<Done> {
     Ok(Done::Yes)
 }
 
-async fn decide(args: &One, approves: bool) -> anyhow::Result<Done> {
+async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> {
     let kept = kept(&args.config).await?;
     let mut calls = kept.list(LISTED).await?;
     calls.retain(|call| call.approved.is_none() && is_meant(call, &args.call));

@@ -28,7 +28,7 @@ use airlock_core::{
     after_help = "Examples:\n  airlock call --config airlock.json text-word_count '{\"text\": \"one two\"}'\n  \
                         airlock call --config airlock.json text-word_count - < arguments.json"
 )]
-pub(super) struct Args {
+pub(super) struct CallArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// The tool's full name, as `airlock tools` lists it.
@@ -39,11 +39,11 @@ pub(super) struct Args {
     /// Print a JSON document: `{name, ok, content, structured, error, duration_ms, fuel, calls}`, and
     /// `meta` and `extra` if the result has them.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct CallReport<'a> {
     name: &'a str,
     ok: bool,
     content: Vec<Content>,
@@ -58,33 +58,33 @@ struct Report<'a> {
     calls: Vec<NestedCall>,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
     let arguments = if args.arguments == "-" { input::stdin()? } else { args.arguments.clone() };
     let config = args.config.load()?;
-    args.config
-        .with_gateway(
-            |config, client| may_take_part(config, client, &args.name),
-            async |gateway, signals| {
-                let caller = gateway.caller(Origin::Caller);
-                let result = tokio::select! {
-                    result = call(&caller, &args.name, &arguments) => result,
-                    () = signals.next() => Err(CallError::cancelled()),
-                };
-                if args.json {
-                    output::document(&report(&args.name, &caller, &result))?;
-                } else {
-                    show(&result)?;
-                    let is_unknown = |error: &CallError| error.code() == CallError::NOT_FOUND;
-                    if result.as_ref().is_err_and(is_unknown) {
-                        explain(args, &config, gateway).await;
-                    }
+    session::with_gateway(
+        config.clone(),
+        |config, client| may_take_part(config, client, &args.name),
+        async |gateway, signals| {
+            let caller = gateway.caller(Origin::Caller);
+            let result = tokio::select! {
+                result = call(&caller, &args.name, &arguments) => result,
+                () = signals.next() => Err(CallError::cancelled()),
+            };
+            if args.json {
+                output::document(&report(&args.name, &caller, &result))?;
+            } else {
+                show(&result)?;
+                let is_unknown = |error: &CallError| error.code() == CallError::NOT_FOUND;
+                if result.as_ref().is_err_and(is_unknown) {
+                    explain(args, &config, gateway).await;
                 }
-                let is_suspended = |error: &CallError| error.suspension().is_some();
-                let waits = result.as_ref().is_err_and(is_suspended);
-                Ok(if waits { Done::Waits } else { result.is_ok().into() })
-            },
-        )
-        .await
+            }
+            let is_suspended = |error: &CallError| error.suspension().is_some();
+            let waits = result.as_ref().is_err_and(is_suspended);
+            Ok(if waits { Done::Waits } else { result.is_ok().into() })
+        },
+    )
+    .await
 }
 
 /// Returns whether a call of `tool` can reach `client`. For a name without a client or a prefix, all
@@ -136,10 +136,10 @@ fn report<'a>(
     name: &'a str,
     caller: &Caller,
     result: &Result<ToolOutput, CallError>,
-) -> Report<'a> {
+) -> CallReport<'a> {
     let account = Account::of(caller.ledger());
     let output = result.as_ref().ok();
-    Report {
+    CallReport {
         name,
         ok: result.is_ok(),
         content: output.map(|output| output.content.clone()).unwrap_or_default(),
@@ -171,7 +171,7 @@ pub(super) fn show(result: &Result<ToolOutput, CallError>) -> anyhow::Result<()>
 /// Prints why there may be no such tool: the tools of any client that have the name, the sources that
 /// could have it and are not connected or hold tools back, else that the tool is unknown or not
 /// permitted.
-async fn explain(args: &Args, config: &Config, gateway: &Gateway) {
+async fn explain(args: &CallArgs, config: &Config, gateway: &Gateway) {
     if client_of(&args.name).is_none() {
         gateway.settled(session::SETTLE, |_| true).await;
         let meant = session::with_own_name(&gateway.caller(Origin::Caller), &args.name);

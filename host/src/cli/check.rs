@@ -17,17 +17,17 @@ use airlock_plugin::Drift;
 /// error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock check --config airlock.json")]
-pub(super) struct Args {
+pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// Print a JSON document: `{ok, file, errors: [{key, message}], unpinned: [client]}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
     let file = args.config.path.display().to_string();
-    let (checked, unpinned, without_tools) = match args.config.load_valid_parts() {
+    let (checked, unpinned, without_tools) = match Config::load_valid_parts(&args.config.path) {
         Ok((config, problems)) => {
             let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
             let without_tools = config.as_ref().map(without_tools).unwrap_or_default();
@@ -187,7 +187,7 @@ mod tests {
             "mcp": {"client_configs": clients}, "governance": {"virtual_keys": keys},
         });
         fs::write(&file.path, text.to_string()).expect("a file");
-        let (config, problems) = file.load_valid_parts().expect("a file");
+        let (config, problems) = Config::load_valid_parts(&file.path).expect("a file");
         let found = check(config.as_ref(), problems, &file).await.expect_err("mistakes");
         let home = home.path().display().to_string();
         insta::assert_snapshot!(found.to_string().replace(&home, "HOME"), @r#"

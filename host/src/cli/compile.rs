@@ -5,7 +5,7 @@ use airlock_sandbox::{CompileForm, CompileJob, compile_component};
 
 /// Arguments of the command.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct CompileArgs {
     form: CompileForm,
     settings: String,
     cpu_seconds: u64,
@@ -13,8 +13,8 @@ pub(super) struct Args {
 }
 
 /// Reads a component from standard input and writes native code to standard output.
-pub(super) fn run(args: &Args) -> Done {
-    let Args { form, settings, cpu_seconds, memory_bytes } = args;
+pub(super) fn run(args: &CompileArgs) -> Done {
+    let CompileArgs { form, settings, cpu_seconds, memory_bytes } = args;
     let job = CompileJob {
         form: *form,
         settings: settings.clone(),

@@ -5,18 +5,18 @@ use crate::demo;
 
 /// Show what Airlock does, in a minute and without a model
 ///
-/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays five
-/// scenes over HTTP: a tool call in the sandbox, a script over forty files, hostile code that is
-/// stopped, a tool that needs approval, and a streamed response.
+/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays six scenes
+/// over HTTP: a tool call in the sandbox, a script over forty files, hostile code that is stopped, a
+/// tool that needs approval, a streamed response, and an agent that is an MCP client.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock demo")]
-pub(super) struct Args {
+pub(super) struct DemoArgs {
     /// Print what happened as a JSON document.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<Done> {
     Ok(demo::run(args.json).await?.into())
 }
 

@@ -28,7 +28,7 @@ use airlock_config::{ConfigError, Imported, Outcome, import};
 #[command(
     after_help = "Examples:\n  airlock import config.json\n  airlock import ~/.cursor/mcp.json --output cursor.json"
 )]
-pub(super) struct Args {
+pub(super) struct ImportArgs {
     /// The file to translate; `-` reads it from standard input.
     file: PathBuf,
     /// The file to write. It must not exist.
@@ -36,10 +36,10 @@ pub(super) struct Args {
     output: PathBuf,
     /// Print a JSON document: `{ok, program, file, output, settings: [{key, outcome, message}], variables}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Done> {
     let name = args.file.display().to_string();
     if args.output.symlink_metadata().is_ok() {
         return Err(exists_already(&args.output));
@@ -88,7 +88,7 @@ fn exists_already(path: &Path) -> anyhow::Error {
 }
 
 /// Reports a file without any server or provider. Nothing is written.
-fn nothing(args: &Args, name: &str, imported: &Imported) -> anyhow::Result<Done> {
+fn nothing(args: &ImportArgs, name: &str, imported: &Imported) -> anyhow::Result<Done> {
     let message = format!(
         "nothing was taken: {name}, read as the configuration of {}, has no server and no provider that the gateway can \
          use; {} was not written",

@@ -49,7 +49,7 @@ const BRIDGE_DRAIN: Duration = Duration::from_secs(30);
                   AIRLOCK_KEY=sk-bf-... airlock mcp --connect https://airlock.example.com/mcp\n\n\
                   In the configuration of a desktop agent:\n  \
                   {\"mcpServers\": {\"airlock\": {\"command\": \"airlock\", \"args\": [\"mcp\", \"--config\", \"/etc/airlock.json\"]}}}")]
-pub(super) struct Args {
+pub(super) struct McpArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// Serve the tools of this client of the configuration only, under their own names.
@@ -74,7 +74,7 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     Ok((name, value))
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &McpArgs) -> anyhow::Result<Done> {
     match &args.connect {
         Some(url) => Box::pin(connect(args, url)).await,
         None => serve(args).await,
@@ -82,7 +82,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 /// Forwards messages to a running gateway.
-async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
+async fn connect(args: &McpArgs, url: &Url) -> anyhow::Result<Done> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         bail!("found --connect {url}; expected an http or https URL");
     }
@@ -120,7 +120,7 @@ async fn connect(args: &Args, url: &Url) -> anyhow::Result<Done> {
 }
 
 /// Serves a gateway of its own.
-async fn serve(args: &Args) -> anyhow::Result<Done> {
+async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let scope = match &args.client {
         None => Scope::All,

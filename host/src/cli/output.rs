@@ -151,26 +151,29 @@ pub(super) fn failure(error: &anyhow::Error, as_json: bool) {
 
 /// Prints a failure for people.
 pub(super) fn complain(failure: &Failure) {
-    let (bold, end) = if is_colourful() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    let mut text = format!("{bold}error:{end} {}", shown(&failure.message));
+    let mut text = shown(&failure.message);
     for cause in &failure.causes {
         text.push_str("\n  caused by: ");
         text.push_str(&shown(cause));
     }
-    // A failure to write is ignored: no other stream is left to report it on.
-    let _ = writeln!(io::stderr(), "{text}");
+    labelled("1;31", "error", &text);
 }
 
 /// Prints that a run waits for a decision, which is not a failure.
 pub(super) fn waiting(text: &str) {
-    let (bold, end) = if is_colourful() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
-    let _ = writeln!(io::stderr(), "{bold}waiting:{end} {}", shown(text));
+    labelled("1;33", "waiting", &shown(text));
 }
 
 /// Prints a warning for people to standard error. The text may have several lines.
 pub(super) fn warning(text: &str) {
-    let (bold, end) = if is_colourful() { ("\x1b[1;33m", "\x1b[0m") } else { ("", "") };
-    let _ = writeln!(io::stderr(), "{bold}warning:{end} {}", shown(text));
+    labelled("1;33", "warning", &shown(text));
+}
+
+/// Prints text to standard error after a label in a colour, which is an ANSI code.
+fn labelled(colour: &str, label: &str, text: &str) {
+    let code = |code| if is_colourful() { format!("\x1b[{code}m") } else { String::new() };
+    // A failure to write is ignored: no other stream is left to report it on.
+    let _ = writeln!(io::stderr(), "{}{label}:{} {text}", code(colour), code("0"));
 }
 
 /// Prints an indented hint to standard error.

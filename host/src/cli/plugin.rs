@@ -16,6 +16,7 @@ mod grant;
 mod inspect;
 mod install;
 mod new;
+mod obstacle;
 mod pins;
 mod requested;
 mod store;
@@ -37,63 +38,48 @@ use crate::telemetry;
     arg_required_else_help = true,
     after_help = "Examples:\n  airlock plugin new weather --lang python\n  airlock plugin dev weather --call get_weather '{\"city\": \"Oslo\"}'\n  airlock plugin build weather\n  airlock plugin inspect weather.wasm\n  airlock plugin install weather.wasm --grant http.api"
 )]
-pub(super) struct Args {
+pub(super) struct PluginArgs {
     #[command(flatten)]
     _config: ConfigOfGroup,
     #[command(subcommand)]
-    command: Command,
+    command: PluginCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
-    New(new::Args),
-    Build(build::Args),
-    Dev(dev::Args),
-    Inspect(inspect::Args),
-    Check(check::Args),
-    Install(install::Args),
-    Diff(diff::Args),
-    Accept(accept::Args),
-    Store(store::Args),
-    Upgrade(upgrade::Args),
+enum PluginCommand {
+    New(new::NewArgs),
+    Build(build::BuildArgs),
+    Dev(dev::DevArgs),
+    Inspect(inspect::InspectArgs),
+    Check(check::PluginCheckArgs),
+    Install(install::InstallArgs),
+    Diff(diff::PluginDiffArgs),
+    Accept(accept::PluginAcceptArgs),
+    Store(store::StoreArgs),
+    Upgrade(upgrade::UpgradeArgs),
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PluginArgs) -> anyhow::Result<Done> {
     match &args.command {
-        Command::New(args) => new::run(args),
-        Command::Build(args) => build::run(args).await,
-        Command::Dev(args) => dev::run(args).await,
-        Command::Inspect(args) => inspect::run(args).await,
-        Command::Check(args) => check::run(args).await,
-        Command::Install(args) => install::run(args).await,
-        Command::Diff(args) => diff::run(args).await,
-        Command::Accept(args) => accept::run(args).await,
-        Command::Store(args) => store::run(args).await,
-        Command::Upgrade(args) => upgrade::run(args),
+        PluginCommand::New(args) => new::run(args),
+        PluginCommand::Build(args) => build::run(args).await,
+        PluginCommand::Dev(args) => dev::run(args).await,
+        PluginCommand::Inspect(args) => inspect::run(args).await,
+        PluginCommand::Check(args) => check::run(args).await,
+        PluginCommand::Install(args) => install::run(args).await,
+        PluginCommand::Diff(args) => diff::run(args).await,
+        PluginCommand::Accept(args) => accept::run(args).await,
+        PluginCommand::Store(args) => store::run(args).await,
+        PluginCommand::Upgrade(args) => upgrade::run(args),
     }
 }
 
-impl Args {
+impl PluginArgs {
     /// Log filter that applies unless the operator sets one.
     pub(super) fn log_filter(&self) -> &'static str {
         match &self.command {
-            Command::Dev(_) => dev::FILTER,
+            PluginCommand::Dev(_) => dev::FILTER,
             _ => telemetry::COMMAND_FILTER,
-        }
-    }
-
-    pub(super) fn wants_json(&self) -> bool {
-        match &self.command {
-            Command::Inspect(args) => args.json,
-            Command::Check(args) => args.json,
-            Command::Diff(args) => args.json,
-            Command::Build(args) => args.json,
-            Command::Store(args) => args.json,
-            Command::New(_)
-            | Command::Dev(_)
-            | Command::Install(_)
-            | Command::Accept(_)
-            | Command::Upgrade(_) => false,
         }
     }
 }

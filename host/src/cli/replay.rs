@@ -24,7 +24,7 @@ use airlock_store::runs::StoredRun;
 /// compared with those that the run ended with. The exit code is 0 only if all are identical.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock replay run_0190…\n  airlock replay --json run_0190…")]
-pub(super) struct Args {
+pub(super) struct ReplayArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// The run, as `airlock runs list` names it, or a prefix that no other run has.
@@ -32,10 +32,10 @@ pub(super) struct Args {
     /// Print a JSON document: `{run, identical, differences, stored, derived}`. The last two are the
     /// ends that were compared: `{result, output, fuel, error}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &ReplayArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let runs = kept(&config)?;
     let id = find(&runs, &args.run).await?.run.id;

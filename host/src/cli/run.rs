@@ -32,7 +32,7 @@ use airlock_scripts::runs::EXECUTE;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock run --config airlock.json report.star\n  \
                         echo 'result = 6 * 7' | airlock run --config airlock.json -")]
-pub(super) struct Args {
+pub(super) struct RunArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// The script; `-` reads it from standard input. A file `….star` is Starlark and `….py` Python;
@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// Print a JSON document: `{run, status, result, output, calls, fuel, duration_ms, waits, error}`.
     /// `waits` has the calls that a suspended run waits for.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
 /// Outcome of a run.
@@ -61,7 +61,7 @@ enum Status {
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct RunReport {
     /// Identifier of the run; `None` if runs are not kept.
     run: Option<String>,
     status: Status,
@@ -79,9 +79,9 @@ struct Report {
     suspension: Option<String>,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &RunArgs) -> anyhow::Result<Done> {
     let report = match execute(args).await {
-        Err(error) if args.json => Report::not_started(&error),
+        Err(error) if args.json => RunReport::not_started(&error),
         report => report?,
     };
     if args.json {
@@ -97,23 +97,24 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     })
 }
 
-async fn execute(args: &Args) -> anyhow::Result<Report> {
+async fn execute(args: &RunArgs) -> anyhow::Result<RunReport> {
     let source = input::file(&args.script)?;
     ensure!(!source.trim().is_empty(), "{} is empty", args.script.display());
-    args.config
-        .with_language(
-            language(&args.script),
-            |_, client| client.policy.code_mode,
-            async |gateway, signals| {
-                let mut caller = gateway.caller(Origin::Model);
-                if args.approve {
-                    caller = caller.approving_scripts();
-                }
-                let script = run_script(&caller, &source, signals.next()).await;
-                script.map_err(|error| explain(error, gateway))
-            },
-        )
-        .await
+    let mut config = args.config.load()?;
+    config.script_language = language(&args.script).unwrap_or(config.script_language);
+    session::with_gateway(
+        config,
+        |_, client| client.policy.code_mode,
+        async |gateway, signals| {
+            let mut caller = gateway.caller(Origin::Model);
+            if args.approve {
+                caller = caller.approving_scripts();
+            }
+            let script = run_script(&caller, &source, signals.next()).await;
+            script.map_err(|error| explain(error, gateway))
+        },
+    )
+    .await
 }
 
 /// Returns the language of a script by the name of its file.
@@ -146,16 +147,16 @@ async fn run_script(
     caller: &Caller,
     source: &str,
     cancelled: impl Future<Output = ()>,
-) -> Result<Report, CallError> {
+) -> Result<RunReport, CallError> {
     let admitted = caller.admit(EXECUTE, &json!({"code": source}).to_string())?;
     let result = tokio::select! {
         result = admitted.run() => result,
         () = cancelled => Err(CallError::cancelled()),
     };
-    Ok(Report::of(&result, Account::of(caller.ledger())))
+    Ok(RunReport::of(&result, Account::of(caller.ledger())))
 }
 
-impl Report {
+impl RunReport {
     fn not_started(error: &anyhow::Error) -> Self {
         Self {
             run: None,
@@ -221,7 +222,7 @@ fn located(message: &str, script: &Path) -> String {
 }
 
 /// Prints a report for people. `config` is the option that names the configuration.
-fn show(report: &Report, config: &str, script: &Path) -> anyhow::Result<()> {
+fn show(report: &RunReport, config: &str, script: &Path) -> anyhow::Result<()> {
     if !report.output.is_empty() {
         output::line(&output::for_stdout(&report.output))?;
     }

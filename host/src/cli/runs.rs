@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     outcome::Done,
     output::{self, Coded},
-    session::{ConfigFile, ConfigOfGroup},
+    session::{ConfigFile, ConfigOfGroup, with_gateway},
 };
 use airlock_config::Config;
 use airlock_core::door::log_failure;
@@ -45,33 +45,33 @@ const LISTED: u32 = 20;
     arg_required_else_help = true,
     after_help = "Examples:\n  airlock runs list\n  airlock runs show run_0190…\n  airlock runs approve run_0190…\n  airlock runs deny run_0190… 3"
 )]
-pub(super) struct Args {
+pub(super) struct RunsArgs {
     #[command(flatten)]
     _config: ConfigOfGroup,
     #[command(subcommand)]
-    command: Command,
+    command: RunsCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum RunsCommand {
     /// List the latest runs of all callers
-    List(List),
+    List(RunListArgs),
     /// Show a run with its calls and its result
-    Show(One),
+    Show(OneRunArgs),
     /// Approve pending calls, and resume the run
-    Approve(Decide),
+    Approve(DecideArgs),
     /// Deny pending calls, and resume the run
-    Deny(Decide),
+    Deny(DecideArgs),
     /// Resume an interrupted run, whose process has ended
-    Resume(One),
+    Resume(OneRunArgs),
     /// Decide about a call in doubt, which may have been made, and resume the run
-    Resolve(Resolve),
+    Resolve(ResolveArgs),
     /// Cancel a run and its calls in flight
-    Cancel(One),
+    Cancel(OneRunArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct List {
+struct RunListArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// Maximum number of runs.
@@ -87,7 +87,7 @@ struct List {
 }
 
 #[derive(Debug, clap::Args)]
-struct One {
+struct OneRunArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// The run: its identifier, or a prefix that no other run has.
@@ -98,9 +98,9 @@ struct One {
 }
 
 #[derive(Debug, clap::Args)]
-struct Decide {
+struct DecideArgs {
     #[command(flatten)]
-    one: One,
+    one: OneRunArgs,
     /// Positions of the calls, as `airlock runs show` prints them. Without any, all pending calls.
     calls: Vec<Position>,
     /// The `request_state` that `airlock runs show --json` printed. With it, nothing is decided if the
@@ -110,9 +110,9 @@ struct Decide {
 }
 
 #[derive(Debug, clap::Args)]
-struct Resolve {
+struct ResolveArgs {
     #[command(flatten)]
-    one: One,
+    one: OneRunArgs,
     /// Position of the call, as `airlock runs show` prints it.
     call: Position,
     /// `retry` makes the call once more; `skip` gives it the answer `--value`.
@@ -133,30 +133,19 @@ enum Action {
     Skip,
 }
 
-impl Args {
-    pub(super) fn wants_json(&self) -> bool {
-        match &self.command {
-            Command::List(args) => args.json,
-            Command::Show(args) | Command::Resume(args) | Command::Cancel(args) => args.json,
-            Command::Approve(args) | Command::Deny(args) => args.one.json,
-            Command::Resolve(args) => args.one.json,
-        }
-    }
-}
-
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &RunsArgs) -> anyhow::Result<Done> {
     match &args.command {
-        Command::List(args) => list(args).await,
-        Command::Show(args) => {
+        RunsCommand::List(args) => list(args).await,
+        RunsCommand::Show(args) => {
             let runs = kept(&args.config.load()?)?;
             show(&find(&runs, &args.run).await?, args.json)?;
             Ok(Done::Yes)
         }
-        Command::Cancel(args) => cancel(args).await,
-        Command::Approve(args) => decide(args, true).await,
-        Command::Deny(args) => decide(args, false).await,
-        Command::Resume(args) => resume(args, Decisions::default(), &[]).await,
-        Command::Resolve(args) => resolve(args).await,
+        RunsCommand::Cancel(args) => cancel(args).await,
+        RunsCommand::Approve(args) => decide(args, true).await,
+        RunsCommand::Deny(args) => decide(args, false).await,
+        RunsCommand::Resume(args) => resume(args, Decisions::default(), &[]).await,
+        RunsCommand::Resolve(args) => resolve(args).await,
     }
 }
 
@@ -199,7 +188,7 @@ pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<ShownRun> {
     }
 }
 
-async fn list(args: &List) -> anyhow::Result<Done> {
+async fn list(args: &RunListArgs) -> anyhow::Result<Done> {
     let runs = kept(&args.config.load()?)?;
     let database = runs.database().await?;
     let searched = if args.state.is_some() { SEARCHED } else { args.limit };
@@ -230,7 +219,7 @@ fn has_state(summary: &Value, state: Option<&str>) -> bool {
     state.is_none_or(|state| summary["state"].as_str() == Some(state))
 }
 
-async fn cancel(args: &One) -> anyhow::Result<Done> {
+async fn cancel(args: &OneRunArgs) -> anyhow::Result<Done> {
     let runs = kept(&args.config.load()?)?;
     let run = find(&runs, &args.run).await?;
     let own = runs.own(&Tenant::ANONYMOUS);
@@ -257,8 +246,8 @@ fn requested(run: &str, lease: Duration) -> String {
     format!("{run}: cancellation requested; the process that runs it ends it within {seconds} s")
 }
 
-async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
-    let One { config, run, .. } = &args.one;
+async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<Done> {
+    let OneRunArgs { config, run, .. } = &args.one;
     let runs = kept(&config.load()?)?;
     let stored = find(&runs, run).await?;
     let run = &stored.run.id;
@@ -291,8 +280,8 @@ async fn decide(args: &Decide, approves: bool) -> anyhow::Result<Done> {
     resume(&args.one, decisions, &told.collect::<Vec<_>>()).await
 }
 
-async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
-    let One { config, run, .. } = &args.one;
+async fn resolve(args: &ResolveArgs) -> anyhow::Result<Done> {
+    let OneRunArgs { config, run, .. } = &args.one;
     let stored = find(&kept(&config.load()?)?, run).await?.run;
     // As it is now: a command that is repeated finds another state.
     let state = RunToken::Shown { run: stored.id.clone(), epoch: stored.lease.epoch }.to_string();
@@ -310,30 +299,30 @@ async fn resolve(args: &Resolve) -> anyhow::Result<Done> {
 }
 
 /// Stores decisions, prints the lines that describe them, and resumes the script in this process.
-async fn resume(args: &One, decisions: Decisions, told: &[String]) -> anyhow::Result<Done> {
-    let One { config, run, json } = args;
-    let runs = kept(&config.load()?)?;
+async fn resume(args: &OneRunArgs, decisions: Decisions, told: &[String]) -> anyhow::Result<Done> {
+    let OneRunArgs { config, run, json } = args;
+    let loaded = config.load()?;
+    let runs = kept(&loaded)?;
     let own = runs.own(&Tenant::ANONYMOUS);
     let stored = find(&runs, run).await?;
     let run = &stored.run.id;
-    let ended = config
-        .with_gateway(
-            |_, client| client.policy.code_mode,
-            async |gateway, signals| {
-                let resumed =
-                    runs::resume(&gateway.caller(Origin::Model), run, &stored.run.script)?;
-                // In this order: if the run cannot be resumed, nothing is decided.
-                own.decide(run, decisions).await.map_err(|error| explain(&error, &stored.run))?;
-                for line in told {
-                    output::hint(line);
-                }
-                Ok(tokio::select! {
-                    ran = resumed.run() => ran,
-                    () = signals.next() => Err(CallError::cancelled()),
-                })
-            },
-        )
-        .await?;
+    let ended = with_gateway(
+        loaded,
+        |_, client| client.policy.code_mode,
+        async |gateway, signals| {
+            let resumed = runs::resume(&gateway.caller(Origin::Model), run, &stored.run.script)?;
+            // In this order: if the run cannot be resumed, nothing is decided.
+            own.decide(run, decisions).await.map_err(|error| explain(&error, &stored.run))?;
+            for line in told {
+                output::hint(line);
+            }
+            Ok(tokio::select! {
+                ran = resumed.run() => ran,
+                () = signals.next() => Err(CallError::cancelled()),
+            })
+        },
+    )
+    .await?;
     log_failure(EXECUTE, ended.as_ref().err());
     show(&runs.database().await?.show_any_run(run).await?, *json)?;
     let suspension = ended.as_ref().err().and_then(CallError::suspension);

@@ -8,9 +8,9 @@ use airlock_config as config;
 /// Editors use it to complete and check a configuration that names it in "$schema".
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock schema > airlock.schema.json")]
-pub(super) struct Args {}
+pub(super) struct SchemaArgs {}
 
-pub(super) fn run(_: &Args) -> anyhow::Result<Done> {
+pub(super) fn run(_: &SchemaArgs) -> anyhow::Result<Done> {
     output::document(&config::schema())?;
     Ok(Done::Yes)
 }

@@ -24,12 +24,12 @@ use crate::gateway::{self, Gateway, Reloader};
 /// have changed; both also happen by themselves within seconds of a change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
-pub(super) struct Args {
+pub(super) struct ServeArgs {
     #[command(flatten)]
     config: ConfigFile,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let mut signals = Signals::catch()?;
     let hangups = Hangups::catch()?;

@@ -9,11 +9,8 @@ use std::{
 use super::{output, signals::Signals};
 use crate::gateway::Gateway;
 use airlock_catalog::{Client, State};
-use airlock_config::{self as config, Config, ConfigError, Problem, Source};
-use airlock_core::{
-    door::{Caller, ScriptLanguage},
-    tool::CallError,
-};
+use airlock_config::{self as config, Config, Source};
+use airlock_core::{door::Caller, tool::CallError};
 use airlock_sandbox::Compiling;
 
 /// Longest wait for sources to connect, of a command that must not wait as long as a source may take
@@ -69,56 +66,18 @@ impl ConfigFile {
         format!(" --config {}", output::quoted(&self.path.display().to_string()))
     }
 
-    /// Reads the configuration, without what is not valid, and all problems.
-    pub(super) fn load_valid_parts(&self) -> Result<(Option<Config>, Vec<Problem>), ConfigError> {
-        Config::load_valid_parts(&self.path)
-    }
-
     /// Reads the configuration of a gateway that compiles each component in its own process.
     pub(super) fn load(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(&self.path)?;
         config.sandbox.compiling = Compiling::in_child();
         Ok(config)
     }
-
-    /// Starts a gateway, waits for the sources that the command `needs`, runs `act`, and stops the
-    /// gateway whatever the result. A signal ends each step; during `act` it is `act` that decides
-    /// what a signal does.
-    pub(super) async fn with_gateway<T>(
-        &self,
-        needs: impl Fn(&Config, &Client) -> bool,
-        act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        with_config(self.load()?, needs, act).await
-    }
-
-    /// Does the same as [`Self::with_gateway`], with scripts in this language if there is one.
-    pub(super) async fn with_language<T>(
-        &self,
-        language: Option<ScriptLanguage>,
-        needs: impl Fn(&Config, &Client) -> bool,
-        act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        let mut config = self.load()?;
-        config.script_language = language.unwrap_or(config.script_language);
-        with_config(config, needs, act).await
-    }
-
-    /// Does the same as [`Self::with_gateway`], with those sources only for which `keep` returns
-    /// true.
-    pub(super) async fn with_sources<T>(
-        &self,
-        keep: impl Fn(&config::Client) -> bool,
-        needs: impl Fn(&Config, &Client) -> bool,
-        act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        let mut config = self.load()?;
-        config.clients.retain(keep);
-        with_config(config, needs, act).await
-    }
 }
 
-async fn with_config<T>(
+/// Starts a gateway, waits for the sources that the command `needs`, runs `act`, and stops the gateway
+/// whatever the result. A signal ends each step; during `act` it is `act` that decides what a signal
+/// does.
+pub(super) async fn with_gateway<T>(
     config: Config,
     needs: impl Fn(&Config, &Client) -> bool,
     act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
@@ -149,11 +108,8 @@ fn interrupted() -> anyhow::Error {
 
 /// Returns the longest time that a source may take to start.
 fn longest_start(config: &Config) -> Duration {
-    let starts = config.clients.iter().filter_map(|client| match &client.source {
-        Source::Upstream(settings) => Some(settings.timeouts.startup),
-        Source::Plugin(_) => None,
-    });
-    starts.max().unwrap_or_default()
+    let starts = config.clients.iter().filter_map(settings);
+    starts.map(|settings| settings.timeouts.startup).max().unwrap_or_default()
 }
 
 /// Says on stderr, at growing intervals, which sources a command waits for. Never returns.
@@ -227,11 +183,10 @@ pub(super) fn held_sources(
         if let Some(problem) = pins.problem() {
             return Some(format!("{name} ({kind}): {}", output::both_ends(&problem, 1000)));
         }
-        let (count, are) = if held == 1 { ("1 tool", "is") } else { ("tools", "are") };
-        let count = if held == 1 { count.to_owned() } else { format!("{held} {count}") };
+        let tools_are = if held == 1 { "tool is" } else { "tools are" };
         (held > 0).then(|| {
             format!(
-                "{name} ({kind}): {count} {are} in quarantine; `airlock upstream diff {name}{}` shows why",
+                "{name} ({kind}): {held} {tools_are} in quarantine; `airlock upstream diff {name}{}` shows why",
                 config.option()
             )
         })

@@ -1,11 +1,25 @@
 mod documents;
 
-use clap::CommandFactory as _;
-
 use super::*;
 
-fn parse(line: &str) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(line.split(' '))
+fn parse(line: &str) -> Result<(Cli, bool), clap::Error> {
+    super::parse(line.split(' ').map(OsString::from))
+}
+
+#[test]
+fn a_command_asks_for_json_with_its_own_option() {
+    for (line, as_json) in [
+        ("airlock tools --json", true),
+        ("airlock tools", false),
+        ("airlock serve --log-format json", false),
+        ("airlock call fs-read -- --json", false),
+        ("airlock plugin diff --json", true),
+        ("airlock plugin install weather.wasm", false),
+        ("airlock runs approve run_1 --json", true),
+    ] {
+        let parsed = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(parsed.1, as_json, "{line}");
+    }
 }
 
 #[test]

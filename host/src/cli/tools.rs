@@ -19,7 +19,8 @@ use airlock_strings::{nearest, visible, visible_line};
 const TERMINAL_WIDTH: usize = 80;
 /// Width of a table line elsewhere: descriptions are cut only to keep one line per tool.
 const FILE_WIDTH: usize = 400;
-/// Smallest width of a description beside its name. On a narrower terminal it is on a line of its own.
+/// Smallest width of a description beside its name, in columns: a few words. On a narrower terminal it
+/// is on a line of its own.
 const MIN_DESCRIPTION: usize = 24;
 /// Width of the column of modes, with the gaps on both sides.
 const MODE_WIDTH: usize = 16;
@@ -33,7 +34,7 @@ const MODE_WIDTH: usize = 16;
 #[command(
     after_help = "Examples:\n  airlock tools --config airlock.json\n  airlock tools text-word_count"
 )]
-pub(super) struct Args {
+pub(super) struct ToolsArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// The tool to show, by its name in the list.
@@ -41,23 +42,23 @@ pub(super) struct Args {
     /// Print a JSON document: `{tools: [{name, client, mode, …}], sources: [{name, state, …}]}`; with a
     /// name, the tool alone.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    args.config
-        .with_gateway(
-            |_, _| true,
-            async |gateway, _| {
-                match &args.name {
-                    Some(name) => one(gateway, name, args)?,
-                    None if args.json => output::document(&document(gateway))?,
-                    None => table(gateway, &args.config)?,
-                }
-                Ok(Done::Yes)
-            },
-        )
-        .await
+pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<Done> {
+    session::with_gateway(
+        args.config.load()?,
+        |_, _| true,
+        async |gateway, _| {
+            match &args.name {
+                Some(name) => one(gateway, name, args)?,
+                None if args.json => output::document(&document(gateway))?,
+                None => table(gateway, &args.config)?,
+            }
+            Ok(Done::Yes)
+        },
+    )
+    .await
 }
 
 fn mode(entry: &Entry) -> &'static str {
@@ -118,7 +119,7 @@ fn lines(rows: &[(&str, &str, &str)], width: usize) -> Vec<String> {
 }
 
 /// Shows one tool. Fails if there is none of this name.
-fn one(gateway: &Gateway, name: &str, args: &Args) -> anyhow::Result<()> {
+fn one(gateway: &Gateway, name: &str, args: &ToolsArgs) -> anyhow::Result<()> {
     let caller = gateway.caller(Origin::Caller);
     let found = caller
         .list()

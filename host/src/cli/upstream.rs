@@ -35,49 +35,34 @@ use super::{outcome::Done, session::ConfigOfGroup};
     arg_required_else_help = true,
     after_help = "Examples:\n  airlock upstream list\n  airlock upstream logs github --url http://127.0.0.1:8080\n  airlock upstream restart github\n  airlock upstream login github\n  airlock upstream diff\n  airlock upstream accept github search_code"
 )]
-pub(super) struct Args {
+pub(super) struct UpstreamArgs {
     #[command(flatten)]
     _config: ConfigOfGroup,
     #[command(subcommand)]
-    command: Command,
+    command: UpstreamCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
-    Diff(diff::Args),
-    Accept(accept::Args),
-    List(list::Args),
-    Show(show::Args),
-    Logs(logs::Args),
-    Restart(restart::Args),
-    Login(login::Args),
-    Logout(logout::Args),
+enum UpstreamCommand {
+    Diff(diff::UpstreamDiffArgs),
+    Accept(accept::UpstreamAcceptArgs),
+    List(list::UpstreamListArgs),
+    Show(show::UpstreamShowArgs),
+    Logs(logs::LogsArgs),
+    Restart(restart::RestartArgs),
+    Login(login::LoginArgs),
+    Logout(logout::LogoutArgs),
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &UpstreamArgs) -> anyhow::Result<Done> {
     match &args.command {
-        Command::Diff(args) => diff::run(args).await,
-        Command::Accept(args) => accept::run(args).await,
-        Command::List(args) => list::run(args).await,
-        Command::Show(args) => show::run(args).await,
-        Command::Logs(args) => logs::run(args).await,
-        Command::Restart(args) => restart::run(args).await,
-        Command::Login(args) => login::run(args).await,
-        Command::Logout(args) => logout::run(args).await,
-    }
-}
-
-impl Args {
-    pub(super) fn wants_json(&self) -> bool {
-        match &self.command {
-            Command::Diff(args) => args.json,
-            Command::Accept(args) => args.json,
-            Command::List(args) => args.json,
-            Command::Show(args) => args.json,
-            Command::Logs(args) => args.json,
-            Command::Restart(args) => args.json,
-            Command::Login(args) => args.json,
-            Command::Logout(args) => args.json,
-        }
+        UpstreamCommand::Diff(args) => diff::run(args).await,
+        UpstreamCommand::Accept(args) => accept::run(args).await,
+        UpstreamCommand::List(args) => list::run(args).await,
+        UpstreamCommand::Show(args) => show::run(args).await,
+        UpstreamCommand::Logs(args) => logs::run(args).await,
+        UpstreamCommand::Restart(args) => restart::run(args).await,
+        UpstreamCommand::Login(args) => login::run(args).await,
+        UpstreamCommand::Logout(args) => logout::run(args).await,
     }
 }

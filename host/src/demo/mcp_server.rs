@@ -1,7 +1,6 @@
 //! A small MCP server over stdio, which the demo connects to like any other server.
 //!
-//! It keeps a bounded number of counters and reports in memory until it ends. It has no dependency
-//! on the gateway.
+//! It keeps a bounded number of counters in memory until it ends. It has no dependency on the gateway.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::BTreeMap, sync::Arc};
@@ -18,28 +17,24 @@ use rmcp::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// Maximum number of counters.
+/// Most counters. Scripts make names up, and a counter is never removed.
 const MAX_COUNTERS: usize = 1_000;
-/// Maximum length of a counter's name, in characters.
+/// Longest name of a counter, in characters. With the number of counters, it bounds the memory.
 const MAX_NAME_CHARS: usize = 100;
-/// Maximum number of reports; the oldest one is dropped for a new one.
-const MAX_REPORTS: usize = 100;
-/// Maximum length of a report's title, in characters.
+/// Longest title of a report, in characters: one line. The gateway bounds the body, with all arguments.
 const MAX_TITLE_CHARS: usize = 200;
-/// Maximum length of a report's body, in bytes.
-const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// Serves on stdin and stdout until stdin is closed.
 pub(crate) async fn run() -> anyhow::Result<()> {
-    let service = Server::default().serve(rmcp::transport::stdio()).await?;
+    let service = DemoServer::default().serve(rmcp::transport::stdio()).await?;
     service.waiting().await?;
     Ok(())
 }
 
 #[derive(Default)]
-struct Server(Mutex<Records>);
+struct DemoServer(Mutex<Records>);
 
-impl ServerHandler for Server {
+impl ServerHandler for DemoServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("airlock-demo", env!("CARGO_PKG_VERSION")))
@@ -63,7 +58,9 @@ impl ServerHandler for Server {
         let answer = match request.name.as_ref() {
             "tally" => parse(arguments).and_then(|tally| self.records().tally(tally)),
             "totals" => Ok(self.records().totals()),
-            "send_report" => parse(arguments).and_then(|report| self.records().send_report(report)),
+            "send_report" => {
+                parse(arguments).and_then(|report| self.records().send_report(&report))
+            }
             other => {
                 return Err(ErrorData::invalid_params(format!("unknown tool {other:?}"), None));
             }
@@ -80,7 +77,7 @@ impl ServerHandler for Server {
     }
 }
 
-impl Server {
+impl DemoServer {
     fn records(&self) -> MutexGuard<'_, Records> {
         self.0.lock()
     }
@@ -92,11 +89,10 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, String
         .map_err(|error| format!("the arguments do not fit: {error}"))
 }
 
-/// Counters and reports.
+/// The counters, and the number of reports that were sent.
 #[derive(Default)]
 struct Records {
     counters: BTreeMap<String, i64>,
-    reports: BTreeMap<u64, Report>,
     reports_sent: u64,
 }
 
@@ -114,7 +110,7 @@ fn one() -> i64 {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Report {
+struct SentReport {
     title: String,
     body: String,
 }
@@ -142,25 +138,14 @@ impl Records {
         json!({"totals": self.counters})
     }
 
-    fn send_report(&mut self, report: Report) -> Result<Value, String> {
+    fn send_report(&mut self, report: &SentReport) -> Result<Value, String> {
         if report.title.is_empty() || report.title.chars().count() > MAX_TITLE_CHARS {
             return Err(format!("a title has 1 to {MAX_TITLE_CHARS} characters"));
         }
-        if report.body.len() > MAX_BODY_BYTES {
-            return Err(format!(
-                "a report has at most {MAX_BODY_BYTES} bytes, found {}",
-                report.body.len()
-            ));
-        }
         self.reports_sent += 1;
         let id = self.reports_sent;
-        let bytes = report.body.len();
         eprintln!("report {id}: {}\n{}", report.title.escape_debug(), report.body);
-        if self.reports.len() >= MAX_REPORTS {
-            self.reports.pop_first();
-        }
-        self.reports.insert(id, report);
-        Ok(json!({"id": id, "bytes": bytes}))
+        Ok(json!({"id": id, "bytes": report.body.len()}))
     }
 }
 
@@ -269,17 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_numbered_and_the_oldest_are_dropped() {
+    fn reports_are_numbered_and_have_a_title_of_bounded_length() {
         let mut records = Records::default();
-        for id in 1..=MAX_REPORTS as u64 + 5 {
-            assert_eq!(records.send_report(report("x".into())), Ok(json!({"id": id, "bytes": 1})));
+        let mut send = |title: String| records.send_report(&SentReport { title, body: "x".into() });
+        assert!(send(String::new()).is_err() && send("t".repeat(MAX_TITLE_CHARS + 1)).is_err());
+        for id in 1..=3 {
+            assert_eq!(send("t".repeat(MAX_TITLE_CHARS)), Ok(json!({"id": id, "bytes": 1})));
         }
-        assert_eq!(records.reports.len(), MAX_REPORTS);
-        assert!(records.send_report(report("x".repeat(MAX_BODY_BYTES + 1))).is_err());
-    }
-
-    fn report(body: String) -> Report {
-        Report { title: "t".into(), body }
     }
 
     #[test]

@@ -39,6 +39,18 @@ pub(super) struct Reply {
     pub(super) elapsed: Duration,
 }
 
+impl Reply {
+    /// Returns the content of the model's message in a chat response.
+    pub(super) fn content(&self) -> &str {
+        self.body["choices"][0]["message"]["content"].as_str().unwrap_or_default()
+    }
+
+    /// Returns the calls that the gateway ran for a chat response.
+    pub(super) fn calls(&self) -> &[Value] {
+        self.body["airlock"]["calls"].as_array().map_or(&[], Vec::as_slice)
+    }
+}
+
 impl Stage {
     /// Writes the files, starts the gateway and waits until every source of tools is connected.
     pub(super) async fn set() -> anyhow::Result<Self> {
@@ -132,6 +144,11 @@ impl Stage {
         let body = response.json().await?;
         Ok(Reply { status, body, elapsed: started.elapsed() })
     }
+}
+
+/// Returns a message of the user.
+pub(super) fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
 }
 
 /// Returns the text of one note. Its number of words is known, so that the result of the script can

@@ -16,7 +16,7 @@ use airlock_sandbox::Sandbox;
 use airlock_server::{NotReloaded, Reload};
 use airlock_strings::{cut, with_causes};
 
-/// Maximum length of a list of keys in the log, in bytes.
+/// Longest list of keys or clients in a line of the log, in bytes. A file may have thousands.
 const MAX_LISTED: usize = 1_000;
 /// End of the key that puts a client into code mode.
 const CODE_MODE: &str = "is_code_mode_client";

@@ -5,7 +5,8 @@ use anyhow::ensure;
 use super::{
     super::{outcome::Done, output, session::ConfigFile},
     consent::{ConsentOptions, accept_command},
-    install::{self, Decision, Obstacle},
+    install,
+    obstacle::{Obstacle, obstacles_to_accepting},
     pins::{Pins, lines},
 };
 use airlock_authoring::Component;
@@ -25,7 +26,7 @@ use airlock_plugin::{Consent, Drift};
     override_usage = "airlock plugin accept [OPTIONS] <CLIENT>...\n       airlock plugin accept [OPTIONS] --all",
     after_help = "Examples:\n  airlock plugin accept weather\n  airlock plugin accept weather --regrant http.api\n  airlock plugin accept --all"
 )]
-pub(super) struct Args {
+pub(super) struct PluginAcceptArgs {
     /// The plugins' names in the configuration.
     #[arg(value_name = "CLIENT", required_unless_present = "all")]
     clients: Vec<String>,
@@ -38,7 +39,7 @@ pub(super) struct Args {
     config: ConfigFile,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
     let consent = args.consent.consent();
     ensure!(
         consent == Consent::default() || args.clients.len() == 1,
@@ -50,9 +51,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut is_changed = pins.is_new;
     for (client, settings) in pins.select(&args.clients)? {
         let (component, drift) = pins.drift(&client, &settings).await?;
-        let decision = Decision::as_configured(&component, &client, &config);
-        let obstacles = decision.obstacles_of(drift.as_ref());
-        output::line(&lines(&client, &component, drift.as_ref(), obstacles).join("\n"))?;
+        let obstacles = obstacles_to_accepting(drift.as_ref(), &component, &client, &config);
+        output::line(&lines(&client, &component, drift.as_ref(), &obstacles).join("\n"))?;
         let unknown = args.consent.unknown(component.metadata.manifest.as_ref(), &settings.grant);
         ensure!(unknown.is_empty(), "{}", unknown.join("\n  "));
         for note in args.consent.unneeded(drift.as_ref()) {
@@ -60,7 +60,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         }
         is_changed |= drift.is_some();
         if let Some(drift) = drift {
-            refusals.extend(refusal(args, &pins, &client, &component, &drift, obstacles).await?);
+            refusals.extend(refusal(args, &pins, &client, &component, &drift, &obstacles).await?);
         }
         pins.lock.accept(component.metadata.pin(&client));
     }
@@ -82,7 +82,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 /// A plugin that is not accepted.
-struct Refusal {
+struct RefusedPlugin {
     reasons: Vec<String>,
     /// The command that accepts it, below its heading; `None` if no option helps.
     remedy: Option<String>,
@@ -90,13 +90,13 @@ struct Refusal {
 
 /// Returns the reasons that a plugin is not accepted; `None` if it is.
 async fn refusal(
-    args: &Args,
+    args: &PluginAcceptArgs,
     pins: &Pins,
     client: &ClientName,
     component: &Component,
     drift: &Drift,
     obstacles: &[Obstacle],
-) -> anyhow::Result<Option<Refusal>> {
+) -> anyhow::Result<Option<RefusedPlugin>> {
     let consent = args.consent.consent();
     let lacking = drift.changes.iter().filter(|change| consent.lacks(change));
     let lacking = lacking.map(|change| format!("  {client}: {change}"));
@@ -110,11 +110,11 @@ async fn refusal(
     } else {
         install::remedy(component, client, pins, &args.config, &args.consent).await?
     };
-    Ok(Some(Refusal { reasons, remedy }))
+    Ok(Some(RefusedPlugin { reasons, remedy }))
 }
 
 /// Explains why nothing was accepted, with the commands that accept each plugin.
-fn text(refusals: &[Refusal]) -> String {
+fn text(refusals: &[RefusedPlugin]) -> String {
     let mut lines = vec!["nothing was accepted:".to_owned()];
     lines.extend(refusals.iter().flat_map(|refusal| &refusal.reasons).cloned());
     let remedies = refusals.iter().filter_map(|refusal| refusal.remedy.as_ref());

@@ -32,7 +32,7 @@ use airlock_strings::visible;
 #[command(
     after_help = "Examples:\n  airlock plugin build\n  airlock plugin build weather --output weather.wasm"
 )]
-pub(super) struct Args {
+pub(super) struct BuildArgs {
     /// The plugin's directory.
     #[arg(default_value = ".")]
     directory: PathBuf,
@@ -42,10 +42,10 @@ pub(super) struct Args {
     /// Print a JSON document: `{ok, file, bytes, digest, tools, elapsed_ms, findings, output}`, or
     /// `{ok, error, output}` after a failure. `output` is what the compiler and other tools printed.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &BuildArgs) -> anyhow::Result<Done> {
     let started = Instant::now();
     let mut signals = Signals::catch()?;
     let mut transcript = Transcript::new(args.json);
@@ -71,7 +71,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 }
 
 fn report(
-    args: &Args,
+    args: &BuildArgs,
     finished: &Finished,
     transcript: &Transcript,
     elapsed: Duration,

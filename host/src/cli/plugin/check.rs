@@ -16,16 +16,16 @@ use airlock_authoring::{Check, Finding, Outcome};
 /// check fails; a warning is not a failure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin check\n  airlock plugin check weather.wasm")]
-pub(super) struct Args {
+pub(super) struct PluginCheckArgs {
     /// The component, or the directory of a plugin.
     #[arg(default_value = ".")]
     file: PathBuf,
     /// Print a JSON document: `{ok, file, checks: [{check, outcome, details: [{at, found, write}]}]}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PluginCheckArgs) -> anyhow::Result<Done> {
     let checks = airlock_authoring::check(&args.file).await?;
     let ok = checks.iter().all(|check| check.outcome != Outcome::Fail);
     if args.json {

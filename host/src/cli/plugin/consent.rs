@@ -69,7 +69,7 @@ fn regrantable(manifest: Option<&Manifest>) -> Vec<String> {
 }
 
 /// Returns the command that accepts a plugin with all of its differences.
-pub(in crate::cli) fn accept_command(drift: &Drift, config: &ConfigFile) -> String {
+pub(crate) fn accept_command(drift: &Drift, config: &ConfigFile) -> String {
     let client = &drift.client;
     let consent = Consent::for_all_of(drift).options();
     format!("airlock plugin accept {client}{consent}{}", config.option())

@@ -1,6 +1,7 @@
 //! `airlock plugin dev`: builds a plugin after every change of its sources, checks it, and calls it
 //! or reloads it in a running gateway.
 
+mod build_uses;
 mod call;
 mod config;
 mod gateway;
@@ -13,8 +14,8 @@ use anyhow::Context as _;
 use clap::error::ErrorKind;
 use serde_json::{Map, Value};
 
-use self::{config::Entry, uses::Session, watch::Sources};
-use super::{build::Transcript, check, grant::GrantOption};
+use self::{build_uses::BuildUses, config::FreshBuild, watch::Sources};
+use super::{build::Transcript, check, grant::GrantOption, typed::parse_setting};
 use crate::cli::{
     outcome::Done,
     output::{self, Failure},
@@ -43,7 +44,7 @@ pub(super) const FILTER: &str =
     after_help = "Examples:\n  airlock plugin dev --call get_weather '{\"city\": \"Oslo\"}'\n  \
                   airlock plugin dev weather --gateway http://127.0.0.1:8080"
 )]
-pub(super) struct Args {
+pub(super) struct DevArgs {
     /// The plugin's directory.
     #[arg(default_value = ".")]
     directory: PathBuf,
@@ -69,20 +70,22 @@ pub(super) struct Args {
     config: ConfigFile,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &DevArgs) -> anyhow::Result<Done> {
     check_calls(&args.call)?;
     let mut signals = Signals::catch()?;
-    let settings = settings(&args.set)?;
+    let settings = args.set.iter().map(|setting| parse_setting(setting));
+    let settings: Map<_, _> =
+        settings.collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
     // Stores of the plugin live as long as the command.
     let state = tempfile::tempdir().context("no temporary directory can be created")?;
     let mut sources = Sources::of(&args.directory)?;
     // A grant is the operator's consent to what the plugin requests now, and not to what a later
     // change of plugin.toml requests under the same name.
     let mut grants = &args.grants[..];
-    let mut session = Session::default();
+    let mut calls = BuildUses::default();
     loop {
         tokio::select! {
-            installed = round(args, &settings, grants, state.path(), &mut session) => {
+            installed = round(args, &settings, grants, state.path(), &mut calls) => {
                 if installed {
                     grants = &[];
                 }
@@ -100,22 +103,22 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
 /// Builds once and tries the outcome. A failure is printed, because the next change may fix it.
 /// Returns whether it succeeded.
 async fn round(
-    args: &Args,
+    args: &DevArgs,
     settings: &Map<String, Value>,
     grants: &[GrantOption],
     state: &Path,
-    session: &mut Session,
+    calls: &mut BuildUses,
 ) -> bool {
-    let done = attempt(args, settings, grants, state, session).await;
+    let done = attempt(args, settings, grants, state, calls).await;
     done.inspect_err(|error| output::complain(&Failure::from(error))).is_ok()
 }
 
 async fn attempt(
-    args: &Args,
+    args: &DevArgs,
     settings: &Map<String, Value>,
     grants: &[GrantOption],
     state: &Path,
-    session: &mut Session,
+    calls: &mut BuildUses,
 ) -> anyhow::Result<()> {
     let mut transcript = Transcript::new(false);
     let profile = BuildProfile::Development;
@@ -133,11 +136,12 @@ async fn attempt(
         return Ok(());
     }
     let metadata = &finished.metadata;
-    session.load(&metadata.digest);
+    calls.load(&metadata.digest);
     let grants = &args.grants;
-    let entry = Entry { component: file, metadata, grants, settings, state, file: &args.config };
-    call::run(&entry, &args.call, session).await?;
-    for line in uses::report(&entry, session) {
+    let build =
+        FreshBuild { component: file, metadata, grants, settings, state, file: &args.config };
+    call::run(&build, &args.call, calls).await?;
+    for line in uses::report(&build, calls) {
         output::line(&output::for_stdout(&line))?;
     }
     Ok(())
@@ -153,22 +157,8 @@ fn check_calls(calls: &[String]) -> Result<(), clap::Error> {
     Ok(())
 }
 
-/// Parses the values of `--set`.
-fn settings(set: &[String]) -> anyhow::Result<Map<String, Value>> {
-    let parsed = set.iter().map(|setting| {
-        let (key, value) = setting
-            .split_once('=')
-            .with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
-        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-        Ok((key.to_owned(), value))
-    });
-    parsed.collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -187,13 +177,5 @@ mod tests {
 
     fn checked(arguments: &str) -> Result<(), clap::Error> {
         check_calls(&["first", "{}", "get_weather", arguments].map(str::to_owned))
-    }
-
-    #[test]
-    fn a_setting_is_json_or_else_text() {
-        let set = ["days=3", "city=Oslo", "units=[\"c\"]"].map(str::to_owned);
-        let expected = json!({"days": 3, "city": "Oslo", "units": ["c"]});
-        assert_eq!(Value::from(settings(&set).expect("settings")), expected);
-        assert!(settings(&["days".to_owned()]).is_err());
     }
 }

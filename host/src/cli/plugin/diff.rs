@@ -5,7 +5,8 @@ use serde_json::json;
 use super::{
     super::{outcome::Done, output, session::ConfigFile},
     consent::{ConsentOptions, accept_command},
-    install::{self, Decision, Obstacle},
+    install,
+    obstacle::{Obstacle, obstacles_to_accepting},
     pins::{Pins, lines},
 };
 use airlock_config::Config;
@@ -17,17 +18,17 @@ use airlock_config::Config;
 /// characters are shown as ⟨U+200B⟩. The exit code is 1 if anything differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock plugin diff\n  airlock plugin diff weather --json")]
-pub(super) struct Args {
+pub(super) struct PluginDiffArgs {
     /// The plugin's name in the configuration. Default: every plugin.
     client: Option<String>,
     #[command(flatten)]
     config: ConfigFile,
     /// Print a JSON document: `{ok, plugins: [{client, changes: [{change, …}], obstacles: [text]}]}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &PluginDiffArgs) -> anyhow::Result<Done> {
     let config = Config::load(&args.config.path)?;
     let pins = Pins::of(&config.clients, &args.config.path)?;
     let mut plugins = Vec::new();
@@ -35,8 +36,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     let mut is_same = true;
     for (client, settings) in pins.select(args.client.as_slice())? {
         let (component, drift) = pins.drift(&client, &settings).await?;
-        let decision = Decision::as_configured(&component, &client, &config);
-        let obstacles = decision.obstacles_of(drift.as_ref());
+        let obstacles = obstacles_to_accepting(drift.as_ref(), &component, &client, &config);
         is_same &= drift.is_none();
         if args.json {
             let obstacles: Vec<_> = obstacles.iter().map(Obstacle::to_string).collect();
@@ -44,7 +44,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
             plugins.push(json!({"client": client, "changes": changes, "obstacles": obstacles}));
             continue;
         }
-        output::line(&lines(&client, &component, drift.as_ref(), obstacles).join("\n"))?;
+        output::line(&lines(&client, &component, drift.as_ref(), &obstacles).join("\n"))?;
         let Some(drift) = drift else { continue };
         if obstacles.is_empty() {
             let command = accept_command(&drift, &args.config);

@@ -93,8 +93,7 @@ impl Document {
     /// Returns the key of the `wasm_config` of the client with this name.
     pub(super) fn key(&self, name: &ClientName) -> KeyPath {
         let at = self.entries().iter().position(|client| client["name"] == name.as_str());
-        let clients = KeyPath::default().member("mcp").member("client_configs");
-        clients.element(at.unwrap_or_default()).member("wasm_config")
+        entry_key(at.unwrap_or_default())
     }
 
     fn clients(&mut self) -> anyhow::Result<&mut Vec<Value>> {
@@ -135,6 +134,12 @@ impl Document {
         bytes.push(b'\n');
         Ok(String::from_utf8(bytes)?)
     }
+}
+
+/// Returns the key of the `wasm_config` of a client by its place in the list.
+pub(super) fn entry_key(index: usize) -> KeyPath {
+    let clients = KeyPath::default().member("mcp").member("client_configs");
+    clients.element(index).member("wasm_config")
 }
 
 /// Returns the indentation of the file's first indented line; two spaces if there is none, or if it

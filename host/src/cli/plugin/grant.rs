@@ -1,59 +1,19 @@
 //! `--grant`: a right that the operator grants on the command line, written to
 //! `wasm_config.grants`.
 
-mod parse;
+mod option;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use self::parse::placeholder;
+pub(super) use self::option::GrantOption;
+
+use self::option::{ANY, placeholder};
 use airlock_config::KeyPath;
 use airlock_core::secret::Source;
 use airlock_plugin::{FilesAccess, HttpRequest, Request, Requests};
 use airlock_strings::visible_line;
-
-/// Name of a request for any directory.
-const ANY: &str = "*";
-
-/// A right that the operator grants on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum GrantOption {
-    /// A network destination, by the name under which the plugin asks for it.
-    Http(String),
-    /// A host of the operator's choice, for a plugin that leaves the host open.
-    Host {
-        url: String,
-        /// Methods; GET and HEAD if empty.
-        methods: Vec<String>,
-        /// True if the host may be in a private network.
-        private: bool,
-    },
-    /// A store of keys and values.
-    Kv(String),
-    /// A directory.
-    Files {
-        name: String,
-        path: PathBuf,
-        may_write: bool,
-    },
-    /// A secret, and the source of its value.
-    Secret {
-        name: String,
-        from: String,
-        /// True if the plugin may read the value.
-        reveal: bool,
-    },
-    Scratch,
-    Clocks,
-    /// A tool for one of the plugin's slots.
-    Slot {
-        name: String,
-        tool: String,
-    },
-    /// Every tool that the plugin asks to call by full name.
-    Tools,
-}
 
 /// Makes a path absolute. Paths on the command line are relative to the working directory, those in
 /// the configuration to the configuration file.
@@ -133,6 +93,18 @@ impl GrantOption {
             Self::Http(_) | Self::Kv(_) | Self::Scratch | Self::Clocks | Self::Tools => {
                 Some(self.to_string())
             }
+        }
+    }
+
+    /// Returns whether it is for a request of a plugin with these `requests`. A request for any host or
+    /// any directory names none, and has the grants that no other request has.
+    pub(super) fn is_for(&self, request: Request<'_>, requests: &Requests) -> bool {
+        match (request, self) {
+            (Request::Http(_, http), _) if http.is_any_host() => matches!(self, Self::Host { .. }),
+            (Request::Files(ANY, _), Self::Files { name, .. }) => {
+                !requests.files.contains_key(name)
+            }
+            _ => self.request().is_some_and(|named| named == request.to_string()),
         }
     }
 
@@ -275,6 +247,11 @@ fn reason(grant: &GrantOption, requests: &Requests, names: &str) -> Option<Strin
         )),
         _ => Some(format!("the plugin does not request it; {names}")),
     }
+}
+
+/// Returns the request of this name; `None` if the plugin has none.
+pub(super) fn named<'r>(requests: &'r Requests, name: &str) -> Option<Request<'r>> {
+    requests.all().find(|request| request.to_string() == name)
 }
 
 /// Returns the grant that gives a request. Parts that only the operator knows are placeholders, with

@@ -24,16 +24,16 @@ use airlock_strings::{visible, visible_line};
 /// its texts are shown as ⟨U+200B⟩.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin inspect weather.wasm")]
-pub(super) struct Args {
+pub(super) struct InspectArgs {
     /// The component.
     file: PathBuf,
     /// Print a JSON document: `{file, id, version, contract, digest, bytes, native_bytes,
     /// compile_ms, imports, tools, effects, …}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &InspectArgs) -> anyhow::Result<Done> {
     let mut component = Component::read(&args.file).await?;
     let compiled = component.compile().await?;
     component.learn(&compiled).await?;

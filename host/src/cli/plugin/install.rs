@@ -1,18 +1,22 @@
 //! `airlock plugin install`.
 
 mod changes;
-mod command;
-mod obstacle;
+mod options;
 mod plan;
+mod proposal;
 mod refusal;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{anyhow, bail, ensure};
 
-pub(super) use self::obstacle::{Decision, Obstacle};
+pub(super) use self::options::InstallArgs;
 
-use self::plan::{Plan, Site};
+use self::{
+    options::DESCRIPTION,
+    plan::{Plan, Site},
+    proposal::Proposal,
+};
 use super::{
     super::{
         outcome::Done,
@@ -21,10 +25,9 @@ use super::{
     },
     consent::ConsentOptions,
     edit::{self, Document},
-    grant::{self, GrantOption},
+    grant::GrantOption,
     pins::{self, Pins},
     requested::RequestSummary,
-    typed::Typed,
 };
 use airlock_authoring::{
     Component,
@@ -34,63 +37,7 @@ use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
 use airlock_plugin::Settings;
 use airlock_strings::{visible, visible_line};
 
-/// Description in a proposed command that stands for one of the operator's. It is refused.
-const DESCRIPTION: &str = "<WHAT IT DOES>";
-
-/// Install a plugin
-///
-/// Shows what the plugin requests and why. If everything that it requires is granted, the component
-/// is copied to `plugins/` beside the configuration, the configuration gets an entry for it, and
-/// `airlock.lock` pins it. Otherwise nothing is changed, and the command that would install it is
-/// printed. Grants belong to a name: use `--replace` to install a changed build of the same plugin,
-/// and `--name` to install another plugin under another name. A granted request that is wider in
-/// the changed build must be named again, with `--regrant` or `--grant`. `--replace` removes the grants
-/// that the changed build no longer requests, and prints their names.
-#[derive(Debug, Clone, clap::Args)]
-#[command(
-    after_help = "Examples:\n  airlock plugin install text.wasm\n  airlock plugin install weather.wasm --grant http.api --grant \
-                  secret.token=env:WEATHER_TOKEN\n  airlock plugin install weather.wasm --replace"
-)]
-pub(super) struct Args {
-    /// The component.
-    file: PathBuf,
-    #[command(flatten)]
-    config: ConfigFile,
-    /// Its name in the configuration, the prefix of its tools: a letter or `_`, then letters, digits
-    /// and `_`, at most 32 characters. Default: the plugin's id, with `_` in place of `-`.
-    #[arg(long)]
-    name: Option<String>,
-    /// Grant something that it requests; may be repeated. `http.NAME`, `kv.NAME`, `scratch`, `clocks`
-    /// and `tools` grant what is requested under that name; `files.NAME=PATH` a directory, with `:rw`
-    /// after the path for writing; `secret.NAME=env:VARIABLE` or `secret.NAME=file:PATH` a secret, with
-    /// `:reveal` after it if the plugin may read the value; `slot.NAME=CLIENT-TOOL` one tool for a slot;
-    /// `http=URL` a host for a request that leaves the hosts to you, with its methods after it as in
-    /// `http=URL:GET,POST` (default: GET and HEAD), and with `:private` at the end for a host in a private
-    /// network. A request `files.*` is granted as `files.NAME=PATH`, with a name of your
-    /// choice for each directory.
-    #[arg(long = "grant", value_name = "WHAT")]
-    grants: Vec<GrantOption>,
-    /// Grant everything that it requests, except what needs a value from you.
-    #[arg(long)]
-    grant_all: bool,
-    /// The ceiling: `untrusted`, or `trusted` for private networks, plain HTTP and larger limits.
-    #[arg(long, value_parser = ["untrusted", "trusted"])]
-    profile: Option<String>,
-    /// Set a value of the plugin's own configuration; text, or JSON.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Set the description of a tool that has none, or replace its own.
-    #[arg(long = "describe", value_name = "TOOL=TEXT")]
-    describe: Vec<String>,
-    /// Replace the installed build, and keep its grants, except those that the new build does not
-    /// request. The changes are shown.
-    #[arg(long)]
-    replace: bool,
-    #[command(flatten)]
-    consent: ConsentOptions,
-}
-
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<Done> {
     let mut component = Component::read(&args.file).await?;
     // Compiled now rather than at the first call: a component that does not load is not installed.
     let compiled = component.compile().await?;
@@ -105,14 +52,14 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
         bail!("{}", nothing_to_replace(&component, &name, &pins));
     }
     let site = Site { component: &component, name: &name, document: &document, holder };
-    let plan = Plan::of(args, &site)?;
+    let plan = Plan::decide(args, &site)?;
     if plan.drift.is_some() {
         let lines = pins::lines(&name, &component, plan.drift.as_ref(), &[]);
         output::line(&lines.join("\n"))?;
     }
     show_requests(&component, &name)?;
     if !plan.obstacles.is_empty() {
-        bail!("{}", refusal::refused(args, &site, &plan, &pins.path)?);
+        bail!("{}", refusal::explain(args, &site, &plan, &pins.path)?);
     }
     let nameless = nameless(&component, &plan.settings);
     ensure!(
@@ -131,6 +78,21 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     }
     show_next(args, &component, &name, &nameless)?;
     Ok(Done::Yes)
+}
+
+/// Installs a build with these grants, in place of the installed one if there is one.
+pub(super) async fn update(
+    file: &Path,
+    config: &ConfigFile,
+    name: &ClientName,
+    grants: &[GrantOption],
+) -> anyhow::Result<Done> {
+    let args = InstallArgs {
+        replace: Document::open(&config.path)?.has(name),
+        grants: grants.to_vec(),
+        ..InstallArgs::new(file.to_owned(), config.clone())
+    };
+    run(&args).await
 }
 
 /// Explains that `--replace` names no installed plugin.
@@ -163,28 +125,23 @@ pub(super) async fn remedy(
     config: &ConfigFile,
     consent: &ConsentOptions,
 ) -> anyhow::Result<Option<String>> {
-    let own = Args {
-        file: component.path.clone(),
-        config: config.clone(),
-        name: None,
-        grants: Vec::new(),
-        grant_all: false,
-        profile: None,
-        set: Vec::new(),
-        describe: Vec::new(),
+    let own = InstallArgs {
         replace: true,
         consent: consent.clone(),
+        ..InstallArgs::new(component.path.clone(), config.clone())
     };
     let is_named = client_name(&own, component).ok().as_ref() != Some(name);
-    let args = Args { name: is_named.then(|| name.to_string()), ..own };
+    let args = InstallArgs { name: is_named.then(|| name.to_string()), ..own };
     let document = Document::open(&config.path)?;
     let holder = pins.holder(name).await;
-    refusal::remedy(&args, &Site { component, name, document: &document, holder })
+    let site = Site { component, name, document: &document, holder };
+    let proposal = Proposal::new(&args, &site, &Plan::decide(&args, &site)?)?;
+    Ok(proposal.text("if you agree, this grants what it lacks and accepts it"))
 }
 
 /// Prints where the plugin is now, and under which name if that is not its own.
 fn show_installed(
-    args: &Args,
+    args: &InstallArgs,
     component: &Component,
     name: &ClientName,
     file: &Path,
@@ -192,15 +149,18 @@ fn show_installed(
     let file = file.display();
     let config = args.config.path.display();
     output::line(&format!("installed {file} as {name} in {config}"))?;
-    if let Some(note) = renamed(args, component, name) {
-        output::hint(&note);
+    let id = component.metadata.id().filter(|id| args.name.is_none() && *id != name.as_str());
+    if let Some(id) = id {
+        output::hint(&format!(
+            "the plugin {id} is named {name} here, because names in the configuration have no `-`"
+        ));
     }
     Ok(())
 }
 
 /// Prints the tools that need a description, and a call to try.
 fn show_next(
-    args: &Args,
+    args: &InstallArgs,
     component: &Component,
     name: &ClientName,
     nameless: &[String],
@@ -241,7 +201,7 @@ fn is_nameless(tool: &ToolDefinition, settings: &Settings) -> bool {
 }
 
 /// Explains that the component has no usable tool, with the command that would describe its tools.
-fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
+fn undescribed(args: &InstallArgs, name: &ClientName, nameless: &[String]) -> String {
     let Some(first) = nameless.first() else {
         return format!("{name} is not installed, and nothing was changed: it has no tools");
     };
@@ -256,7 +216,7 @@ fn undescribed(args: &Args, name: &ClientName, nameless: &[String]) -> String {
 
 /// Returns the name that the operator chose, else the manifest's id, else the stem of the file
 /// name.
-fn client_name(args: &Args, component: &Component) -> anyhow::Result<ClientName> {
+fn client_name(args: &InstallArgs, component: &Component) -> anyhow::Result<ClientName> {
     if let Some(name) = &args.name {
         return ClientName::parse(name).map_err(|error| {
             let valid = valid_name(name).map(|name| format!("; try --name {name}"));
@@ -281,14 +241,6 @@ fn valid_name(text: &str) -> Option<String> {
     let name: String = start.chars().chain(fit).take(32).collect();
     let has_fit = text.contains(|c: char| c.is_ascii_alphanumeric());
     (has_fit && ClientName::parse(&name).is_ok()).then_some(name)
-}
-
-/// Explains why the client has another name than the plugin, if the operator did not choose it.
-fn renamed(args: &Args, component: &Component, name: &ClientName) -> Option<String> {
-    let id = component.metadata.id().filter(|id| args.name.is_none() && *id != name.as_str())?;
-    Some(format!(
-        "the plugin {id} is named {name} here, because names in the configuration have no `-`"
-    ))
 }
 
 fn show_requests(component: &Component, name: &ClientName) -> anyhow::Result<()> {

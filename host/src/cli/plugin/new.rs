@@ -11,7 +11,7 @@ use airlock_authoring::{PluginName, Template};
 /// a README with the next steps, and the SDK of its language.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin new weather --lang python")]
-pub(super) struct Args {
+pub(super) struct NewArgs {
     /// Its name and that of the directory: `[a-z][a-z0-9-]*`, at most 32 characters.
     name: PluginName,
     /// Its programming language.
@@ -45,8 +45,8 @@ impl From<Lang> for Template {
     }
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
-    let Args { name, lang } = args;
+pub(super) fn run(args: &NewArgs) -> anyhow::Result<Done> {
+    let NewArgs { name, lang } = args;
     let template = Template::from(*lang);
     template.write(name, Path::new(name.as_str()))?;
     output::line(&format!(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::install::Obstacle;
+use super::obstacle::Obstacle;
 use airlock_authoring::Component;
 use airlock_config::{Client, Source};
 use airlock_core::tool::ClientName;

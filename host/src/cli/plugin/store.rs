@@ -29,7 +29,7 @@ const SHOWN_BYTES: usize = 6;
     group = clap::ArgGroup::new("change").args(["to", "delete"]),
     after_help = "Examples:\n  airlock plugin store\n  airlock plugin store notes notes --to key:ann\n  airlock plugin store notes notes --from scope:1a2b3c4d5e6f --to key:ann\n  airlock plugin store notes notes --delete"
 )]
-pub(super) struct Args {
+pub(super) struct StoreArgs {
     /// The plugin's name in the configuration.
     #[arg(requires = "store", requires = "change")]
     plugin: Option<String>,
@@ -48,10 +48,10 @@ pub(super) struct Args {
     config: ConfigFile,
     /// Print a JSON document: `{ok, stores: [{plugin, store, holder, entries, bytes}]}`.
     #[arg(long, conflicts_with = "plugin")]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Done> {
     let config = Config::load(&args.config.path)?;
     let path = config.store.clone();
     let usage = tokio::task::spawn_blocking(move || usage_at(&path)).await??;

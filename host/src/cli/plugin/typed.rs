@@ -1,6 +1,8 @@
 //! The options of a command behind the keys of `wasm_config`: a problem with what was typed is
 //! reported in the words that were typed.
 
+use serde_json::{Value, json};
+
 use airlock_config::{ConfigError, KeyPath, Problem};
 use airlock_plugin::Reason;
 use airlock_strings::visible_line;
@@ -63,8 +65,18 @@ impl Typed {
     }
 }
 
+/// Parses the value of `--set`: a key, and JSON or else text. Fails with a message for people.
+pub(super) fn parse_setting(setting: &str) -> Result<(String, Value), String> {
+    let (key, value) = setting
+        .split_once('=')
+        .ok_or_else(|| visible_line(&format!("--set {setting}: expected KEY=VALUE")))?;
+    Ok((key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
 
     #[test]
@@ -109,5 +121,15 @@ mod tests {
 
     fn problem(key: &str) -> Problem {
         Problem { key: KeyPath::parse(key), message: "is wrong".to_owned() }
+    }
+
+    #[test]
+    fn a_setting_is_json_or_else_text() {
+        let set = ["days=3", "city=Oslo", "units=[\"c\"]"];
+        let settings: Map<_, _> =
+            set.iter().map(|text| parse_setting(text).expect("a setting")).collect();
+        let expected = json!({"days": 3, "city": "Oslo", "units": ["c"]});
+        assert_eq!(Value::from(settings), expected);
+        assert!(parse_setting("days").is_err());
     }
 }

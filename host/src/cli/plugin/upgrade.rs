@@ -12,13 +12,13 @@ use airlock_authoring::SdkCopy;
 /// are replaced as a whole, with what was changed in them. Nothing else is touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock plugin upgrade weather")]
-pub(super) struct Args {
+pub(super) struct UpgradeArgs {
     /// The plugin's directory.
     #[arg(default_value = ".")]
     directory: PathBuf,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) fn run(args: &UpgradeArgs) -> anyhow::Result<Done> {
     for copy in SdkCopy::find(&args.directory)? {
         let is_replaced = copy.upgrade()?;
         let state = if is_replaced { "replaced" } else { "is that of this airlock already" };

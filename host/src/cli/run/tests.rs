@@ -93,7 +93,7 @@ async fn report_to(caller: &Caller, script: &str) -> String {
     masked(&run_script(caller, script, pending()).await.expect("a script that starts"))
 }
 
-fn masked(report: &Report) -> String {
+fn masked(report: &RunReport) -> String {
     let mut value = serde_json::to_value(report).expect("a report is JSON");
     value["duration_ms"] = json!("…");
     for call in value["calls"].as_array_mut().expect("calls") {

@@ -15,13 +15,13 @@ use airlock_strings::{visible_json, visible_line};
 
 /// Number of characters of a line of arguments.
 const WIDTH: usize = 96;
-/// Longest arguments of a call that nobody has to decide about, in characters.
+/// Longest arguments of a call that nobody has to decide about, in characters: two lines.
 const MAX_ARGUMENTS: usize = 200;
-/// Longest error of a call, in characters.
+/// Longest error of a call, in characters: `airlock runs show --json` has all of it.
 const MAX_ERROR: usize = 400;
-/// Longest beginning of a script in a list, in characters.
+/// Longest beginning of a script in a list, in characters: a row stays one line of a wide terminal.
 const MAX_BEGINNING: usize = 40;
-/// Most tools that a row of a list names.
+/// Most tools that a row of a list names, for the same reason.
 const MAX_TOOLS: usize = 3;
 
 /// The line above a list.

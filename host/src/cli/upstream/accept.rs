@@ -12,16 +12,18 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::{
-    super::{outcome::Done, output, session::ConfigFile, signals::Signals},
+    super::{
+        outcome::Done,
+        output,
+        session::{ConfigFile, with_gateway},
+        signals::Signals,
+    },
     reviews::{Reviewed, first_used, lines, reviewed, select},
 };
 use crate::gateway::Gateway;
 use airlock_core::tool::{CallError, ClientName};
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockedTool};
 use airlock_upstream::pins::Review;
-
-/// Maximum characters of the names of accepted tools.
-const MAX_NAMES: usize = 1_000;
 
 /// Accept the tools of MCP servers as they are now
 ///
@@ -33,7 +35,7 @@ const MAX_NAMES: usize = 1_000;
 #[command(
     after_help = "Examples:\n  airlock upstream accept github\n  airlock upstream accept github search_code get_file\n  airlock upstream accept --all --yes"
 )]
-pub(super) struct Args {
+pub(super) struct UpstreamAcceptArgs {
     /// The server's name in the configuration.
     #[arg(value_name = "CLIENT", required_unless_present = "all")]
     client: Option<String>,
@@ -53,18 +55,19 @@ pub(super) struct Args {
     config: ConfigFile,
     /// Print a JSON document: `{ok, lock, clients: [{client, tools, changed: [tool]}]}`.
     #[arg(long, requires = "yes")]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let clients = select(&args.config.load()?, args.client.as_slice())?;
-    args.config
-        .with_sources(
-            |client| clients.contains(&client.name),
-            |_, _| true,
-            async |gateway, signals| accept(args, &clients, gateway, signals).await,
-        )
-        .await
+pub(super) async fn run(args: &UpstreamAcceptArgs) -> anyhow::Result<Done> {
+    let mut config = args.config.load()?;
+    let clients = select(&config, args.client.as_slice())?;
+    config.clients.retain(|client| clients.contains(&client.name));
+    with_gateway(
+        config,
+        |_, _| true,
+        async |gateway, signals| accept(args, &clients, gateway, signals).await,
+    )
+    .await
 }
 
 /// A server with the definitions that are accepted of it.
@@ -77,7 +80,7 @@ struct Accepted {
 }
 
 async fn accept(
-    args: &Args,
+    args: &UpstreamAcceptArgs,
     clients: &[ClientName],
     gateway: &Gateway,
     signals: &mut Signals,
@@ -110,7 +113,7 @@ async fn accept(
             let what = if args.tools.is_empty() {
                 format!("{} tools", server.tools.len())
             } else {
-                output::one_line(&server.changed.join(", "), MAX_NAMES)
+                output::one_line(&server.changed.join(", "), usize::MAX)
             };
             output::line(&format!("accepted {what} of {} in {}", server.client, path.display()))?;
         }
@@ -119,7 +122,10 @@ async fn accept(
 }
 
 /// Shows the changes of one server, and returns the definitions to accept.
-fn one(args: &Args, Reviewed { client, review }: Reviewed) -> anyhow::Result<Accepted> {
+fn one(
+    args: &UpstreamAcceptArgs,
+    Reviewed { client, review }: Reviewed,
+) -> anyhow::Result<Accepted> {
     let review: Review =
         review.map_err(|reason| anyhow!("{client} cannot be accepted: {reason}"))?;
     let named: BTreeSet<_> = args.tools.iter().cloned().collect();

@@ -3,7 +3,11 @@
 use serde_json::json;
 
 use super::{
-    super::{outcome::Done, output, session::ConfigFile},
+    super::{
+        outcome::Done,
+        output,
+        session::{ConfigFile, with_gateway},
+    },
     reviews::{differs, document, lines, reviewed, select},
 };
 
@@ -14,7 +18,7 @@ use super::{
 /// 1 if anything differs, or if a server does not respond.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  airlock upstream diff\n  airlock upstream diff github --json")]
-pub(super) struct Args {
+pub(super) struct UpstreamDiffArgs {
     /// The servers' names in the configuration. Default: every MCP server.
     #[arg(value_name = "CLIENT")]
     clients: Vec<String>,
@@ -23,43 +27,44 @@ pub(super) struct Args {
     /// Print a JSON document: `{ok, clients: [{client, review, changes: [{tool, kind, digest,
     /// accepted_digest, accepted, pending, diff}], …}]}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
-    let clients = select(&args.config.load()?, &args.clients)?;
-    args.config
-        .with_sources(
-            |client| clients.contains(&client.name),
-            |_, _| true,
-            async |gateway, _| {
-                let reviewed = reviewed(gateway, &clients);
-                let is_same = reviewed.iter().all(|server| {
-                    server.review.as_ref().is_ok_and(|review| !differs(review))
-                });
-                if args.json {
-                    let clients: Vec<_> = reviewed.iter().map(document).collect();
-                    output::visible_document(&json!({"ok": is_same, "clients": clients}))?;
-                    return Ok(is_same.into());
+pub(super) async fn run(args: &UpstreamDiffArgs) -> anyhow::Result<Done> {
+    let mut config = args.config.load()?;
+    let clients = select(&config, &args.clients)?;
+    config.clients.retain(|client| clients.contains(&client.name));
+    with_gateway(
+        config,
+        |_, _| true,
+        async |gateway, _| {
+            let reviewed = reviewed(gateway, &clients);
+            let is_same = reviewed.iter().all(|server| {
+                server.review.as_ref().is_ok_and(|review| !differs(review))
+            });
+            if args.json {
+                let clients: Vec<_> = reviewed.iter().map(document).collect();
+                output::visible_document(&json!({"ok": is_same, "clients": clients}))?;
+                return Ok(is_same.into());
+            }
+            for server in &reviewed {
+                let client = &server.client;
+                match &server.review {
+                    Ok(review) => output::line(&lines(client, review).join("\n"))?,
+                    Err(reason) => output::line(&format!("{client}: {reason}"))?,
                 }
-                for server in &reviewed {
-                    let client = &server.client;
-                    match &server.review {
-                        Ok(review) => output::line(&lines(client, review).join("\n"))?,
-                        Err(reason) => output::line(&format!("{client}: {reason}"))?,
-                    }
-                    if let Ok(review) = &server.review
-                        && differs(review)
-                    {
-                        let option = args.config.option();
-                        output::hint(&format!(
-                            "`airlock upstream accept {client}{option} --expect {}` accepts exactly this",
-                            review.digest()
-                        ));
-                    }
+                if let Ok(review) = &server.review
+                    && differs(review)
+                {
+                    let option = args.config.option();
+                    output::hint(&format!(
+                        "`airlock upstream accept {client}{option} --expect {}` accepts exactly this",
+                        review.digest()
+                    ));
                 }
-                Ok(is_same.into())
-            },
-        )
-        .await
+            }
+            Ok(is_same.into())
+        },
+    )
+    .await
 }

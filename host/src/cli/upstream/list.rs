@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use serde_json::{Value, json};
 
-use super::running::Running;
+use super::running::RunningGateway;
 use crate::cli::{outcome::Done, output};
 
 /// Widths of the last column on a terminal and elsewhere, in characters.
@@ -18,15 +18,15 @@ const FILE_WIDTH: usize = 600;
 /// needs it, or `disabled` by the configuration. Tools in quarantine differ from what was accepted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream list --url http://127.0.0.1:8080")]
-pub(super) struct Args {
+pub(super) struct UpstreamListArgs {
     #[command(flatten)]
-    gateway: Running,
+    gateway: RunningGateway,
     /// Print a JSON document: `{upstreams: [{config, tools, state, phase, reason, …}]}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &UpstreamListArgs) -> anyhow::Result<Done> {
     let servers = args.gateway.servers().await?;
     if args.json {
         output::document(&json!({"upstreams": servers}))?;

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 #[command(
     after_help = "Examples:\n  airlock upstream login github\n  airlock upstream login github --no-browser --port 8765"
 )]
-pub(super) struct Args {
+pub(super) struct LoginArgs {
     /// The client's name in the configuration.
     #[arg(value_name = "NAME", value_parser = ClientName::parse)]
     name: ClientName,
@@ -46,10 +46,10 @@ pub(super) struct Args {
     /// Print a JSON document: `{client, issuer, scopes, expires_at, refreshable}`. The URL is printed
     /// to standard error.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &LoginArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let settings = settings(&config, &args.name)?;
     let mut signals = Signals::catch()?;
@@ -61,7 +61,11 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
     report(args, &logged_in)
 }
 
-async fn log_in(args: &Args, settings: &Settings, logins: &Logins) -> anyhow::Result<LoggedIn> {
+async fn log_in(
+    args: &LoginArgs,
+    settings: &Settings,
+    logins: &Logins,
+) -> anyhow::Result<LoggedIn> {
     let failed = || format!("no login at {}", args.name);
     let callback = Callback::listen(args.port).await.with_context(failed)?;
     let pending = PendingLogin::begin(settings, logins, &callback).await.with_context(failed)?;
@@ -83,7 +87,7 @@ fn settings<'c>(config: &'c Config, name: &ClientName) -> anyhow::Result<&'c Set
     }
 }
 
-fn show(args: &Args, pending: &PendingLogin) -> anyhow::Result<()> {
+fn show(args: &LoginArgs, pending: &PendingLogin) -> anyhow::Result<()> {
     // The endpoint and the scopes were chosen by the server.
     let url = pending.url();
     let host = visible_line(&pending.host());
@@ -114,7 +118,7 @@ fn open_browser(url: &str) {
     let _ = command.spawn();
 }
 
-fn report(args: &Args, logged_in: &LoggedIn) -> anyhow::Result<Done> {
+fn report(args: &LoginArgs, logged_in: &LoggedIn) -> anyhow::Result<Done> {
     let LoggedIn { issuer, scopes, expires, is_refreshable } = logged_in;
     let expires = expires.map(|at| humantime::format_rfc3339_seconds(at).to_string());
     if args.json {

@@ -12,7 +12,7 @@ use airlock_mcp_client::Logins;
 /// there. The exit code is 1 if there was no login.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream logout github")]
-pub(super) struct Args {
+pub(super) struct LogoutArgs {
     /// The client's name in the configuration. The client need not be in it any more.
     #[arg(value_name = "NAME", value_parser = ClientName::parse)]
     name: ClientName,
@@ -20,10 +20,10 @@ pub(super) struct Args {
     config: ConfigFile,
     /// Print a JSON document: `{client, removed}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &LogoutArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let removed = Logins::new(config.store).remove(&args.name).await?;
     if args.json {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::running::Server;
+use super::running::NamedServer;
 use crate::cli::{outcome::Done, output};
 
 /// Show the last lines that an MCP server wrote to standard error
@@ -11,15 +11,15 @@ use crate::cli::{outcome::Done, output};
 /// secrets of the configuration. A server over HTTP has none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream logs github")]
-pub(super) struct Args {
+pub(super) struct LogsArgs {
     #[command(flatten)]
-    server: Server,
+    server: NamedServer,
     /// Print a JSON document: `{client, lines: […]}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &LogsArgs) -> anyhow::Result<Done> {
     let logs =
         args.server.gateway.get(&format!("/api/mcp/client/{}/logs", args.server.name)).await?;
     if args.json {

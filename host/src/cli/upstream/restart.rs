@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 
-use super::running::{Refused, Server};
+use super::running::{GatewayRefusal, NamedServer};
 use crate::cli::{outcome::Done, output};
 
 /// Width of the reason of a failure, in characters.
@@ -14,18 +14,18 @@ const WIDTH: usize = 2_000;
 /// also starts a server in the state `failed`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream restart github")]
-pub(super) struct Args {
+pub(super) struct RestartArgs {
     #[command(flatten)]
-    server: Server,
+    server: NamedServer,
     /// Print a JSON document: `{status, message}`.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &RestartArgs) -> anyhow::Result<Done> {
     let name = &args.server.name;
     let done = args.server.gateway.post(&format!("/api/mcp/client/{name}/reconnect")).await;
-    let done = done.map_err(|error| match error.downcast_ref::<Refused>() {
+    let done = done.map_err(|error| match error.downcast_ref::<GatewayRefusal>() {
         Some(refused) if refused.code == "upstream_failed" => {
             anyhow!("{name} did not start: {}", output::both_ends(&refused.message, WIDTH))
         }

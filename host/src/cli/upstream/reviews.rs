@@ -13,7 +13,7 @@ use airlock_upstream::pins::{self, Change, Kind, Quarantined, Review};
 
 /// Maximum characters of the name of a tool.
 const NAME_WIDTH: usize = 200;
-/// Maximum lines about the changes of one server.
+/// Most lines about the changes of one server. A server must not scroll the changes of the others away.
 const MAX_LINES: usize = 2_000;
 
 /// One server: its list, or the reason that there is none.

@@ -21,13 +21,13 @@ use airlock_egress::tls;
 const TIMEOUT: Duration = Duration::from_secs(200);
 /// Time for the gateway to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest response, in bytes.
+/// Longest response, in bytes. An address that is no gateway must not fill the memory.
 const MAX_BYTES: usize = 256 << 20;
 
 /// Refusal of a request by the gateway.
 #[derive(Debug, thiserror::Error)]
 #[error("the gateway refused the request with status {status}: {message}")]
-pub(super) struct Refused {
+pub(super) struct GatewayRefusal {
     status: u16,
     /// Stable code of the refusal.
     pub(super) code: String,
@@ -37,7 +37,7 @@ pub(super) struct Refused {
 
 /// Address of a running gateway.
 #[derive(Debug, clap::Args)]
-pub(super) struct Running {
+pub(super) struct RunningGateway {
     #[command(flatten)]
     config: ConfigFile,
     /// Address of the running gateway, such as `http://127.0.0.1:8080`. Default: `server.listen` of
@@ -48,15 +48,15 @@ pub(super) struct Running {
 
 /// One MCP server of a running gateway.
 #[derive(Debug, clap::Args)]
-pub(super) struct Server {
+pub(super) struct NamedServer {
     /// The client's name in the configuration.
     #[arg(value_name = "NAME", value_parser = ClientName::parse)]
     pub(super) name: ClientName,
     #[command(flatten)]
-    pub(super) gateway: Running,
+    pub(super) gateway: RunningGateway,
 }
 
-impl Running {
+impl RunningGateway {
     /// Sends a GET request. Returns the body.
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.send(Method::GET, path).await
@@ -116,7 +116,7 @@ async fn send(
     method: &Method,
     path: &str,
     key: Option<HeaderValue>,
-) -> anyhow::Result<Result<Value, Refused>> {
+) -> anyhow::Result<Result<Value, GatewayRefusal>> {
     let url = base.join(path).context("the address of the gateway is no base of a URL")?;
     let http = tls::client()
         .no_proxy()
@@ -136,7 +136,7 @@ async fn send(
     if status.is_success() {
         return Ok(Ok(body));
     }
-    Ok(Err(Refused {
+    Ok(Err(GatewayRefusal {
         status: status.as_u16(),
         code: body["error"]["code"].as_str().unwrap_or_default().to_owned(),
         message: body["error"]["message"].as_str().unwrap_or("no reason given").to_owned(),

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::running::Server;
+use super::running::NamedServer;
 use crate::cli::{outcome::Done, output};
 
 /// Width of a text of the server, in characters.
@@ -15,15 +15,15 @@ const WIDTH: usize = 2_000;
 /// last durations, the last failure, and the last changes of the state.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock upstream show github")]
-pub(super) struct Args {
+pub(super) struct UpstreamShowArgs {
     #[command(flatten)]
-    server: Server,
+    server: NamedServer,
     /// Print the server's entry of `GET /api/mcp/clients` as a JSON document.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) async fn run(args: &UpstreamShowArgs) -> anyhow::Result<Done> {
     let servers = args.server.gateway.servers().await?;
     let found = servers.iter().find(|server| server["config"]["name"] == args.server.name.as_str());
     let server = found.with_context(|| {
@@ -113,7 +113,7 @@ fn lines(server: &Value) -> Vec<String> {
 #[derive(Default)]
 struct Shown(Vec<String>);
 
-/// Characters of a reason that is printed again.
+/// Most characters of a reason that is printed again: enough to find it above.
 const MAX_REPEATED: usize = 60;
 
 impl Shown {

@@ -6,10 +6,11 @@ use std::fs;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::{Scene, content, user};
+use super::cost::milliseconds;
 use crate::demo::{
+    scene::Scene,
     script::{WRITE_QUESTION, WRITE_TOOL},
-    stage::Stage,
+    stage::{Stage, user},
 };
 
 pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()> {
@@ -43,15 +44,12 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
     let result =
         json!({"role": "tool", "tool_call_id": call["id"], "content": approved.body["content"]});
     let answered = stage.chat(&[user(WRITE_QUESTION), message.clone(), result]).await?;
-    scene.tell("model", content(&answered));
-    scene.check(answered.status == 200 && content(&answered).contains("note.txt"), || {
+    scene.tell("model", answered.content());
+    scene.check(answered.status == 200 && answered.content().contains("note.txt"), || {
         format!("the model should have gone on with the result: {}", answered.body)
     });
     scene.fact("pending", pending);
-    scene.fact("answer", content(&answered));
-    scene.fact(
-        "duration_ms",
-        super::milliseconds(asked.elapsed + approved.elapsed + answered.elapsed),
-    );
+    scene.fact("answer", answered.content());
+    scene.fact("duration_ms", milliseconds(asked.elapsed + approved.elapsed + answered.elapsed));
     Ok(())
 }

@@ -8,8 +8,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Scene, milliseconds};
+use super::cost::milliseconds;
 use crate::demo::{
+    scene::Scene,
     script::{self, Hostile},
     stage::{Reply, Stage},
 };

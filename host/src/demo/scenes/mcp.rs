@@ -4,8 +4,10 @@
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::Scene;
-use crate::demo::stage::{Agent, Stage};
+use crate::demo::{
+    scene::Scene,
+    stage::{Agent, Stage},
+};
 
 const FILE: &str = "agenda.txt";
 

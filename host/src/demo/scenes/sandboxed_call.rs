@@ -1,12 +1,16 @@
 //! Scene 1: a model calls a tool, a WebAssembly plugin returns the result, and the model continues.
 
-use super::{Scene, calls, content, cost, user};
-use crate::demo::{script::COUNT_QUESTION, stage::Stage};
+use super::cost::{cost, milliseconds};
+use crate::demo::{
+    scene::Scene,
+    script::COUNT_QUESTION,
+    stage::{Stage, user},
+};
 
 pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()> {
     scene.tell("user", COUNT_QUESTION);
     let reply = stage.chat(&[user(COUNT_QUESTION)]).await?;
-    for call in calls(&reply) {
+    for call in reply.calls() {
         let name = call["name"].as_str().unwrap_or_default();
         scene.tell("model", format!("calls {name}, which its operator lets run by itself"));
         scene.tell(
@@ -17,16 +21,16 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
             ),
         );
     }
-    scene.tell("model", content(&reply));
+    scene.tell("model", reply.content());
     scene.check(reply.status == 200, || format!("HTTP {}: {}", reply.status, reply.body));
-    scene.check(content(&reply).contains("words: 9\n"), || {
+    scene.check(reply.content().contains("words: 9\n"), || {
         "the answer should say 9 words".to_owned()
     });
-    scene.check(calls(&reply).len() == 1, || {
-        format!("one call was expected, there were {}", calls(&reply).len())
+    scene.check(reply.calls().len() == 1, || {
+        format!("one call was expected, there were {}", reply.calls().len())
     });
-    scene.fact("calls", calls(&reply).to_vec());
-    scene.fact("answer", content(&reply));
-    scene.fact("duration_ms", super::milliseconds(reply.elapsed));
+    scene.fact("calls", reply.calls().to_vec());
+    scene.fact("answer", reply.content());
+    scene.fact("duration_ms", milliseconds(reply.elapsed));
     Ok(())
 }

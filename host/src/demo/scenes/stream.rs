@@ -5,8 +5,12 @@ use std::{mem, time::Duration};
 
 use serde_json::Value;
 
-use super::{Scene, milliseconds, user};
-use crate::demo::{script::STREAM_QUESTION, stage::Stage};
+use super::cost::milliseconds;
+use crate::demo::{
+    scene::Scene,
+    script::STREAM_QUESTION,
+    stage::{Stage, user},
+};
 
 pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()> {
     scene.tell("user", STREAM_QUESTION);

@@ -8,7 +8,7 @@ use super::step::Step;
 use crate::cli::output::is_colourful;
 use airlock_authoring::Reporter;
 
-/// Most bytes of output that are collected of one tool.
+/// Most bytes of output that are collected of one tool: they become one string of a JSON document.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Output of one tool.

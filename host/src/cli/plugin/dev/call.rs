@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 
-use super::{config::Entry, uses::Session};
+use super::{build_uses::BuildUses, config::FreshBuild};
 use crate::{
     cli::{
         call,
@@ -18,37 +18,37 @@ use airlock_core::{
 use airlock_sandbox::UseRecorder;
 
 /// Starts a gateway with the plugin and the clients that it can call, makes the calls one after
-/// another, prints their outcomes, and adds the uses of requests to `session`. `calls` are pairs of a
+/// another, prints their outcomes, and adds the uses of requests to `uses`. `calls` are pairs of a
 /// tool and its arguments.
 pub(super) async fn run(
-    entry: &Entry<'_>,
+    build: &FreshBuild<'_>,
     calls: &[String],
-    session: &mut Session,
+    uses: &mut BuildUses,
 ) -> anyhow::Result<()> {
-    let config = entry.config()?;
+    let config = build.config()?;
     let recorder = UseRecorder::default();
     let budget = config.budget;
     let gateway = Gateway::builder(config).record_uses(recorder.clone()).start().await?;
     gateway.settled(session::SETTLE, |_| true).await;
     let done = async {
-        if let Some(reason) = absent(&gateway, entry) {
+        if let Some(reason) = absent(&gateway, build) {
             bail!("{reason}");
         }
         for call in calls.chunks_exact(2) {
             if calls.len() > 2 {
                 output::line(&format!("{}:", output::one_line(&call[0], 100)))?;
             }
-            if let Some(reason) = unknown(entry, &call[0]) {
+            if let Some(reason) = unknown(build, &call[0]) {
                 output::complain(&Failure::new("not_found", reason));
                 continue;
             }
             let view = gateway.caller(Origin::Caller).view().clone();
             let (caller, events) =
                 Caller::with_events(view, Origin::Caller, budget, Hearing::default());
-            let name = format!("{}-{}", entry.client(), call[0]);
+            let name = format!("{}-{}", build.client(), call[0]);
             let result = follow(&caller, &name, &call[1], events).await;
             if has_run(&result) {
-                session.add(&call[0], result.is_ok(), recorder.of(&entry.client()));
+                uses.add(&call[0], result.is_ok(), recorder.of(&build.client()));
             }
             call::show(&result)?;
         }
@@ -60,17 +60,17 @@ pub(super) async fn run(
 }
 
 /// Returns the reason that a tool cannot be called, if the plugin does not have it.
-fn unknown(entry: &Entry<'_>, tool: &str) -> Option<String> {
-    let is_known = entry.metadata.tools.iter().any(|known| known.name == tool);
+fn unknown(build: &FreshBuild<'_>, tool: &str) -> Option<String> {
+    let is_known = build.metadata.tools.iter().any(|known| known.name == tool);
     (!is_known).then(|| {
         let tool = output::one_line(tool, 100);
-        format!("--call {tool}: the plugin has no such tool; it has {}", entry.tool_names())
+        format!("--call {tool}: the plugin has no such tool; it has {}", build.tool_names())
     })
 }
 
 /// Returns the reason that the plugin is not loaded, if it is not.
-fn absent(gateway: &Gateway, entry: &Entry<'_>) -> Option<String> {
-    let name = format!("{} ", entry.client());
+fn absent(gateway: &Gateway, build: &FreshBuild<'_>) -> Option<String> {
+    let name = format!("{} ", build.client());
     session::absent_sources(gateway, |_| true).into_iter().find(|line| line.starts_with(&name))
 }
 

@@ -10,7 +10,7 @@ use crate::cli::{
     call::{client_of, reachable},
     output,
     plugin::{
-        edit::Document,
+        edit::{Document, entry_key},
         grant::{self, GrantOption, suggestion},
         typed::Typed,
     },
@@ -26,7 +26,7 @@ use airlock_plugin::{Manifest, Metadata, Reason, Requests, Rights};
 use airlock_sandbox::Compiling;
 
 /// A build, with the rights and the configuration that it is called with.
-pub(super) struct Entry<'a> {
+pub(super) struct FreshBuild<'a> {
     pub(super) component: &'a Path,
     pub(super) metadata: &'a Metadata,
     pub(super) grants: &'a [GrantOption],
@@ -37,7 +37,7 @@ pub(super) struct Entry<'a> {
     pub(super) file: &'a ConfigFile,
 }
 
-impl Entry<'_> {
+impl FreshBuild<'_> {
     pub(super) fn manifest(&self) -> Option<&Manifest> {
         self.metadata.manifest.as_ref()
     }
@@ -141,8 +141,7 @@ impl Entry<'_> {
     fn explain(&self, reason: &Reason, client: &ClientName, typed: &Typed) -> String {
         let text = typed.reason(reason);
         let Reason::NotGranted { request, .. } = reason else { return text };
-        let mut requests = self.requests().into_iter().flat_map(Requests::all);
-        let missing = requests.find(|found| found.to_string() == *request);
+        let missing = self.requests().and_then(|requests| grant::named(requests, request));
         let option = missing.map(|request| suggestion(client.as_str(), request));
         option.map_or_else(
             || text.clone(),
@@ -219,11 +218,9 @@ impl Entry<'_> {
     /// Returns the first granted tool of another client: its option, and the name of the client.
     fn foreign(&self, client: &ClientName) -> Option<(String, String)> {
         let granted = self.all_grants().into_iter();
+        let granted = granted.map(|grant| self.with_full_name(client, &grant));
         let tools = granted.flat_map(|grant| match (&grant, self.requests()) {
-            (GrantOption::Slot { .. }, _) => match self.with_full_name(client, &grant) {
-                GrantOption::Slot { tool, .. } => vec![(grant.option(), tool)],
-                _ => Vec::new(),
-            },
+            (GrantOption::Slot { tool, .. }, _) => vec![(grant.option(), tool.clone())],
             (GrantOption::Tools, Some(Requests { tools: Some(tools), .. })) => {
                 tools.call.iter().map(|tool| ("request.tools".to_owned(), tool.clone())).collect()
             }
@@ -245,12 +242,6 @@ fn reveal(grants: &mut Map<String, Value>, requests: Option<&Requests>) {
             secret["reveal"] = json!(true);
         }
     }
-}
-
-/// Returns the key of the `wasm_config` of one entry.
-fn entry_key(index: usize) -> KeyPath {
-    let clients = KeyPath::default().member("mcp").member("client_configs");
-    clients.element(index).member("wasm_config")
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, bail};
-use clap::Parser as _;
 use http::StatusCode;
 use serde_json::Value;
 use url::Url;
 
 use crate::cli::{
     output,
-    plugin::{edit::Document, grant::GrantOption, install},
+    plugin::{grant::GrantOption, install},
     session::ConfigFile,
 };
 use airlock_authoring::Component;
@@ -19,13 +18,6 @@ use airlock_egress::tls;
 
 /// Longest wait for a reload, which compiles the component.
 const LIMIT: Duration = Duration::from_mins(2);
-
-/// `airlock plugin install`, as it is typed.
-#[derive(clap::Parser)]
-struct Install {
-    #[command(flatten)]
-    args: install::Args,
-}
 
 /// Installs the component and reloads it. The decisions are those of `airlock plugin install
 /// --replace`: what is not granted is not installed.
@@ -36,16 +28,7 @@ pub(super) async fn reload(
     grants: &[GrantOption],
 ) -> anyhow::Result<()> {
     let client = client(component).await?;
-    let mut words = vec!["install".into(), component.as_os_str().to_owned()];
-    let name = ClientName::parse(&client).context("the plugin's id cannot be that of a client")?;
-    if Document::open(&config.path)?.has(&name) {
-        words.push("--replace".into());
-    }
-    words.extend(["--config".into(), config.path.as_os_str().to_owned()]);
-    for grant in grants {
-        words.extend(["--grant".into(), grant.to_string().into()]);
-    }
-    install::run(&Install::try_parse_from(words)?.args).await?;
+    install::update(component, config, &client, grants).await?;
     let url = url.join(&format!("/api/mcp/client/{client}/reload"));
     let url =
         url.context("--gateway: expected the URL of a gateway, such as http://127.0.0.1:8080")?;
@@ -68,10 +51,11 @@ pub(super) async fn reload(
 }
 
 /// Returns the name under which `install` enters the component.
-async fn client(component: &Path) -> anyhow::Result<String> {
+async fn client(component: &Path) -> anyhow::Result<ClientName> {
     let component = Component::read(component).await?;
     let manifest = component.metadata.manifest.context("the component has no manifest")?;
-    Ok(manifest.id.replace('-', "_"))
+    let name = ClientName::parse(&manifest.id.replace('-', "_"));
+    name.context("the plugin's id cannot be that of a client")
 }
 
 /// Returns the message of a refusal, or its status.

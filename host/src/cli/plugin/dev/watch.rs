@@ -28,10 +28,8 @@ const PACKAGE_FILES: [&str; 6] = [
     "rust-toolchain",
     "tsconfig.json",
 ];
-/// Most files that are watched.
+/// Most files that are watched: every look asks the system about each of them.
 const MAX_FILES: usize = 10_000;
-/// Most levels of directories that are watched.
-const MAX_DEPTH: u32 = 16;
 
 /// Version of each source file.
 type Versions = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
@@ -86,20 +84,20 @@ fn is_source(name: &str) -> bool {
 
 fn versions(directory: &Path) -> io::Result<Versions> {
     let mut versions = Versions::new();
-    add(directory, 0, false, &mut versions)?;
+    add(directory, false, &mut versions)?;
     Ok(versions)
 }
 
 /// Adds the sources in a directory; `in_sources` is true below [`SOURCES`].
-fn add(directory: &Path, depth: u32, in_sources: bool, versions: &mut Versions) -> io::Result<()> {
+fn add(directory: &Path, in_sources: bool, versions: &mut Versions) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
         // A file that was removed meanwhile is a change that the next look sees.
         let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_dir() && depth < MAX_DEPTH && !is_written(&name) {
-            add(&entry.path(), depth + 1, in_sources || name == SOURCES, versions)?;
+        if metadata.is_dir() && !is_written(&name) {
+            add(&entry.path(), in_sources || name == SOURCES, versions)?;
         } else if metadata.is_file()
             && (in_sources || is_source(&name))
             && versions.len() < MAX_FILES

@@ -4,13 +4,20 @@ use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Args, Component, Document, GrantOption, Typed, changes, grant,
-    obstacle::{Decision, Obstacle},
+    changes,
+    options::{DESCRIPTION, InstallArgs},
 };
+use crate::cli::plugin::{
+    edit::Document,
+    grant::{self, GrantOption},
+    obstacle::{LoadDecision, Obstacle},
+    typed::{Typed, parse_setting},
+};
+use airlock_authoring::Component;
 use airlock_config::{ConfigError, KeyPath, Problem};
 use airlock_core::tool::ClientName;
 use airlock_lock::Lock;
-use airlock_plugin::{Change, Drift, Requests, Settings};
+use airlock_plugin::{Change, Drift, Request, Requests, Settings};
 use airlock_strings::visible_line;
 
 /// Circumstances of an installation. They do not depend on the options.
@@ -38,7 +45,7 @@ pub(super) struct Plan {
 }
 
 /// A configuration with the options written into it, which may make it invalid.
-struct Draft {
+struct DraftConfig {
     document: Document,
     typed: Typed,
     /// Options that cannot be written, and grants that the plugin does not request.
@@ -48,19 +55,19 @@ struct Draft {
 }
 
 impl Site<'_> {
-    fn requests(&self) -> Option<&Requests> {
+    pub(super) fn requests(&self) -> Option<&Requests> {
         self.component.metadata.manifest.as_ref().map(|manifest| &manifest.request)
     }
 
-    /// Returns whether a grant is for a request: a host, for one that leaves the hosts to the operator.
-    fn is_for(&self, grant: &GrantOption, request: &str) -> bool {
-        let mut any_host = self.requests().into_iter().flat_map(|requests| &requests.http);
-        match grant.request() {
-            Some(granted) => granted == request,
-            None => any_host.any(|(name, http)| {
-                http.is_any_host() && request.strip_prefix("http.") == Some(name)
-            }),
-        }
+    /// Returns the request of this name.
+    pub(super) fn request(&self, name: &str) -> Option<Request<'_>> {
+        grant::named(self.requests()?, name)
+    }
+
+    /// Returns whether a grant is for the request of this name.
+    pub(super) fn is_for(&self, grant: &GrantOption, name: &str) -> bool {
+        let request = self.requests().zip(self.request(name));
+        request.is_some_and(|(requests, request)| grant.is_for(request, requests))
     }
 
     fn drift(&self, settings: &Settings) -> Option<Drift> {
@@ -75,40 +82,39 @@ impl Site<'_> {
 }
 
 impl Plan {
-    /// Decides an installation. Grants that make the configuration invalid are obstacles, and the rest
-    /// is decided without them. Fails if the configuration would be invalid for another reason.
-    pub(super) fn of(args: &Args, site: &Site<'_>) -> anyhow::Result<Self> {
-        let written = Draft::of(args, site)?;
+    /// Decides an installation: writes the options into the configuration, intersects the requests with
+    /// the grants, compares the result with the accepted state, and returns what is left to ask. Grants
+    /// that make the configuration invalid are obstacles, and the rest is decided without them. Fails if
+    /// the configuration would be invalid for another reason.
+    pub(super) fn decide(args: &InstallArgs, site: &Site<'_>) -> anyhow::Result<Self> {
+        let written = DraftConfig::write(args, site)?;
         let (config, problems) = written.document.valid_parts()?;
         let invalid = written.invalid_grants(args, site, problems)?;
-        let Draft { document, typed, faults, mut notes } = written;
+        let DraftConfig { document, typed, faults, mut notes } = written;
         let config = config.context("the configuration was valid without the options")?;
         let settings = config.plugin(site.name).context("the entry was written above")?.clone();
-        let drift = site.drift(&settings);
-        let decided =
-            Decision::of(site.component, site.name, (&config, &settings), &args.grants, &typed);
+        let mut decided =
+            LoadDecision::new(site.component, site.name, &config, &args.grants, &typed);
         // A grant that is invalid is not missing too.
-        let missing = decided.obstacles.into_iter().filter(|obstacle| match obstacle {
-            Obstacle::NotGranted { request, .. } => {
-                !invalid.iter().any(|(grant, _)| site.is_for(grant, request))
-            }
-            _ => true,
+        decided.obstacles.retain(|obstacle| {
+            !matches!(obstacle, Obstacle::NotGranted { request, .. }
+                if invalid.iter().any(|(grant, _)| site.is_for(grant, request)))
         });
+        let drift = site.drift(&settings);
         let manifest = site.component.metadata.manifest.as_ref();
         let faults = faults.into_iter().chain(args.consent.unknown(manifest, &settings.grant));
         let mut obstacles = unconsented(args, drift.as_ref());
         obstacles.extend(faults.map(|text| Obstacle::Invalid { text }));
-        let missing: Vec<_> = missing.collect();
         obstacles.extend(invalid.into_iter().map(|(_, obstacle)| obstacle));
-        obstacles.extend(missing);
+        obstacles.extend(decided.obstacles);
         notes.extend(decided.notes);
         notes.extend(args.consent.unneeded(drift.as_ref()));
         Ok(Self { document, settings, drift, obstacles, notes })
     }
 }
 
-impl Draft {
-    fn of(args: &Args, site: &Site<'_>) -> anyhow::Result<Self> {
+impl DraftConfig {
+    fn write(args: &InstallArgs, site: &Site<'_>) -> anyhow::Result<Self> {
         let requests = site.requests();
         let mut document = site.document.clone();
         let is_new = !document.has(site.name);
@@ -139,7 +145,7 @@ impl Draft {
     /// problems if another option has one.
     fn invalid_grants<'a>(
         &self,
-        args: &'a Args,
+        args: &'a InstallArgs,
         site: &Site<'_>,
         problems: Vec<Problem>,
     ) -> anyhow::Result<Vec<(&'a GrantOption, Obstacle)>> {
@@ -177,7 +183,7 @@ pub(super) fn nothing_changed(name: &ClientName) -> String {
 
 /// Returns the differences from the holder of the name that the operator has not consented to. A
 /// component chooses its own name and requests, and would receive the grants of the other one.
-fn unconsented(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
+fn unconsented(args: &InstallArgs, drift: Option<&Drift>) -> Vec<Obstacle> {
     let Some(drift) = drift else { return Vec::new() };
     let consent = args.consent();
     // `--grant-all` names no request, so it is consent to new ones and not to wider ones.
@@ -192,7 +198,7 @@ fn unconsented(args: &Args, drift: Option<&Drift>) -> Vec<Obstacle> {
 /// Writes the operator's options into `wasm_config`. Returns their keys. Adds the options that cannot
 /// be written to `faults`.
 fn write_entry(
-    args: &Args,
+    args: &InstallArgs,
     requests: Option<&Requests>,
     name: &ClientName,
     entry: &mut Map<String, Value>,
@@ -219,18 +225,18 @@ fn write_entry(
 
 /// Writes the values of `--set`.
 fn write_settings(
-    args: &Args,
+    args: &InstallArgs,
     entry: &mut Map<String, Value>,
     typed: &mut Typed,
     faults: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     for setting in &args.set {
-        let Some((key, value)) = setting.split_once('=') else {
-            faults.push(visible_line(&format!("--set {setting}: expected KEY=VALUE")));
-            continue;
-        };
-        let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
-        object(entry, "config")?.insert(key.to_owned(), value);
+        match parse_setting(setting) {
+            Ok((key, value)) => {
+                object(entry, "config")?.insert(key, value);
+            }
+            Err(problem) => faults.push(problem),
+        }
     }
     if !args.set.is_empty() {
         // The schema is about all settings together.
@@ -241,14 +247,14 @@ fn write_settings(
 
 /// Writes the values of `--describe`.
 fn write_descriptions(
-    args: &Args,
+    args: &InstallArgs,
     entry: &mut Map<String, Value>,
     typed: &mut Typed,
     faults: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     for description in &args.describe {
         match description.split_once('=') {
-            Some((tool, text)) if text != super::DESCRIPTION => {
+            Some((tool, text)) if text != DESCRIPTION => {
                 object(entry, "descriptions")?.insert(tool.to_owned(), json!(text));
                 let key = KeyPath::default().member("descriptions").member(tool);
                 typed.add(key, format!("--describe {tool}"));

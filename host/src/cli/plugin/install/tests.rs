@@ -1,20 +1,15 @@
+use std::path::PathBuf;
+
 use serde_json::json;
 
 use super::*;
 use airlock_plugin::{Grant, Metadata};
 
-fn args(config: &str, describe: &[&str]) -> Args {
-    Args {
-        file: "my tools.wasm".into(),
-        config: ConfigFile { path: config.into() },
+fn args(config: &str, describe: &[&str]) -> InstallArgs {
+    InstallArgs {
         name: Some("station".to_owned()),
-        grants: Vec::new(),
-        grant_all: false,
-        profile: None,
-        set: Vec::new(),
         describe: describe.iter().map(|option| (*option).to_owned()).collect(),
-        replace: false,
-        consent: ConsentOptions::default(),
+        ..InstallArgs::new("my tools.wasm".into(), ConfigFile { path: config.into() })
     }
 }
 
@@ -91,7 +86,7 @@ fn nameless_with(component: &Component, descriptions: &[(&str, &str)]) -> Vec<St
 fn a_printed_command_does_not_contain_what_may_be_the_value_of_a_secret() {
     let grants = ["secret.t=hush-hush", "secret.u=env:U", "secret.v=file:/v:reveal"];
     let grants = grants.map(|grant| grant.parse().expect("a grant")).to_vec();
-    let command = Args { grants, ..args("airlock.json", &[]) }.command();
+    let command = InstallArgs { grants, ..args("airlock.json", &[]) }.command();
     let expected =
         "--grant 'secret.t=env:<VARIABLE>' --grant secret.u=env:U --grant secret.v=file:/v:reveal";
     assert!(command.ends_with(expected), "{command}");

@@ -30,13 +30,13 @@ impl Fixture {
         }
     }
 
-    fn entry(&self) -> Entry<'_> {
+    fn entry(&self) -> FreshBuild<'_> {
         let metadata = &self.metadata;
         let grants = self.grants.as_slice();
         let settings = &self.settings;
         let state = self.home.path();
         let file = &self.file;
-        Entry { component: Path::new("p.wasm"), metadata, grants, settings, state, file }
+        FreshBuild { component: Path::new("p.wasm"), metadata, grants, settings, state, file }
     }
 
     /// Returns the error, with the directory of the fixture masked.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Effect, Request, Seen, Use};
-use airlock_plugin::{DeclaredEffect, FilesAccess, ToolEffects};
+use super::request_uses::RequestUses;
+use airlock_plugin::{DeclaredEffect, Effect, FilesAccess, Request, ToolEffects};
+use airlock_sandbox::Use;
 
-impl<'a> Seen<'a> {
+impl<'a> RequestUses<'a> {
     /// Returns the smallest effects of a tool on the requests that stay; `None` if it has no successful
     /// call, or if its effects are as small as they can be.
     pub(super) fn smaller_effects(
@@ -13,7 +14,7 @@ impl<'a> Seen<'a> {
         tool: &ToolEffects,
         kept: &[Request<'a>],
     ) -> Option<BTreeSet<DeclaredEffect>> {
-        if !self.session.succeeded.contains(&tool.name) {
+        if !self.calls.succeeded.contains(&tool.name) {
             return None;
         }
         let needed = self.needed_effects(tool, kept);
@@ -27,7 +28,7 @@ impl<'a> Seen<'a> {
 
     /// Returns the effects that a tool had, and those that it declares and could not have here.
     fn needed_effects(&self, tool: &ToolEffects, kept: &[Request<'a>]) -> BTreeSet<DeclaredEffect> {
-        let uses = self.session.uses.get(&tool.name);
+        let uses = self.calls.uses.get(&tool.name);
         let had = uses.into_iter().flatten().filter_map(needed_effect);
         let had = had.filter(|effect| !self.is_on_cache(effect));
         let unjudged = kept.iter().copied().filter(|request| match request {

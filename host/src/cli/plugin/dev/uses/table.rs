@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use airlock_plugin::{DeclaredEffect, FilesRequest, InjectRequest, SecretRequest, ToolsRequest};
 
 /// A table of plugin.toml.
-pub(super) struct Table {
+pub(super) struct ManifestTable {
     /// Its line: `[request.files.data]` or `[[tool]]`.
     header: String,
     entries: Vec<(&'static str, Value)>,
 }
 
-impl Table {
+impl ManifestTable {
     /// Returns the table of a tool with these effects.
     pub(super) fn tool(name: &str, effects: impl IntoIterator<Item = DeclaredEffect>) -> Self {
         let effects: Vec<_> = effects.into_iter().map(|effect| effect.to_string()).collect();
@@ -78,7 +78,7 @@ fn inject_value(inject: &InjectRequest) -> Value {
     keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))).collect()
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for ManifestTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.header)?;
         self.entries.iter().try_for_each(|(key, value)| {

@@ -3,17 +3,20 @@ mod kept;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cli::plugin::grant::GrantOption;
+use airlock_plugin::Manifest;
+use airlock_sandbox::{ToolUses, Use};
 
-/// A session of calls of one build, and the grants that it is called with.
-struct Fixture {
+/// The calls of one build, and the grants that it is called with.
+struct UsesFixture {
     document: Value,
     tools: Vec<&'static str>,
     grants: Vec<&'static str>,
-    session: Session,
+    calls: BuildUses,
 }
 
-impl Fixture {
-    /// Returns a session without calls. The plugin has the tools that `tools` lists.
+impl UsesFixture {
+    /// Returns a build without calls. The plugin has the tools that `tools` lists.
     fn new(tools: Value, requests: Value) -> Self {
         let names = ["sync", "search"].into_iter();
         let names = names.filter(|name| tools.to_string().contains(name)).collect();
@@ -21,7 +24,7 @@ impl Fixture {
             "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
         });
         (document["tool"], document["request"]) = (tools, requests);
-        Self { document, tools: names, grants: Vec::new(), session: Session::default() }
+        Self { document, tools: names, grants: Vec::new(), calls: BuildUses::default() }
     }
 
     fn granted(mut self, grants: &[&'static str]) -> Self {
@@ -32,7 +35,7 @@ impl Fixture {
     /// Adds a successful call of a tool with these uses.
     fn called(mut self, tool: &str, uses: &[Use]) -> Self {
         let uses = [(tool.to_owned(), uses.iter().cloned().collect())];
-        self.session.add(tool, true, uses.into());
+        self.calls.add(tool, true, uses.into());
         self
     }
 
@@ -42,7 +45,7 @@ impl Fixture {
         let typed = self.grants.iter().map(|grant| grant.parse().expect("a grant"));
         let grants: Vec<_> = GrantOption::all(&manifest.request).into_iter().chain(typed).collect();
         let tools = self.tools.iter().copied().collect();
-        self.session.report(&Build { manifest: &manifest, tools, grants: &grants })
+        lines(&self.calls, &TriedBuild { manifest: &manifest, tools, grants: &grants })
     }
 
     /// Returns the report. Fails unless the plugin.toml that it proposes is valid and as small as it
@@ -109,7 +112,7 @@ fn http(url: &str) -> Value {
 #[test]
 fn what_was_used_and_the_tables_that_would_do_are_listed() {
     let inject = json!({"header": "authorization", "prefix": "Bearer "});
-    let mut fixture = Fixture::new(
+    let mut fixture = UsesFixture::new(
         json!([{"name": "sync", "effects": ["http", "secret", "write_kv", "write_files.data"]}]),
         json!({
             "http": {"api": http("https://a.example"), "old": http("https://b.example")},
@@ -161,7 +164,7 @@ fn what_was_used_and_the_tables_that_would_do_are_listed() {
 
 #[test]
 fn one_line_tells_that_everything_was_used() {
-    let mut fixture = Fixture::new(
+    let mut fixture = UsesFixture::new(
         json!([{"name": "sync", "effects": ["http", "write_kv.notes"]}, {"name": "search"}]),
         json!({
             "http": {"api": http("https://a.example")},
@@ -172,7 +175,7 @@ fn one_line_tells_that_everything_was_used() {
     .called("sync", &[used(Use::Http, "api"), used(Use::WriteKv, "notes")])
     .called("search", &[Use::Clocks]);
     insta::assert_snapshot!(fixture.report(), @"the calls of this build used every request and every declared effect (methods, paths and sizes are not recorded): http.api, kv.notes (written), clocks");
-    assert_eq!(Fixture::new(json!([{"name": "sync"}]), json!({})).lines(), [""; 0]);
+    assert_eq!(UsesFixture::new(json!([{"name": "sync"}]), json!({})).lines(), [""; 0]);
 }
 
 #[test]
@@ -188,8 +191,8 @@ fn a_tool_without_a_successful_call_keeps_its_effects_and_what_they_need() {
     });
     let uses = [used(Use::Http, "api"), used(Use::ReadFiles, "data")];
     let mut fixture =
-        Fixture::new(tools, requests).granted(&["files.data=/d:rw"]).called("sync", &uses);
-    fixture.session.add("search", false, ToolUses::new());
+        UsesFixture::new(tools, requests).granted(&["files.data=/d:rw"]).called("sync", &uses);
+    fixture.calls.add("search", false, ToolUses::new());
     insta::assert_snapshot!(fixture.report(), @r#"
     used so far: http.api, files.data (read)
     never used: http.index, http.old, clocks
@@ -230,7 +233,7 @@ fn a_tool_without_a_successful_call_keeps_its_effects_and_what_they_need() {
 
 #[test]
 fn a_request_that_was_not_granted_is_not_judged() {
-    let mut fixture = Fixture::new(
+    let mut fixture = UsesFixture::new(
         json!([{"name": "sync", "effects": ["http", "secret", "call_tools", "read_files", "write_files.data"]}]),
         json!({
             "http": {"any": optional(http("*")), "api": http("https://a.example")},
@@ -274,7 +277,7 @@ fn optional(mut request: Value) -> Value {
 
 #[test]
 fn a_value_that_was_only_read_needs_no_injection_and_tools_only_the_names_that_were_called() {
-    let mut fixture = Fixture::new(
+    let mut fixture = UsesFixture::new(
         json!([{"name": "sync", "effects": ["http", "secret", "call_tools"]}]),
         json!({
             "http": {"api": http("https://a.example")},
@@ -309,7 +312,7 @@ fn a_value_that_was_only_read_needs_no_injection_and_tools_only_the_names_that_w
 
 #[test]
 fn an_attached_secret_keeps_its_audience_if_no_destination_of_it_was_used() {
-    let mut fixture = Fixture::new(
+    let mut fixture = UsesFixture::new(
         json!([{"name": "sync", "effects": ["http.api", "secret.token"]}]),
         json!({
             "http": {"api": http("https://a.example"), "other": http("https://b.example")},
@@ -327,7 +330,7 @@ fn an_attached_secret_keeps_its_audience_if_no_destination_of_it_was_used() {
 
 #[test]
 fn an_effect_on_every_request_of_its_kind_is_small_enough_if_each_of_them_was_used() {
-    let mut fixture = Fixture::new(
+    let mut fixture = UsesFixture::new(
         json!([{"name": "sync", "effects": ["write_files", "call_tools"]}]),
         json!({
             "files": {
@@ -359,13 +362,13 @@ fn uses_of_an_older_build_are_dropped_and_its_stores_are_mentioned() {
         "http": {"api": http("https://a.example")},
         "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
     });
-    let mut fixture = Fixture::new(tools, requests);
-    fixture.session.load("one");
+    let mut fixture = UsesFixture::new(tools, requests);
+    fixture.calls.load("one");
     let mut fixture = fixture.called("sync", &[used(Use::Http, "api")]);
     // The same build keeps its uses.
-    fixture.session.load("one");
+    fixture.calls.load("one");
     assert!(fixture.lines().contains(&"used so far: http.api".to_owned()));
-    fixture.session.load("two");
+    fixture.calls.load("two");
     assert_eq!(fixture.lines(), ["no call has run, so the requests of plugin.toml are not judged"]);
     let mut fixture = fixture.called("sync", &[used(Use::ReadKv, "notes")]);
     insta::assert_snapshot!(fixture.report(), @r#"
@@ -385,7 +388,7 @@ fn uses_of_an_older_build_are_dropped_and_its_stores_are_mentioned() {
 
 #[test]
 fn the_configuration_is_listed_and_removed_like_a_request() {
-    let mut fixture = Fixture::new(json!([{"name": "sync"}]), json!({}));
+    let mut fixture = UsesFixture::new(json!([{"name": "sync"}]), json!({}));
     fixture.document["config"] = json!({"schema": {"type": "object"}});
     let mut fixture = fixture.called("sync", &[]);
     insta::assert_snapshot!(fixture.report(), @r"

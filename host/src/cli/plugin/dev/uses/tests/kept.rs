@@ -1,4 +1,4 @@
-//! Requests that stay although the calls of a session did not use them.
+//! Requests that stay although the calls of a build did not use them.
 
 use super::*;
 
@@ -6,12 +6,12 @@ fn directory() -> Value {
     json!({"access": "read_only", "reason": "r"})
 }
 
-/// Returns a session of a plugin with a store and these requests, whose tool may read both.
-fn reads_notes(more: &Value) -> Fixture {
+/// Returns the calls of a plugin with a store and these requests, whose tool may read both.
+fn reads_notes(more: &Value) -> UsesFixture {
     let mut requests = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}}});
     requests.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
     let tools = json!([{"name": "sync", "effects": ["read_kv.notes", "read_files"]}]);
-    Fixture::new(tools, requests).granted(&["files.data=/d"])
+    UsesFixture::new(tools, requests).granted(&["files.data=/d"])
 }
 
 /// Returns the line of a report that begins with this text; empty if there is none.
@@ -49,7 +49,8 @@ fn no_unused_request_stays_for_wasi_beside_one_that_was_used() {
 fn a_request_without_wasi_does_not_stay_for_it() {
     let requests = json!({"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}, "old": {"max_bytes": "1MiB", "reason": "r"}}});
     let tools = json!([{"name": "sync", "effects": ["read_kv"]}]);
-    let mut fixture = Fixture::new(tools, requests).called("sync", &[used(Use::ReadKv, "notes")]);
+    let mut fixture =
+        UsesFixture::new(tools, requests).called("sync", &[used(Use::ReadKv, "notes")]);
     let report = fixture.report();
     assert_eq!(line(&report, "Remove: "), "Remove: [request.kv.old]", "{report}");
     assert!(!report.contains("WASI"), "{report}");
@@ -58,7 +59,7 @@ fn a_request_without_wasi_does_not_stay_for_it() {
 #[test]
 fn a_secret_for_hosts_of_the_operators_choice_and_its_destinations_are_not_judged() {
     let inject = json!({"query": "k"});
-    let mut fixture = Fixture::new(
+    let mut fixture = UsesFixture::new(
         json!([{"name": "sync", "effects": ["http", "secret"]}]),
         json!({
             "http": {"any": http("*"), "api": http("https://a.example"), "old": http("https://b.example")},

@@ -1,11 +1,18 @@
 //! The tables of a smaller plugin.toml with which the calls of a build still succeed.
 
-use super::{FILE, Request, Seen, Table, UNRECORDED, Use, table, verdict::Verdict};
-use airlock_plugin::FilesAccess;
+use airlock_manifest::FILE;
+
+use super::{
+    request_uses::{RequestUses, UNRECORDED},
+    status::UseStatus,
+    table::{self, ManifestTable},
+};
+use airlock_plugin::{FilesAccess, Request};
+use airlock_sandbox::Use;
 
 /// The tables of plugin.toml that could be smaller.
-pub(super) struct Smallest {
-    replaced: Vec<Table>,
+pub(super) struct SmallerManifest {
+    replaced: Vec<ManifestTable>,
     /// Headers of the tables that could be removed.
     removed: Vec<String>,
     /// True if the plugin requests directories.
@@ -14,27 +21,27 @@ pub(super) struct Smallest {
     has_details: bool,
 }
 
-impl Smallest {
+impl SmallerManifest {
     /// Returns what could be smaller; `None` if nothing could.
-    pub(super) fn of(seen: &Seen<'_>) -> Option<Self> {
+    pub(super) fn new(uses: &RequestUses<'_>) -> Option<Self> {
         let (kept, dropped): (Vec<_>, Vec<_>) =
-            seen.requests().partition(|request| seen.keeps(*request));
-        let tools = seen.build.manifest.tools.iter().filter_map(|tool| {
-            let effects = seen.smaller_effects(tool, &kept)?;
-            Some(Table::tool(&tool.name, effects))
+            uses.requests().partition(|request| uses.keeps(*request));
+        let tools = uses.build.manifest.tools.iter().filter_map(|tool| {
+            let effects = uses.smaller_effects(tool, &kept)?;
+            Some(ManifestTable::tool(&tool.name, effects))
         });
-        let requests = kept.iter().filter_map(|request| seen.smaller_request(*request));
-        let spared = seen.last_with_wasi();
+        let requests = kept.iter().filter_map(|request| uses.smaller_request(*request));
+        let spared = uses.last_with_wasi();
         let removed = dropped.into_iter().map(header);
         let removed = removed.filter(|header| spared.as_ref() != Some(header));
-        let has_unused_config = seen.has_config() && !seen.uses.contains(&Use::Config);
-        let is_config_removed = has_unused_config && seen.uncalled().next().is_none();
+        let has_unused_config = uses.has_config() && !uses.all.contains(&Use::Config);
+        let is_config_removed = has_unused_config && uses.uncalled().next().is_none();
         let config = is_config_removed.then(|| "[config]".to_owned());
         let smallest = Self {
             replaced: tools.chain(requests).collect(),
             removed: removed.chain(config).collect(),
-            has_files: !seen.build.manifest.request.files.is_empty(),
-            has_details: seen.has_details(),
+            has_files: !uses.build.manifest.request.files.is_empty(),
+            has_details: uses.has_details(),
         };
         (!smallest.replaced.is_empty() || !smallest.removed.is_empty()).then_some(smallest)
     }
@@ -62,28 +69,28 @@ impl Smallest {
     }
 }
 
-impl<'a> Seen<'a> {
+impl<'a> RequestUses<'a> {
     /// Returns the smaller table of a request that was used; `None` if it is as small as it can be.
-    fn smaller_request(&self, request: Request<'a>) -> Option<Table> {
-        if self.verdict(request) != Verdict::Used {
+    fn smaller_request(&self, request: Request<'a>) -> Option<ManifestTable> {
+        if self.status(request) != UseStatus::Used {
             return None;
         }
         match request {
             Request::Files(name, files) => {
                 let is_written = self.has(Use::WriteFiles, name);
                 let could_be = files.access == FilesAccess::ReadWrite && self.is_writable(request);
-                (could_be && !is_written).then(|| Table::read_only(name, files))
+                (could_be && !is_written).then(|| ManifestTable::read_only(name, files))
             }
             Request::Secret(name, secret) => {
                 let reveal = self.has(Use::RevealedSecret, name);
                 let audience = self.smallest_audience(name, secret);
                 let is_smaller = audience.len() < secret.audience.len() || secret.reveal && !reveal;
-                is_smaller.then(|| Table::secret(name, secret, &audience, reveal))
+                is_smaller.then(|| ManifestTable::secret(name, secret, &audience, reveal))
             }
             Request::Tools(tools) => {
                 let used = self.ways(request).into_iter().filter(|(is_used, _)| *is_used);
                 let used: Vec<_> = used.map(|(_, tool)| tool).collect();
-                (used.len() < tools.call.len()).then(|| Table::tools(tools, &used))
+                (used.len() < tools.call.len()).then(|| ManifestTable::tools(tools, &used))
             }
             _ => None,
         }
@@ -92,7 +99,7 @@ impl<'a> Seen<'a> {
     /// Returns a line about each request that stays although it was granted and not used, with the
     /// reason.
     pub(super) fn kept_although_unused(&self) -> Vec<String> {
-        let unused = self.requests().filter(|request| self.verdict(*request) == Verdict::Unused);
+        let unused = self.requests().filter(|request| self.status(*request) == UseStatus::Unused);
         let of_audience = unused.filter_map(|request| {
             let Request::Http(name, _) = request else { return None };
             let secrets = self.secrets_kept_for(name);

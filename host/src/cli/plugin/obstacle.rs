@@ -2,7 +2,8 @@
 
 use std::{cell::RefCell, fmt};
 
-use super::{Component, GrantOption, Typed};
+use super::{grant::GrantOption, typed::Typed};
+use airlock_authoring::Component;
 use airlock_config::{Config, Problem, environment};
 use airlock_core::{
     secret::{Secret, Source},
@@ -14,7 +15,7 @@ use airlock_strings::visible_line;
 
 /// Reason that a plugin is not installed. As text, it names requests and options.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cli::plugin) enum Obstacle {
+pub(super) enum Obstacle {
     /// Another component has the name.
     Taken,
     /// The change needs consent: another id, or a wider request that is granted.
@@ -31,24 +32,26 @@ pub(in crate::cli::plugin) enum Obstacle {
     Invalid { text: String },
 }
 
-/// Decision of the gateway about a plugin with its settings.
-pub(in crate::cli::plugin) struct Decision {
+/// Decision of the gateway about a plugin.
+#[derive(Default)]
+pub(super) struct LoadDecision {
     /// Reasons that the plugin would not be loaded, and directories and tools that do not exist.
-    pub(in crate::cli::plugin) obstacles: Vec<Obstacle>,
+    pub(super) obstacles: Vec<Obstacle>,
     /// Grants without effect, and values that the gateway will need.
-    pub(in crate::cli::plugin) notes: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
-impl Decision {
-    /// Decides as the gateway will, with `settings`, which are those of the plugin in `config`. `args`
-    /// are the options, and `typed` the keys that they were written to.
-    pub(super) fn of(
+impl LoadDecision {
+    /// Decides as the gateway will about the plugin of this name in `config`. `grants` are options, and
+    /// `typed` the keys that they were written to.
+    pub(super) fn new(
         component: &Component,
         name: &ClientName,
-        (config, settings): (&Config, &Settings),
+        config: &Config,
         grants: &[GrantOption],
         typed: &Typed,
     ) -> Self {
+        let Some(settings) = config.plugin(name) else { return Self::default() };
         let (mut obstacles, notes) = match decide(component, settings) {
             Ok(notes) => (Vec::new(), notes),
             Err(refusal) => {
@@ -60,24 +63,18 @@ impl Decision {
         obstacles.extend(problems.iter().map(|problem| Obstacle::invalid(problem, grants, typed)));
         Self { obstacles, notes }
     }
+}
 
-    /// Returns the obstacles to accepting a plugin that differs from its accepted state; none for one
-    /// that does not, because nothing about it would be accepted.
-    pub(in crate::cli::plugin) fn obstacles_of(&self, drift: Option<&Drift>) -> &[Obstacle] {
-        if drift.is_some() { &self.obstacles } else { &[] }
-    }
-
-    /// Decides about a plugin as it is configured.
-    pub(in crate::cli::plugin) fn as_configured(
-        component: &Component,
-        name: &ClientName,
-        config: &Config,
-    ) -> Self {
-        match config.plugin(name) {
-            Some(settings) => Self::of(component, name, (config, settings), &[], &Typed::default()),
-            None => Self { obstacles: Vec::new(), notes: Vec::new() },
-        }
-    }
+/// Returns the obstacles to accepting a plugin as it is configured; none without a `drift` from its
+/// accepted state, because nothing about it would be accepted.
+pub(super) fn obstacles_to_accepting(
+    drift: Option<&Drift>,
+    component: &Component,
+    name: &ClientName,
+    config: &Config,
+) -> Vec<Obstacle> {
+    let decide = || LoadDecision::new(component, name, config, &[], &Typed::default());
+    drift.map(|_| decide().obstacles).unwrap_or_default()
 }
 
 /// Returns notes for the operator. A secret that cannot be read in this shell may be readable where

@@ -1,8 +1,48 @@
 //! A grant as it is typed after `--grant`.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, path::PathBuf, str::FromStr};
 
-use super::{ANY, GrantOption};
+/// Name of a request for any directory.
+pub(super) const ANY: &str = "*";
+
+/// A right that the operator grants on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum GrantOption {
+    /// A network destination, by the name under which the plugin asks for it.
+    Http(String),
+    /// A host of the operator's choice, for a plugin that leaves the host open.
+    Host {
+        url: String,
+        /// Methods; GET and HEAD if empty.
+        methods: Vec<String>,
+        /// True if the host may be in a private network.
+        private: bool,
+    },
+    /// A store of keys and values.
+    Kv(String),
+    /// A directory.
+    Files {
+        name: String,
+        path: PathBuf,
+        may_write: bool,
+    },
+    /// A secret, and the source of its value.
+    Secret {
+        name: String,
+        from: String,
+        /// True if the plugin may read the value.
+        reveal: bool,
+    },
+    Scratch,
+    Clocks,
+    /// A tool for one of the plugin's slots.
+    Slot {
+        name: String,
+        tool: String,
+    },
+    /// Every tool that the plugin asks to call by full name.
+    Tools,
+}
 
 /// End of a directory that the plugin may write to.
 const WRITE: &str = ":rw";
@@ -17,12 +57,12 @@ const PRIVATE: &str = ":private";
 const METHODS_SEPARATOR: char = ',';
 
 /// Part of a printed command that stands for a value of the operator's. No such text is a value.
-pub(in crate::cli::plugin) mod placeholder {
-    pub(in crate::cli::plugin) const HOST: &str = "<HOST>";
-    pub(in crate::cli::plugin) const NAME: &str = "<NAME>";
-    pub(in crate::cli::plugin) const DIRECTORY: &str = "<DIRECTORY>";
-    pub(in crate::cli::plugin) const TOOL: &str = "<CLIENT-TOOL>";
-    pub(in crate::cli::plugin) const VARIABLE: &str = "<VARIABLE>";
+pub(super) mod placeholder {
+    pub(crate) const HOST: &str = "<HOST>";
+    pub(crate) const NAME: &str = "<NAME>";
+    pub(crate) const DIRECTORY: &str = "<DIRECTORY>";
+    pub(crate) const TOOL: &str = "<CLIENT-TOOL>";
+    pub(crate) const VARIABLE: &str = "<VARIABLE>";
 }
 
 /// Each placeholder with a value in its place.
@@ -36,7 +76,7 @@ const EXAMPLES: [(&str, &str); 5] = [
 
 /// Reason that a text is no grant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(in crate::cli::plugin) enum BadGrantOption {
+pub(crate) enum BadGrantOption {
     #[error("write a value of yours in place of {0}, such as {1}")]
     Placeholder(&'static str, &'static str),
     /// The kind is known, and the rest does not fit it.

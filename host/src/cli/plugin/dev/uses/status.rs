@@ -1,32 +1,33 @@
-//! Verdicts about requests, drawn from the calls of a session.
+//! Whether a request is used, as far as the calls of a build show.
 //!
 //! Only what could be used is judged. A request that was not granted could not be, and a tool without
 //! a successful call may need all that it declares.
 
-use super::{GrantOption, Request, Seen, Use};
-use airlock_plugin::{HttpRequest, SecretRequest};
+use super::request_uses::RequestUses;
+use airlock_plugin::{HttpRequest, Request, SecretRequest};
+use airlock_sandbox::Use;
 
-/// Verdict of a session about a request.
+/// Use of a request by the calls of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum UseStatus {
     Used,
     Unused,
     /// The calls could not use it, or a tool without a successful call may need it.
     Unknown,
 }
 
-impl<'a> Seen<'a> {
-    pub(super) fn verdict(&self, request: Request<'a>) -> Verdict {
+impl<'a> RequestUses<'a> {
+    pub(super) fn status(&self, request: Request<'a>) -> UseStatus {
         if !self.was_possible(request) || self.may_be_needed(request) {
-            Verdict::Unknown
+            UseStatus::Unknown
         } else if self.is_used(request) {
-            Verdict::Used
+            UseStatus::Used
         } else {
-            Verdict::Unused
+            UseStatus::Unused
         }
     }
 
-    /// Returns whether the session's calls could use the request. A plugin may send no request to a
+    /// Returns whether the calls could use the request. A plugin may send no request to a
     /// destination without the secret for it, and a secret for hosts that an operator chooses is sent
     /// nowhere here.
     pub(super) fn was_possible(&self, request: Request<'_>) -> bool {
@@ -56,13 +57,13 @@ impl<'a> Seen<'a> {
             return self.uncalled().next().is_some();
         }
         let tools = self.build.manifest.tools.iter();
-        let mut uncalled = tools.filter(|tool| !self.session.succeeded.contains(&tool.name));
+        let mut uncalled = tools.filter(|tool| !self.calls.succeeded.contains(&tool.name));
         uncalled.any(|tool| tool.effects.iter().any(|effect| request.allows(effect)))
     }
 
     /// Returns whether the request is part of the smallest plugin.toml.
     pub(super) fn keeps(&self, request: Request<'a>) -> bool {
-        self.verdict(request) != Verdict::Unused
+        self.status(request) != UseStatus::Unused
             || matches!(request, Request::Http(name, _) if !self.secrets_kept_for(name).is_empty())
     }
 
@@ -70,7 +71,7 @@ impl<'a> Seen<'a> {
     pub(super) fn secrets_kept_for(&self, destination: &str) -> Vec<&'a str> {
         let secrets = self.build.manifest.request.secret.iter();
         let kept = secrets.filter(|(name, secret)| {
-            self.verdict(Request::Secret(name, secret)) != Verdict::Unused
+            self.status(Request::Secret(name, secret)) != UseStatus::Unused
                 && self.smallest_audience(name, secret).contains(&destination)
         });
         kept.map(|(name, _)| name.as_str()).collect()
@@ -84,7 +85,7 @@ impl<'a> Seen<'a> {
         secret: &'a SecretRequest,
     ) -> Vec<&'a str> {
         let all: Vec<_> = secret.audience.iter().map(String::as_str).collect();
-        if self.verdict(Request::Secret(name, secret)) == Verdict::Unknown {
+        if self.status(Request::Secret(name, secret)) == UseStatus::Unknown {
             return all;
         }
         if !self.has(Use::AttachedSecret, name) {
@@ -93,22 +94,12 @@ impl<'a> Seen<'a> {
         let requests = &self.build.manifest.request.http;
         let is_needed = |destination: &&str| {
             requests.get_key_value(*destination).is_some_and(|(name, request)| {
-                self.verdict(Request::Http(name, request)) != Verdict::Unused
+                self.status(Request::Http(name, request)) != UseStatus::Unused
             })
         };
         let needed: Vec<_> = all.iter().copied().filter(is_needed).collect();
         // The operator's own hosts for the secret may be none of the destinations.
         if needed.is_empty() { all } else { needed }
-    }
-
-    /// Returns whether the session's calls could write to a directory.
-    pub(super) fn is_writable(&self, request: Request<'_>) -> bool {
-        let Request::Files(name, _) = request else { return false };
-        let requests = &self.build.manifest.request.files;
-        self.build.grants.iter().any(|grant| {
-            matches!(grant, GrantOption::Files { name: granted, may_write: true, .. }
-                if granted == name || name == "*" && !requests.contains_key(granted))
-        })
     }
 }
 
