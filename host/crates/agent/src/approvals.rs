@@ -20,7 +20,7 @@ use airlock_core::{tenant::Tenant, tool::Tool};
 use airlock_json::raw;
 use airlock_store::{
     self as store, Database, Unavailable,
-    approvals::{CallDigest, Verdict, WaitingCall},
+    approvals::{CallDigest, CallVerdict, WaitingCall},
 };
 use airlock_strings::{visible_line, with_causes};
 
@@ -28,7 +28,8 @@ use airlock_strings::{visible_line, with_causes};
 const LOOK: Duration = Duration::from_millis(250);
 /// Time for which a call stays in the list after its last request, and an approval is valid.
 const LIFE: Duration = Duration::from_hours(1);
-/// Longest arguments that wait: a person has to read them.
+/// Longest arguments that wait, in bytes: a person has to read them, and 64 KiB are a thousand
+/// lines.
 const MAX_ARGUMENTS_BYTES: usize = 64 << 10;
 /// Most calls in a list.
 pub const LISTED: u32 = 1_000;
@@ -98,10 +99,10 @@ impl Approvals {
             let new = format!("call_{}", uuid::Uuid::new_v4().simple());
             let asked = database.ask_approval(scope, call.digest(), new.clone(), call.text(), LIFE);
             let id = match asked.await? {
-                Verdict::Waiting(id) => id,
-                Verdict::Approved => return Ok(ApprovalVerdict::Approved),
-                Verdict::Denied => return Ok(ApprovalVerdict::Denied),
-                Verdict::Full => {
+                CallVerdict::Waiting(id) => id,
+                CallVerdict::Approved => return Ok(ApprovalVerdict::Approved),
+                CallVerdict::Denied => return Ok(ApprovalVerdict::Denied),
+                CallVerdict::Full => {
                     let reason = "too many calls of this caller wait for approvals";
                     return Ok(ApprovalVerdict::Refused(reason));
                 }

@@ -37,7 +37,7 @@ use crate::results::ResultStore;
 use airlock_core::tenant::Tenant;
 use airlock_store::{
     self as store, Database, Unavailable,
-    recall::{Anchor, Bounds, NewRecord},
+    recall::{Anchor, NewRecord, RecallBounds},
     responses,
 };
 use airlock_strings::with_causes;
@@ -45,13 +45,18 @@ use airlock_strings::with_causes;
 /// Time for which a record is kept in memory, at most.
 const IN_MEMORY: Duration = Duration::from_hours(24);
 
-/// Maximum number of records of one tenant in the database.
+/// Maximum number of records of one tenant in the database, as many as there are answers with calls
+/// in a day of three a minute. The time of a query grows with them; their bytes have bounds of
+/// their own.
 const MAX_RECORDS: u32 = 4_096;
 /// Records get one part in this many of the bytes of stored responses.
 const SHARE: u64 = 8;
 /// Bounds where no contents are stored, but digests of them.
-const UNSTORED: responses::Bounds =
-    responses::Bounds { expire_after: IN_MEMORY, owner_bytes: 8 << 20, total_bytes: 64 << 20 };
+const UNSTORED: responses::ResponseBounds = responses::ResponseBounds {
+    expire_after: IN_MEMORY,
+    owner_bytes: 8 << 20,
+    total_bytes: 64 << 20,
+};
 
 /// Settings of the records.
 #[derive(Debug, Clone)]
@@ -61,7 +66,7 @@ pub struct Settings {
     /// True if contents may be stored in the database.
     pub stores_contents: bool,
     /// Bounds on the database.
-    pub bounds: Bounds,
+    pub bounds: RecallBounds,
     /// Maximum size of the records in memory, in bytes. One tenant gets at most half of it.
     pub memory_bytes: usize,
 }
@@ -97,12 +102,12 @@ impl Settings {
     /// that responses may take. Without `responses`, contents are kept in memory alone.
     pub fn new(
         store: Option<store::Settings>,
-        responses: Option<responses::Bounds>,
+        responses: Option<responses::ResponseBounds>,
         memory_bytes: usize,
     ) -> Self {
         let stores_contents = responses.is_some();
         let responses = responses.unwrap_or(UNSTORED);
-        let bounds = Bounds {
+        let bounds = RecallBounds {
             expire_after: responses.expire_after,
             owner_records: MAX_RECORDS,
             owner_bytes: responses.owner_bytes / SHARE,

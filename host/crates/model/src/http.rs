@@ -79,7 +79,8 @@ const PUBLIC_HEADERS: [&str; 8] = [
 const REDACTED: &str = "***";
 /// Schemes of proxies.
 const PROXY_SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
-/// Maximum size of a file of certificates, in bytes. The system's whole store is smaller.
+/// Maximum size of a file of certificates, in bytes, so that a path to another file by mistake does
+/// not fill the memory. The system's whole store has a quarter of a megabyte.
 const MAX_CA_BYTES: u64 = 4 << 20;
 
 /// A client of one service.

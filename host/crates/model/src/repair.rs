@@ -16,7 +16,8 @@ use super::{
 };
 
 /// Maximum length of an id, in bytes; a longer one is replaced. Names are compared up to this
-/// length.
+/// length. Both are kept for each call until the stream ends; ids of OpenAI and Anthropic have some
+/// 30 bytes.
 const MAX_ID_BYTES: usize = 256;
 
 /// The calls of one streamed response.

@@ -51,9 +51,10 @@ use super::{
 use airlock_core::threads;
 use airlock_json::{RawObject, raw};
 
-/// Maximum number of models that are remembered as models without encrypted reasoning.
+/// Maximum number of models that are remembered as models without encrypted reasoning. A request
+/// for a model beyond it is sent twice. Callers choose the names, so they could be any number.
 const MAX_PLAIN_MODELS: usize = 256;
-/// Maximum length of the name of such a model, in bytes.
+/// Maximum length of the name of such a model, in bytes. All of them take 64 KiB.
 const MAX_MODEL_BYTES: usize = 256;
 
 /// Addresses of one service.

@@ -73,7 +73,7 @@ const MODEL: &str = "script";
 const CAPS: Caps = Caps::memory(256 << 20);
 /// Length of a conversation, in bytes, up to which its tree is not charged.
 const FREE_BYTES: usize = 64 << 10;
-/// Maximum number of choices of one response.
+/// Maximum number of choices (`n`) of one response. Each repeats the text of the turn.
 const MAX_CHOICES: u64 = 8;
 
 /// A loaded script.

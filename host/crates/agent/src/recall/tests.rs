@@ -13,8 +13,11 @@ const X: &str = "call_0123456789abcdef";
 const Y: &str = "call_fedcba9876543210";
 
 fn settings(store: Option<store::Settings>, stores_contents: bool) -> Settings {
-    let responses =
-        responses::Bounds { expire_after: IN_MEMORY, owner_bytes: 1 << 20, total_bytes: 1 << 20 };
+    let responses = responses::ResponseBounds {
+        expire_after: IN_MEMORY,
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+    };
     Settings::new(store, stores_contents.then_some(responses), 1 << 20)
 }
 

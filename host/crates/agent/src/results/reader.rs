@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Provenance,
     kept::{ResultStore, StoredResult},
+    provenance::Provenance,
 };
 use airlock_core::{
     door::{Admitted, Provider},

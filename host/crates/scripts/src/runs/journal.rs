@@ -29,7 +29,7 @@ use airlock_core::{
     tool::CallError,
 };
 use airlock_sandbox::ScriptCall;
-use airlock_store::runs::{NewRun, RunError, Step, StoredRun};
+use airlock_store::runs::{NewRun, RunError, RunStep, StoredRun};
 
 /// Renewals of a lease in its time.
 const RENEWALS: u32 = 3;
@@ -249,7 +249,7 @@ impl Journal {
             }
             shared.state.suspension(&writer.id, writer.token(), in_doubt)
         };
-        match self.write(Some(Step::Suspend)).await {
+        match self.write(Some(RunStep::Suspend)).await {
             Ok(()) => suspension.into(),
             // If it is closed, another call of the same block has suspended the run.
             Err(halted) => halted.into(),
@@ -261,7 +261,7 @@ impl Journal {
     pub(crate) async fn put_back(self: &Arc<Self>) -> bool {
         let is_resumed = self.writer.as_ref().is_some_and(|writer| writer.epoch > 1);
         is_resumed
-            && match self.write(Some(Step::Suspend)).await {
+            && match self.write(Some(RunStep::Suspend)).await {
                 // Without the store, it is left to its lease.
                 Ok(()) | Err(Halted::Lost(_)) => true,
                 Err(_) => false,
@@ -275,7 +275,7 @@ impl Journal {
         if self.is_lost() {
             return;
         }
-        match self.write(Some(Step::End(outcome().to_stored()))).await {
+        match self.write(Some(RunStep::End(outcome().to_stored()))).await {
             Ok(()) | Err(Halted::Closed) => {}
             Err(halted) => warn!(run = writer.id, ?halted, "the end of a run is not stored"),
         }
@@ -309,7 +309,7 @@ impl Journal {
 
     /// Stores all steps so far, and `last`, which closes the run, also after others were refused. It
     /// does so on a task of its own: steps that it has taken are stored also if the caller is dropped.
-    async fn write(self: &Arc<Self>, last: Option<Step>) -> Result<(), Halted> {
+    async fn write(self: &Arc<Self>, last: Option<RunStep>) -> Result<(), Halted> {
         if self.writer.is_none() {
             return Ok(());
         }
@@ -318,7 +318,7 @@ impl Journal {
         written.await.unwrap_or_else(|lost| Err(Halted::lost(&lost)))
     }
 
-    async fn write_in_turn(&self, last: Option<Step>) -> Result<(), Halted> {
+    async fn write_in_turn(&self, last: Option<RunStep>) -> Result<(), Halted> {
         let Some(writer) = &self.writer else { return Ok(()) };
         let _turn = writer.turn.lock().await;
         let closes = last.is_some();
@@ -336,7 +336,7 @@ impl Journal {
         if steps.is_empty() {
             return Ok(());
         }
-        let is_renewal = steps.iter().all(|step| *step == Step::Renew);
+        let is_renewal = steps.iter().all(|step| *step == RunStep::Renew);
         let stored = writer.store(steps).await;
         let mut shared = self.shared.lock();
         match stored {
@@ -375,7 +375,7 @@ impl Drop for Journal {
             steps = writer::facts(steps);
         }
         if !matches!(shared.halted, Some(Halted::Lost(_))) {
-            steps.push(Step::End(Outcome::of(Ending::Cancelled).to_stored()));
+            steps.push(RunStep::End(Outcome::of(Ending::Cancelled).to_stored()));
         }
         if steps.is_empty() {
             return;

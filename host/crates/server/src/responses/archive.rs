@@ -16,8 +16,8 @@ use airlock_agent::EXTENSION;
 use airlock_json as json;
 use airlock_model::Object;
 use airlock_store::{
-    self as store, Database,
-    responses::{Bounds, NewResponse, PutError, Responses, Scope, Texts},
+    self as store, Database, OwnerId,
+    responses::{NewResponse, PutError, ResponseBounds, Responses, Texts},
 };
 use airlock_strings::with_causes;
 
@@ -31,9 +31,9 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Archive {
     database: OnceCell<Database>,
     settings: store::Settings,
-    bounds: Bounds,
+    bounds: ResponseBounds,
     /// Turns of each owner that has had one. There are as many owners as keys.
-    turns: Mutex<HashMap<Scope, Arc<Semaphore>>>,
+    turns: Mutex<HashMap<OwnerId, Arc<Semaphore>>>,
 }
 
 /// The responses of an owner, for one operation.
@@ -51,13 +51,13 @@ pub(super) enum Unreachable {
 }
 
 impl Archive {
-    pub(crate) fn new(settings: store::Settings, bounds: Bounds) -> Arc<Self> {
+    pub(crate) fn new(settings: store::Settings, bounds: ResponseBounds) -> Arc<Self> {
         Arc::new(Self { database: OnceCell::new(), settings, bounds, turns: Mutex::default() })
     }
 
     /// Returns the responses of an owner, when it is its turn. Fails if the database cannot be
     /// opened; the next call tries again.
-    pub(super) async fn open(&self, scope: Scope) -> Result<OwnedResponses, Unreachable> {
+    pub(super) async fn open(&self, scope: OwnerId) -> Result<OwnedResponses, Unreachable> {
         let turn = timeout(MAX_WAIT, self.turns(scope).acquire_owned()).await;
         let turn = turn.map_err(|_| Unreachable::Busy)?.expect("the semaphore is never closed");
         let opened = self.database.get_or_try_init(|| Database::open(self.settings.clone()));
@@ -68,7 +68,7 @@ impl Archive {
         Ok(OwnedResponses { responses: opened.responses(scope, self.bounds), _turn: turn })
     }
 
-    fn turns(&self, scope: Scope) -> Arc<Semaphore> {
+    fn turns(&self, scope: OwnerId) -> Arc<Semaphore> {
         let mut turns = self.turns.lock();
         turns.entry(scope).or_insert_with(|| Arc::new(Semaphore::new(OPERATIONS))).clone()
     }
@@ -86,7 +86,7 @@ impl Unreachable {
 /// A Response to store when it is complete.
 pub(super) struct Deposit {
     pub(super) archive: Arc<Archive>,
-    pub(super) scope: Scope,
+    pub(super) scope: OwnerId,
     pub(super) id: String,
     pub(super) previous: Option<String>,
     /// Items of the request.
@@ -172,7 +172,7 @@ mod tests {
         let settings = store::Settings::new(directory.path().join("airlock.db"));
         let day = Duration::from_hours(24);
         let most = 1 << 20;
-        let bounds = Bounds { expire_after: day, owner_bytes: most, total_bytes: most };
+        let bounds = ResponseBounds { expire_after: day, owner_bytes: most, total_bytes: most };
         let archive = Archive::new(settings, bounds);
         let one = [1; 32];
         let mut held = Vec::new();

@@ -11,7 +11,7 @@ use super::{
     archive::OwnedResponses,
 };
 use airlock_json::{Caps, RawObject};
-use airlock_store::responses::{List, ReadError, Texts, Turn};
+use airlock_store::responses::{ReadError, ResponseList, StoredTurn, Texts};
 
 /// Number of copies of a stored text in memory while it is read.
 const COPIES: usize = 2;
@@ -46,7 +46,7 @@ pub(super) async fn conversation(
 pub(super) async fn lists(
     app: &App,
     sender: &Sender,
-    wanted: Vec<(String, List)>,
+    wanted: Vec<(String, ResponseList)>,
     charge: &Charge,
 ) -> Result<Vec<Vec<Value>>, ApiError> {
     let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
@@ -165,7 +165,7 @@ async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<OwnedRespon
 }
 
 /// Joins the items of all turns to one JSON array.
-fn joined(turns: &[Turn]) -> Vec<u8> {
+fn joined(turns: &[StoredTurn]) -> Vec<u8> {
     let mut text = String::from("[");
     for list in turns.iter().flat_map(|turn| [&turn.input, &turn.output]) {
         let items = list.trim_start_matches('[').strip_suffix(']').unwrap_or_default();

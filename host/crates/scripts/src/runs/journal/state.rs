@@ -13,7 +13,7 @@ use airlock_core::{
     tool::{CallError, RunCall, Suspension},
 };
 use airlock_sandbox::ScriptCall;
-use airlock_store::runs::{NewRun, Step, StoredCall};
+use airlock_store::runs::{NewRun, RunStep, StoredCall};
 
 /// Bytes of answers that one run stores. Beyond it, answers of repeatable calls are not stored, and a
 /// call that is not repeatable is refused before it is made.
@@ -29,7 +29,7 @@ pub(super) struct JournalState {
     /// Calls of earlier epochs, and those of this one.
     calls: BTreeMap<Position, KnownCall>,
     /// Steps that are not stored yet, in their order.
-    steps: Vec<Step>,
+    steps: Vec<RunStep>,
     /// Bytes of the arguments and answers in `steps`.
     waiting: usize,
     /// Bytes of arguments and of answers that the journal has.
@@ -74,7 +74,7 @@ pub(crate) enum CallRecord {
 impl JournalState {
     /// Creates the state of a run that begins.
     pub(super) fn begin(new: NewRun) -> Self {
-        Self { steps: vec![Step::Begin(new)], ..Self::default() }
+        Self { steps: vec![RunStep::Begin(new)], ..Self::default() }
     }
 
     /// Counts a block of `calls` calls and returns their positions.
@@ -142,7 +142,7 @@ impl JournalState {
         let sent = Call::intend(before.as_ref(), called.clone(), now_ms)?;
         let Stage::Sent { attempt } = sent.stage else { return Err(Refused::NotDue) };
         self.put(position, sent);
-        self.push(called.arguments.len(), Step::Intend(position, called));
+        self.push(called.arguments.len(), RunStep::Intend(position, called));
         Ok((attempt, before))
     }
 
@@ -165,7 +165,7 @@ impl JournalState {
         let answered = self.call(position).ok_or(Refused::Stale)?.answer(attempt)?;
         self.end(position, answered, true, has_succeeded);
         self.stored.answers = self.stored.answers.saturating_add(text.len());
-        self.push(text.len(), Step::Answer(position, attempt, text.into()));
+        self.push(text.len(), RunStep::Answer(position, attempt, text.into()));
         Ok(())
     }
 
@@ -186,7 +186,10 @@ impl JournalState {
             self.stored.answers = with;
         }
         self.end(position, call, false, has_succeeded);
-        self.push(called.arguments.len() + text.len(), Step::Record(position, called, text.into()));
+        self.push(
+            called.arguments.len() + text.len(),
+            RunStep::Record(position, called, text.into()),
+        );
     }
 
     /// Notes that a call has ended, of a run that is not stored.
@@ -216,13 +219,13 @@ impl JournalState {
             asked => asked?,
         };
         self.put(position, asked);
-        self.push(called.arguments.len(), Step::Ask(position, called));
+        self.push(called.arguments.len(), RunStep::Ask(position, called));
         Ok(())
     }
 
     /// Extends the lease with the next steps.
     pub(super) fn renew(&mut self) {
-        self.steps.push(Step::Renew);
+        self.steps.push(RunStep::Renew);
     }
 
     /// Returns whether so many bytes wait that they are to be stored now.
@@ -231,13 +234,13 @@ impl JournalState {
     }
 
     /// Puts steps back that were not stored, before those that came after them.
-    pub(super) fn put_back(&mut self, mut steps: Vec<Step>) {
+    pub(super) fn put_back(&mut self, mut steps: Vec<RunStep>) {
         steps.append(&mut self.steps);
         self.steps = steps;
     }
 
     /// Takes the steps that are not stored yet.
-    pub(super) fn take_steps(&mut self) -> Vec<Step> {
+    pub(super) fn take_steps(&mut self) -> Vec<RunStep> {
         self.waiting = 0;
         mem::take(&mut self.steps)
     }
@@ -307,7 +310,7 @@ impl JournalState {
         }
     }
 
-    fn push(&mut self, bytes: usize, step: Step) {
+    fn push(&mut self, bytes: usize, step: RunStep) {
         self.waiting = self.waiting.saturating_add(bytes);
         self.steps.push(step);
     }
