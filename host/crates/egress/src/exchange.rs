@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use airlock_core::tenant::Held;
+use airlock_core::tenant::Reservation;
 use airlock_strings::{cut, visible_line};
 use http::{HeaderName, HeaderValue, header};
 use tracing::{debug, warn};
@@ -272,7 +272,7 @@ fn shown(hop: &Hop<'_>, name: &HeaderName, value: &HeaderValue) -> Vec<u8> {
 async fn read(
     response: &mut reqwest::Response,
     limit: usize,
-    memory: &mut Held,
+    memory: &mut Reservation,
     caller: &str,
     credentials: &Credentials,
 ) -> Result<Vec<u8>, Error> {
@@ -288,7 +288,7 @@ async fn read(
         if chunk.len() > limit - body.len() {
             return Err(too_large(limit));
         }
-        hold(memory, body.len() + chunk.len(), caller)?;
+        reserve(memory, chunk.len(), caller)?;
         body.extend_from_slice(&chunk);
     }
     Ok(body)
@@ -298,11 +298,12 @@ fn too_large(limit: usize) -> Error {
     Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"))
 }
 
-/// Grows `memory` to `bytes` if it holds less. Fails if the tenant has no memory left.
-fn hold(memory: &mut Held, bytes: usize, caller: &str) -> Result<(), Error> {
-    if memory.grow(bytes.saturating_sub(memory.amount())) {
+/// Grows `memory` by `more` bytes. Fails if the tenant has no memory left.
+fn reserve(memory: &mut Reservation, more: usize, caller: &str) -> Result<(), Error> {
+    if memory.grow(more) {
         return Ok(());
     }
+    let bytes = memory.amount() + more;
     warn!(caller, bytes, "outbound response dropped: its tenant has no memory left for it");
     Err(Error::new(ErrorKind::Unavailable, "there is no memory for the response").having_sent(true))
 }

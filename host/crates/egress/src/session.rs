@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use airlock_core::tenant::{Held, Pool, Tenant};
+use airlock_core::tenant::{Pool, Reservation, Tenant};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout_at,
@@ -143,7 +143,7 @@ impl Outlet {
     }
 
     /// Takes a slot of the caller and a slot of the process. Fails if `tenant` can get no slot.
-    fn reserve(&self, tenant: &Tenant) -> Result<[Held; 2], Error> {
+    fn reserve(&self, tenant: &Tenant) -> Result<[Reservation; 2], Error> {
         Ok([
             self.in_flight.take(tenant, 1).ok_or_else(|| self.too_many_in_flight(tenant))?,
             self.shared.in_flight.take(tenant, 1).ok_or_else(|| self.too_many_in_flight(tenant))?,
@@ -211,9 +211,9 @@ impl Inner {
         result.map_err(|error| error.having_sent(exchange.has_sent()))
     }
 
-    /// Opens an account for the body of one response.
-    pub(super) fn memory(&self) -> Held {
-        self.memory.account(self.tenant.clone())
+    /// Opens a reservation of no bytes for the body of one response.
+    pub(super) fn memory(&self) -> Reservation {
+        self.memory.reservation(self.tenant.clone())
     }
 
     /// Counts a request before the policy decision. Fails if the call has used all its requests.

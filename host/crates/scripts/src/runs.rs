@@ -38,7 +38,7 @@ use tracing::error;
 pub use self::{
     answer::Answer,
     calls::RunCalls,
-    describe::{COPIES, document, document_text, end, summary},
+    describe::{document, document_text, end, summary},
     journal::Journal,
     outcome::{Ending, Outcome},
     owner::Decisions,

@@ -14,7 +14,7 @@ use self::{
 };
 use super::{
     App,
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
@@ -40,7 +40,7 @@ pub(super) async fn clients(
     app: &App,
     sender: &Sender,
     query: Option<&str>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let page = Page::parse(query.unwrap_or_default())?;
     let texts = app.tool_texts.clone();

@@ -12,7 +12,7 @@ use super::{
     Settings,
     activity::Parking,
     connections::Seat,
-    memory::{Charge, tree_bytes},
+    memory::{RequestCharge, tree_bytes},
     respond::ApiError,
     work,
 };
@@ -43,7 +43,7 @@ const BROWSER: [&str; 3] = ["origin", "referer", super::origin::FETCH_SITE];
 pub(super) async fn object(
     request: Request<Incoming>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Object, ApiError> {
     check_type(request.headers(), is_program(request.headers()))?;
     let text = read(request, settings, charge).await?;
@@ -61,7 +61,7 @@ pub(super) async fn object(
 pub(super) async fn members(
     request: Request<Incoming>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<RawObject, ApiError> {
     check_type(request.headers(), is_program(request.headers()))?;
     let text = read(request, settings, charge).await?;
@@ -79,7 +79,7 @@ pub(super) async fn members(
 pub(super) async fn message(
     request: Request<Incoming>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Result<Message, BadMessage>, ApiError> {
     // MCP requires the content type.
     check_type(request.headers(), false)?;
@@ -92,7 +92,7 @@ pub(super) async fn message(
 pub(super) async fn list(
     text: Vec<u8>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<Value>, ApiError> {
     let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
     work::on_text(text, charge, move |text, charge| {
@@ -155,7 +155,7 @@ pub(super) async fn discard(mut body: Incoming) {
 async fn read(
     request: Request<Incoming>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
     let limit = settings.max_body_bytes;
     let announced = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
@@ -195,7 +195,12 @@ fn time_for(len: usize) -> Duration {
 /// Lets `text` grow to `len` bytes, by doubling up to `most`. Only allocated bytes are charged: an
 /// announced length costs its sender nothing, so it must not reserve memory that other callers
 /// need.
-fn make_room(text: &mut Vec<u8>, len: usize, most: usize, charge: &Charge) -> Result<(), ApiError> {
+fn make_room(
+    text: &mut Vec<u8>,
+    len: usize,
+    most: usize,
+    charge: &RequestCharge,
+) -> Result<(), ApiError> {
     let capacity = text.capacity();
     if len > capacity {
         let wanted = len.max(capacity.saturating_mul(2).min(most));
@@ -205,7 +210,7 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, charge: &Charge) -> Re
     Ok(())
 }
 
-fn parse(text: &[u8], caps: &Caps, charge: &Charge) -> Result<Object, ApiError> {
+fn parse(text: &[u8], caps: &Caps, charge: &RequestCharge) -> Result<Object, ApiError> {
     let cost = match json::check(text, caps) {
         Ok(cost) => cost,
         Err(error @ json::Error::TooLarge { .. }) => return Err(too_dense(&error)),
@@ -282,7 +287,7 @@ mod tests {
         check_type(&headers, is_program(&headers))
     }
 
-    fn charge(memory: &Arc<Memory>) -> Charge {
+    fn charge(memory: &Arc<Memory>) -> RequestCharge {
         memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room")
     }
 

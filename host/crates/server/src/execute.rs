@@ -25,7 +25,7 @@ use serde_json::json;
 use self::form::{ExecuteCall, ExecuteOptions, ResultForm};
 use super::{
     App, availability, body,
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -50,7 +50,7 @@ pub(super) async fn run(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let options = ExecuteOptions::parse(request.uri().query())?;
     let most = app.budget.script.max(app.budget.deadline);

@@ -35,7 +35,7 @@ use super::{
     App, Settings,
     activity::{Activity, CloseReason, ConnectionTimeouts, RunningRequest, SendingResponse},
     connections::{ConnectionSlot, Connections, Seat},
-    memory::Charge,
+    memory::RequestCharge,
     peer::Peer,
     respond::{Parts, Payload},
     router::ChargedReply,
@@ -268,7 +268,7 @@ struct Streaming {
     running: RunningRequest,
     /// Present while there is no room for the next part.
     waiting: Option<SendingResponse>,
-    charge: Option<Charge>,
+    charge: Option<RequestCharge>,
     /// Counts the request for its tenant until the end of the stream.
     _seat: Seat,
 }
@@ -298,7 +298,7 @@ impl hyper::body::Body for Streaming {
 /// Bytes that are not sent yet, with their charge. hyper drops them when they are sent.
 struct Unsent {
     bytes: Bytes,
-    _charge: Option<Charge>,
+    _charge: Option<RequestCharge>,
     _sending: SendingResponse,
 }
 

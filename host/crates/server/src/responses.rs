@@ -47,7 +47,7 @@ use self::{
 };
 use super::{
     App, availability, body, events,
-    memory::Charge,
+    memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
@@ -114,7 +114,7 @@ pub(super) async fn create(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let (TranslatedRequest { chat, body }, keeper) = read(app, sender, request, charge).await?;
@@ -174,7 +174,7 @@ pub(super) async fn count(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let (TranslatedRequest { chat, body }, _) = read(app, sender, request, charge).await?;
     let native = chat.native.as_ref().map_or(0, |native| native.body.text_len());
@@ -205,7 +205,7 @@ async fn read(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<(TranslatedRequest, Option<OutputKeeper>), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
@@ -266,7 +266,7 @@ async fn restore(
     sender: &Sender,
     body: &mut Object,
     earlier: &[Value],
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Option<OutputKeeper>, ApiError> {
     let may_store = app.archive.is_some() && body.get("store").is_none_or(|store| *store != false);
     let Some(recall) = &app.hooks.recall else { return Ok(None) };
@@ -308,7 +308,7 @@ fn start(
     chat: &Chat,
     body: RawObject,
     timeout: Duration,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Run {
     let mut notes = Object::new();
     availability::add_notes(app, sender, &mut notes);
@@ -354,7 +354,7 @@ pub(super) async fn stored(
     target: StoredTarget,
     id: &str,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     // Drops the unread body.
     let head = request.into_parts().0;

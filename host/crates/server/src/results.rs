@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::{
     App,
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -26,7 +26,7 @@ pub(super) fn raw(
     app: &App,
     sender: &Sender,
     handle: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let results = app.hooks.results.as_ref();
     let found = results.and_then(|results| results.raw(&sender.tenant(), handle));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     App, body,
-    memory::Charge,
+    memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
@@ -131,7 +131,7 @@ pub(super) async fn run(
     target: RunTarget,
     id: &str,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let runs = app.hooks.runs.as_ref().ok_or_else(keeps_nothing)?;
     let tenant = sender.tenant();
@@ -188,7 +188,7 @@ async fn cancel(
     runs: &Runs,
     sender: &Sender,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let tenant = sender.tenant();
     let cancelled = runs.own(&tenant).cancel(id).await.map_err(|error| refusal(&error))?;
@@ -202,14 +202,15 @@ async fn cancel(
 
 /// Returns a run as it is now. Its texts are charged before they are read. Fails if there is no memory
 /// for them.
-async fn show(runs: &Runs, sender: &Sender, id: &str, charge: &Charge) -> Result<Reply, ApiError> {
+async fn show(
+    runs: &Runs,
+    sender: &Sender,
+    id: &str,
+    charge: &RequestCharge,
+) -> Result<Reply, ApiError> {
     let tenant = sender.tenant();
-    let memory = charge.clone();
     let runs = runs.own(&tenant);
-    let shown = runs.show_within(id, move |bytes| {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        memory.grow(bytes.saturating_mul(runs::COPIES)).map_err(ApiError::from)
-    });
+    let shown = runs.show_within(id, charge.for_stored(1));
     let shown = shown.await.map_err(|error| refusal(&error))??;
     let made = work::on_tree(charge, move |_| Ok(runs::document_text(&shown)));
     Ok(respond::json_text(made.await?))

@@ -19,8 +19,9 @@ const MAX_DATA: usize = 64 << 10;
 const MAX_OTHER_DATA: usize = 16 << 10;
 /// Depth of arguments in a document.
 const DEPTH: usize = 3;
-/// Number of copies of the texts of a run in memory while its document is made.
-pub const COPIES: usize = 4;
+/// Copies of a run's texts while its document is written: as stored, as members, and as the document.
+/// The fourth is for escapes, and for the elements of a list while they are joined.
+pub(super) const DOCUMENT_COPIES: u64 = 4;
 /// Start of an answer that is a failure, as [`Answer`] is stored.
 const FAILURE: &str = "{\"error\"";
 

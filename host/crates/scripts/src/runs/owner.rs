@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Ending, Outcome, RunToken, Runs};
+use super::{Answer, Ending, Outcome, RunToken, Runs, describe::DOCUMENT_COPIES};
 use airlock_core::{
     run::{Cancelled, Position, Stage},
     tenant::Tenant,
@@ -100,13 +100,14 @@ impl OwnRuns<'_> {
         self.runs.open(self.tenant).await?.show(id).await
     }
 
-    /// Returns a run as [`Self::show`] does. `admit` is called with its size in bytes before it is
-    /// read. Returns the reason of `admit` if it fails.
+    /// Returns a run as [`Self::show`] does. `admit` is called before it is read, with the bytes that
+    /// it takes until its document is written. Returns the reason of `admit` if it fails.
     pub async fn show_within<E: Send + 'static>(
         &self,
         id: &str,
         admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<ShownRun, E>, RunError> {
+        let admit = move |bytes: u64| admit(bytes.saturating_mul(DOCUMENT_COPIES));
         self.runs.open(self.tenant).await?.show_within(id, admit).await
     }
 

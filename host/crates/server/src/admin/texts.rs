@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{memory::Charge, respond::ApiError};
+use crate::{memory::RequestCharge, respond::ApiError};
 use airlock_core::tool::Tool;
 use airlock_strings::{visible, visible_line};
 
@@ -90,7 +90,7 @@ impl RenderedTexts {
 pub(super) struct Rendering<'r> {
     pub(super) texts: &'r ToolTexts,
     pub(super) reader: Audience,
-    pub(super) charge: &'r Charge,
+    pub(super) charge: &'r RequestCharge,
 }
 
 impl Rendering<'_> {

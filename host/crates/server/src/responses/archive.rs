@@ -11,7 +11,7 @@ use tokio::{
 };
 use tracing::{error, warn};
 
-use crate::memory::Charge;
+use crate::memory::RequestCharge;
 use airlock_agent::EXTENSION;
 use airlock_json as json;
 use airlock_model::Object;
@@ -91,7 +91,7 @@ pub(super) struct Deposit {
     pub(super) previous: Option<String>,
     /// Items of the request.
     pub(super) input: Vec<Value>,
-    pub(super) charge: Charge,
+    pub(super) charge: RequestCharge,
 }
 
 impl Deposit {
