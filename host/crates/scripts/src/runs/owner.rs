@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Ending, Outcome, RunToken, Runs, describe::DOCUMENT_COPIES};
+use super::{CallAnswer, RunEnding, RunOutcome, RunToken, Runs, describe::DOCUMENT_COPIES};
 use airlock_core::{
     run::{Cancelled, Position, Stage},
     tenant::Tenant,
@@ -12,7 +12,7 @@ use airlock_store::{
     runs::{Decision, RunError, ShownRun, StoredRun},
 };
 
-/// Most runs in a list.
+/// Maximum number of runs in a list, the newest ones. The list is one response without pages.
 const MAX_LISTED: u32 = 100;
 
 /// The runs of one caller.
@@ -52,7 +52,7 @@ impl Decisions {
 
     /// Gives a call in doubt this value as its answer.
     pub fn skip(self, position: Position, value: Value) -> Self {
-        self.with(position, Decision::Skip(Answer::Value(value).to_stored()))
+        self.with(position, Decision::Skip(CallAnswer::Value(value).to_stored()))
     }
 
     /// Binds the decisions to the calls that the person saw: to the state in which the run was shown.
@@ -140,7 +140,7 @@ impl OwnRuns<'_> {
 
     /// Ends a run. Calls in flight are cancelled.
     pub async fn cancel(&self, id: &str) -> Result<Cancelled, RunError> {
-        let outcome = Outcome::of(Ending::Cancelled).to_stored();
+        let outcome = RunOutcome::of(RunEnding::Cancelled).to_stored();
         let cancelled = self.runs.open(self.tenant).await?.cancel(id, &outcome).await?;
         self.runs.interrupt(id);
         Ok(cancelled)

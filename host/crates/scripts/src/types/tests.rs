@@ -6,7 +6,7 @@ use crate::classes::Side;
 
 /// Renders a schema as a type, with its classes after it.
 fn typed(schema: &Value) -> String {
-    let budget = Budget::whole();
+    let budget = RenderBudget::whole();
     let mut classes = Classes::new(Side::Result);
     let kind = TypeWriter::new(Types::new(schema, &budget), Some(&mut classes)).text(schema, "");
     let lines = classes.named_in(&kind);
@@ -78,7 +78,7 @@ fn objects_with_known_fields_are_classes() {
     class ResultA(TypedDict): b: NotRequired[ResultB | None]
     class ResultB(TypedDict): c: NotRequired[Any]
     "#);
-    assert_eq!(Types::new(&schema, &Budget::whole()).outline(&schema), "dict");
+    assert_eq!(Types::new(&schema, &RenderBudget::whole()).outline(&schema), "dict");
 }
 
 #[test]
