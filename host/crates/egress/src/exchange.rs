@@ -19,24 +19,25 @@ use super::{
     policy::{Missing, Permit},
     resolve,
     rule::Rule,
-    session::{Inner, Observed, Outlet},
+    session::{Outlet, OutletObserver, SessionState},
     target::Host,
 };
 
 /// Maximum capacity reserved for a body before any of it has arrived. The bytes that a server
 /// announces have not arrived yet.
 const FIRST_BYTES: usize = 64 << 10;
-/// Maximum bytes of a guest's text in a log line, longer than any name of a credential.
+/// Maximum bytes of a guest's text in a log line. It is longer than the name of any credential, and a
+/// guest cannot fill the log with it.
 const MAX_SHOWN_NAME: usize = 128;
 
 /// One request with its redirects.
 pub(super) struct Exchange<'a> {
-    session: &'a Inner,
+    session: &'a SessionState,
     sent: AtomicBool,
 }
 
 impl<'a> Exchange<'a> {
-    pub(super) fn new(session: &'a Inner) -> Self {
+    pub(super) fn new(session: &'a SessionState) -> Self {
         Self { session, sent: AtomicBool::new(false) }
     }
 
@@ -123,7 +124,7 @@ impl<'a> Exchange<'a> {
     /// Reports a permitted request to the observer, if there is one.
     fn report(&self, hop: &Hop<'_>) {
         let Outlet { policy, observed, .. } = &self.session.outlet;
-        let Some(Observed { observer, destinations }) = observed else { return };
+        let Some(OutletObserver { observer, destinations }) = observed else { return };
         let destinations = policy.destinations_of(destinations, &hop.target, &hop.method);
         let credentials: Vec<_> =
             hop.credentials.iter().map(|credential| credential.name()).collect();

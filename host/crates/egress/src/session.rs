@@ -18,7 +18,7 @@ use tokio::{
 use tracing::warn;
 
 use super::{
-    client::Clients,
+    client::HttpClients,
     credential::Credentials,
     error::{Error, ErrorKind},
     exchange::Exchange,
@@ -26,8 +26,8 @@ use super::{
     policy::{Bounds, Destinations, Policy},
 };
 
-/// Maximum requests of one caller in flight, over all its calls, so that no caller can take all
-/// slots.
+/// Maximum number of requests of one caller in flight, over all its calls: a quarter of those of the
+/// process, so that no caller can take all slots.
 pub(super) const MAX_OF_CALLER: usize = 64;
 /// Weight that divides the slots of a caller among the tenants of its calls: a single tenant gets
 /// three quarters.
@@ -37,17 +37,17 @@ const CALLER_WEIGHT: usize = 3;
 const PROCESS_WEIGHT: usize = 7;
 /// Part of the time left that a request leaves to its call: a tenth.
 const LEFT_OVER: u32 = 10;
-/// Most time that a request leaves to its call.
+/// Maximum time that a request leaves to its call: a guest handles a timeout in far less.
 const MAX_LEFT_OVER: Duration = Duration::from_secs(1);
 
 /// State that the sessions of a process share.
-pub(super) struct Shared {
-    pub(super) clients: Clients,
+pub(super) struct EgressState {
+    pub(super) clients: HttpClients,
     in_flight: Pool,
 }
 
-impl Shared {
-    pub(super) fn new(clients: Clients, max_in_flight: usize) -> Self {
+impl EgressState {
+    pub(super) fn new(clients: HttpClients, max_in_flight: usize) -> Self {
         Self { clients, in_flight: Pool::new(max_in_flight, PROCESS_WEIGHT) }
     }
 }
@@ -62,7 +62,7 @@ pub trait Observer: Send + Sync {
 
 /// An observer, and the names by which it knows the destinations.
 #[derive(Clone)]
-pub(super) struct Observed {
+pub(super) struct OutletObserver {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) destinations: Arc<Destinations>,
 }
@@ -70,27 +70,27 @@ pub(super) struct Observed {
 /// The permissions of one caller. Opens a [`Session`] for each call. Cheap to clone.
 #[derive(Clone)]
 pub struct Outlet {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EgressState>,
     pub(super) caller: Arc<str>,
     pub(super) policy: Arc<Policy>,
     pub(super) credentials: Arc<Credentials>,
     /// `None` if the requests are not observed.
-    pub(super) observed: Option<Observed>,
+    pub(super) observed: Option<OutletObserver>,
     in_flight: Pool,
 }
 
 /// The requests of one call. Cheap to clone; clones share the counters.
 #[derive(Clone)]
-pub struct Session(Arc<Inner>);
+pub struct Session(Arc<SessionState>);
 
 /// A slot for one request of a call in flight. Dropping it releases the slot.
 pub struct RequestSlot {
-    session: Arc<Inner>,
+    session: Arc<SessionState>,
     _permit: OwnedSemaphorePermit,
 }
 
 /// State that the clones of a session share.
-pub(super) struct Inner {
+pub(super) struct SessionState {
     pub(super) outlet: Outlet,
     tenant: Tenant,
     /// Memory for the bodies of responses.
@@ -102,7 +102,7 @@ pub(super) struct Inner {
 
 impl Outlet {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<EgressState>,
         caller: &str,
         policy: Arc<Policy>,
         credentials: Arc<Credentials>,
@@ -124,7 +124,7 @@ impl Outlet {
     /// shares the slots of this one.
     #[must_use]
     pub fn observed(&self, destinations: Arc<Destinations>, observer: Arc<dyn Observer>) -> Self {
-        Self { observed: Some(Observed { observer, destinations }), ..self.clone() }
+        Self { observed: Some(OutletObserver { observer, destinations }), ..self.clone() }
     }
 
     /// Opens the session of one call of `tenant`, which may send requests until `deadline`. Each
@@ -132,7 +132,7 @@ impl Outlet {
     /// dropped.
     pub fn session(&self, tenant: &Tenant, memory: &Pool, deadline: Instant) -> Session {
         let bounds = self.policy.bounds();
-        Session(Arc::new(Inner {
+        Session(Arc::new(SessionState {
             tenant: tenant.clone(),
             memory: memory.clone(),
             deadline,
@@ -194,7 +194,7 @@ impl RequestSlot {
     }
 }
 
-impl Inner {
+impl SessionState {
     async fn send(&self, request: Request) -> Result<Response, Error> {
         let _places = self.outlet.reserve(&self.tenant)?;
         let bounds = self.outlet.policy.bounds();

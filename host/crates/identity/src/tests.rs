@@ -19,7 +19,7 @@ use self::{
     issuer::{Issuer, Page},
     signer::Signer,
 };
-use crate::{Invalid, Principal, Refusal, Settings, Verifier, ViewRule};
+use crate::{Invalid, Principal, Settings, TokenRefusal, Verifier, ViewRule};
 
 /// Time of the tests, in seconds since 1970.
 const NOW: u64 = 1_900_000_000;
@@ -47,18 +47,18 @@ impl Gate {
         Self { verifier: verifier(settings), issuer }
     }
 
-    async fn verify(&self, token: &str) -> Result<Principal, Refusal> {
+    async fn verify(&self, token: &str) -> Result<Principal, TokenRefusal> {
         self.verify_at(token, NOW).await
     }
 
-    async fn verify_at(&self, token: &str, seconds: u64) -> Result<Principal, Refusal> {
+    async fn verify_at(&self, token: &str, seconds: u64) -> Result<Principal, TokenRefusal> {
         self.verifier.verify_at(token, UNIX_EPOCH + Duration::from_secs(seconds)).await
     }
 
     /// Verifies a token that must be refused as invalid.
     async fn invalid(&self, token: &str) -> Invalid {
         match self.verify(token).await {
-            Err(Refusal::Invalid(invalid)) => invalid,
+            Err(TokenRefusal::Invalid(invalid)) => invalid,
             other => panic!("not refused as invalid: {other:?}"),
         }
     }
@@ -155,7 +155,7 @@ async fn the_public_function_uses_the_clock_of_the_system() {
     assert!(gate.verifier.verify(&token_until(&signer, now + 600)).await.is_ok());
     assert_eq!(
         gate.verifier.verify(&token_until(&signer, now - 600)).await,
-        Err(Refusal::Invalid(Invalid::Expired))
+        Err(TokenRefusal::Invalid(Invalid::Expired))
     );
 }
 

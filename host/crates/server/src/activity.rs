@@ -19,7 +19,7 @@ use tokio::{
 
 /// Maximum number of aborted requests of a connection in excess of those that got a response.
 /// Resetting streams as fast as they are opened costs a client nothing and the gateway one call
-/// each (CVE-2023-44487).
+/// each (CVE-2023-44487). It is twice the number of streams that a connection may have.
 const MAX_BROKEN_OFF: usize = 128;
 
 /// Maximum time of a connection in each state.

@@ -26,7 +26,7 @@ use airlock_core::{
 };
 use airlock_strings::visible;
 
-/// Maximum characters of the message of a failure.
+/// Maximum characters of the message of a failure, which can repeat what a server sent.
 const MAX_FAILURE_CHARS: usize = 512;
 
 /// Lists clients and their tools, without anything that could be a secret. A request without a key

@@ -15,14 +15,11 @@ use super::{
 };
 use airlock_agent::approvals::{self, LISTED};
 use airlock_store::{Unavailable, approvals::Approvals};
-use airlock_strings::cut;
 
 const PATH: &str = "/v1/approvals";
 /// Copies of the texts of calls while they are listed: as stored, as the members of their documents,
 /// and as the response. The fourth is for escapes.
 const LIST_COPIES: usize = 4;
-/// Longest part of a text of the caller in an error, in bytes.
-const MAX_SHOWN: usize = 64;
 
 /// Part of the API that a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +82,7 @@ async fn decide(own: &Approvals, id: &str, approves: bool) -> Result<Reply, ApiE
     if !own.decide(id, approves).await.map_err(|error| unavailable(&error))? {
         let message = format!(
             "no call {:?} waits for an approval: it has expired, or was decided about",
-            cut(id.to_owned(), MAX_SHOWN)
+            respond::excerpt(id)
         );
         let status = StatusCode::NOT_FOUND;
         let kind = "invalid_request_error";

@@ -14,7 +14,7 @@ use airlock_model::Object;
 
 /// Member of the `airlock` object with the missing sources.
 const UNAVAILABLE: &str = "unavailable";
-/// Most sources that a response names.
+/// Maximum number of sources that a response names. Each response to a model's caller repeats them.
 const MAX_NAMED: usize = 100;
 
 /// Waits for the sources that the sender may use and that are connecting for the first time, until

@@ -13,7 +13,7 @@ use super::{
     activity::Parking,
     connections::Seat,
     memory::{RequestCharge, tree_bytes},
-    respond::ApiError,
+    respond::{ApiError, excerpt},
     work,
 };
 use airlock_json::{self as json, Caps, RawObject};
@@ -22,11 +22,12 @@ use airlock_wire::message::{BadMessage, Message};
 
 /// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
 const GRACE: Duration = Duration::from_secs(5);
-/// Largest body that is read although its request is refused, in bytes.
+/// Maximum bytes of a body that is read although its request is refused: about as many as a socket
+/// buffers. A larger one costs its sender less than its reader.
 const MAX_DISCARDED: u64 = 64 << 10;
 /// Time for the body of a refused request to arrive.
 const DISCARD_TIME: Duration = Duration::from_millis(500);
-/// Smallest rate at which a body must arrive, in bytes per second, measured from its beginning. A
+/// Minimum rate at which a body must arrive, in bytes per second, measured from its beginning. A
 /// body that trickles keeps a connection, and 1,024 of them took all connections for the whole
 /// `read_timeout`.
 const LEAST_RATE: u64 = 4 << 10;
@@ -113,7 +114,7 @@ fn check_type(headers: &HeaderMap, lenient: bool) -> Result<(), ApiError> {
         (Some(Ok(found)), None) if lenient && is_type(found, FORM) => return Ok(()),
         (None, _) if lenient => return Ok(()),
         (Some(Ok(found)), None) => {
-            format!("content type {:?}", airlock_strings::cut(found.to_owned(), 64))
+            format!("content type {:?}", excerpt(found))
         }
         (Some(Err(_)), None) => "a content type that is not text".to_owned(),
         (Some(_), Some(_)) => "more than one content type".to_owned(),

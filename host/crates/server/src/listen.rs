@@ -41,11 +41,12 @@ use super::{
     router::ChargedReply,
 };
 
-/// Maximum number of requests in flight on one HTTP/2 connection.
+/// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2, recommends at
+/// least 100 for browsers; here, requests run for minutes, and connections are bounded apart.
 const MAX_STREAMS: u32 = 64;
 /// Maximum number of streams on one HTTP/2 connection that the gateway resets because of client
 /// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before
-/// they are accepted are bounded by `h2`, to 20.
+/// they are accepted are bounded by `h2`, to 20. As many errors are no accident.
 const MAX_LOCAL_RESETS: usize = 128;
 /// Pause after `accept` fails, which it usually does for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -69,7 +69,7 @@ const TOKEN_BYTES: usize = 4;
 const DROPPED_TOOLS: &str = "x-airlock-dropped-tools";
 /// Member of the `airlock` object with the same.
 const DROPPED: &str = "dropped_tools";
-/// Most types that are named.
+/// Maximum number of types that are named in a header and in the response. A request can have thousands.
 const MAX_DROPPED: usize = 32;
 /// Number of copies of the members that a Response repeats, beside those of the request: in the
 /// first two events, and later in the last event and its text.

@@ -26,11 +26,8 @@ use airlock_core::{
 use airlock_model::Object;
 use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
 use airlock_store::{Unavailable, runs::RunError};
-use airlock_strings::cut;
 
 const PATH: &str = "/v1/runs";
-/// Longest part of a text of the caller in an error, in bytes.
-const MAX_SHOWN: usize = 64;
 
 /// Part of the API that a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,7 +273,7 @@ fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
 
 fn parsed_position(text: &str) -> Result<Position, ApiError> {
     text.parse().map_err(|cause: BadPosition| {
-        let found = cut(text.to_owned(), MAX_SHOWN);
+        let found = respond::excerpt(text);
         let message = format!("{found:?} is no position of a call: {cause}");
         ApiError::bad_request("invalid_position", message).about("calls")
     })

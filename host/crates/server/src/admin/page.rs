@@ -7,7 +7,7 @@ use crate::respond::ApiError;
 
 /// Entries of a page, and tools of an entry, unless the query says otherwise.
 const DEFAULT_LIMIT: usize = 100;
-/// Most of both.
+/// Maximum number of both: a response has up to a million tools, as many as memory is charged for.
 const MAX_LIMIT: usize = 1_000;
 
 /// Part of a list that a query selects.

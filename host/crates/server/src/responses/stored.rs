@@ -7,7 +7,13 @@ use serde_json::Value;
 use tracing::error;
 
 use super::{
-    super::{App, body, memory::RequestCharge, respond::ApiError, sender::Sender, work},
+    super::{
+        App, body,
+        memory::RequestCharge,
+        respond::{ApiError, excerpt},
+        sender::Sender,
+        work,
+    },
     archive::OwnedResponses,
 };
 use airlock_json::{Caps, RawObject};
@@ -16,7 +22,8 @@ use airlock_store::responses::{List, ReadError, Texts, Turn};
 /// Copies of a stored text while it is read: as the store returns it, and joined with the others. A
 /// tree of it is charged when it is built.
 const READ_COPIES: usize = 2;
-/// Maximum number of responses before a new one. All are read in one step.
+/// Maximum number of responses before a new one. All are read in one step, which keeps the store from
+/// others of the same owner.
 const MAX_TURNS: usize = 4_096;
 /// Start of an identifier.
 const PREFIX: &str = "resp_";
@@ -215,10 +222,6 @@ fn unavailable(reason: &str) -> ApiError {
 fn damaged(id: &str) -> ApiError {
     error!(id, "a stored response is damaged");
     ApiError::internal()
-}
-
-fn excerpt(id: &str) -> String {
-    airlock_strings::cut(id[..id.floor_char_boundary(68)].to_owned(), 64)
 }
 
 #[cfg(test)]
