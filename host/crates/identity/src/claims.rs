@@ -8,7 +8,7 @@ use crate::{
     json::{self, Object},
     jws::{DeclaredType, Jws},
     refusal::{Invalid, TokenRefusal},
-    settings::Settings,
+    settings::VerifierSettings,
     view::view,
 };
 
@@ -42,7 +42,7 @@ pub struct Principal {
 /// Checks all claims of a token with a valid signature.
 pub(crate) fn principal(
     jws: &Jws<'_>,
-    settings: &Settings,
+    settings: &VerifierSettings,
     now: SystemTime,
 ) -> Result<Principal, TokenRefusal> {
     // The length of the token bounds the tree, to less than 1 MiB, and the issuer has signed it.
@@ -70,7 +70,7 @@ pub(crate) fn principal(
 }
 
 /// Checks that the token is from the issuer and for this gateway.
-fn check_parties(claims: &Object, settings: &Settings) -> Result<(), Invalid> {
+fn check_parties(claims: &Object, settings: &VerifierSettings) -> Result<(), Invalid> {
     if text(claims, "iss")?.ok_or(Invalid::Claim("iss"))? != settings.issuer {
         return Err(Invalid::Issuer);
     }

@@ -15,7 +15,7 @@ use crate::{
     endpoint::endpoint,
     json::{self, DOCUMENT_MEMORY},
     key_set::{BadKeySet, KeySet},
-    settings::{Endpoints, Settings},
+    settings::{Endpoints, VerifierSettings},
 };
 
 /// Time limit for all requests of one fetch together.
@@ -78,7 +78,7 @@ impl KeySource {
     /// Creates a source. Certificates and proxies are those of `client`; redirects, retries and
     /// compression are not.
     pub(crate) fn new(
-        settings: &Settings,
+        settings: &VerifierSettings,
         endpoints: &Endpoints,
         client: ClientBuilder,
     ) -> reqwest::Result<Self> {

@@ -53,7 +53,7 @@ pub use self::{
     claims::Principal,
     jws::MAX_TOKEN_BYTES,
     refusal::{Invalid, TokenRefusal},
-    settings::{BadSettings, Settings},
+    settings::{BadSettings, VerifierSettings},
     verifier::{Verifier, VerifierError},
     view::ViewRule,
 };

@@ -19,7 +19,7 @@ const MAX_TEXT_BYTES: usize = 1024;
 
 /// Settings of a verifier: the issuer, the conditions for a token, and the table of views.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct VerifierSettings {
     /// Identifier of the authorization server. Tokens have it as `iss`, byte by byte: a slash at
     /// the end makes a difference.
     pub issuer: String,
@@ -60,7 +60,7 @@ pub(crate) struct Endpoints {
     pub(crate) jwks: Option<Url>,
 }
 
-impl Settings {
+impl VerifierSettings {
     /// Creates settings without required scopes, with keys found by discovery.
     pub fn new(
         issuer: impl Into<String>,

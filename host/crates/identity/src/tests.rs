@@ -19,7 +19,7 @@ use self::{
     issuer::{Issuer, Page},
     signer::Signer,
 };
-use crate::{Invalid, Principal, Settings, TokenRefusal, Verifier, ViewRule};
+use crate::{Invalid, Principal, TokenRefusal, Verifier, VerifierSettings, ViewRule};
 
 /// Time of the tests, in seconds since 1970.
 const NOW: u64 = 1_900_000_000;
@@ -39,7 +39,7 @@ impl Gate {
     }
 
     /// Starts an issuer with a page for the key set, and changes the settings.
-    async fn with(keys: Page, change: impl FnOnce(&mut Settings)) -> Self {
+    async fn with(keys: Page, change: impl FnOnce(&mut VerifierSettings)) -> Self {
         let issuer = Issuer::start([("/keys", keys)]).await;
         let mut settings = settings();
         settings.jwks_uri = Some(issuer.url("/keys"));
@@ -64,15 +64,15 @@ impl Gate {
     }
 }
 
-fn settings() -> Settings {
-    Settings::new(ISSUER, RESOURCE, [rule("admins", "all"), rule("staff", "some")])
+fn settings() -> VerifierSettings {
+    VerifierSettings::new(ISSUER, RESOURCE, [rule("admins", "all"), rule("staff", "some")])
 }
 
 fn rule(value: &str, view: &str) -> ViewRule {
     ViewRule { claim: "groups".to_owned(), value: value.to_owned(), view: view.to_owned() }
 }
 
-fn verifier(settings: Settings) -> Verifier {
+fn verifier(settings: VerifierSettings) -> Verifier {
     // It fails if another test has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Verifier::new(settings, reqwest::Client::builder().no_proxy()).expect("good settings")

@@ -15,7 +15,7 @@ use crate::{
     key_cache::{KeyCache, KeysUnavailable},
     metadata,
     refusal::{Invalid, TokenRefusal},
-    settings::{BadSettings, Settings},
+    settings::{BadSettings, VerifierSettings},
     verified,
 };
 
@@ -30,7 +30,7 @@ use crate::{
 /// So a key that the issuer removes stops working after `max-age`, or at most 24 hours later if the
 /// issuer is not reachable.
 pub struct Verifier {
-    settings: Settings,
+    settings: VerifierSettings,
     resource: Url,
     keys: KeyCache,
 }
@@ -49,7 +49,7 @@ pub enum VerifierError {
 impl Verifier {
     /// Creates a verifier. `client` has the certificates and proxies for requests to the issuer;
     /// the verifier limits its redirects, size and time. Nothing is fetched yet.
-    pub fn new(settings: Settings, client: ClientBuilder) -> Result<Self, VerifierError> {
+    pub fn new(settings: VerifierSettings, client: ClientBuilder) -> Result<Self, VerifierError> {
         settings.check()?;
         let endpoints = settings.endpoints()?;
         let source =

@@ -55,7 +55,7 @@ const PREFIX: &str = "run_";
 
 /// Settings of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct RunSettings {
     /// False to keep no journal: a script that needs an approval then ends there, and cannot be resumed.
     pub journal: bool,
     /// Bounds on stored runs.
@@ -73,7 +73,7 @@ pub struct Settings {
 pub struct Runs(Arc<RunsState>);
 
 struct RunsState {
-    settings: Settings,
+    settings: RunSettings,
     store: store::Settings,
     database: OnceCell<Database>,
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
@@ -82,14 +82,14 @@ struct RunsState {
 
 impl Runs {
     /// Creates the runs that are kept in this database.
-    pub fn new(settings: Settings, store: store::Settings) -> Self {
+    pub fn new(settings: RunSettings, store: store::Settings) -> Self {
         let database = OnceCell::new();
         let live = Mutex::default();
         Self(Arc::new(RunsState { settings, store, database, live }))
     }
 
     /// The settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RunSettings {
         &self.0.settings
     }
 

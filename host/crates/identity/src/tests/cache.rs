@@ -72,7 +72,7 @@ async fn a_dropped_verifier_stops_its_fetch() {
     let signer = Signer::es256("a");
     let issuer = Issuer::start([("/keys", Page::IsSilent)]).await;
     let verifier =
-        Arc::new(verifier(Settings { jwks_uri: Some(issuer.url("/keys")), ..settings() }));
+        Arc::new(verifier(VerifierSettings { jwks_uri: Some(issuer.url("/keys")), ..settings() }));
     let waiting = tokio::spawn({
         let verifier = verifier.clone();
         let token = signer.token(&claims());

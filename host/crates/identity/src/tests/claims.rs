@@ -7,7 +7,7 @@ async fn gate_and_signer() -> (Gate, Signer) {
     gate_with(|_| {}).await
 }
 
-async fn gate_with(change: impl FnOnce(&mut Settings)) -> (Gate, Signer) {
+async fn gate_with(change: impl FnOnce(&mut VerifierSettings)) -> (Gate, Signer) {
     let signer = Signer::es256("a");
     (Gate::with(Page::keys(&[signer.jwk()]), change).await, signer)
 }

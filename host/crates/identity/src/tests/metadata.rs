@@ -3,7 +3,7 @@
 use super::*;
 
 fn verifier_of(resource: &str) -> Verifier {
-    verifier(Settings { resource: resource.to_owned(), ..settings() })
+    verifier(VerifierSettings { resource: resource.to_owned(), ..settings() })
 }
 
 #[test]

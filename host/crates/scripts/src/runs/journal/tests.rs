@@ -8,7 +8,7 @@ use futures_util::poll;
 use tempfile::TempDir;
 
 use super::*;
-use crate::runs::Settings;
+use crate::runs::RunSettings;
 use airlock_core::{
     run::{Phase, Stage},
     tool::ToolError,
@@ -46,7 +46,7 @@ fn begun_at(seconds: &Arc<AtomicU64>) -> (TempDir, Runs, Arc<Journal>) {
         lease: Duration::from_mins(10),
         approval: Duration::from_mins(10),
     };
-    let settings = Settings {
+    let settings = RunSettings {
         journal: true,
         bounds,
         cpu_time: Duration::from_secs(1),
