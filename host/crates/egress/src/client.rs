@@ -17,8 +17,8 @@ use crate::tls;
 
 /// Time limit for a connection: resolving, all addresses of a name, and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of idle connections that are kept for one host, half of those that one call may use at
-/// the same time.
+/// Maximum number of idle connections that are kept for one host, half of those that one call may
+/// use at the same time.
 const MAX_IDLE: usize = 4;
 /// Time that an idle connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -29,8 +29,8 @@ const MAX_VALUE_BYTES: usize = 8 << 10;
 /// Minimum bytes of a value that is redacted from responses. Shorter values occur there
 /// by chance, and redacting them would damage text that is not secret.
 pub(super) const MIN_BLOTTED_BYTES: usize = 8;
-/// Maximum number of rounds of decoding in the search for a value: a URL is often a parameter of another
-/// URL, and each round reads the whole text.
+/// Maximum number of rounds of decoding in the search for a value: a URL is often a parameter of
+/// another URL, and each round reads the whole text.
 const MAX_UNDONE: usize = 4;
 
 /// One secret, the part of a request that carries it, and the requests that it may be attached to.

@@ -30,8 +30,8 @@ const FIRST_ESCAPED: u8 = 0x80;
 
 /// Maximum number of segments of a path that a log line shows, so that a guest cannot fill the log.
 const MAX_SHOWN_SEGMENTS: usize = 8;
-/// Maximum bytes of a segment that a log line shows. A longer one is rather data than a name, and may be
-/// a secret.
+/// Maximum bytes of a segment that a log line shows. A longer one is rather data than a name, and
+/// may be a secret.
 const MAX_SHOWN_BYTES: usize = 64;
 
 /// Reason that a path is refused: in most cases, a server might read a different path than the

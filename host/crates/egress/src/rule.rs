@@ -13,8 +13,8 @@ use super::{
     target::{Host, Target},
 };
 
-/// Maximum number of methods of a rule. HTTP has nine; the others are those of `WebDAV`. An operator reads
-/// them in one line.
+/// Maximum number of methods of a rule. HTTP has nine; the others are those of `WebDAV`. An
+/// operator reads them in one line.
 const MAX_METHODS: usize = 16;
 /// Maximum number of patterns of a rule. A request is compared with all of them, and an operator reads
 /// them in one line.

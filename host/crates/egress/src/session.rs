@@ -128,8 +128,8 @@ impl Outlet {
     }
 
     /// Opens the session of one call of `tenant`, which may send requests until `deadline`. Each
-    /// request ends before it, by a tenth of the time left and at most by 1 s. The bodies of its responses count against `memory`, in bytes, from their arrival until they are
-    /// dropped.
+    /// request ends before it, by a tenth of the time left and at most by 1 s. The bodies of its
+    /// responses count against `memory`, in bytes, from their arrival until they are dropped.
     pub fn session(&self, tenant: &Tenant, memory: &Pool, deadline: Instant) -> Session {
         let bounds = self.policy.bounds();
         Session(Arc::new(SessionState {

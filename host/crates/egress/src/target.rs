@@ -10,8 +10,8 @@ use url::Url;
 
 use super::path::{self, BadPath};
 
-/// Maximum bytes of a URL, both as given and as sent: as many as servers take in a request line (RFC 9110,
-/// section 4.1, recommends 8,000).
+/// Maximum bytes of a URL, both as given and as sent: as many as servers take in a request line
+/// (RFC 9110, section 4.1, recommends 8,000).
 pub(super) const MAX_URL_BYTES: usize = 8 << 10;
 /// Maximum bytes of a DNS name, without the final dot (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;

@@ -15,8 +15,8 @@ use crate::{
 /// Maximum bytes of `sub` and `client_id`, which are logged. OIDC has the same limit for `sub` (OpenID
 /// Connect Core 1.0, section 2).
 const MAX_NAME_BYTES: usize = 255;
-/// Maximum date in a claim, in seconds since 1970: the end of the year 9999. A greater date is an error of
-/// the issuer, for example one in milliseconds, and may be no time of this machine.
+/// Maximum date in a claim, in seconds since 1970: the end of the year 9999. A greater date is an
+/// error of the issuer, for example one in milliseconds, and may be no time of this machine.
 const MAX_DATE: f64 = 253_402_300_799.0;
 /// Claims that ID tokens (the first four) and security events such as logout tokens have, and
 /// access tokens do not.

@@ -23,14 +23,14 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes of a document of the issuer: [`MAX_KEYS`](crate::key_set::MAX_KEYS) RSA keys of the
 /// largest size take 150 KB, without their certificates.
 pub(crate) const MAX_BODY_BYTES: usize = 256 * 1024;
-/// Maximum number of redirects of one request, all to the same origin. They may form a cycle, and issuers
-/// have one for a slash at the end.
+/// Maximum number of redirects of one request, all to the same origin. They may form a cycle, and
+/// issuers have one for a slash at the end.
 const MAX_REDIRECTS: usize = 3;
-/// Minimum time that a key set is kept, whatever the issuer asks for. Otherwise `no-store` would cause a
-/// fetch for each request.
+/// Minimum time that a key set is kept, whatever the issuer asks for. Otherwise `no-store` would
+/// cause a fetch for each request.
 const MIN_LIFETIME: Duration = Duration::from_mins(1);
-/// Maximum time that a key set is kept, whatever the issuer asks for. A key that the issuer removes stops
-/// working after it.
+/// Maximum time that a key set is kept, whatever the issuer asks for. A key that the issuer removes
+/// stops working after it.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
 /// Time that a key set is kept if the issuer does not say it.
 const DEFAULT_LIFETIME: Duration = Duration::from_mins(10);

@@ -12,9 +12,9 @@ use crate::{
     key_set::KeySet,
 };
 
-/// Maximum time that a set is used after the end of its lifetime if no newer one can be fetched: a day,
-/// so that an outage of the issuer over night stops no caller. A key that the issuer has removed works as
-/// long.
+/// Maximum time that a set is used after the end of its lifetime if no newer one can be fetched: a
+/// day, so that an outage of the issuer over night stops no caller. A key that the issuer has
+/// removed works as long.
 pub(crate) const MAX_STALENESS: Duration = Duration::from_hours(24);
 /// Time between two fetches while a set can be used. Tokens with unknown keys, which anyone can
 /// send, cause no more requests than that.

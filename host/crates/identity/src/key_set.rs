@@ -14,8 +14,8 @@ use crate::{
     verified::{Digest, Verified},
 };
 
-/// Maximum number of keys of a set, the unusable ones included. Each token is compared with all of them,
-/// and each unusable one is logged. Issuers publish two to ten.
+/// Maximum number of keys of a set, the unusable ones included. Each token is compared with all of
+/// them, and each unusable one is logged. Issuers publish two to ten.
 pub(crate) const MAX_KEYS: usize = 100;
 
 /// Public keys of an issuer, as they were at one time.

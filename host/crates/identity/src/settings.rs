@@ -8,8 +8,8 @@ use crate::{endpoint::endpoint, view::ViewRule};
 
 /// Skew of the clocks of issuer and gateway by default.
 const CLOCK_SKEW: Duration = Duration::from_mins(1);
-/// Maximum skew of the clocks. It extends the life of every token; RFC 7519, section 4.1.4, permits a few
-/// minutes.
+/// Maximum skew of the clocks. It extends the life of every token; RFC 7519, section 4.1.4, permits
+/// a few minutes.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(5);
 /// Maximum number of entries of each list. Every token is compared with all of them.
 const MAX_ENTRIES: usize = 1000;

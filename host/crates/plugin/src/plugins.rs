@@ -153,8 +153,8 @@ impl Plugins {
         self.load(name, entry).await
     }
 
-    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot be is
-    /// marked as failed, with the reason.
+    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot
+    /// be is marked as failed, with the reason.
     pub async fn reload_all(&self) {
         let entries = self.0.entries.all();
         // Each load logs its own outcome.

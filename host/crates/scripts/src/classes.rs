@@ -18,7 +18,8 @@ const MAX_CLASS: usize = 800;
 /// Maximum number of fields that one class shows. [`MAX_CLASS`] comes first if they take more than 25
 /// bytes each, with their types.
 const MAX_SHOWN: usize = 32;
-/// Maximum bytes of the part of a class name that comes from a schema. Each use of the class repeats it.
+/// Maximum bytes of the part of a class name that comes from a schema. Each use of the class
+/// repeats it.
 const MAX_NAME: usize = 40;
 
 /// Name of a class: the mark, then letters and digits that begin with a capital letter.

@@ -24,8 +24,8 @@ pub(super) const SEARCH: &str = "searchTools";
 /// Parameters of all meta-tools.
 const PARAMETERS: [&str; 8] =
     ["fileName", "startLine", "endLine", "server", "tool", "query", "limit", "code"];
-/// Maximum bytes of a script: about 16,000 tokens, more than a model writes in one answer. The executors
-/// parse it on every run.
+/// Maximum bytes of a script: about 16,000 tokens, more than a model writes in one answer. The
+/// executors parse it on every run.
 const MAX_SOURCE: usize = 64 << 10;
 
 /// Returns the meta-tools that every view with scripts has, with texts for the layout of the files
@@ -133,8 +133,8 @@ impl From<BadArgument> for CallError {
 pub(super) struct MetaArguments(pub(super) Map<String, Value>);
 
 impl MetaArguments {
-    /// Reads the arguments of all meta-tools. Others are left out: a script runs for minutes, and what a
-    /// caller sent beside it would be held as a tree.
+    /// Reads the arguments of all meta-tools. Others are left out: a script runs for minutes, and
+    /// what a caller sent beside it would be held as a tree.
     pub(super) fn new(arguments: &door::Arguments) -> Self {
         Self(arguments.scalars(&PARAMETERS))
     }

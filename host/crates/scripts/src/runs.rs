@@ -56,7 +56,8 @@ const PREFIX: &str = "run_";
 /// Settings of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunSettings {
-    /// False to keep no journal: a script that needs an approval then ends there, and cannot be resumed.
+    /// False to keep no journal: a script that needs an approval then ends there, and cannot be
+    /// resumed.
     pub journal: bool,
     /// Bounds on stored runs.
     pub bounds: RunBounds,

@@ -19,8 +19,8 @@ const MAX_KEY: usize = 40;
 /// Maximum number of digits in a key that is kept. `sha256` and `line_1024` are names; identifiers and
 /// dates have more.
 const MAX_KEY_DIGITS: usize = 4;
-/// Maximum number of items of a list that are read. A list can have a million, and most lists have items
-/// of one shape.
+/// Maximum number of items of a list that are read. A list can have a million, and most lists have
+/// items of one shape.
 const MAX_ITEMS: usize = 16;
 /// Minimum number of keys of a map. With two, objects of one shape are more often two fields, such as
 /// `head` and `base`.
@@ -111,8 +111,8 @@ impl ResultShape {
         }
     }
 
-    /// Returns whether values of another shape fit the type that this one is shown as. A new key does: a
-    /// script that does not know it reads what it read before.
+    /// Returns whether values of another shape fit the type that this one is shown as. A new key
+    /// does: a script that does not know it reads what it read before.
     pub(super) fn accepts(&self, other: &Self) -> bool {
         if *self == Self::default() {
             return true;

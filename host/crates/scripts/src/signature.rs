@@ -13,8 +13,8 @@ use super::{
 /// Maximum bytes of the parameters, and of the arguments in an example: a schema of 256 KiB must not
 /// produce a line of that length.
 const MAX_PARAMETERS: usize = 1_500;
-/// Maximum number of arguments in an example, of a tool that requires more. An example shows the form of
-/// a call; the parameters are listed beside it.
+/// Maximum number of arguments in an example, of a tool that requires more. An example shows the
+/// form of a call; the parameters are listed beside it.
 const MAX_ARGUMENTS: usize = 12;
 /// Parameters of a tool whose schema is too large.
 pub(super) const UNKNOWN_PARAMETERS: &str = "arguments: dict";

@@ -2,8 +2,8 @@
 //!
 //! Schemas are untrusted and of any depth and width. References may form cycles or lead to one
 //! large object repeatedly. Every type is bounded in the schemas that it reads and in its length,
-//! and all types of one tool share a [`RenderBudget`] for everything that is read. Beyond a bound, a type
-//! is rendered as `Any` or `dict`.
+//! and all types of one tool share a [`RenderBudget`] for everything that is read. Beyond a bound,
+//! a type is rendered as `Any` or `dict`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,7 +33,8 @@ const MAX_FIELDS: usize = 256;
 const MAX_REFERENCES: usize = 8;
 /// Maximum bytes of a reference. Each resolution reads all of it, and no budget counts that.
 const MAX_REFERENCE: usize = 512;
-/// Maximum number of members of an `allOf`, those of nested ones included. So it bounds the nesting too.
+/// Maximum number of members of an `allOf`, those of nested ones included. So it bounds the nesting
+/// too.
 const MAX_PARTS: usize = 8;
 
 /// Types of one schema document. References are resolved in `root`.

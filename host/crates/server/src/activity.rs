@@ -272,9 +272,9 @@ impl ActivityState {
         (self.running, unread.len(), in_time.first().map(|unsent| unsent.since + write))
     }
 
-    /// `None` while a request is running that may not be interrupted. An unsent response alone does not protect a connection: a
-    /// client that never reads its responses, not even a refusal for a missing key, would keep its
-    /// place until `write` is over.
+    /// `None` while a request is running that may not be interrupted. An unsent response alone does
+    /// not protect a connection: a client that never reads its responses, not even a refusal for a
+    /// missing key, would keep its place until `write` is over.
     fn rank(&self) -> Option<EvictionRank> {
         (self.running <= self.parked.len()).then(|| {
             let unsent = self.oldest_unsent().map(EvictionRank::Unsent);

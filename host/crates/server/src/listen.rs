@@ -41,8 +41,9 @@ use super::{
     router::ChargedReply,
 };
 
-/// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2, recommends at
-/// least 100 for browsers; here, requests run for minutes, and connections are bounded apart.
+/// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2,
+/// recommends at least 100 for browsers; here, requests run for minutes, and connections are
+/// bounded apart.
 const MAX_STREAMS: u32 = 64;
 /// Maximum number of streams on one HTTP/2 connection that the gateway resets because of client
 /// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before

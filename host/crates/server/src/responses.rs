@@ -2,9 +2,10 @@
 //! it.
 //!
 //! A request is translated into a chat completion request, which the agent loop runs. With it goes
-//! the request as it came, if its provider has the Responses API. The events of the loop become one *Response*, the object of the API, and its stream events. The whole and the
-//! streamed form come from the same events: if the caller does not ask for a stream, neither does
-//! the loop, and it renders the model's responses as chunks.
+//! the request as it came, if its provider has the Responses API. The events of the loop become one
+//! *Response*, the object of the API, and its stream events. The whole and the streamed form come
+//! from the same events: if the caller does not ask for a stream, neither does the loop, and it
+//! renders the model's responses as chunks.
 //!
 //! A Response is stored when it is complete, unless the request has `store: false`. It is not
 //! stored if it failed or if the caller disconnected before its end. A complete one that cannot be
@@ -69,7 +70,8 @@ const TOKEN_BYTES: usize = 4;
 const DROPPED_TOOLS: &str = "x-airlock-dropped-tools";
 /// Member of the `airlock` object with the same.
 const DROPPED: &str = "dropped_tools";
-/// Maximum number of types that are named in a header and in the response. A request can have thousands.
+/// Maximum number of types that are named in a header and in the response. A request can have
+/// thousands.
 const MAX_DROPPED: usize = 32;
 /// Number of copies of the members that a Response repeats, beside those of the request: in the
 /// first two events, and later in the last event and its text.

@@ -20,8 +20,8 @@ pub(super) fn parse_path(path: &str) -> Option<&str> {
     path.strip_prefix(PATH).filter(|handle| !handle.is_empty())
 }
 
-/// Returns the result of a handle. Fails if there is no memory for a copy, or if there is none; one that expired and one of another
-/// tenant look the same.
+/// Returns the result of a handle. Fails if there is no memory for a copy, or if there is none; one
+/// that expired and one of another tenant look the same.
 pub(super) fn raw(
     app: &App,
     sender: &Sender,

@@ -10,8 +10,8 @@ use super::{error::RpcError, id::RpcId};
 use airlock_json::{self as json, Caps, RawObject, raw};
 use airlock_strings::cut;
 
-/// Maximum bytes of the identifier of a client's request, as JSON. Each pending request keeps it, and each
-/// message about the request repeats it. Clients send numbers or UUIDs.
+/// Maximum bytes of the identifier of a client's request, as JSON. Each pending request keeps it,
+/// and each message about the request repeats it. Clients send numbers or UUIDs.
 const MAX_REQUEST_ID_BYTES: usize = 256;
 /// Maximum bytes of the name of a method, and of a key in an error. MCP has no method of more than 50.
 const MAX_METHOD_BYTES: usize = 128;

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::tag::Tag;
 
-/// Maximum number of searches for the processes of a child, each of which reads all of `/proc`. A process
-/// that forks faster than it is killed needs a cgroup.
+/// Maximum number of searches for the processes of a child, each of which reads all of `/proc`. A
+/// process that forks faster than it is killed needs a cgroup.
 const MAX_ROUNDS: usize = 20;
 /// Pause before a search is repeated because a mark could not be read: `execve` takes about a
 /// millisecond.

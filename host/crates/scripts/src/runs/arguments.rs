@@ -1,9 +1,10 @@
 //! Checks the arguments of a script's call before it is decided, so that nobody is asked to approve a
 //! call that cannot succeed.
 //!
-//! Only plain errors are found: a missing parameter, an unknown one, and a scalar of another type. The
-//! source of the tool checks the rest. Nothing that the schema permits is refused, with one exception: a
-//! name that the schema neither declares nor excludes, if it is a declared name mistyped.
+//! Only plain errors are found: a missing parameter, an unknown one, and a scalar of another type.
+//! The source of the tool checks the rest. Nothing that the schema permits is refused, with one
+//! exception: a name that the schema neither declares nor excludes, if it is a declared name
+//! mistyped.
 
 use std::{borrow::Cow, collections::BTreeMap};
 

@@ -13,8 +13,9 @@ use airlock_core::{
 use airlock_json::{self as json, Caps, MAX_DEPTH, RawObject, object};
 use airlock_store::runs::{ShownAnswer, ShownCall, ShownRun, StoredRun};
 
-/// Maximum bytes of the arguments of a call that a person decides about, if they are data in a document.
-/// Longer ones are text: the tree of dense JSON takes 30 times as much memory in a client that reads it.
+/// Maximum bytes of the arguments of a call that a person decides about, if they are data in a
+/// document. Longer ones are text: the tree of dense JSON takes 30 times as much memory in a client
+/// that reads it.
 const MAX_DATA: usize = 64 << 10;
 /// Maximum bytes of the arguments of other calls. Longer ones are text and cut: the store reads no more
 /// of them.
@@ -66,8 +67,8 @@ pub fn document(shown: &ShownRun) -> Value {
     serde_json::from_str(&document_text(shown)).expect("arguments are JSON of a bounded depth")
 }
 
-/// Returns what [`document`] does as JSON text. Arguments stay text: the tree of dense ones takes thirty
-/// times as much memory.
+/// Returns what [`document`] does as JSON text. Arguments stay text: the tree of dense ones takes
+/// thirty times as much memory.
 pub fn document_text(shown: &ShownRun) -> String {
     let ShownRun { run, calls } = shown;
     let mut out = RawObject::from(&object(summary(run)));
@@ -125,8 +126,8 @@ fn waiting(shown: &ShownCall) -> String {
     )
 }
 
-/// Returns arguments as JSON text: as data, or as a string if they are longer than [`MAX_DATA`]. Nothing
-/// is cut.
+/// Returns arguments as JSON text: as data, or as a string if they are longer than [`MAX_DATA`].
+/// Nothing is cut.
 fn arguments(arguments: &str) -> String {
     let caps = Caps { depth: MAX_DEPTH - DEPTH, ..Caps::memory(usize::MAX) };
     if arguments.len() <= MAX_DATA && json::check(arguments.as_bytes(), &caps).is_ok() {

@@ -140,8 +140,8 @@ impl Journal {
         self.shared.lock().state.next_block(calls, is_block)
     }
 
-    /// Returns what is known of a call, as [`JournalState::find`]. In a replay, an answer that was not stored
-    /// is an error.
+    /// Returns what is known of a call, as [`JournalState::find`]. In a replay, an answer that was
+    /// not stored is an error.
     pub(super) fn find(
         &self,
         position: Position,

@@ -34,8 +34,8 @@ impl Default for Page {
 }
 
 impl Page {
-    /// Reads a query. Fails if a number is invalid. A limit beyond 1,000 is 1,000. Other parameters are ignored, and of two with
-    /// one name the last one counts.
+    /// Reads a query. Fails if a number is invalid. A limit beyond 1,000 is 1,000. Other parameters
+    /// are ignored, and of two with one name the last one counts.
     pub(super) fn parse(query: &str) -> Result<Self, ApiError> {
         let mut page = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {

@@ -31,8 +31,8 @@ const ITEM_BYTES: usize = 8 << 10;
 /// Memory of a stream event about the model's text, and of its part of the item, in bytes beside the
 /// text. A part that begins and ends has four events.
 const EVENT_BYTES: usize = 512;
-/// Maximum number of items of a Response: each is charged [`ITEM_BYTES`], so all of them 32 MiB. The rounds of a request with the default limits have fewer
-/// calls.
+/// Maximum number of items of a Response: each is charged [`ITEM_BYTES`], so all of them 32 MiB.
+/// The rounds of a request with the default limits have fewer calls.
 const MAX_ITEMS: usize = 4_096;
 
 /// Composes one Response.
