@@ -145,6 +145,21 @@ fn wide(fields: usize) -> Value {
     json!({"properties": fields.collect::<Map<_, _>>()})
 }
 
+#[test]
+fn the_number_of_parts_of_an_object_bounds_their_nesting() {
+    assert!(typed(&nested(MAX_PARTS - 1)).contains("; p0: NotRequired[Any]"));
+    assert!(!typed(&nested(MAX_PARTS)).contains("p0:"));
+    let cycle =
+        json!({"properties": {"a": {}}, "allOf": [{"$ref": "#"}, {"properties": {"p0": {}}}]});
+    assert!(typed(&cycle).contains("; p0: NotRequired[Any]"));
+}
+
+/// Returns an object in which so many parts are nested around the first, `p0`.
+fn nested(parts: usize) -> Value {
+    let first = json!({"properties": {"p0": {}}});
+    (0..parts).fold(first, |inner, _| json!({"properties": {"a": {}}, "allOf": [inner]}))
+}
+
 pub(crate) fn schemas() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         any::<String>()
