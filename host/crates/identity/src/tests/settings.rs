@@ -114,5 +114,5 @@ fn rows(count: usize) -> Vec<ViewRule> {
 fn a_verifier_checks_its_settings() {
     let settings = VerifierSettings { views: Vec::new(), ..settings() };
     let error = Verifier::new(settings, reqwest::Client::builder()).expect_err("no views");
-    assert!(matches!(error, crate::Error::Settings(_)));
+    assert!(matches!(error, crate::VerifierError::Settings(_)));
 }
