@@ -68,7 +68,7 @@ pub struct Config {
     /// `mcp.tool_manager_config.code_mode_binding_level`.
     pub binding_level: BindingLevel,
     /// `mcp.tool_manager_config`: runs of scripts.
-    pub runs: runs::Settings,
+    pub runs: runs::RunSettings,
     /// `mcp.tool_manager_config.code_mode_search_threshold`: number of tools for scripts above which
     /// models are offered `searchTools`.
     pub search_above: usize,
@@ -77,7 +77,7 @@ pub struct Config {
     /// `governance.virtual_keys`.
     pub keys: Keys,
     /// `mcp_server.oauth`: access tokens of an identity provider.
-    pub oauth: Option<airlock_identity::Settings>,
+    pub oauth: Option<airlock_identity::VerifierSettings>,
     /// `store`: database of state that survives a restart.
     pub store: PathBuf,
     /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.

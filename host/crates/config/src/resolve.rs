@@ -167,9 +167,9 @@ impl From<file::ResultsAsText> for agent::ResultsAsText {
     }
 }
 
-fn runs(file: &file::ToolManager) -> runs::Settings {
+fn runs(file: &file::ToolManager) -> runs::RunSettings {
     let owner_bytes = file.code_mode_max_run_bytes.get().0;
-    runs::Settings {
+    runs::RunSettings {
         journal: file.code_mode_journal.0,
         bounds: RunBounds {
             expire_after: file.code_mode_run_expire_after.get().0,

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;
 
-use airlock_core::memory::Held;
+use airlock_core::memory::Charge;
 
 /// The most events that are kept of one stream. The oldest are dropped, and never the last: it is
 /// the response.
@@ -47,7 +47,7 @@ struct Event {
     number: u64,
     text: Arc<str>,
     /// Memory of the event. Released with it.
-    _held: Option<Held>,
+    _held: Option<Charge>,
 }
 
 /// The next event of a stream.
@@ -87,16 +87,16 @@ impl EventLog {
     }
 
     /// Adds a message that precedes the response.
-    pub(crate) fn push(&self, text: String, held: Option<Held>) {
+    pub(crate) fn push(&self, text: String, held: Option<Charge>) {
         self.add(text, held, false);
     }
 
     /// Adds the response.
-    pub(crate) fn complete(&self, text: String, held: Option<Held>) {
+    pub(crate) fn complete(&self, text: String, held: Option<Charge>) {
         self.add(text, held, true);
     }
 
-    fn add(&self, text: String, held: Option<Held>, is_complete: bool) {
+    fn add(&self, text: String, held: Option<Charge>, is_complete: bool) {
         let mut state = self.state();
         if state.is_complete {
             return;

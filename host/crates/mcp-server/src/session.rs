@@ -479,7 +479,7 @@ impl Session {
 async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) -> Option<String> {
     loop {
         let outgoing = exchange.next().await?;
-        let held = memory.hold();
+        let held = memory.charge();
         match outgoing {
             Outgoing::Before(text) | Outgoing::Ask(text) if held.grow(text.len()) => {
                 log.push(text, Some(held));
@@ -494,7 +494,7 @@ async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) -> 
 
 /// Adds the response to the events of its request; an error, if there is no memory for it.
 fn complete(log: &EventLog, id: &RpcId, response: String, memory: &MemoryBudget) {
-    let held = memory.hold();
+    let held = memory.charge();
     if held.grow(response.len()) {
         log.complete(response, Some(held));
     } else {

@@ -21,7 +21,7 @@ use super::{
     watch::{Known, ListWatch},
 };
 use airlock_core::{
-    memory::{Held, MemoryBudget},
+    memory::{Charge, MemoryBudget},
     tool::QuestionKinds,
 };
 use airlock_wire::{
@@ -142,7 +142,7 @@ impl Connection {
         };
         match read {
             Ok(None) => {}
-            Ok(Some(Message::Request(request))) => self.request(request, memory.hold()).await,
+            Ok(Some(Message::Request(request))) => self.request(request, memory.charge()).await,
             Ok(Some(Message::Notification(notification))) => self.notification(&notification),
             Ok(Some(Message::Response(response))) => {
                 // One to a request that the gateway has given up changes nothing.
@@ -158,7 +158,7 @@ impl Connection {
         text.map(|text| Message::read(text, &caps(limit_bytes))).transpose()
     }
 
-    async fn request(&mut self, request: Request, memory: Held) {
+    async fn request(&mut self, request: Request, memory: Charge) {
         let id = request.id.clone();
         let is_modern = meta::names_version(&request.params) || request.method == "server/discover";
         let result = match request.method.as_str() {
@@ -212,7 +212,7 @@ impl Connection {
     }
 
     /// Runs a request in a task of its own.
-    fn run(&mut self, request: Request, client: Client, memory: Held) -> Result<(), RpcError> {
+    fn run(&mut self, request: Request, client: Client, memory: Charge) -> Result<(), RpcError> {
         let id = request.id.clone();
         let cancel = self.settings.stop.child_token();
         lock(&self.settings.requests.0).begin(&id, &cancel)?;

@@ -41,7 +41,7 @@ use serde_json::Value;
 
 use self::chunks::ResponsesChunks;
 use super::{
-    Held, ModelError, Object, Prompt, Response, Terms,
+    Charge, ModelError, Object, Prompt, Response, Terms,
     backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, Outgoing, below},
     keys::Credential,
@@ -136,7 +136,7 @@ impl ServiceApi for Responses {
         &'a self,
         client: &'a HttpClient,
         credential: Option<Credential>,
-        held: &'a Held,
+        held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         self.openai.list(client, credential, held)
     }
@@ -173,7 +173,7 @@ fn model_of(prompt: &Prompt) -> Option<String> {
 async fn translated(
     client: &HttpClient,
     prompt: &Prompt,
-    working: Held,
+    working: Charge,
 ) -> Result<RawObject, ModelError> {
     let mut chat = Prompt::new(prompt.body.clone());
     if prompt.added_items.is_empty() {
@@ -190,7 +190,7 @@ async fn translated(
     translated.map_err(|error| error.into_model_error(client))
 }
 
-fn translate(text: Vec<u8>, held: &Held) -> Result<RawObject, Untranslated> {
+fn translate(text: Vec<u8>, held: &Charge) -> Result<RawObject, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
     let request = request::to_responses(chat).map_err(Untranslated::Unsupported)?;

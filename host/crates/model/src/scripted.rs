@@ -58,7 +58,7 @@ use uuid::Uuid;
 
 use self::stream::ScriptedChunks;
 use super::{
-    BadProvider, BadScript, Held, ModelError, Object, Prompt, Refusal, Response, Terms,
+    BadProvider, BadScript, Charge, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
     listing, object,
 };
@@ -158,7 +158,7 @@ impl Script {
         &self,
         prompt: &Prompt,
         is_streamed: bool,
-        held: &Held,
+        held: &Charge,
     ) -> Result<Response<'static>, ModelError> {
         let text = prompt.to_json(&[]);
         let own = held.beside();

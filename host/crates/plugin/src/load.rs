@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::{
     Grant, Manifest, Metadata, PluginError, Plugins, Rights, Settings, compiling, hidden,
-    plugins::Shared, read_component, unassigned,
+    plugins::PluginsState, read_component, unassigned,
 };
 use airlock_catalog::{report_dropped, report_unchecked};
 use airlock_core::tool::{ClientName, ToolDefinition};
@@ -81,7 +81,7 @@ impl Plugins {
     /// Returns the resources for a plugin with these grants. Resources that no plugin needs are not
     /// opened.
     async fn host_resources(&self, grants: &Grants) -> Result<HostResources, PluginError> {
-        let Shared { resources, database, egress, .. } = &*self.0;
+        let PluginsState { resources, database, egress, .. } = &*self.0;
         Ok(HostResources {
             database: if grants.stores.is_empty() {
                 None

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use super::{
     Change, Drift, MetadataError, Refusal, Settings, StoreError,
-    entries::{Entries, Entry},
+    entries::{PluginEntries, PluginEntry},
     load::Loaded,
     lock_policy::LockPolicy,
 };
@@ -113,26 +113,26 @@ pub struct Configured {
 
 /// The configured plugins of one gateway. Cheap to clone.
 #[derive(Clone)]
-pub struct Plugins(pub(super) Arc<Shared>);
+pub struct Plugins(pub(super) Arc<PluginsState>);
 
-pub(super) struct Shared {
+pub(super) struct PluginsState {
     pub(super) resources: Resources,
     pub(super) lock: LockPolicy,
     pub(super) database: OnceCell<Database>,
     /// Egress client. Created for the first plugin with network rules.
     pub(super) egress: OnceCell<Egress>,
-    pub(super) entries: Entries,
+    pub(super) entries: PluginEntries,
 }
 
 impl Plugins {
     /// Creates the plugins of a gateway. Loads none of them.
     pub fn new(resources: Resources, configured: impl IntoIterator<Item = Configured>) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(PluginsState {
             lock: LockPolicy::new(resources.lock.clone()),
             resources,
             database: OnceCell::new(),
             egress: OnceCell::new(),
-            entries: Entries::new(configured),
+            entries: PluginEntries::new(configured),
         }))
     }
 
@@ -153,8 +153,8 @@ impl Plugins {
         self.load(name, entry).await
     }
 
-    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot be is
-    /// marked as failed, with the reason.
+    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot
+    /// be is marked as failed, with the reason.
     pub async fn reload_all(&self) {
         let entries = self.0.entries.all();
         // Each load logs its own outcome.
@@ -175,7 +175,7 @@ impl Plugins {
     pub(super) async fn load(
         &self,
         client: &ClientName,
-        entry: &Entry,
+        entry: &PluginEntry,
     ) -> Result<Reloaded, PluginError> {
         let _loading = entry.loading.lock().await;
         let spec = entry.spec();

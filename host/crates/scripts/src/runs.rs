@@ -36,11 +36,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 pub use self::{
-    answer::Answer,
+    answer::CallAnswer,
     calls::RunCalls,
-    describe::{COPIES, document, document_text, end, summary},
+    describe::{document, document_text, end, summary},
     journal::Journal,
-    outcome::{Ending, Outcome},
+    outcome::{RunEnding, RunOutcome},
     owner::Decisions,
     resume::{EXECUTOR_LOADING, RunToken, can_wait, code, resume},
 };
@@ -55,8 +55,9 @@ const PREFIX: &str = "run_";
 
 /// Settings of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// False to keep no journal: a script that needs an approval then ends there, and cannot be resumed.
+pub struct RunSettings {
+    /// False to keep no journal: a script that needs an approval then ends there, and cannot be
+    /// resumed.
     pub journal: bool,
     /// Bounds on stored runs.
     pub bounds: RunBounds,
@@ -70,10 +71,10 @@ pub struct Settings {
 
 /// The runs of all owners. Cheap to clone. The database is opened when it is first needed.
 #[derive(Clone)]
-pub struct Runs(Arc<Inner>);
+pub struct Runs(Arc<RunsState>);
 
-struct Inner {
-    settings: Settings,
+struct RunsState {
+    settings: RunSettings,
     store: store::Settings,
     database: OnceCell<Database>,
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
@@ -82,14 +83,14 @@ struct Inner {
 
 impl Runs {
     /// Creates the runs that are kept in this database.
-    pub fn new(settings: Settings, store: store::Settings) -> Self {
+    pub fn new(settings: RunSettings, store: store::Settings) -> Self {
         let database = OnceCell::new();
         let live = Mutex::default();
-        Self(Arc::new(Inner { settings, store, database, live }))
+        Self(Arc::new(RunsState { settings, store, database, live }))
     }
 
     /// The settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RunSettings {
         &self.0.settings
     }
 
@@ -113,10 +114,10 @@ impl Runs {
 
     /// Registers a run whose script runs in this process. The token is cancelled if its owner
     /// cancels the run.
-    fn enter(&self, id: &str, epoch: i64) -> Live {
+    fn enter(&self, id: &str, epoch: i64) -> LiveRun {
         let token = CancellationToken::new();
         self.0.live.lock().insert(id.to_owned(), (epoch, token.clone()));
-        Live { runs: self.clone(), id: id.to_owned(), epoch, token }
+        LiveRun { runs: self.clone(), id: id.to_owned(), epoch, token }
     }
 
     /// Cancels a run, if its script runs in this process.
@@ -134,14 +135,14 @@ impl Runs {
 }
 
 /// A run whose script runs in this process.
-struct Live {
+struct LiveRun {
     runs: Runs,
     id: String,
     epoch: i64,
     token: CancellationToken,
 }
 
-impl Drop for Live {
+impl Drop for LiveRun {
     fn drop(&mut self) {
         let mut live = self.runs.0.live.lock();
         // The script of a later epoch may run here by now.

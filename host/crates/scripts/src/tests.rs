@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use airlock_catalog::Catalog;
 use airlock_core::{
-    door::{Budget, Caller, Filter, VirtualKey},
+    door::{Caller, Filter, Budget, VirtualKey},
     tenant::Tenant,
     tool::{
         ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, ToolName, Trust,
@@ -247,7 +247,7 @@ proptest! {
         prop_assert_eq!(bound.len(), names.len());
         let file = stubs::find(&namespaces, &BindingLevel::Server.into(), "x").expect("it is there");
         let tools = file.tools();
-        let rendered: Vec<_> = stub::Stub::render_all(tools.iter().map(|tool| &**tool)).into_iter().map(|stub| Shown { stub: Arc::new(stub), observed: None }).collect();
+        let rendered: Vec<_> = stub::Stub::render_all(tools.iter().map(|tool| &**tool)).into_iter().map(|stub| ShownTool { stub: Arc::new(stub), observed: None }).collect();
         let file = file.show(&rendered, stubs::LineRange::default());
         let defined = file.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('('));
         prop_assert_eq!(&defined.map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>(), &bound);

@@ -29,7 +29,7 @@ use super::{
     body,
     connections::Seat,
     events,
-    memory::Charge,
+    memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
@@ -75,7 +75,7 @@ pub(super) async fn handle(
     sender: &Sender,
     rest: &str,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let selection = selection(app, sender, rest)?;
     let seat = Seat::from_request(&request);
@@ -125,7 +125,7 @@ fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiErr
 struct McpCall<'a> {
     app: &'a App,
     selection: Selection,
-    charge: &'a Charge,
+    charge: &'a RequestCharge,
 }
 
 impl McpCall<'_> {

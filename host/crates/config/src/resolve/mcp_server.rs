@@ -78,7 +78,7 @@ pub(super) fn oauth(
     field: &Field<'_>,
     file: file::OAuth,
     keys: &Keys,
-) -> Option<identity::Settings> {
+) -> Option<identity::VerifierSettings> {
     let views = field.member("views");
     for (index, view) in file.views.iter().enumerate() {
         if keys.named(&view.virtual_key).is_none() {
@@ -93,7 +93,7 @@ pub(super) fn oauth(
         value: view.value,
         view: view.virtual_key,
     });
-    let mut settings = identity::Settings::new(file.issuer, file.resource, rules);
+    let mut settings = identity::VerifierSettings::new(file.issuer, file.resource, rules);
     if let Some(name) = file.resource_name {
         settings.resource_name = name;
     }

@@ -8,7 +8,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use airlock_core::tenant::Held;
+use airlock_core::tenant::Reservation;
 use airlock_egress::{self, ErrorKind, Redirects, Request, RequestSlot, Session};
 use bytes::Bytes;
 use http::{HeaderName, header};
@@ -191,7 +191,7 @@ fn timeout(options: RequestOptions) -> Option<Duration> {
 /// of it is dropped.
 struct Unread {
     body: Vec<u8>,
-    _memory: Held,
+    _memory: Reservation,
 }
 
 impl AsRef<[u8]> for Unread {

@@ -12,7 +12,7 @@ use std::{
 
 use airlock_core::{
     door::{Chain, Origin},
-    tenant::{Held, Pool, Tenant},
+    tenant::{Pool, Reservation, Tenant},
     tool::{CallError, ClientName, Content, ToolName},
 };
 use airlock_egress::Outlet;
@@ -131,7 +131,7 @@ pub(crate) struct State {
     /// Parts of the result that the guest has sent ahead of the rest.
     pub(crate) emitted: Vec<Content>,
     /// Part of the process's budget that `emitted` takes.
-    pub(crate) emitted_memory: Held,
+    pub(crate) emitted_memory: Reservation,
     /// Effects that the guest tried to have and that its tool does not declare.
     pub(crate) refused: BTreeSet<DeclaredEffect>,
     /// True if the guest has sent a request or has changed a stored value; WASI counts apart.
@@ -161,7 +161,7 @@ impl State {
             log_lines_left: limits.log_lines,
             emit_bytes_left: limits.result_bytes,
             emitted: Vec::new(),
-            emitted_memory: memory.account(call.tenant().clone()),
+            emitted_memory: memory.reservation(call.tenant().clone()),
             refused: BTreeSet::new(),
             has_acted: false,
             stopped: None,

@@ -1,7 +1,7 @@
 //! Limits on what a store allocates: one for all its memories together, one for all its tables
 //! together, and one memory budget for the process.
 
-use airlock_core::tenant::{Held, Pool, Tenant};
+use airlock_core::tenant::{Pool, Reservation, Tenant};
 use wasmtime::ResourceLimiter;
 
 use crate::{Limits, engine};
@@ -19,7 +19,7 @@ pub(crate) fn budget(bytes: usize) -> Pool {
 /// without it.
 pub(crate) struct Limiter {
     /// Part of the process's budget that the store holds: the size of all its memories together.
-    held: Held,
+    held: Reservation,
     memory_limit: usize,
     last_growth: usize,
     table_elements: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Limiter {
 impl Limiter {
     pub(crate) fn new(limits: &Limits, budget: &Pool, tenant: &Tenant) -> Self {
         Self {
-            held: budget.account(tenant.clone()),
+            held: budget.reservation(tenant.clone()),
             memory_limit: limits.memory_bytes,
             last_growth: 0,
             table_elements: 0,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Ending, Outcome, RunToken, Runs};
+use super::{CallAnswer, RunEnding, RunOutcome, RunToken, Runs, describe::DOCUMENT_COPIES};
 use airlock_core::{
     run::{Cancelled, Position, Stage},
     tenant::Tenant,
@@ -12,7 +12,7 @@ use airlock_store::{
     runs::{RunDecision, RunError, ShownRun, StoredRun},
 };
 
-/// Most runs in a list.
+/// Maximum number of runs in a list, the newest ones. The list is one response without pages.
 const MAX_LISTED: u32 = 100;
 
 /// The runs of one caller.
@@ -52,7 +52,7 @@ impl Decisions {
 
     /// Gives a call in doubt this value as its answer.
     pub fn skip(self, position: Position, value: Value) -> Self {
-        self.with(position, RunDecision::Skip(Answer::Value(value).to_stored()))
+        self.with(position, RunDecision::Skip(CallAnswer::Value(value).to_stored()))
     }
 
     /// Binds the decisions to the calls that the person saw: to the state in which the run was shown.
@@ -100,13 +100,14 @@ impl OwnRuns<'_> {
         self.runs.open(self.tenant).await?.show(id).await
     }
 
-    /// Returns a run as [`Self::show`] does. `admit` is called with its size in bytes before it is
-    /// read. Returns the reason of `admit` if it fails.
+    /// Returns a run as [`Self::show`] does. `admit` is called before it is read, with the bytes that
+    /// it takes until its document is written. Returns the reason of `admit` if it fails.
     pub async fn show_within<E: Send + 'static>(
         &self,
         id: &str,
         admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<ShownRun, E>, RunError> {
+        let admit = move |bytes: u64| admit(bytes.saturating_mul(DOCUMENT_COPIES));
         self.runs.open(self.tenant).await?.show_within(id, admit).await
     }
 
@@ -139,7 +140,7 @@ impl OwnRuns<'_> {
 
     /// Ends a run. Calls in flight are cancelled.
     pub async fn cancel(&self, id: &str) -> Result<Cancelled, RunError> {
-        let outcome = Outcome::of(Ending::Cancelled).to_stored();
+        let outcome = RunOutcome::of(RunEnding::Cancelled).to_stored();
         let cancelled = self.runs.open(self.tenant).await?.cancel(id, &outcome).await?;
         self.runs.interrupt(id);
         Ok(cancelled)

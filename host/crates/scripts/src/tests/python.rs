@@ -13,7 +13,7 @@ use proptest::{
 use super::*;
 use crate::{
     classes::MARK,
-    stub::{Observed, Returned, Stub},
+    stub::{ObservedResult, RenderedResult, Stub},
     types::tests::schemas,
 };
 
@@ -81,10 +81,11 @@ fn texts(tools: &Value) -> Vec<String> {
             // Every other result is shown as observed.
             let observed = stub.returned.is_none().then(|| {
                 let schema = tools[0].input_schema.to_value().expect("a schema");
-                let returned = Returned::render(&schema, &super::budget::Budget::whole());
-                Arc::new(Observed { returned, seen: "3+ results".to_owned() })
+                let returned =
+                    RenderedResult::render(&schema, &super::budget::RenderBudget::whole());
+                Arc::new(ObservedResult { returned, seen: "3+ results".to_owned() })
             });
-            Shown { stub: Arc::new(stub), observed }
+            ShownTool { stub: Arc::new(stub), observed }
         })
         .collect();
     let mut texts = vec![file.show(&shown, stubs::LineRange::default())];

@@ -27,7 +27,7 @@ use crate::{
     body,
     connections::Seat,
     events::{self, Source},
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -124,7 +124,7 @@ pub(crate) async fn post(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let query = request.uri().query().unwrap_or_default();
     let id = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == SESSION);

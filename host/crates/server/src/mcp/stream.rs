@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use crate::{
     events::{self, Source},
-    memory::Charge,
+    memory::RequestCharge,
 };
 use airlock_mcp_server::{
     event_log::Reader,
@@ -28,7 +28,7 @@ pub(super) struct ModernSource {
     first: Option<Outgoing>,
     /// Room of a stream that waits for notifications.
     slot: Option<StreamSlot>,
-    charge: Charge,
+    charge: RequestCharge,
 }
 
 impl ModernSource {
@@ -36,7 +36,7 @@ impl ModernSource {
         exchange: Exchange,
         first: Option<Outgoing>,
         slot: Option<StreamSlot>,
-        charge: Charge,
+        charge: RequestCharge,
     ) -> Self {
         Self { exchange, first, slot, charge }
     }

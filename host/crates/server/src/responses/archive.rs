@@ -11,7 +11,7 @@ use tokio::{
 };
 use tracing::{error, warn};
 
-use crate::memory::Charge;
+use crate::memory::RequestCharge;
 use airlock_agent::EXTENSION;
 use airlock_json as json;
 use airlock_model::Object;
@@ -24,7 +24,8 @@ use airlock_strings::with_causes;
 /// Operations of one owner at the same time. Further ones wait, so that other owners are served
 /// meanwhile: the database has one connection for reading and one for writing.
 const OPERATIONS: usize = 4;
-/// Longest time that an operation waits for its turn.
+/// Maximum time that an operation waits for its turn. Its request holds its memory meanwhile, and a
+/// client can try again.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The store of responses.
@@ -91,7 +92,7 @@ pub(super) struct Deposit {
     pub(super) previous: Option<String>,
     /// Items of the request.
     pub(super) input: Vec<Value>,
-    pub(super) charge: Charge,
+    pub(super) charge: RequestCharge,
 }
 
 impl Deposit {

@@ -12,7 +12,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{
-    super::{App, memory::Charge, respond::ApiError, sender::Sender},
+    super::{App, memory::RequestCharge, respond::ApiError, sender::Sender},
     items, stored,
 };
 use airlock_json as json;
@@ -32,7 +32,7 @@ pub(super) async fn resolve(
     app: &App,
     sender: &Sender,
     input: &mut [Value],
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<(), ApiError> {
     let references: Vec<(usize, String)> = input
         .iter()

@@ -7,15 +7,23 @@ use serde_json::Value;
 use tracing::error;
 
 use super::{
-    super::{App, body, memory::Charge, respond::ApiError, sender::Sender, work},
+    super::{
+        App, body,
+        memory::RequestCharge,
+        respond::{ApiError, excerpt},
+        sender::Sender,
+        work,
+    },
     archive::OwnedResponses,
 };
 use airlock_json::{Caps, RawObject};
 use airlock_store::responses::{ReadError, ResponseList, StoredTurn, Texts};
 
-/// Number of copies of a stored text in memory while it is read.
-const COPIES: usize = 2;
-/// Maximum number of responses before a new one. All are read in one step.
+/// Copies of a stored text while it is read: as the store returns it, and joined with the others. A
+/// tree of it is charged when it is built.
+const READ_COPIES: usize = 2;
+/// Maximum number of responses before a new one. All are read in one step, which keeps the store from
+/// others of the same owner.
 const MAX_TURNS: usize = 4_096;
 /// Start of an identifier.
 const PREFIX: &str = "resp_";
@@ -28,7 +36,7 @@ pub(super) async fn conversation(
     app: &App,
     sender: &Sender,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<Value>, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| no_previous(id))?;
     let admit = admit(app, charge);
@@ -47,7 +55,7 @@ pub(super) async fn lists(
     app: &App,
     sender: &Sender,
     wanted: Vec<(String, ResponseList)>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<Vec<Value>>, ApiError> {
     let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
     let Some(opened) = open(app, sender, first).await? else { return Ok(Vec::new()) };
@@ -64,14 +72,16 @@ pub(super) async fn lists(
 }
 
 /// Returns a function that charges each stored text, and fails if they are too long for one request.
-fn admit(app: &App, charge: &Charge) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
+fn admit(
+    app: &App,
+    charge: &RequestCharge,
+) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
     let limit = app.settings.max_body_bytes;
-    let memory = charge.clone();
+    let mut charge_text = charge.for_stored(READ_COPIES);
     let mut length = ConversationLength::default();
     move |bytes| {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        length.add(bytes, limit)?;
-        memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
+        length.add(usize::try_from(bytes).unwrap_or(usize::MAX), limit)?;
+        charge_text(bytes)
     }
 }
 
@@ -102,7 +112,7 @@ pub(super) async fn response(
     app: &App,
     sender: &Sender,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<String, ApiError> {
     let Texts { output, body, .. } = texts(app, sender, id, charge).await?;
     let damaged_id = id.to_owned();
@@ -122,7 +132,7 @@ pub(super) async fn input(
     app: &App,
     sender: &Sender,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<Value>, ApiError> {
     let input = texts(app, sender, id, charge).await?.input;
     body::list(input.into_bytes(), &app.settings, charge).await
@@ -138,13 +148,14 @@ pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), A
     }
 }
 
-async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<Texts, ApiError> {
+async fn texts(
+    app: &App,
+    sender: &Sender,
+    id: &str,
+    charge: &RequestCharge,
+) -> Result<Texts, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
-    let memory = charge.clone();
-    let texts = opened.responses.get(id, move |bytes| {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
-    });
+    let texts = opened.responses.get(id, charge.for_stored(READ_COPIES));
     texts.await.map_err(|error| match error {
         ReadError::Unknown { id } => unknown(&id),
         error => unread(error),
@@ -211,10 +222,6 @@ fn unavailable(reason: &str) -> ApiError {
 fn damaged(id: &str) -> ApiError {
     error!(id, "a stored response is damaged");
     ApiError::internal()
-}
-
-fn excerpt(id: &str) -> String {
-    airlock_strings::cut(id[..id.floor_char_boundary(68)].to_owned(), 64)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 use airlock_core::{
-    tenant::Held,
+    tenant::Reservation,
     tool::{Answers, ClientName, Question, QuestionKinds},
 };
 use airlock_mcp_client::{
@@ -21,7 +21,7 @@ pub(crate) struct Conversation<T> {
     pub(crate) task: AbortOnDropHandle<T>,
     heard: Heard,
     /// The call's place among those of its server.
-    _slot: Held,
+    _slot: Reservation,
 }
 
 /// The questions of a running call.
@@ -36,7 +36,7 @@ pub(crate) struct Heard {
 
 /// Begins a call in a task, which gets the taker of its questions.
 pub(crate) fn conversation<T>(
-    slot: Held,
+    slot: Reservation,
     spawn: impl FnOnce(Taker) -> AbortOnDropHandle<T>,
 ) -> Conversation<T> {
     let (taker, received) = Taker::new(MAX_QUESTIONS);

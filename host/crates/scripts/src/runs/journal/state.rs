@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, mem};
 
 use super::failure;
-use crate::runs::answer::{Answer, NOT_KEPT, StoredAnswer};
+use crate::runs::answer::{CallAnswer, NOT_KEPT, StoredAnswer};
 use airlock_core::{
     door::Approved,
     run::{Call, Called, Position, Refused, Stage},
@@ -15,12 +15,14 @@ use airlock_core::{
 use airlock_sandbox::ScriptCall;
 use airlock_store::runs::{NewRun, RunStep, StoredCall};
 
-/// Bytes of answers that one run stores. Beyond it, answers of repeatable calls are not stored, and a
-/// call that is not repeatable is refused before it is made.
+/// Maximum bytes of answers that one run stores. A resumed run reads all of them. Beyond it, answers of
+/// repeatable calls are not stored, and a call that is not repeatable is refused before it is made.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Bytes of arguments that one run stores. A call beyond it is refused before it is made.
+/// Maximum bytes of arguments that one run stores, as many as of answers. A call beyond it is refused
+/// before it is made.
 const MAX_ARGUMENT_BYTES: usize = 16 << 20;
-/// Bytes of steps that may wait to be stored.
+/// Maximum bytes of steps that wait to be stored. They are in memory; a script that only reads waits
+/// with all of them until it ends.
 const MAX_WAITING_BYTES: usize = 1 << 20;
 
 /// Calls of one run, and its steps that are not stored yet.
@@ -56,13 +58,13 @@ struct KnownCall {
 }
 
 /// State of a call that the script makes.
-pub(crate) enum CallRecord {
+pub(crate) enum JournalRecord {
     /// The journal does not have it.
     New,
     /// It is repeatable, and the journal has no answer of it.
     Again,
     /// It has this answer.
-    Answered(Answer),
+    Answered(CallAnswer),
     /// It has this approval.
     Approved(Approved),
     /// It waits for an approval.
@@ -92,12 +94,12 @@ impl JournalState {
         position: Position,
         made: &ScriptCall,
         now_ms: i64,
-    ) -> Result<CallRecord, CallError> {
+    ) -> Result<JournalRecord, CallError> {
         let Some(known) = self.calls.get_mut(&position) else {
             if self.stored.arguments.saturating_add(made.arguments.len()) > MAX_ARGUMENT_BYTES {
                 return Err(failure::full("arguments", MAX_ARGUMENT_BYTES));
             }
-            return Ok(CallRecord::New);
+            return Ok(JournalRecord::New);
         };
         let Called { tool, arguments, is_repeatable, .. } = &known.call.called;
         if **tool != *made.tool || **arguments != *made.arguments {
@@ -105,21 +107,21 @@ impl JournalState {
         }
         Ok(match known.call.stage {
             Stage::Answered => match known.answer.take().as_deref().map(StoredAnswer::read) {
-                Some(StoredAnswer::Answer(answer)) => CallRecord::Answered(answer),
-                Some(StoredAnswer::NotKept) if *is_repeatable => CallRecord::Again,
+                Some(StoredAnswer::Answer(answer)) => JournalRecord::Answered(answer),
+                Some(StoredAnswer::NotKept) if *is_repeatable => JournalRecord::Again,
                 _ => return Err(failure::unreadable(position)),
             },
-            Stage::Denied => CallRecord::Answered(Answer::denied()),
+            Stage::Denied => JournalRecord::Answered(CallAnswer::denied()),
             Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. }
                 if until_ms <= now_ms =>
             {
-                CallRecord::Pending
+                JournalRecord::Pending
             }
-            Stage::Approved { .. } => CallRecord::Approved(approved(&known.call.called, true)),
-            Stage::Retried { .. } => CallRecord::Approved(approved(&known.call.called, false)),
-            Stage::InDoubt { .. } => CallRecord::InDoubt,
-            Stage::Pending { .. } => CallRecord::Pending,
-            Stage::Sent { .. } => CallRecord::Again,
+            Stage::Approved { .. } => JournalRecord::Approved(approved(&known.call.called, true)),
+            Stage::Retried { .. } => JournalRecord::Approved(approved(&known.call.called, false)),
+            Stage::InDoubt { .. } => JournalRecord::InDoubt,
+            Stage::Pending { .. } => JournalRecord::Pending,
+            Stage::Sent { .. } => JournalRecord::Again,
         })
     }
 
@@ -327,7 +329,7 @@ impl From<Vec<StoredCall>> for JournalState {
             if let Some(known) = state.calls.get_mut(&position) {
                 // Whether it was refused or has failed is not stored.
                 known.was_sent |= answer.is_some();
-                known.has_succeeded = answer.as_deref().is_some_and(Answer::is_success);
+                known.has_succeeded = answer.as_deref().is_some_and(CallAnswer::is_success);
                 known.answer = answer;
             }
         }

@@ -3,7 +3,7 @@
 use tokio::sync::Mutex;
 
 use super::Runs;
-use crate::runs::Live;
+use crate::runs::LiveRun;
 use airlock_core::tenant::Tenant;
 use airlock_store::runs::{RunError, RunStep};
 
@@ -16,7 +16,7 @@ pub(super) struct JournalWriter {
     pub(super) epoch: i64,
     pub(super) runs: Runs,
     pub(super) tenant: Tenant,
-    pub(super) live: Live,
+    pub(super) live: LiveRun,
     /// Held during a transaction, so that steps are stored in their order.
     pub(super) turn: Mutex<()>,
 }
