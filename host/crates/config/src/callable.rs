@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::{Client, Config, KeyPath, Problem, Source};
+use super::{
+    config::{Client, Config, Source},
+    error::Problem,
+    key_path::KeyPath,
+};
 use airlock_core::tool::{ToolDefinition, ToolName};
 use airlock_plugin::{Grant, Metadata};
 use airlock_sandbox::MAX_COMPONENT_BYTES;

@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-use super::{Problem, Segment};
+use super::{error::Problem, key_path::Segment};
 
 /// Maximum size of a configuration file, in bytes. A larger file is a mistake, such as the wrong
 /// file.

@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Line, Outcome};
-use crate::{KeyPath, Problem, Segment, json};
+use super::report::{Outcome, SettingReport};
+use crate::{
+    error::Problem,
+    json,
+    key_path::{KeyPath, Segment},
+};
 
 /// Parts whose elements are reported as a whole: the member with their names, if they are a list.
 const COLLECTIONS: [(&str, Option<&str>); 3] = [
@@ -17,9 +21,9 @@ const COLLECTIONS: [(&str, Option<&str>); 3] = [
 /// A configuration in the making.
 pub(super) struct Draft {
     pub(super) file: Value,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<SettingReport>,
     /// The same lines.
-    noted: BTreeSet<Line>,
+    noted: BTreeSet<SettingReport>,
 }
 
 impl Draft {
@@ -28,7 +32,7 @@ impl Draft {
     }
 
     pub(super) fn note(&mut self, key: KeyPath, outcome: Outcome, message: impl Into<String>) {
-        let line = Line { key, outcome, message: message.into() };
+        let line = SettingReport { key, outcome, message: message.into() };
         if self.noted.insert(line.clone()) {
             self.lines.push(line);
         }

@@ -1,6 +1,6 @@
 //! Servers that are processes: `stdio_config` and `docker_config`.
 
-use std::{any::Any, time::Duration};
+use std::{any::Any, path::PathBuf, time::Duration};
 
 use super::*;
 use airlock_mcp_client::{

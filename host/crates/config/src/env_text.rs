@@ -36,46 +36,6 @@ impl<'de> Deserialize<'de> for EnvText {
 
 struct EnvTextVisitor;
 
-/// Returns whether a text has a reference to a variable in the form of other programs, such as
-/// `${NAME}` or `${env:NAME}`. The gateway expands none.
-pub(super) fn has_reference(text: &str) -> bool {
-    references(text).next().is_some()
-}
-
-/// Returns whether a text is one such reference and nothing else.
-pub(super) fn is_reference(text: &str) -> bool {
-    references(text).any(|name| name.len() + "${}".len() == text.len())
-}
-
-/// Returns whether a text has a reference that only an editor expands: a process that receives it, such
-/// as a shell, cannot.
-pub(super) fn has_reference_of_editors(text: &str) -> bool {
-    references(text).any(|name| {
-        let variable = name.strip_prefix("env:").or_else(|| name.strip_prefix("input:"));
-        variable.is_some_and(begins_name) || name == "workspaceFolder" || name == "userHome"
-    })
-}
-
-/// Returns whether a text has `env.NAME` as a word after the first one, as in `Bearer env.NAME`. The
-/// gateway replaces only a whole text.
-pub(super) fn has_variable_after_scheme(text: &str) -> bool {
-    text.split_whitespace().skip(1).any(|word| {
-        word.strip_prefix("env.").is_some_and(|name| {
-            begins_name(name) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        })
-    })
-}
-
-/// Iterates over the contents of `${…}` that begin as a name does.
-fn references(text: &str) -> impl Iterator<Item = &str> {
-    let contents = text.split("${").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
-    contents.filter(|content| begins_name(content))
-}
-
-fn begins_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-}
-
 /// The long form, as Bifrost's API writes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,4 +107,44 @@ impl JsonSchema for EnvText {
             ]
         })
     }
+}
+
+/// Returns whether a text has a reference to a variable in the form of other programs, such as
+/// `${NAME}` or `${env:NAME}`. The gateway expands none.
+pub(super) fn has_reference(text: &str) -> bool {
+    references(text).next().is_some()
+}
+
+/// Returns whether a text is one such reference and nothing else.
+pub(super) fn is_reference(text: &str) -> bool {
+    references(text).any(|name| name.len() + "${}".len() == text.len())
+}
+
+/// Returns whether a text has a reference that only an editor expands: a process that receives it, such
+/// as a shell, cannot.
+pub(super) fn has_reference_of_editors(text: &str) -> bool {
+    references(text).any(|name| {
+        let variable = name.strip_prefix("env:").or_else(|| name.strip_prefix("input:"));
+        variable.is_some_and(begins_name) || name == "workspaceFolder" || name == "userHome"
+    })
+}
+
+/// Returns whether a text has `env.NAME` as a word after the first one, as in `Bearer env.NAME`. The
+/// gateway replaces only a whole text.
+pub(super) fn has_variable_after_scheme(text: &str) -> bool {
+    text.split_whitespace().skip(1).any(|word| {
+        word.strip_prefix("env.").is_some_and(|name| {
+            begins_name(name) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        })
+    })
+}
+
+/// Iterates over the contents of `${…}` that begin as a name does.
+fn references(text: &str) -> impl Iterator<Item = &str> {
+    let contents = text.split("${").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
+    contents.filter(|content| begins_name(content))
+}
+
+fn begins_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
 }
