@@ -7,8 +7,10 @@ use airlock_core::{
     tool::{CallError, Content},
 };
 
-use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::run::instance::State;
+use crate::run::{
+    charge::{BASE_FUEL, charge, charge_call},
+    state::{State, Store},
+};
 
 /// Most bytes of memory that a byte of JSON takes as a tree, rounded up: `[0],` takes 112.
 const TREE_BYTES: usize = 128;

@@ -8,9 +8,9 @@ use wasmtime::component::{
 };
 
 use super::{
-    BadComponent,
+    error::BadComponent,
     shape::{Field, Shape},
-    unfold::{BadTypes, Unfolder},
+    unfold::{BadTypes, MAX_PARTS, Unfolder},
 };
 
 /// Exports of a component other than types and resources. A component with more is refused.
@@ -139,7 +139,8 @@ impl Collector<'_> {
         if matches!(item, ComponentItem::Type(_) | ComponentItem::Resource(_)) {
             return Ok(());
         }
-        self.exports_left = self.exports_left.checked_sub(1).ok_or(BadComponent::TooManyExports)?;
+        let left = self.exports_left.checked_sub(1);
+        self.exports_left = left.ok_or(BadComponent::TooManyExports { limit: MAX_EXPORTS })?;
         let export = Export { interface: interface.map(str::to_owned), name: name.to_owned() };
         match export.wasi() {
             Some(wasi) => _ = self.wasi.insert(wasi.to_owned()),
@@ -166,7 +167,9 @@ impl Collector<'_> {
             }
             (Ok(_), None) => self.leave_out(&export, "it cannot be found by its name"),
             (Err(BadTypes::Unsupported(reason)), _) => self.leave_out(&export, &reason),
-            (Err(BadTypes::TooManyParts), _) => return Err(BadComponent::TooManyParts),
+            (Err(BadTypes::TooManyParts), _) => {
+                return Err(BadComponent::TooManyParts { limit: MAX_PARTS });
+            }
         }
         Ok(())
     }
