@@ -29,10 +29,11 @@ use crate::{
 
 /// Command with which the program is started as a compiler.
 pub const COMMAND: &str = "compile-component";
-/// Most bytes of native code that are accepted from a child. Compiled code is about four times the
-/// size of the component.
+/// Bytes of native code that are accepted from a child: eight times the largest component. Compiled
+/// code is about four times the size of the component.
 const MAX_CODE_BYTES: usize = 512 << 20;
-/// Most bytes of a child's standard error that are kept when it fails.
+/// Bytes of a child's standard error that are kept when it fails. The text may quote the component,
+/// and becomes part of an error.
 const MAX_WORDS_BYTES: usize = 2 << 10;
 
 /// Arguments of a child on its command line.

@@ -24,8 +24,8 @@ pub const MEMORIES_PER_COMPONENT: u32 = 2;
 pub const TABLES_PER_COMPONENT: u32 = 4;
 /// Most mappings that one slot of the pool uses: two for its stack, four for each memory. Measured.
 const MAPPINGS_PER_SLOT: u32 = 2 + 4 * MEMORIES_PER_COMPONENT;
-/// Largest memory that any limit may grant, in bytes. The instance pool enforces it in addition to
-/// the store's own limiter.
+/// Largest memory that any limit may grant, in bytes: the maximum of the key `memory`. The instance
+/// pool enforces it in addition to the store's own limiter.
 pub const MAX_MEMORY_BYTES: usize = 1 << 30;
 /// Table elements that any limit may grant: the maximum of the key `table_elements`. The pool
 /// reserves eight bytes for each.

@@ -16,7 +16,8 @@ use std::{
 
 use wasmtime::CacheStore;
 
-/// Most bytes of the file. A Python interpreter takes 40 MB, and one for JavaScript 25 MB.
+/// Bytes of the file. A Python interpreter takes 40 MB, and one for JavaScript 25 MB. All of it is
+/// read when a sandbox that reuses functions starts.
 const MAX_BYTES: usize = 192 << 20;
 /// Length of a key: a SHA-256 digest.
 const KEY_BYTES: usize = 32;

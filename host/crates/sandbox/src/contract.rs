@@ -17,8 +17,10 @@ use wasmtime::component::{Component, InstancePre, Linker};
 pub(crate) use self::version::{is_of, version_of};
 use crate::{LoadError, plain::Plain, run::state::State, tool_guest::ToolGuest};
 
-/// Versions that an error lists, and bytes of each.
+/// Versions that an error lists. A component may export 50,000.
 const MAX_LISTED: usize = 3;
+/// Bytes of a version in an error; the rest is cut. A version such as `0.1.0` has five, and the
+/// name of an export up to 100,000.
 const MAX_SHOWN: usize = 64;
 
 /// One supported version.

@@ -11,9 +11,11 @@ use crate::LoadError;
 /// Name of the section.
 pub(crate) const NAME: &str = "airlock:tools";
 const SCHEMA: &str = "airlock.tools/1";
-/// Most bytes of descriptors; a larger section is refused.
+/// Bytes of descriptors, embedded or described; more are refused. The plugin format promises this
+/// number (`docs/plugin-format.md`).
 pub(crate) const MAX_BYTES: usize = 4 << 20;
-/// Most memory that the descriptors take while they are read, in bytes.
+/// Memory that the descriptors take while they are read, in bytes: 16 times their text. Dense JSON
+/// takes up to 28 times its text: `[0],` takes 112 bytes.
 const MAX_TREE_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]

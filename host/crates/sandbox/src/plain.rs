@@ -46,7 +46,8 @@ use crate::{
     tool_guest::{Returned, ToolGuest},
 };
 
-/// Exports that an error or a log line lists.
+/// Left-out exports that an error or a log line lists with their reasons, one sentence each. A
+/// component may have a thousand.
 const MAX_LISTED: usize = 20;
 
 /// A linked component whose functions are tools.

@@ -31,7 +31,7 @@ const UNDECLARED_EFFECT: Code = "undeclared_effect";
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 pub(super) const TOOL_FUEL: u64 = 9_000;
-/// Tools that one page lists at most.
+/// Tools that one page lists. The contract promises this number (`tools.list`).
 const MAX_PAGE: u32 = 1_000;
 
 /// A tool as a guest sees it.

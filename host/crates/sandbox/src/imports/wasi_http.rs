@@ -25,7 +25,9 @@ pub(crate) use self::link::link;
 use super::http_cost::{SEND_FUEL, request_bytes, response_bytes};
 use crate::run::meter::LateFuel;
 
-/// Bytes of one set of headers that a guest builds, as held in memory.
+/// Bytes of one set of headers that a guest builds, as held in memory: half of what the egress
+/// accepts in a request. The engine checks it at each header, before any limit of the egress
+/// applies.
 const MAX_FIELD_BYTES: usize = 32 << 10;
 /// Bytes that a guest may write to a body at once; they wait there until they are collected.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -11,7 +11,8 @@ use serde::Deserialize;
 
 /// Name of the section.
 pub(super) const SECTION: &str = "package-docs";
-/// Bytes of documentation; a larger section is not read.
+/// Bytes of the documentation of a component; a larger section is not read. As JSON of empty
+/// functions it takes many times as much memory while it is read.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Reasons for which a documentation section cannot be read.

@@ -13,7 +13,9 @@ use super::{
     unfold::{BadTypes, MAX_PARTS, Unfolder},
 };
 
-/// Exports of a component other than types and resources. A component with more is refused.
+/// Exports of a component other than types and resources. A component with more is refused: a
+/// function without parameters counts towards no other limit but the 50,000 exports of a component,
+/// and each is a definition that a model would read.
 pub(super) const MAX_EXPORTS: usize = 1_000;
 
 /// The name of one export.

@@ -15,7 +15,8 @@ use crate::{Quota, wasi::measure::Amount};
 /// Age up to which a measurement is trusted, although other programs may change the directory. So
 /// what they add is unknown for a minute at most.
 const MAX_AGE: Duration = Duration::from_mins(1);
-/// Least time from a measurement to the next one that is made to avoid a refusal.
+/// Least time from a measurement to the next one that is made to avoid a refusal. A guest at its
+/// quota could otherwise have the directory walked at each attempt.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after a measurement, as a multiple of the time that it took. So at most a tenth of the
 /// time is spent measuring.

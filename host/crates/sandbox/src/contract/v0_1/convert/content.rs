@@ -9,9 +9,12 @@ use serde_json::Value;
 use super::json::{NotJson, lengths, optional_object, parse_object, text_of};
 use crate::contract::v0_1::bindings::types as wit;
 
-/// Bytes that the names of members take in the JSON of a block.
+/// Bytes of JSON that a block may take in addition to its texts, for the names of its members and
+/// their punctuation. Data with an escape for each byte takes six times what the guest is charged
+/// for.
 const MAX_FRAME_BYTES: usize = 1 << 10;
-/// Bytes of a media type; a longer one is replaced by `application/octet-stream`.
+/// Bytes of a media type; a longer one is replaced by `application/octet-stream`. The contract
+/// promises this number (`media`). RFC 6838 allows 127 for each half of the type.
 const MAX_MIME_BYTES: usize = 255;
 
 /// Returns the least number of bytes that parts take: their frames, and the JSON text in them. It is
