@@ -44,7 +44,7 @@ pub struct Config {
     /// `governance.virtual_keys`.
     pub keys: Keys,
     /// `mcp_server.oauth`: access tokens of an identity provider.
-    pub oauth: Option<airlock_identity::Settings>,
+    pub oauth: Option<airlock_identity::VerifierSettings>,
     /// `store`: database of state that survives a restart.
     pub store: PathBuf,
     /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.

@@ -1,10 +1,11 @@
 //! Limits on what a store allocates: one for all its memories together, one for all its tables
 //! together, and one memory budget for the process.
 
-use airlock_core::tenant::{Pool, Reservation, Tenant};
+use airlock_compile::{CORE_INSTANCES_PER_COMPONENT, MEMORIES_PER_COMPONENT, TABLES_PER_COMPONENT};
+use airlock_core::tenant::{Reservation, Pool, Tenant};
 use wasmtime::ResourceLimiter;
 
-use crate::{Limits, engine};
+use crate::Limits;
 
 /// Weight that divides the budget of the process: one tenant alone gets at most seven eighths.
 const TENANT_WEIGHT: usize = 7;
@@ -89,15 +90,15 @@ impl ResourceLimiter for Limiter {
     }
 
     fn instances(&self) -> usize {
-        engine::CORE_INSTANCES_PER_COMPONENT as usize
+        CORE_INSTANCES_PER_COMPONENT as usize
     }
 
     fn tables(&self) -> usize {
-        engine::TABLES_PER_COMPONENT as usize
+        TABLES_PER_COMPONENT as usize
     }
 
     fn memories(&self) -> usize {
-        engine::MEMORIES_PER_COMPONENT as usize
+        MEMORIES_PER_COMPONENT as usize
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
 
 use tracing::warn;
 
-use super::{CodeName, GENERATION, open_without_following, own_user, write_whole};
+use super::{
+    file::{open_without_following, own_user, write_whole},
+    name::{CodeName, GENERATION},
+};
 
 const FILE: &str = "key";
 const MODE: u32 = 0o600;
@@ -20,7 +23,7 @@ pub(super) struct Key([u8; blake3::KEY_LEN]);
 impl Key {
     /// Reads the key of a directory, or makes one. A key that other users could have read or
     /// written is replaced. Every file that was digested with the old key is then refused.
-    pub(super) fn of(directory: &Path) -> io::Result<Self> {
+    pub(super) fn open(directory: &Path) -> io::Result<Self> {
         // The lock admits one process at a time, so that two that start together do not each make a
         // key. It is held only while the key is read or written.
         let lock = File::open(directory)?;

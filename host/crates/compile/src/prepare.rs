@@ -26,7 +26,7 @@ const FUEL: u64 = 2_000_000_000;
 const MEMORY_BYTES: usize = 256 << 20;
 
 /// Returns the component as it is after `prepare`. The result depends on the component alone.
-pub(super) fn prepare(component: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn prepare(component: &[u8]) -> Result<Vec<u8>> {
     let mut wizer = Wizer::new();
     wizer.init_func(PREPARE).keep_init_func(true);
     let (context, instrumented) = wizer.instrument_component(component)?;

@@ -1,11 +1,13 @@
 use std::{
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     time::{Duration, SystemTime},
 };
 
+use airlock_strings::hex;
 use wasmtime::CacheStore as _;
 
 use super::*;
+use crate::settings::Form;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -19,7 +21,7 @@ struct Kept {
 
 fn kept() -> Kept {
     let home = tempfile::tempdir().expect("a directory");
-    let engine = crate::engine::compiler().expect("an engine");
+    let engine = crate::engine::compiler_engine().expect("an engine");
     let cache = CodeCache::open(&home.path().join("code")).expect("a cache");
     let names = ["(component)", "(component (core module))"].map(|text| {
         let wasm = wat::parse_str(text).expect("a component");
@@ -223,7 +225,7 @@ fn a_lost_or_exposed_key_is_replaced_and_older_files_are_refused() {
 #[test]
 fn caches_opened_at_the_same_time_use_one_key() {
     let home = tempfile::tempdir().expect("a directory");
-    let engine = crate::engine::compiler().expect("an engine");
+    let engine = crate::engine::compiler_engine().expect("an engine");
     let wasm = wat::parse_str("(component)").expect("a component");
     let name = CodeName::new(&engine, Form::Plain, &wasm);
     std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ use wasmparser::{
     ComponentTypeRef, Instance, Payload,
 };
 
-use crate::LoadError;
+use crate::error::CompileError;
 
 /// Instances that one instantiation of a component makes. Larger numbers become the maximum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Instances {
     /// validator refuses it. Fails if the component instantiates a component that another one passes
     /// to it: such instances cannot be counted before the component runs, and no known compiler
     /// makes them.
-    pub(super) fn take(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
+    pub(super) fn take(&mut self, payload: &Payload<'_>) -> Result<(), CompileError> {
         match payload {
             Payload::Version { .. } if self.open.is_empty() => {
                 self.open.push(Some(Scope::default()));
@@ -107,7 +107,7 @@ impl Scope {
         *self.components.get(usize::try_from(index).ok()?)?
     }
 
-    fn take(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
+    fn take(&mut self, payload: &Payload<'_>) -> Result<(), CompileError> {
         match payload {
             Payload::InstanceSection(section) => {
                 for instance in section.clone().into_iter().map_while(Result::ok) {
@@ -139,10 +139,10 @@ impl Scope {
         Ok(())
     }
 
-    fn instance(&mut self, instance: &ComponentInstance<'_>) -> Result<(), LoadError> {
+    fn instance(&mut self, instance: &ComponentInstance<'_>) -> Result<(), CompileError> {
         self.total.add(0, 1);
         if let ComponentInstance::Instantiate { component_index, .. } = instance {
-            let of = self.component(*component_index).ok_or(LoadError::Uncountable)?;
+            let of = self.component(*component_index).ok_or(CompileError::Uncountable)?;
             self.total.add(of.core, of.all);
         }
         Ok(())
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    fn total(text: &str) -> Result<Total, LoadError> {
+    fn total(text: &str) -> Result<Total, CompileError> {
         let wasm = wat::parse_str(text).expect("it parses");
         let mut instances = Instances::default();
         for payload in Parser::new(0).parse_all(&wasm) {
@@ -245,7 +245,7 @@ mod tests {
                 (instance (instantiate $c)))"
         );
         for text in [imported, of_instance] {
-            assert!(matches!(total(&text), Err(LoadError::Uncountable)), "{text}");
+            assert!(matches!(total(&text), Err(CompileError::Uncountable)), "{text}");
         }
         let passed_on = format!(
             "(component

@@ -19,15 +19,21 @@ use tokio::{
 };
 use wasmtime::Engine;
 
-use super::{CompileError, Compiling, Form, precompile};
-use crate::{MAX_COMPONENT_BYTES, engine, load::cache::settings_digest};
+use crate::{
+    cache::name::settings_digest,
+    engine::compiler_engine,
+    error::{CompilerFailure, MAX_COMPONENT_BYTES},
+    precompile::precompile,
+    settings::{Compiling, Form},
+};
 
 /// Command with which the program is started as a compiler.
 pub const COMMAND: &str = "compile-component";
-/// Most bytes of native code that are accepted from a child. Compiled code is about four times the
-/// size of the component.
+/// Bytes of native code that are accepted from a child: eight times the largest component. Compiled
+/// code is about four times the size of the component.
 const MAX_CODE_BYTES: usize = 512 << 20;
-/// Most bytes of a child's standard error that are kept when it fails.
+/// Bytes of a child's standard error that are kept when it fails. The text may quote the component,
+/// and becomes part of an error.
 const MAX_WORDS_BYTES: usize = 2 << 10;
 
 /// Arguments of a child on its command line.
@@ -44,13 +50,13 @@ pub struct Job {
 }
 
 /// Compiles in a child. Dropping the future kills the child and the other processes of its group.
-pub(super) async fn run(
+pub(crate) async fn run(
     program: &Path,
     settings: &Compiling,
     engine: &Engine,
     form: Form,
     wasm: &[u8],
-) -> Result<Vec<u8>, CompileError> {
+) -> Result<Vec<u8>, CompilerFailure> {
     let job = Job::new(settings, engine, form);
     let arguments = [
         COMMAND.to_owned(),
@@ -59,10 +65,10 @@ pub(super) async fn run(
         job.cpu_seconds.to_string(),
         job.memory_bytes.to_string(),
     ];
-    let mut child = Child::spawn(program, &arguments).map_err(CompileError::Run)?;
+    let mut child = Child::spawn(program, &arguments).map_err(CompilerFailure::Run)?;
     match tokio::time::timeout(settings.wall, child.converse(wasm)).await {
         Ok(answered) => answered,
-        Err(_) => Err(CompileError::Wall(settings.wall)),
+        Err(_) => Err(CompilerFailure::Wall(settings.wall)),
     }
 }
 
@@ -97,12 +103,12 @@ impl Child {
 
     /// Writes the component and reads the output at the same time, so that neither side waits for a
     /// full pipe.
-    async fn converse(&mut self, wasm: &[u8]) -> Result<Vec<u8>, CompileError> {
+    async fn converse(&mut self, wasm: &[u8]) -> Result<Vec<u8>, CompilerFailure> {
         let stdin = self.process.stdin().take();
         let stdout = self.process.stdout().take();
         let stderr = self.process.stderr().take();
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
-            return Err(CompileError::Run(io::Error::other("it has no pipes")));
+            return Err(CompilerFailure::Run(io::Error::other("it has no pipes")));
         };
         let write = async move {
             // A child that fails may not read to the end. Its exit status is the error to report.
@@ -110,12 +116,12 @@ impl Child {
         };
         let (code, words, ()) =
             tokio::join!(read(stdout, MAX_CODE_BYTES), read(stderr, MAX_WORDS_BYTES), write);
-        let code = code.map_err(CompileError::Run)?;
-        let words = words.map_err(CompileError::Run)?;
+        let code = code.map_err(CompilerFailure::Run)?;
+        let words = words.map_err(CompilerFailure::Run)?;
         if code.len() > MAX_CODE_BYTES {
-            return Err(CompileError::TooMuchCode(MAX_CODE_BYTES));
+            return Err(CompilerFailure::TooMuchCode(MAX_CODE_BYTES));
         }
-        let status = self.process.wait().await.map_err(CompileError::Run)?;
+        let status = self.process.wait().await.map_err(CompilerFailure::Run)?;
         self.is_reaped = true;
         if status.success() { Ok(code) } else { Err(failure(status, &words)) }
     }
@@ -139,12 +145,12 @@ async fn read(stream: impl AsyncRead + Unpin, limit: usize) -> io::Result<Vec<u8
     Ok(bytes)
 }
 
-fn failure(status: ExitStatus, words: &[u8]) -> CompileError {
+fn failure(status: ExitStatus, words: &[u8]) -> CompilerFailure {
     // The text may quote the component.
     let words = cut(one_line(&String::from_utf8_lossy(words)), MAX_WORDS_BYTES);
     match status.code() {
-        Some(1) if !words.is_empty() => CompileError::Refused(words),
-        _ => CompileError::Died {
+        Some(1) if !words.is_empty() => CompilerFailure::Refused(words),
+        _ => CompilerFailure::Died {
             status: status.to_string(),
             words: if words.is_empty() { words } else { format!(": {words}") },
         },
@@ -164,11 +170,12 @@ pub fn compile_component(job: &Job) -> bool {
     }
 }
 
-fn compile(job: &Job) -> Result<(), CompileError> {
-    limit(job).map_err(CompileError::Run)?;
-    let engine = engine::compiler().map_err(|error| CompileError::Refused(format!("{error:#}")))?;
+fn compile(job: &Job) -> Result<(), CompilerFailure> {
+    limit(job).map_err(CompilerFailure::Run)?;
+    let engine =
+        compiler_engine().map_err(|error| CompilerFailure::Refused(format!("{error:#}")))?;
     if settings_digest(&engine) != job.settings {
-        return Err(CompileError::Refused(
+        return Err(CompilerFailure::Refused(
             "the compiler and the gateway are different builds or have different settings".into(),
         ));
     }
@@ -176,12 +183,12 @@ fn compile(job: &Job) -> Result<(), CompileError> {
     io::stdin()
         .take(MAX_COMPONENT_BYTES as u64 + 1)
         .read_to_end(&mut wasm)
-        .map_err(CompileError::Run)?;
+        .map_err(CompilerFailure::Run)?;
     if wasm.len() > MAX_COMPONENT_BYTES {
-        return Err(CompileError::Refused(format!("more than {MAX_COMPONENT_BYTES} bytes")));
+        return Err(CompilerFailure::Refused(format!("more than {MAX_COMPONENT_BYTES} bytes")));
     }
     let native = precompile(&engine, job.form, &wasm)?;
-    io::stdout().write_all(&native).map_err(CompileError::Run)
+    io::stdout().write_all(&native).map_err(CompilerFailure::Run)
 }
 
 /// Limits the process: its CPU time and address space, no writes to files, and no core dump, which

@@ -1,19 +1,21 @@
 //! Custom section `airlock:tools`: a plugin's tool descriptors, embedded when it was built, so that
 //! listing tools runs no guest. Its content is as untrusted as the plugin's code.
 
+use airlock_compile::section;
 use airlock_core::tool::ToolDefinition;
 use airlock_json::{self as json, Caps};
 use serde::{Deserialize, Serialize};
-use wasmparser::{Parser, Payload, Validator, WasmFeatures, component_types::ComponentEntityType};
 
 use crate::LoadError;
 
 /// Name of the section.
 pub(crate) const NAME: &str = "airlock:tools";
 const SCHEMA: &str = "airlock.tools/1";
-/// Most bytes of descriptors; a larger section is refused.
+/// Bytes of descriptors, embedded or described; more are refused. The plugin format promises this
+/// number (`docs/plugin-format.md`).
 pub(crate) const MAX_BYTES: usize = 4 << 20;
-/// Most memory that the descriptors take while they are read, in bytes.
+/// Memory that the descriptors take while they are read, in bytes: 16 times their text. Dense JSON
+/// takes up to 28 times its text: `[0],` takes 112 bytes.
 const MAX_TREE_BYTES: usize = 64 << 20;
 
 #[derive(Deserialize)]
@@ -24,126 +26,7 @@ struct Section {
 
 /// Finds the section in the component itself, not in nested modules or components.
 pub(crate) fn find(wasm: &[u8]) -> Result<Option<&[u8]>, LoadError> {
-    named(wasm, NAME)
-}
-
-/// Returns the names of the interfaces and other items that a component imports.
-pub(crate) fn imports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
-    outermost(wasm, |payload, imports: &mut Vec<String>| {
-        let Payload::ComponentImportSection(section) = payload else { return Ok(()) };
-        for import in section {
-            imports.push(import?.name.name.to_owned());
-        }
-        Ok(())
-    })
-}
-
-/// Returns the names of the functions that a component imports with an interface; none if it does
-/// not import the interface.
-pub(crate) fn imported_functions(wasm: &[u8], interface: &str) -> Result<Vec<String>, LoadError> {
-    let types = Validator::new_with_features(WasmFeatures::all()).validate_all(wasm);
-    let types = types.map_err(|error| LoadError::NotAComponent(error.to_string()))?;
-    let types = types.as_ref();
-    let Some(import) = types.component_item_for_import(interface) else { return Ok(Vec::new()) };
-    let ComponentEntityType::Instance(instance) = import.ty else { return Ok(Vec::new()) };
-    let exports = types[instance].exports.iter();
-    let functions = exports.filter(|(_, export)| matches!(export.ty, ComponentEntityType::Func(_)));
-    Ok(functions.map(|(name, _)| name.clone()).collect())
-}
-
-/// Returns the names of the items that a component exports.
-pub(crate) fn exports(wasm: &[u8]) -> Result<Vec<String>, LoadError> {
-    outermost(wasm, |payload, exports: &mut Vec<String>| {
-        let Payload::ComponentExportSection(section) = payload else { return Ok(()) };
-        for export in section {
-            exports.push(export?.name.name.to_owned());
-        }
-        Ok(())
-    })
-}
-
-/// Collects items from the sections of the component itself, not from those of nested modules or
-/// components.
-fn outermost<'a, T: Default>(
-    wasm: &'a [u8],
-    mut gather: impl FnMut(Payload<'a>, &mut T) -> Result<(), wasmparser::BinaryReaderError>,
-) -> Result<T, LoadError> {
-    let mut depth = 0_usize;
-    let mut gathered = T::default();
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(|error| not_a_component(&error))? {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            payload if depth == 0 => {
-                gather(payload, &mut gathered).map_err(|error| not_a_component(&error))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(gathered)
-}
-
-fn not_a_component(error: &wasmparser::BinaryReaderError) -> LoadError {
-    LoadError::NotAComponent(error.to_string())
-}
-
-/// Finds a custom section of the component itself, or else of the first nested module or component
-/// that has one, because compilers put sections there.
-pub(crate) fn named_anywhere<'a>(
-    wasm: &'a [u8],
-    name: &str,
-) -> Result<Option<&'a [u8]>, LoadError> {
-    if let Some(section) = named(wasm, name)? {
-        return Ok(Some(section));
-    }
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {
-            Payload::CustomSection(section) if section.name() == name => {
-                return Ok(Some(section.data()));
-            }
-            _ => {}
-        }
-    }
-    Ok(None)
-}
-
-/// Fails if the bytes are a core module.
-pub(crate) fn check_layer(wasm: &[u8]) -> Result<(), LoadError> {
-    if Parser::is_core_wasm(wasm) { Err(LoadError::CoreModule) } else { Ok(()) }
-}
-
-/// Finds a custom section of the component itself, not of nested modules or components.
-pub(crate) fn named<'a>(wasm: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, LoadError> {
-    check_layer(wasm)?;
-    let mut depth = 0_usize;
-    for payload in Parser::new(0).parse_all(wasm) {
-        match payload.map_err(|error| LoadError::NotAComponent(error.to_string()))? {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::CustomSection(section) if depth == 0 && section.name() == name => {
-                return Ok(Some(section.data()));
-            }
-            _ => {}
-        }
-    }
-    Ok(None)
-}
-
-/// Returns whether a data segment of a nested module contains this text.
-pub(crate) fn data_contains(wasm: &[u8], text: &[u8]) -> Result<bool, LoadError> {
-    for payload in Parser::new(0).parse_all(wasm) {
-        let Payload::DataSection(section) = payload.map_err(|error| not_a_component(&error))?
-        else {
-            continue;
-        };
-        for segment in section {
-            let data = segment.map_err(|error| not_a_component(&error))?.data;
-            if data.windows(text.len()).any(|found| found == text) {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
+    Ok(section(wasm, NAME)?)
 }
 
 /// Returns the content of the section for these tools.

@@ -15,11 +15,11 @@ use std::{
 use tracing::{debug, info};
 use uuid::Uuid;
 
-use super::{CODE_SUFFIX, check_metadata, own_user};
+use super::{
+    file::{check_metadata, own_user},
+    name::CODE_SUFFIX,
+};
 
-/// Most entries of the directory that are read. Further ones are not counted: a cache has hundreds of
-/// files, and at its size limit a few thousand.
-const MAX_ENTRIES: usize = 1 << 16;
 /// Age from which a use is recorded again, so that most loads write nothing. A file that is still being
 /// written at this age was abandoned by its process.
 const DAY: Duration = Duration::from_hours(24);
@@ -44,7 +44,7 @@ pub(super) fn record_use(file: &File, metadata: &Metadata) {
 /// were never completed. Files that the cache did not write are not touched.
 pub(super) fn prune(directory: &Path, kept: &Path, max_bytes: u64) -> io::Result<()> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(directory)?.take(MAX_ENTRIES) {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };

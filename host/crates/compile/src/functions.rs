@@ -16,14 +16,15 @@ use std::{
 
 use wasmtime::CacheStore;
 
-/// Most bytes of the file. A Python interpreter takes 40 MB, and one for JavaScript 25 MB.
+/// Bytes of the file. A Python interpreter takes 40 MB, and one for JavaScript 25 MB. All of it is
+/// read when a sandbox that reuses functions starts.
 const MAX_BYTES: usize = 192 << 20;
 /// Length of a key: a SHA-256 digest.
 const KEY_BYTES: usize = 32;
 
 /// Functions that were compiled before, and those of this process.
 #[derive(Default)]
-pub(crate) struct FunctionCache {
+pub struct FunctionCache {
     /// Content of the file.
     file: Vec<u8>,
     /// Place of each function in the file.
@@ -44,7 +45,7 @@ struct News {
 
 impl FunctionCache {
     /// Reads the content of a file that [`Self::to_bytes`] made. Ignores an entry that is cut off.
-    pub(super) fn from_bytes(file: Vec<u8>) -> Self {
+    pub(crate) fn from_bytes(file: Vec<u8>) -> Self {
         let mut places = HashMap::new();
         let mut end = 0;
         while let Some((key, length)) = header(&file[end..]) {
@@ -60,7 +61,7 @@ impl FunctionCache {
 
     /// Returns the content of the file with the functions that were compiled since, if there are any.
     /// Those of this process come first; the rest is dropped beyond the size limit of the file.
-    pub(super) fn to_bytes(&self) -> Option<Vec<u8>> {
+    pub(crate) fn to_bytes(&self) -> Option<Vec<u8>> {
         let news = self.news();
         if news.compiled.is_empty() {
             return None;

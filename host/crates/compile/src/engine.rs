@@ -9,30 +9,31 @@ use wasmtime::{
     WasmBacktraceDetails, component::Component,
 };
 
-use crate::{LoadError, load::cache::FunctionCache};
+use crate::{error::CompileError, functions::FunctionCache};
 
 /// Most core instances of one component. wit-component makes three or four of a guest;
 /// componentize-py makes fourteen, one for each of Python's libraries. The number bounds a counter
 /// and reserves nothing.
-pub(super) const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
+pub const CORE_INSTANCES_PER_COMPONENT: u32 = 32;
 /// Most bytes that the host keeps for one instance besides its memory and tables. Most of them are
 /// for functions: Python has 6,000 functions in 400 KB. Allocated as needed.
 const INSTANCE_BYTES: usize = 512 << 10;
-pub(super) const MEMORIES_PER_COMPONENT: u32 = 2;
-pub(super) const TABLES_PER_COMPONENT: u32 = 4;
+/// Most memories of one component. The pool reserves address space for as many in every slot.
+pub const MEMORIES_PER_COMPONENT: u32 = 2;
+/// Most tables of one component. The pool reserves room for as many in every slot.
+pub const TABLES_PER_COMPONENT: u32 = 4;
 /// Most mappings that one slot of the pool uses: two for its stack, four for each memory. Measured.
 const MAPPINGS_PER_SLOT: u32 = 2 + 4 * MEMORIES_PER_COMPONENT;
-/// Largest memory that any limit may grant, in bytes. The instance pool enforces it in addition to
-/// the store's own limiter.
+/// Largest memory that any limit may grant, in bytes: the maximum of the key `memory`. The instance
+/// pool enforces it in addition to the store's own limiter.
 pub const MAX_MEMORY_BYTES: usize = 1 << 30;
-/// Most table elements that any limit may grant. The pool reserves eight bytes for each.
-pub(super) const MAX_TABLE_ELEMENTS: usize = 20_000;
-/// Fuel that a guest burns before it yields: about 0.1 ms of Starlark.
-pub(super) const YIELD_INTERVAL: u64 = 1_000_000;
+/// Table elements that any limit may grant: the maximum of the key `table_elements`. The pool
+/// reserves eight bytes for each.
+const MAX_TABLE_ELEMENTS: usize = 20_000;
 
 /// Fails if instances of a component need more memories or tables than the pool has for one. The
 /// pool checks it too; without a pool, the same components are refused.
-pub(super) fn check_resources(component: &Component) -> Result<(), LoadError> {
+pub fn check_resources(component: &Component) -> Result<(), CompileError> {
     // A component without imported modules, and others are refused, states what it needs.
     let Some(needed) = component.resources_required() else { return Ok(()) };
     for (what, found, limit) in [
@@ -40,7 +41,7 @@ pub(super) fn check_resources(component: &Component) -> Result<(), LoadError> {
         ("tables", needed.num_tables, TABLES_PER_COMPONENT),
     ] {
         if found > limit {
-            return Err(LoadError::TooMuch { what, found: found.into(), limit: limit.into() });
+            return Err(CompileError::TooMuch { what, found: found.into(), limit: limit.into() });
         }
     }
     Ok(())
@@ -49,7 +50,7 @@ pub(super) fn check_resources(component: &Component) -> Result<(), LoadError> {
 /// Builds the engine with a pool of `slots` instances. If the address space or the kernel's limit
 /// on mappings does not allow that many, instances are allocated on demand, which is slower. The
 /// compiler takes functions from `functions`, and adds the others to it.
-pub(super) fn engine(
+pub fn pooled_engine(
     slots: u32,
     functions: Option<&Arc<FunctionCache>>,
 ) -> wasmtime::Result<Engine> {
@@ -76,7 +77,7 @@ fn engine_with(
 
 /// Builds an engine that only compiles and reserves no room for instances. The code that it
 /// compiles is the same.
-pub(super) fn compiler() -> wasmtime::Result<Engine> {
+pub fn compiler_engine() -> wasmtime::Result<Engine> {
     Engine::new(&config(InstanceAllocationStrategy::OnDemand))
 }
 
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn proposals_that_no_guest_needs_do_not_compile() {
-        let engine = engine(1, None).expect("an engine");
+        let engine = pooled_engine(1, None).expect("an engine");
         assert!(compiles(&engine, "(memory 1) (func (result i32) i32.const 1)"));
         for (proposal, module) in [
             ("threads", "(memory 1 1 shared)"),
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_component_that_the_pool_has_no_room_for_is_refused_without_a_pool_too() {
-        let engine = compiler().expect("an engine");
+        let engine = compiler_engine().expect("an engine");
         assert_eq!(checked(&engine, "(memory 1)", 2), Ok(()));
         let memories = "the component has 3 memories; the limit is 2";
         assert_eq!(checked(&engine, "(memory 1)", 3), Err(memories.to_owned()));

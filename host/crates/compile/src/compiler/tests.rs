@@ -1,7 +1,7 @@
-use std::fs;
+use std::{fs, time::Duration};
 
 use super::*;
-use crate::engine;
+use crate::engine::{compiler_engine, pooled_engine};
 
 /// A shell script that runs in the compiler's place.
 struct Script {
@@ -40,7 +40,7 @@ impl Script {
 const LONG: Duration = Duration::from_mins(1);
 
 fn compiler(settings: Compiling) -> Compiler {
-    Compiler::new(engine::compiler().expect("an engine"), None, None, settings)
+    Compiler::new(compiler_engine().expect("an engine"), None, None, settings)
 }
 
 fn component(text: &str) -> Arc<[u8]> {
@@ -64,7 +64,7 @@ async fn failed(compiler: &Compiler) -> String {
 async fn a_component_compiles_in_this_process_and_is_cached() {
     let home = tempfile::tempdir().expect("a directory");
     let cache = CodeCache::open(home.path()).expect("a cache");
-    let engine = engine::compiler().expect("an engine");
+    let engine = compiler_engine().expect("an engine");
     let compiler = Compiler::new(engine, Some(cache), None, Compiling::in_process());
     let wasm = component("(component (core module (func)))");
     assert!(!compiler.is_compiled(&wasm));
@@ -76,27 +76,27 @@ async fn a_component_compiles_in_this_process_and_is_cached() {
 #[tokio::test]
 async fn each_reason_not_to_compile_a_component_is_an_error_of_its_own() {
     let compiler = compiler(Compiling::in_process());
-    assert!(matches!(kind(&compiler, vec![0; 100].into()).await, LoadError::NotAComponent(_)));
-    assert!(matches!(kind(&compiler, component("(module)")).await, LoadError::CoreModule));
+    assert!(matches!(kind(&compiler, vec![0; 100].into()).await, CompileError::NotAComponent(_)));
+    assert!(matches!(kind(&compiler, component("(module)")).await, CompileError::CoreModule));
     let large = kind(&compiler, vec![0; MAX_COMPONENT_BYTES + 1].into()).await;
-    assert!(matches!(large, LoadError::TooLarge { found } if found == MAX_COMPONENT_BYTES + 1));
+    assert!(matches!(large, CompileError::TooLarge { found } if found == MAX_COMPONENT_BYTES + 1));
     assert!(matches!(
         kind(&compiler, component("(component (core module (func (result i32))))")).await,
-        LoadError::Compile(_)
+        CompileError::Failed(_)
     ));
     let many = format!("(component (core module {}))", "(func)".repeat(100_001));
     assert!(matches!(
         kind(&compiler, component(&many)).await,
-        LoadError::TooMuch { what: "functions", found: 100_001, .. }
+        CompileError::TooMuch { what: "functions", found: 100_001, .. }
     ));
-    let native = engine::compiler()
+    let native = compiler_engine()
         .expect("an engine")
         .precompile_component(&component("(component)"))
         .expect("it compiles");
-    assert!(matches!(kind(&compiler, native.into()).await, LoadError::NotAComponent(_)));
+    assert!(matches!(kind(&compiler, native.into()).await, CompileError::NotAComponent(_)));
 }
 
-async fn kind(compiler: &Compiler, wasm: Arc<[u8]>) -> LoadError {
+async fn kind(compiler: &Compiler, wasm: Arc<[u8]>) -> CompileError {
     compiler.component(wasm).await.expect_err("it does not compile")
 }
 
@@ -200,7 +200,7 @@ async fn a_child_gets_the_component_its_limits_and_an_empty_environment() {
     });
     assert_eq!(inherited.collect::<Vec<_>>(), Vec::<&str>::new());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let digest = crate::load::cache::settings_digest(&engine::compiler().expect("an engine"));
+    let digest = crate::cache::name::settings_digest(&compiler_engine().expect("an engine"));
     let expected = format!("compile-component plain {digest} {} {}\n", 10 * cores, 8_u64 << 30);
     assert_eq!(String::from_utf8(written(&script, "arguments")).expect("UTF-8"), expected);
 }
@@ -220,7 +220,7 @@ async fn the_same_component_is_compiled_once_and_others_take_turns() {
     let ten =
         (0..10).map(|n| compiler.component(if n % 2 == 0 { one.clone() } else { other.clone() }));
     let ended = futures_util::future::join_all(ten).await;
-    assert!(ended.iter().all(|result| matches!(result, Err(LoadError::Compile(_)))));
+    assert!(ended.iter().all(|result| matches!(result, Err(CompileError::Failed(_)))));
     let runs = fs::read_to_string(script.home.path().join("runs")).expect("it ran");
     assert_eq!(runs.lines().count(), 2);
     assert!(!script.home.path().join("failed").exists());
@@ -229,11 +229,11 @@ async fn the_same_component_is_compiled_once_and_others_take_turns() {
 
 #[test]
 fn a_child_compiles_for_the_engine_of_its_parent() {
-    let pooled = engine::engine(4, None).expect("an engine");
-    let own = engine::compiler().expect("an engine");
+    let pooled = pooled_engine(4, None).expect("an engine");
+    let own = compiler_engine().expect("an engine");
     assert_eq!(
-        crate::load::cache::settings_digest(&pooled),
-        crate::load::cache::settings_digest(&own)
+        crate::cache::name::settings_digest(&pooled),
+        crate::cache::name::settings_digest(&own)
     );
     let native = own
         .precompile_component(&component("(component (core module (func)))"))

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use wasmparser::{BinaryReader, BinaryReaderError};
 
-use crate::LoadError;
+use crate::error::CompileError;
 
 /// Prefix of the names of such sections.
 const PREFIX: &str = "airlock:";
@@ -21,8 +21,9 @@ struct Section<'a> {
 }
 
 /// Returns the component with a custom section of this name and content, which replaces all its
-/// sections of that name. Sections inside a nested module or component belong to that and stay.
-pub(crate) fn replace(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>, LoadError> {
+/// sections of that name. The name must begin with `airlock:`. Sections inside a nested module or
+/// component belong to that and stay.
+pub fn embed(wasm: &[u8], name: &str, content: &[u8]) -> Result<Vec<u8>, CompileError> {
     debug_assert!(name.starts_with(PREFIX));
     let sections = sections(wasm)?;
     let mut out = HEADER.to_vec();
@@ -58,16 +59,16 @@ fn is_ours(section: &Section<'_>) -> bool {
 }
 
 /// Returns the outermost sections of a component.
-fn sections(wasm: &[u8]) -> Result<Vec<Section<'_>>, LoadError> {
+fn sections(wasm: &[u8]) -> Result<Vec<Section<'_>>, CompileError> {
     if !wasm.starts_with(HEADER) {
-        return Err(LoadError::NotAComponent("it does not begin as one".into()));
+        return Err(CompileError::NotAComponent("it does not begin as one".into()));
     }
     let mut reader = BinaryReader::new(&wasm[HEADER.len()..], HEADER.len());
     let mut sections = Vec::new();
     while !reader.eof() {
         let start = reader.original_position();
         let section =
-            read(&mut reader).map_err(|error| LoadError::NotAComponent(error.to_string()))?;
+            read(&mut reader).map_err(|error| CompileError::NotAComponent(error.to_string()))?;
         sections.push(Section { name: section, bytes: &wasm[start..reader.original_position()] });
     }
     Ok(sections)
@@ -105,8 +106,8 @@ mod tests {
 
     #[test]
     fn a_section_that_is_replaced_twice_is_there_once() {
-        let first = replace(&component(), "airlock:mine", b"one").expect("a component");
-        let second = replace(&first, "airlock:mine", &[b'x'; 300]).expect("a component");
+        let first = embed(&component(), "airlock:mine", b"one").expect("a component");
+        let second = embed(&first, "airlock:mine", &[b'x'; 300]).expect("a component");
         assert_eq!(first, [&component()[..], b"\0\x10\x0cairlock:mineone"].concat());
         assert_eq!(second.len(), component().len() + 1 + 2 + 13 + 300);
         assert!(second.starts_with(&component()), "nested sections and those of others stay");
@@ -116,7 +117,7 @@ mod tests {
     fn embedded_sections_do_not_change_the_compiled_code() {
         let mut wasm = component();
         for name in ["airlock:tools", "airlock:manifest"] {
-            wasm = replace(&wasm, name, b"{}").expect("a component");
+            wasm = embed(&wasm, name, b"{}").expect("a component");
         }
         assert_eq!(*code(&wasm), *component());
         assert!(matches!(code(&component()), Cow::Borrowed(_)), "without any it is not copied");
@@ -132,7 +133,7 @@ mod tests {
             b"\0asm\x0d\0\x01\0\0\x01\xff",
         ] {
             assert!(
-                matches!(replace(bad, "airlock:mine", b""), Err(LoadError::NotAComponent(_))),
+                matches!(embed(bad, "airlock:mine", b""), Err(CompileError::NotAComponent(_))),
                 "{bad:?}"
             );
         }

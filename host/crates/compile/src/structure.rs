@@ -6,14 +6,14 @@ mod instances;
 use wasmparser::{Instance, InstanceSectionReader, Parser, Payload};
 
 use self::instances::Instances;
-
-use crate::{LoadError, engine::CORE_INSTANCES_PER_COMPONENT};
+use crate::{engine::CORE_INSTANCES_PER_COMPONENT, error::CompileError};
 
 /// Largest body of a function, in bytes. Cranelift takes more than linear time and memory for it,
 /// and the other cores cannot share that work. The largest known among interpreters is `CPython`'s,
-/// with 427 KB.
+/// with 427 KB. The plugin format promises this number.
 const MAX_BODY_BYTES: u64 = 1 << 20;
-/// Most levels of nested components.
+/// Levels of nested components. The largest known real component has one; tools that compose
+/// components add one each. The plugin format promises this number (`docs/plugin-format.md`).
 const MAX_LEVELS: u64 = 8;
 /// Most items of each kind. For comparison, a large real component, which `componentize-py` makes
 /// from `CPython`, has 13,500 functions, 37 modules, 110 instances, 1,500 aliases, 150 types, one
@@ -46,22 +46,22 @@ enum Kind {
 struct Counts([u64; LIMITS.len()]);
 
 impl Kind {
-    fn check(self, found: u64) -> Result<(), LoadError> {
+    fn check(self, found: u64) -> Result<(), CompileError> {
         let (what, limit) = LIMITS[self as usize];
         within(what, found, limit)
     }
 }
 
 impl Counts {
-    fn add(&mut self, kind: Kind, more: u64) -> Result<(), LoadError> {
+    fn add(&mut self, kind: Kind, more: u64) -> Result<(), CompileError> {
         let found = &mut self.0[kind as usize];
         *found = found.saturating_add(more);
         kind.check(*found)
     }
 }
 
-fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
-    if found > limit { Err(LoadError::TooMuch { what, found, limit }) } else { Ok(()) }
+fn within(what: &'static str, found: u64, limit: u64) -> Result<(), CompileError> {
+    if found > limit { Err(CompileError::TooMuch { what, found, limit }) } else { Ok(()) }
 }
 
 /// Counts the entries of each section, and fails at the first count beyond its limit. The count
@@ -69,12 +69,12 @@ fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
 /// entry, such as the fields of a type, is bounded by the validator and by the limits of the child.
 /// A nested component is counted once here, and its instances once more for each time that it is
 /// instantiated.
-pub(super) fn check(wasm: &[u8]) -> Result<(), LoadError> {
+pub(crate) fn check(wasm: &[u8]) -> Result<(), CompileError> {
     let mut counts = Counts::default();
     let mut instances = Instances::default();
     let mut level = 0_u64;
     for payload in Parser::new(0).parse_all(wasm) {
-        let payload = payload.map_err(|error| LoadError::NotAComponent(error.to_string()))?;
+        let payload = payload.map_err(|error| CompileError::NotAComponent(error.to_string()))?;
         instances.take(&payload)?;
         match payload {
             Payload::ModuleSection { .. } => {
@@ -252,10 +252,10 @@ mod tests {
 
     #[test]
     fn bytes_that_do_not_parse_are_no_component() {
-        assert!(matches!(check(b"\0asm"), Err(LoadError::NotAComponent(_))));
+        assert!(matches!(check(b"\0asm"), Err(CompileError::NotAComponent(_))));
         assert!(matches!(
             check(b"\0asm\x0d\0\x01\0\x01\xff\xff\xff\xff\x0f"),
-            Err(LoadError::NotAComponent(_))
+            Err(CompileError::NotAComponent(_))
         ));
     }
 }

@@ -17,111 +17,49 @@
 //! The directory is bounded: when a file is stored, the least recently used ones are evicted
 //! ([`prune`]).
 
-mod functions;
+mod file;
 mod key;
+pub(crate) mod name;
 mod prune;
 
 use std::{
-    fmt,
-    fs::{self, DirBuilder, File, OpenOptions},
-    hash::{Hash as _, Hasher},
-    io::{self, Read as _, Seek as _, Write as _},
+    fs::{self, DirBuilder, File},
+    io::{self, Read as _, Seek as _},
     os::{
         fd::AsRawFd as _,
-        unix::fs::{
-            DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-        },
+        unix::fs::{DirBuilderExt as _, MetadataExt as _},
     },
     path::{Path, PathBuf},
 };
 
-use airlock_strings::hex;
-use rustix::fs::{Mode, OFlags};
-use sha2::{Digest as _, Sha256};
-use tracing::{debug, warn};
+use tracing::debug;
 use wasmtime::{Engine, component::Component};
 
-pub(crate) use self::functions::FunctionCache;
-use self::key::Key;
-use super::compile::Form;
+use self::{
+    file::{
+        CODE_MODE, Distrust, check_metadata, discard, open_without_following, own_user, write_whole,
+    },
+    key::Key,
+    name::{CODE_SUFFIX, CodeName},
+};
+use crate::functions::FunctionCache;
 
-/// Version of the cache's format, part of every name and digest. It is raised when the content that
-/// is stored under a name changes its meaning.
-const GENERATION: &[u8] = b"airlock code cache 2";
-/// Mode of every file of code: its owner may read it, nothing else is allowed.
-const CODE_MODE: u32 = 0o400;
-/// End of the name of every file of code.
-const CODE_SUFFIX: &str = ".cwasm";
-/// Most bytes of all files of code. An interpreter of Python or JavaScript takes 25 to 40 MB, and each
-/// build of a plugin stores one.
+/// Bytes of all files of code. An interpreter of Python or JavaScript takes 25 to 40 MB, and each
+/// build of a plugin stores one: room for the last hundred.
 const MAX_BYTES: u64 = 4 << 30;
 
 /// A directory of compiled components.
-pub(crate) struct CodeCache {
+pub struct CodeCache {
     directory: PathBuf,
     key: Key,
     /// Size limit of all files of code.
     max_bytes: u64,
 }
 
-/// Name of compiled code: a digest of the component and of everything that its compilation depends
-/// on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct CodeName(String);
-
-/// Reason that a file of the cache is not loaded.
-#[derive(Debug, thiserror::Error)]
-enum Distrust {
-    #[error("it is a {0}")]
-    Kind(&'static str),
-    #[error("it belongs to user {found}, not to {own}")]
-    Owner { found: u32, own: u32 },
-    #[error("its mode is {found:o}, not {CODE_MODE:o}")]
-    Mode { found: u32 },
-    #[error("it has {found} hard links, not one")]
-    Links { found: u64 },
-    #[error("its digest is not the one that it was written with")]
-    Digest,
-    #[error("it cannot be read: {0}")]
-    Read(#[from] io::Error),
-    #[error("the engine does not accept it: {0:#}")]
-    Engine(wasmtime::Error),
-}
-
-impl CodeName {
-    pub(crate) fn new(engine: &Engine, form: Form, wasm: &[u8]) -> Self {
-        let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
-        form.hash(&mut key);
-        key.write(&Sha256::digest(wasm));
-        engine.precompile_compatibility_hash().hash(&mut key);
-        Self(hex(&key.0.finalize()))
-    }
-
-    /// Returns the name of the file of functions. The key of each function covers the compiler and its
-    /// settings.
-    fn functions() -> Self {
-        Self(hex(&Sha256::new_with_prefix(GENERATION).chain_update(b"functions").finalize()))
-    }
-}
-
-impl fmt::Display for CodeName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Returns a digest of everything that compiled code depends on besides the component. Two engines
-/// with the same digest can load each other's code.
-pub(crate) fn settings_digest(engine: &Engine) -> String {
-    let mut key = KeyHasher(Sha256::new_with_prefix(GENERATION));
-    engine.precompile_compatibility_hash().hash(&mut key);
-    hex(&key.0.finalize())
-}
-
 impl CodeCache {
     /// Opens the directory and its key, or makes them. Fails if it is not a directory that only
     /// this user can write to.
-    pub(crate) fn open(directory: &Path) -> io::Result<Self> {
+    pub fn open(directory: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let metadata = fs::symlink_metadata(directory)?;
         if !metadata.is_dir() || metadata.uid() != own_user() || metadata.mode() & 0o022 != 0 {
@@ -133,7 +71,7 @@ impl CodeCache {
                 ),
             ));
         }
-        let key = Key::of(directory)?;
+        let key = Key::open(directory)?;
         Ok(Self { directory: directory.to_owned(), key, max_bytes: MAX_BYTES })
     }
 
@@ -157,7 +95,7 @@ impl CodeCache {
     }
 
     /// Returns the functions that were kept; none if there is no file that is exactly what was written.
-    pub(crate) fn functions(&self) -> FunctionCache {
+    pub fn functions(&self) -> FunctionCache {
         let name = CodeName::functions();
         let path = self.path(&name);
         let functions = self.read_functions(&name, &path);
@@ -230,78 +168,6 @@ impl CodeCache {
 
     fn path(&self, name: &CodeName) -> PathBuf {
         self.directory.join(format!("{name}{CODE_SUFFIX}"))
-    }
-}
-
-/// Removes a file that is not loaded, and logs the reason. A file that is not there is no failure.
-fn discard(path: &Path, reason: &Distrust) {
-    if matches!(reason, Distrust::Read(error) if error.kind() == io::ErrorKind::NotFound) {
-        return;
-    }
-    warn!(path = %path.display(), %reason, "a file of compiled code is not trusted and is removed");
-    if let Err(error) = fs::remove_file(path) {
-        debug!(path = %path.display(), %error, "the file cannot be removed");
-    }
-}
-
-fn check_metadata(metadata: &fs::Metadata) -> Result<(), Distrust> {
-    if !metadata.is_file() {
-        return Err(Distrust::Kind(if metadata.is_dir() { "directory" } else { "special file" }));
-    }
-    let found = metadata.uid();
-    let own = own_user();
-    if found != own {
-        return Err(Distrust::Owner { found, own });
-    }
-    let found = metadata.mode() & 0o7777;
-    if found != CODE_MODE {
-        return Err(Distrust::Mode { found });
-    }
-    // A second hard link is a path to the file that this directory does not protect.
-    match metadata.nlink() {
-        1 => Ok(()),
-        found => Err(Distrust::Links { found }),
-    }
-}
-
-/// Opens a file for reading. Fails on a symbolic link, and does not block on a pipe.
-fn open_without_following(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
-}
-
-/// Writes a file that is not visible at `path` before it is complete.
-fn write_whole(directory: &Path, path: &Path, parts: &[&[u8]], mode: u32) -> io::Result<()> {
-    let partial = directory.join(format!(".{}.{}", std::process::id(), uuid::Uuid::new_v4()));
-    let written = write(&partial, parts, mode).and_then(|()| fs::rename(&partial, path));
-    written.inspect_err(|_| {
-        // Only the first error is reported.
-        let _ = fs::remove_file(&partial);
-    })
-}
-
-fn write(path: &Path, parts: &[&[u8]], mode: u32) -> io::Result<()> {
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    parts.iter().try_for_each(|part| file.write_all(part))?;
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.sync_all()
-}
-
-fn own_user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-/// A `Hasher` over SHA-256. Its digest does not depend on the build, which the standard hashers do
-/// not promise.
-struct KeyHasher(Sha256);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    fn finish(&self) -> u64 {
-        0
     }
 }
 
