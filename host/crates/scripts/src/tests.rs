@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use airlock_catalog::Catalog;
 use airlock_core::{
-    door::{Caller, Filter, RenderBudget, VirtualKey},
+    door::{Budget, Caller, Filter, VirtualKey},
     tenant::Tenant,
     tool::{
         ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, ToolName, Trust,
@@ -16,7 +16,7 @@ use airlock_core::{
 };
 use airlock_sandbox::{Binding, FailureKind, ScriptCall, ScriptError, ScriptFailure};
 
-const BUDGET: RenderBudget = RenderBudget {
+const BUDGET: Budget = Budget {
     deadline: Duration::from_secs(30),
     script: Duration::from_secs(30),
     nested_calls: 64,
