@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use airlock_catalog::Catalog;
 use airlock_core::{
-    door::{Caller, Filter, Budget, VirtualKey},
+    door::{Budget, Caller, Filter, VirtualKey},
     tenant::Tenant,
     tool::{
         ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, ToolName, Trust,
