@@ -71,8 +71,8 @@ fn responses(file: &file::Responses) -> Option<server::ResponseBounds> {
     file.store.0.then_some(bounds)
 }
 
-/// Returns the treatment of built-in tools. Fails if types are listed that are not passed, or none
-/// are.
+/// Returns the treatment of built-in tools. Refuses types that are listed and not passed, and passing
+/// without types.
 fn builtin_tools(file: file::Responses) -> Resolved<server::BuiltinTools> {
     let to_pass: BTreeSet<String> = file.builtin_tools_to_pass.into_iter().collect();
     Resolved::new(|problems| match file.builtin_tools {

@@ -47,27 +47,22 @@ fn list(keys: Vec<file::ProviderKey>, needs_key: bool, env: FileEnv<'_>) -> Reso
             problems.refuse_whole("every key is disabled");
         }
         let mut names = BTreeSet::new();
-        let enabled = keys.into_iter().enumerate().filter(|(_, key)| key.enabled.0);
-        let resolved = enabled.map(|(index, file)| {
-            let name = file.name.clone().unwrap_or_else(|| format!("key {}", index + 1));
-            let is_taken = !names.insert(name.clone());
-            problems.take(index, key(name, is_taken, file, needs_key, env))
+        let keys = Resolved::elements(keys.into_iter().enumerate(), |problems, (index, key)| {
+            if !key.enabled.0 {
+                return None;
+            }
+            let name = key.name.clone().unwrap_or_else(|| format!("key {}", index + 1));
+            if !names.insert(name.clone()) {
+                problems.refuse("name", format_args!("another key is named {name:?} already"));
+            }
+            Some(problems.merge(self::key(name, key, needs_key, env)))
         });
-        resolved.collect()
+        problems.merge(keys)
     })
 }
 
-fn key(
-    name: String,
-    is_taken: bool,
-    file: file::ProviderKey,
-    needs_key: bool,
-    env: FileEnv<'_>,
-) -> Resolved<Key> {
+fn key(name: String, file: file::ProviderKey, needs_key: bool, env: FileEnv<'_>) -> Resolved<Key> {
     Resolved::new(|problems| {
-        if is_taken {
-            problems.refuse("name", format_args!("another key is named {name:?} already"));
-        }
         let weight = file.weight.unwrap_or(1.0);
         if !(0.0..=MAX_WEIGHT).contains(&weight) {
             problems.refuse("weight", format_args!("must be from 0 to {MAX_WEIGHT}"));
@@ -77,9 +72,7 @@ fn key(
             let is_empty = matches!(value, EnvText::Written(text) if text.expose().is_empty());
             needs_key || !is_empty
         });
-        if value.is_none() && needs_key {
-            problems.refuse("value", "is required, but missing");
-        }
+        let value = if needs_key { problems.required("value", value) } else { value };
         let value = value.and_then(|value| problems.take("value", credential(value, env)));
         Key { name, value, models, weight }
     })
