@@ -16,8 +16,8 @@ use airlock_core::{
     tool::{ClientName, QuestionKind, QuestionKinds},
 };
 use airlock_mcp_client::{
-    Bounds, Framing, HttpSse, Lifecycle, Pinning, Protocol, Restart, Settings, StreamableHttp,
-    Timeouts, connector::Connector,
+    Bounds, Connector, Framing, HttpSse, Lifecycle, Pinning, Protocol, Restart, Settings,
+    StreamableHttp, Timeouts,
 };
 
 /// Headers that the transport itself sets.

@@ -115,7 +115,9 @@ fn kill_if_tagged(pid: u32, is_meant: impl Fn(&Tag) -> bool) -> Search {
     }
     let open = proc::pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     // The number may have been reused until it was opened.
-    let is_killed = open.filter(|_| is_tagged()).is_some_and(|open| pidfd_send_signal(open, Signal::KILL).is_ok());
+    let is_killed = open
+        .filter(|_| is_tagged())
+        .is_some_and(|open| pidfd_send_signal(open, Signal::KILL).is_ok());
     if is_killed { Search::Found } else { Search::Unreadable }
 }
 
