@@ -13,9 +13,10 @@ use airlock_core::{
     tool::{ClientName, Whitelist},
 };
 
-/// Views that are kept.
+/// Maximum views that are kept: one for each virtual key that was used last. A view without tools
+/// counts here only.
 const MAX_VIEWS: usize = 64;
-/// Tools of all kept views together. Each takes about 250 bytes.
+/// Maximum tools of all kept views together. Each takes about 250 bytes, so they take 50 MB.
 const MAX_TOOLS: usize = 200_000;
 
 /// The views of one snapshot. A copy begins empty, because it is changed next.

@@ -62,7 +62,7 @@ pub struct Next {
 }
 
 /// The one reader of a stream. A later reader ends it.
-pub struct Reader {
+pub struct EventReader {
     log: Arc<EventLog>,
     number: u64,
     /// Number of the last event that was read.
@@ -77,13 +77,13 @@ impl EventLog {
 
     /// Begins to read after event number `read`. An earlier reader ends, so that a stream takes the
     /// memory of one reader however often it is resumed.
-    pub fn reader(self: &Arc<Self>, read: u64) -> Reader {
+    pub fn reader(self: &Arc<Self>, read: u64) -> EventReader {
         let mut state = self.state();
         state.reader += 1;
         let number = state.reader;
         drop(state);
         self.changed.notify_waiters();
-        Reader { log: self.clone(), number, read }
+        EventReader { log: self.clone(), number, read }
     }
 
     /// Adds a message that precedes the response.
@@ -163,7 +163,7 @@ impl State {
     }
 }
 
-impl Reader {
+impl EventReader {
     /// Number of the stream.
     pub fn stream(&self) -> u64 {
         self.log.stream
@@ -212,7 +212,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for EventReader {
     fn drop(&mut self) {
         self.log.decide(Transport::Whole);
     }

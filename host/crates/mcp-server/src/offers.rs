@@ -24,7 +24,8 @@ use airlock_wire::error::RpcError;
 
 /// Begins the URI that names a client.
 const OWN_SCHEME: &str = "airlock://";
-/// The longest text of all instructions together, in bytes.
+/// Maximum length of all instructions together, in bytes. A model reads them at its start: twice
+/// those of one server.
 const MAX_INSTRUCTIONS_BYTES: usize = 16 << 10;
 
 /// A list besides that of tools.

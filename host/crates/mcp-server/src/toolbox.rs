@@ -29,7 +29,8 @@ use airlock_wire::error::RpcError;
 const KEPT: usize = 128;
 /// Toolboxes of one tenant that are kept.
 const KEPT_OF_TENANT: usize = 8;
-/// The longest list that is kept, in bytes. Longer ones are made for each request.
+/// Longest list that is kept, in bytes. Longer ones are made for each request, which is slower
+/// but takes no memory between them.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 /// The origin of every call of an MCP client, as far as lists are concerned.
 const ORIGIN: Origin = Origin::McpClient(Approval::Given);

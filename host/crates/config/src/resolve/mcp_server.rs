@@ -64,7 +64,10 @@ fn check_key(name: &str, keys: &Keys) -> Result<(), String> {
 
 /// Resolves `oauth`: access tokens. Refuses settings that are unsafe, and a view that names no virtual
 /// key.
-pub(super) fn oauth(file: file::OAuth, keys: &Keys) -> Resolved<Option<identity::VerifierSettings>> {
+pub(super) fn oauth(
+    file: file::OAuth,
+    keys: &Keys,
+) -> Resolved<Option<identity::VerifierSettings>> {
     Resolved::new(|problems| {
         let views = Resolved::elements(file.views, |problems, view| {
             problems.accept("virtual_key", check_key(&view.virtual_key, keys));

@@ -11,8 +11,8 @@ use super::{
 use crate::file::{self, ConnectionType};
 use airlock_core::tool::{ClientName, QuestionKind, QuestionKinds};
 use airlock_mcp_client::{
-    self as mcp_client, Bounds, Framing, HttpSse, Lifecycle, Pinning, Protocol, Restart,
-    StreamableHttp, Timeouts, connector::Connector,
+    self as mcp_client, Bounds, Connector, Framing, HttpSse, Lifecycle, Pinning, Protocol, Restart,
+    StreamableHttp, Timeouts,
 };
 
 pub(super) fn resolve(

@@ -2,7 +2,7 @@
 //! together, and one memory budget for the process.
 
 use airlock_compile::{CORE_INSTANCES_PER_COMPONENT, MEMORIES_PER_COMPONENT, TABLES_PER_COMPONENT};
-use airlock_core::tenant::{Reservation, Pool, Tenant};
+use airlock_core::tenant::{Pool, Reservation, Tenant};
 use wasmtime::ResourceLimiter;
 
 use crate::Limits;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use airlock_core::{
     door::{Chain, Origin},
-    tenant::{Reservation, Pool, Tenant},
+    tenant::{Pool, Reservation, Tenant},
     tool::{CallError, ClientName, Content, ToolName},
 };
 use airlock_egress::Outlet;

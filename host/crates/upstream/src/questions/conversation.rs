@@ -9,9 +9,7 @@ use airlock_core::{
     tool::{Answers, ClientName, Question, QuestionKinds},
 };
 use airlock_mcp_client::{
-    inbox::{OpenQuestion, ServerQuestion, Taker},
-    limits::MAX_QUESTIONS,
-    questions::{Refused, response},
+    MAX_QUESTIONS, OpenQuestion, Refused, ServerQuestion, Taker, question_response,
 };
 use airlock_wire::error::{RpcError, code};
 
@@ -69,7 +67,7 @@ impl<T> Conversation<T> {
         for (question, open) in self.heard.open.drain(..) {
             match answers.given.remove(&question.key) {
                 // Also if the call has ended: the question may be about another one of its session.
-                Some(given) => open.respond(response(question.kind, given)),
+                Some(given) => open.respond(question_response(question.kind, given)),
                 None => unanswered.push((question, open)),
             }
         }

@@ -1,4 +1,5 @@
-//! Subscriptions of all MCP clients to the changes of one server's resources.
+//! State of relaying that outlives the connections of a server: the subscriptions of all MCP clients to
+//! the changes of its resources.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -14,9 +15,18 @@ use airlock_core::{
     tenant::Tenant,
 };
 
+/// State of relaying that outlives the connections of a server.
+#[derive(Default)]
+pub(crate) struct Relaying {
+    /// Subscribers to the changes of resources.
+    pub(crate) hub: Hub,
+    /// Notified when a list of resources or prompts may have changed.
+    pub(crate) lists_changed: Notify,
+}
+
 /// Subscriptions of all MCP clients at one server.
 #[derive(Default)]
-pub(super) struct Hub(Arc<Inner>);
+pub(crate) struct Hub(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -40,7 +50,7 @@ struct Subscriber {
 }
 
 /// One subscription. Dropping it ends the subscription.
-struct Held {
+struct HubSubscription {
     inner: Arc<Inner>,
     uri: Arc<str>,
     number: u64,
@@ -48,7 +58,7 @@ struct Held {
 
 impl Hub {
     /// Adds a subscription. Fails if the tenant has as many as it may, or if all are in use.
-    pub(super) fn subscribe(
+    pub(crate) fn subscribe(
         &self,
         uri: &str,
         tenant: &Tenant,
@@ -76,11 +86,11 @@ impl Hub {
             self.0.changed.notify_one();
         }
         drop(state);
-        Ok(Subscription::new(Held { inner: self.0.clone(), uri, number }))
+        Ok(Subscription::new(HubSubscription { inner: self.0.clone(), uri, number }))
     }
 
     /// Notifies the subscribers of a URI that the resource has changed.
-    pub(super) fn updated(&self, uri: &str) {
+    pub(crate) fn updated(&self, uri: &str) {
         if let Some(subscribers) = self.0.state().by_uri.get(uri) {
             for Subscriber { mailbox, label, .. } in subscribers.values() {
                 mailbox.put(label);
@@ -89,12 +99,12 @@ impl Hub {
     }
 
     /// Returns the subscribed URIs.
-    pub(super) fn uris(&self) -> BTreeSet<Arc<str>> {
+    pub(crate) fn uris(&self) -> BTreeSet<Arc<str>> {
         self.0.state().by_uri.keys().cloned().collect()
     }
 
     /// Waits until the set of subscribed URIs has changed.
-    pub(super) async fn changed(&self) {
+    pub(crate) async fn changed(&self) {
         self.0.changed.notified().await;
     }
 }
@@ -106,7 +116,7 @@ impl Inner {
     }
 }
 
-impl Drop for Held {
+impl Drop for HubSubscription {
     fn drop(&mut self) {
         let mut state = self.inner.state();
         let Some(subscribers) = state.by_uri.get_mut(&self.uri) else { return };
