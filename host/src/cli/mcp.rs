@@ -136,7 +136,7 @@ async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
     let (output, written) = write_lines(io::stdout());
     let settings = config.server.clone();
     let budget = config.budget;
-    let approvals = Approvals::new(store::Settings::new(&config.store));
+    let approvals = Approvals::new(store::Settings::new(&config.store).into());
     let gateway = Gateway::builder(config).open().context("the gateway cannot start")?;
     gateway.watch_plugins();
     let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, Some(approvals));

@@ -29,14 +29,13 @@ mod trail;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use tokio::sync::OnceCell;
 use tracing::warn;
 
 pub(crate) use self::trail::{Trail, is_unique};
 use crate::results::ResultStore;
 use airlock_core::tenant::Tenant;
 use airlock_store::{
-    self as store, Database, Unavailable,
+    Database, LazyDatabase, Unavailable,
     recall::{Anchor, NewRecord, RecallBounds},
     responses,
 };
@@ -62,7 +61,7 @@ const UNSTORED: responses::ResponseBounds = responses::ResponseBounds {
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The database, which the first record opens; `None` if there is none.
-    pub store: Option<store::Settings>,
+    pub store: Option<LazyDatabase>,
     /// True if contents may be stored in the database.
     pub stores_contents: bool,
     /// Bounds on the database.
@@ -77,7 +76,6 @@ pub struct Recall(Arc<Inner>);
 
 struct Inner {
     settings: Settings,
-    database: OnceCell<Database>,
     memory: ResultStore<Anchor, Arc<str>>,
 }
 
@@ -101,7 +99,7 @@ impl Settings {
     /// Returns the settings that belong to stored responses: the calls get an eighth of the bytes
     /// that responses may take. Without `responses`, contents are kept in memory alone.
     pub fn new(
-        store: Option<store::Settings>,
+        store: Option<LazyDatabase>,
         responses: Option<responses::ResponseBounds>,
         memory_bytes: usize,
     ) -> Self {
@@ -122,8 +120,7 @@ impl Recall {
     pub fn new(settings: Settings) -> Self {
         let life = settings.bounds.expire_after.min(IN_MEMORY);
         let memory = ResultStore::new(life, settings.memory_bytes);
-        let database = OnceCell::new();
-        Self(Arc::new(Inner { settings, database, memory }))
+        Self(Arc::new(Inner { settings, memory }))
     }
 
     /// Returns the keeper for a request. `may_store` is false if the request asks that nothing of it
@@ -176,8 +173,7 @@ impl Recall {
 
     /// Returns the database; `None` if there is none, or if it cannot be opened, which is logged.
     async fn database(&self) -> Option<&Database> {
-        let settings = self.0.settings.store.clone()?;
-        let opened = self.0.database.get_or_try_init(|| Database::open(settings)).await;
+        let opened = self.0.settings.store.as_ref()?.open().await;
         opened.map_err(|error| report(&error, "they cannot be stored")).ok()
     }
 }

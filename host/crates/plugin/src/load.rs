@@ -13,7 +13,6 @@ use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_egress::Egress;
 use airlock_lock::Pin;
 use airlock_sandbox::{Grants, HostResources, LoadError, Plugin, Tools};
-use airlock_store::{self as store, Database};
 
 /// A plugin that is ready to replace another.
 pub(super) struct Loaded {
@@ -81,13 +80,12 @@ impl Plugins {
     /// Returns the resources for a plugin with these grants. Resources that no plugin needs are not
     /// opened.
     async fn host_resources(&self, grants: &Grants) -> Result<HostResources, PluginError> {
-        let PluginsState { resources, database, egress, .. } = &*self.0;
+        let PluginsState { resources, egress, .. } = &*self.0;
         Ok(HostResources {
             database: if grants.stores.is_empty() {
                 None
             } else {
-                let open = || Database::open(store::Settings::new(&resources.store));
-                Some(database.get_or_try_init(open).await?.clone())
+                Some(resources.store.open().await?.clone())
             },
             egress: match &grants.http {
                 Some(_) => Some(egress.get_or_try_init(async || Egress::new()).await?.clone()),

@@ -24,7 +24,7 @@ use airlock_core::tool::{ClientName, Policy};
 use airlock_egress::{self as egress, Egress};
 use airlock_lock::LockError;
 use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
-use airlock_store::{self as store, Database};
+use airlock_store::{self as store, LazyDatabase};
 use airlock_strings::with_causes;
 
 /// Reason that a plugin is not loaded.
@@ -91,8 +91,8 @@ pub struct Resources {
     pub sandbox: Sandbox,
     /// Path of the lock file; `None` if the configuration was not loaded from a file.
     pub lock: Option<PathBuf>,
-    /// Path of the database for stores. The first plugin with a store opens it.
-    pub store: PathBuf,
+    /// Database for stores. The first plugin with a store opens it.
+    pub store: LazyDatabase,
     /// Reads a variable of the environment, for secrets that come from there.
     pub environment: fn(&str) -> Option<String>,
     /// Progress of compilations, shown on a terminal.
@@ -118,7 +118,6 @@ pub struct Plugins(pub(super) Arc<PluginsState>);
 pub(super) struct PluginsState {
     pub(super) resources: Resources,
     pub(super) lock: LockPolicy,
-    pub(super) database: OnceCell<Database>,
     /// Egress client. Created for the first plugin with network rules.
     pub(super) egress: OnceCell<Egress>,
     pub(super) entries: PluginEntries,
@@ -130,7 +129,6 @@ impl Plugins {
         Self(Arc::new(PluginsState {
             lock: LockPolicy::new(resources.lock.clone()),
             resources,
-            database: OnceCell::new(),
             egress: OnceCell::new(),
             entries: PluginEntries::new(configured),
         }))

@@ -31,9 +31,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
-use tracing::error;
 
 pub use self::{
     answer::CallAnswer,
@@ -45,8 +43,7 @@ pub use self::{
     resume::{EXECUTOR_LOADING, RunToken, can_wait, code, resume},
 };
 use airlock_core::tenant::Tenant;
-use airlock_store::{self as store, Database, Unavailable, runs::RunBounds};
-use airlock_strings::with_causes;
+use airlock_store::{self as store, Database, LazyDatabase, Unavailable, runs::RunBounds};
 
 /// Name of the tool that runs scripts.
 pub const EXECUTE: &str = "executeToolCode";
@@ -75,18 +72,15 @@ pub struct Runs(Arc<RunsState>);
 
 struct RunsState {
     settings: RunSettings,
-    store: store::Settings,
-    database: OnceCell<Database>,
+    database: LazyDatabase,
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
     live: Mutex<HashMap<String, (i64, CancellationToken)>>,
 }
 
 impl Runs {
     /// Creates the runs that are kept in this database.
-    pub fn new(settings: RunSettings, store: store::Settings) -> Self {
-        let database = OnceCell::new();
-        let live = Mutex::default();
-        Self(Arc::new(RunsState { settings, store, database, live }))
+    pub fn new(settings: RunSettings, database: LazyDatabase) -> Self {
+        Self(Arc::new(RunsState { settings, database, live: Mutex::default() }))
     }
 
     /// The settings.
@@ -101,15 +95,9 @@ impl Runs {
         Ok(database.runs(tenant.scope(), self.0.settings.bounds))
     }
 
-    /// Returns the database, for the operator. Fails as [`Self::of`].
+    /// Returns the database, for the operator. Fails if it cannot be opened; the next call tries again.
     pub async fn database(&self) -> Result<&Database, Unavailable> {
-        let database = self.0.database.get_or_try_init(|| async {
-            Database::open(self.0.store.clone()).await.map_err(|cause| {
-                error!(error = %with_causes(&cause), "the database of runs cannot be opened");
-                Unavailable::Lost
-            })
-        });
-        database.await
+        self.0.database.available().await
     }
 
     /// Registers a run whose script runs in this process. The token is cancelled if its owner
@@ -129,7 +117,7 @@ impl Runs {
 
     /// Returns the time of the store, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
-        let since = (self.0.store.clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = self.0.database.now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 }

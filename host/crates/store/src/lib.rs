@@ -14,6 +14,7 @@ mod database;
 mod error;
 pub mod kv;
 mod lane;
+mod lazy;
 pub mod login;
 mod open;
 mod owner;
@@ -27,6 +28,7 @@ pub mod upstream;
 pub use self::{
     database::Database,
     error::{OpenError, Unavailable},
+    lazy::LazyDatabase,
     owner::OwnerId,
     settings::{Clock, Settings},
 };

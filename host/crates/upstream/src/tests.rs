@@ -43,7 +43,10 @@ fn settings(transport: impl Connector) -> Settings {
 
 impl Supervised {
     fn start(settings: Settings) -> Self {
-        let credentials = Credentials::new(&settings, &Logins::new("unused".into()));
+        let credentials = Credentials::new(
+            &settings,
+            &Logins::new(airlock_store::Settings::new("unused").into()),
+        );
         Self::start_with(settings, credentials)
     }
 
@@ -54,7 +57,8 @@ impl Supervised {
         catalog.add_client(&name, settings.transport.connection_type(), policy);
         let stop = CancellationToken::new();
         let runtime = Handle::current();
-        let pins = pins::Pins::new(None, "unused".into(), [&settings]);
+        let pins =
+            pins::Pins::new(None, airlock_store::Settings::new("unused").into(), [&settings]);
         let pins = pins.client("up").expect("it has this name");
         let into = catalog.clone();
         let until = stop.clone();

@@ -14,10 +14,10 @@ use super::{
         sender::Sender,
         work,
     },
-    archive::OwnedResponses,
+    archive::CLOSED,
 };
 use airlock_json::{Caps, RawObject};
-use airlock_store::responses::{ReadError, ResponseList, StoredTurn, Texts};
+use airlock_store::responses::{ReadError, ResponseList, Responses, StoredTurn, Texts};
 
 /// Copies of a stored text while it is read: as the store returns it, and joined with the others. A
 /// tree of it is charged when it is built.
@@ -40,7 +40,7 @@ pub(super) async fn conversation(
 ) -> Result<Vec<Value>, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| no_previous(id))?;
     let admit = admit(app, charge);
-    let turns = opened.responses.conversation(id, admit).await.map_err(|error| match error {
+    let turns = opened.conversation(id, admit).await.map_err(|error| match error {
         ReadError::Unknown { id } => no_previous(&id),
         error => unread(error),
     })?;
@@ -60,7 +60,7 @@ pub(super) async fn lists(
     let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
     let Some(opened) = open(app, sender, first).await? else { return Ok(Vec::new()) };
     let admit = admit(app, charge);
-    let lists = opened.responses.lists(wanted, admit).await.map_err(unread)?;
+    let lists = opened.lists(wanted, admit).await.map_err(unread)?;
     drop(opened);
     let lists = lists.into_iter().map(|list| list.unwrap_or_else(|| "[]".to_owned()));
     let text = format!("[{}]", lists.collect::<Vec<_>>().join(","));
@@ -141,7 +141,7 @@ pub(super) async fn input(
 /// Deletes a stored Response. Fails if it is not stored.
 pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
-    match opened.responses.delete(id).await {
+    match opened.delete(id).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(unknown(id)),
         Err(error) => Err(unavailable(&error.to_string())),
@@ -155,7 +155,7 @@ async fn texts(
     charge: &RequestCharge,
 ) -> Result<Texts, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
-    let texts = opened.responses.get(id, charge.for_stored(READ_COPIES));
+    let texts = opened.get(id, charge.for_stored(READ_COPIES));
     texts.await.map_err(|error| match error {
         ReadError::Unknown { id } => unknown(&id),
         error => unread(error),
@@ -163,7 +163,7 @@ async fn texts(
 }
 
 /// Opens the responses of the sender; `None` if none of them can have this identifier.
-async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<OwnedResponses>, ApiError> {
+async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<Responses>, ApiError> {
     let is_possible = id.strip_prefix(PREFIX).is_some_and(|digits| {
         digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     });
@@ -171,8 +171,8 @@ async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<OwnedRespon
         return Ok(None);
     }
     let Some(archive) = &app.archive else { return Ok(None) };
-    let opened = archive.open(sender.tenant().scope()).await;
-    opened.map(Some).map_err(|error| unavailable(error.reason()))
+    let opened = archive.responses(sender.tenant().scope()).await;
+    opened.map(Some).map_err(|_| unavailable(CLOSED))
 }
 
 /// Joins the items of all turns to one JSON array.

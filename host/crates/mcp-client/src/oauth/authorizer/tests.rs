@@ -32,7 +32,7 @@ impl World {
         let asked = AtomicUsize::new(0);
         let issuer = Server::start(move |_| answer(asked.fetch_add(1, Ordering::Relaxed))).await;
         let home = tempfile::tempdir().expect("a directory");
-        let logins = Logins::new(home.path().join("a.db"));
+        let logins = Logins::new(airlock_store::Settings::new(home.path().join("a.db")).into());
         let world = Self { issuer, logins, home, seconds: Arc::new(AtomicU64::new(START)) };
         world.log_in("first").await;
         world
@@ -64,7 +64,8 @@ impl World {
         let clock: Clock = Arc::new(move || {
             SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
         });
-        let logins = Logins::new(self.home.path().join("a.db"));
+        let logins =
+            Logins::new(airlock_store::Settings::new(self.home.path().join("a.db")).into());
         Authorizer::with_clock(&name(), &self.http(), &logins, Arc::default(), clock)
             .expect("good settings")
     }

@@ -58,7 +58,7 @@ fn begun_at(seconds: &Arc<AtomicU64>) -> (TempDir, Runs, Arc<Journal>) {
     store.clock = Arc::new(move || {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
     });
-    let runs = Runs::new(settings, store);
+    let runs = Runs::new(settings, store.into());
     let new = NewRun {
         language: "starlark".to_owned(),
         script: "s".to_owned(),
