@@ -52,5 +52,5 @@ pub(crate) fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
 pub(crate) async fn complete(link: &Link, handshake: Handshake) -> Result<(), HandshakeError> {
     let identity =
         Identity::new(&ClientName::parse("up").expect("a good name"), QuestionKinds::NONE);
-    handshake::complete_handshake(link, &identity, handshake).await
+    complete_handshake(link, &identity, handshake).await
 }

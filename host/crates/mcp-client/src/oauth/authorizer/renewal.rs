@@ -28,7 +28,7 @@ use airlock_store::login::{RefreshClaim, UpstreamLogin};
 use airlock_strings::with_causes;
 
 /// Time for which a refresh is claimed. The request and storing its result take less.
-const CLAIM: Duration = outbound::TIMEOUT.saturating_add(Duration::from_secs(10));
+pub(super) const CLAIM: Duration = outbound::TIMEOUT.saturating_add(Duration::from_secs(10));
 /// Interval at which the claim of another process is looked at.
 const CLAIM_POLL: Duration = Duration::from_millis(100);
 

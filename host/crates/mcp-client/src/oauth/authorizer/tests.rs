@@ -8,8 +8,10 @@ use serde_json::json;
 
 use super::{
     super::{logins::StoredLogin, tokens::tests::login},
+    renewal::CLAIM,
     *,
 };
+use airlock_store::login::RefreshClaim;
 
 /// Life of a token, in seconds.
 const LIFE: u64 = 3_600;
@@ -197,10 +199,10 @@ async fn a_refused_token_is_replaced_once_and_then_not_sent_for_a_minute() {
     let second = authorizer.bearer().await.expect("a token");
     let replaced = authorizer.replace(second.as_ref()).await;
     assert!(matches!(replaced, Err(AuthorizationError::NoOther)), "{replaced:?}");
-    let declined = authorizer.give_up(second.as_ref(), false);
+    let declined = authorizer.refused_twice(second.as_ref(), false);
     insta::assert_snapshot!(declined.to_string(), @"the server refuses this request with the token of the login; if it refuses others too, run `airlock upstream login up`");
     assert_eq!(text(authorizer.bearer().await), "access-0", "a call concerns no other");
-    let error = authorizer.give_up(second.as_ref(), true);
+    let error = authorizer.refused_twice(second.as_ref(), true);
     insta::assert_snapshot!(error.to_string(), @"the server refuses the token of the login; run `airlock upstream login up`");
     assert_eq!(text(authorizer.bearer().await), error.to_string());
     assert_eq!(world.refreshes(), 1);
