@@ -8,6 +8,7 @@ mod naming;
 mod published;
 mod report;
 mod schemas;
+mod source_kind;
 mod views;
 
 use parking_lot::Mutex;
@@ -23,6 +24,7 @@ use tokio::{sync::watch, time::Instant};
 
 pub use self::published::Observer;
 pub use self::report::{report_dropped, report_unchecked};
+pub use self::source_kind::SourceKind;
 use self::{
     published::Published,
     report::report_mismatches,
@@ -53,8 +55,8 @@ const MAX_REASONS: usize = 100;
 pub struct Client {
     /// Its name.
     pub name: ClientName,
-    /// Kind of source, as in the configuration: `stdio`, `http`, `wasm`, `internal`.
-    pub connection_type: &'static str,
+    /// Kind of source.
+    pub kind: SourceKind,
     /// The operator's policy for its tools.
     pub policy: Policy,
     /// State of the connection.
@@ -119,7 +121,7 @@ impl State {
 impl Client {
     /// Returns whether the source is an MCP server, whose texts are not the operator's.
     pub fn is_server(&self) -> bool {
-        !matches!(self.connection_type, "wasm" | "internal")
+        matches!(self.kind, SourceKind::Server(_))
     }
 
     /// Describes where the operator's lists and the listed tools do not agree: no tool is offered, or a
@@ -172,7 +174,7 @@ struct Search {
 }
 
 /// All clients and tools at one moment.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Snapshot {
     clients: BTreeMap<ClientName, Arc<Client>>,
     meta_tools: Option<OwnTools>,
@@ -186,6 +188,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns a copy that is changed next. It has no views yet.
+    fn next(&self) -> Self {
+        Self {
+            clients: self.clients.clone(),
+            meta_tools: self.meta_tools.clone(),
+            search: self.search.clone(),
+            meta_tools_in: self.meta_tools_in.clone(),
+            reader: self.reader.clone(),
+            resource_reader: self.resource_reader.clone(),
+            views: views::Views::default(),
+        }
+    }
+
     /// Returns all clients, sorted by name.
     pub fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.clients.values()
@@ -351,10 +366,10 @@ impl Catalog {
     }
 
     /// Adds a client without tools, or replaces it.
-    pub fn add_client(&self, name: &ClientName, connection_type: &'static str, policy: Policy) {
+    pub fn add_client(&self, name: &ClientName, kind: SourceKind, policy: Policy) {
         let client = Client {
             name: name.clone(),
-            connection_type,
+            kind,
             policy,
             state: State::Connecting,
             tools: Arc::default(),
@@ -481,11 +496,11 @@ impl Catalog {
 
     /// Returns the values of a client that are checked against the schemas of its tools.
     fn checks(&self, client: &ClientName) -> Checks {
-        match self.current.load().clients.get(client) {
-            Some(client) if client.is_server() => Checks::ArgumentsAndResults,
-            Some(client) if client.connection_type == "internal" => Checks::Arguments,
+        match self.current.load().clients.get(client).map(|client| client.kind) {
+            Some(SourceKind::Server(_)) => Checks::ArgumentsAndResults,
+            Some(SourceKind::Internal) => Checks::Arguments,
             // The provider of a plugin checks its values itself.
-            Some(_) | None => Checks::Nothing,
+            Some(SourceKind::Plugin) | None => Checks::Nothing,
         }
     }
 
@@ -557,7 +572,7 @@ impl Catalog {
     fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         // A writer that panicked left the old snapshot in place, which is still consistent.
         let _turn = self.writing.lock();
-        let mut next = (*self.current.load_full()).clone();
+        let mut next = self.current.load().next();
         change(&mut next);
         naming::assign_bare_names(&mut next.clients);
         self.current.store(Arc::new(next));

@@ -22,7 +22,7 @@ fn definitions(json: serde_json::Value) -> Vec<ToolDefinition> {
 fn invalid_and_duplicate_tools_are_dropped_and_the_others_published() {
     let catalog = Catalog::new();
     let fs = ClientName::parse("fs").expect("a good name");
-    catalog.add_client(&fs, "stdio", Policy::default());
+    catalog.add_client(&fs, crate::SourceKind::Server("stdio"), Policy::default());
     let dropped = catalog.blocking_publish(
         &fs,
         definitions(json!([
@@ -63,7 +63,7 @@ fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
         auto_execute: Whitelist::parse(auto_execute).expect("a good list"),
         ..Policy::default()
     };
-    catalog.add_client(&fs, "stdio", policy);
+    catalog.add_client(&fs, crate::SourceKind::Server("stdio"), policy);
     let before = catalog.snapshot().clients().next().expect("one client").mismatches();
     assert!(before.is_empty(), "it was never listed: {before:?}");
     let tools = json!([
@@ -78,7 +78,7 @@ fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
 fn a_snapshot_never_changes_and_a_disconnected_client_keeps_its_tools() {
     let catalog = Catalog::new();
     let fs = ClientName::parse("fs").expect("a good name");
-    catalog.add_client(&fs, "stdio", Policy::default());
+    catalog.add_client(&fs, crate::SourceKind::Server("stdio"), Policy::default());
     let before = catalog.snapshot();
     catalog.blocking_publish(
         &fs,

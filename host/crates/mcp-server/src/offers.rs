@@ -293,7 +293,7 @@ mod tests {
                 relays_instructions: true,
                 ..Policy::default()
             };
-            catalog.add_client(&client(name), "stdio", policy);
+            catalog.add_client(&client(name), airlock_catalog::SourceKind::Server("stdio"), policy);
             let offers = Offers {
                 resources: offers("uri", resources),
                 templates: offers("uriTemplate", templates),

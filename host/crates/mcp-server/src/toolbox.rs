@@ -345,7 +345,7 @@ mod tests {
 
     fn publish(catalog: &Catalog, name: &str, tools: Value) {
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-        catalog.add_client(&client(name), "stdio", policy);
+        catalog.add_client(&client(name), airlock_catalog::SourceKind::Server("stdio"), policy);
         let tools = serde_json::from_value(tools).expect("definitions");
         let dropped = catalog.blocking_publish(&client(name), tools, Arc::new(Nobody));
         assert!(dropped.is_empty(), "{dropped:?}");

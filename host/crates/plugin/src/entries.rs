@@ -127,7 +127,11 @@ impl Plugins {
         for (client, spec) in configured.into_iter().map(PluginSpec::from_configured) {
             let entry = match before.get(&client) {
                 None => {
-                    catalog.add_client(&client, "wasm", spec.policy.clone());
+                    catalog.add_client(
+                        &client,
+                        airlock_catalog::SourceKind::Plugin,
+                        spec.policy.clone(),
+                    );
                     outcome.added.push(client.clone());
                     Arc::new(PluginEntry::new(spec))
                 }

@@ -19,7 +19,7 @@ use super::{
     load::Loaded,
     lock_policy::LockPolicy,
 };
-use airlock_catalog::{Catalog, report_dropped};
+use airlock_catalog::{Catalog, SourceKind, report_dropped};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_egress::{self as egress, Egress};
 use airlock_lock::LockError;
@@ -137,7 +137,11 @@ impl Plugins {
     /// Adds every plugin to the catalog, as a client that is not connected yet.
     pub fn announce(&self) {
         for (client, entry) in &*self.0.entries.all() {
-            self.0.resources.catalog.add_client(client, "wasm", entry.spec().policy.clone());
+            self.0.resources.catalog.add_client(
+                client,
+                SourceKind::Plugin,
+                entry.spec().policy.clone(),
+            );
         }
     }
 

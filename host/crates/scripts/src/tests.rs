@@ -107,7 +107,7 @@ fn open_policy(code_mode: bool) -> Policy {
 fn publish(catalog: &Catalog, name: &str, policy: Policy, tools: &Value) {
     let definitions: Vec<ToolDefinition> =
         serde_json::from_value(tools.clone()).expect("definitions");
-    catalog.add_client(&client(name), "internal", policy);
+    catalog.add_client(&client(name), airlock_catalog::SourceKind::Internal, policy);
     let dropped = catalog.blocking_publish(&client(name), definitions, Arc::new(Echo));
     assert!(dropped.is_empty(), "{dropped:?}");
 }

@@ -175,7 +175,7 @@ fn describe(client: &Client) -> Value {
     json!({
         "config": {
             "name": client.name.as_str(),
-            "connection_type": client.connection_type,
+            "connection_type": client.kind.name(),
             "is_code_mode_client": client.policy.code_mode,
         },
         "state": client.state.name(),

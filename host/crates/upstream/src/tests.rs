@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{supervise::supervise_with, *};
-use airlock_catalog::{Catalog, Client, State};
+use airlock_catalog::{Catalog, Client, SourceKind, State};
 use airlock_core::{
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
     secret::{BadSecret, Secret},
@@ -54,7 +54,7 @@ impl Supervised {
         let name = settings.name.clone();
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-        catalog.add_client(&name, settings.transport.connection_type(), policy);
+        catalog.add_client(&name, SourceKind::Server(settings.transport.connection_type()), policy);
         let stop = CancellationToken::new();
         let runtime = Handle::current();
         let pins =

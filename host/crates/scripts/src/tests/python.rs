@@ -65,7 +65,7 @@ fn parse(texts: &[String]) {
 fn texts(tools: &Value) -> Vec<String> {
     let catalog = Catalog::new();
     let client = client("x");
-    catalog.add_client(&client, "internal", open_policy(true));
+    catalog.add_client(&client, airlock_catalog::SourceKind::Internal, open_policy(true));
     let definitions = serde_json::from_value(tools.clone()).expect("definitions");
     catalog.blocking_publish(&client, definitions, Arc::new(Echo));
     let view = catalog.snapshot().view(&Filter::none(), None);
