@@ -62,10 +62,9 @@ impl<R: AsyncRead + Send + Unpin + 'static> Stdio<R> {
         let (requests, queue) = mpsc::channel(MAX_REQUESTS_IN_FLIGHT);
         let (control, control_queue) = mpsc::channel(MAX_ABANDONED + MAX_UNANSWERED);
         let closed = CancellationToken::new();
-        let receiving = inbox.clone();
         let writing = write_all(write, has_headers, queue, control_queue, closed.clone());
         Self {
-            frames: Mutex::new(Frames::new(read, move || receiving.touch())),
+            frames: Mutex::new(Frames::new(read, inbox.clone())),
             requests,
             control,
             closed,
@@ -99,22 +98,20 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport for Stdio<R> {
         Box::pin(async {
             let mut frames = self.frames.lock().await;
             loop {
-                if let Err(flood) = self.inbox.ready().await {
-                    return ReceiveError::Flood(flood);
-                }
                 match frames.next().await {
-                    Some(Frame::Message) => {
+                    Ok(Some(Frame::Message)) => {
                         self.inbox.receive(frames.text());
                         frames.clear();
                     }
-                    Some(Frame::TooLong { bytes, answered, .. }) => {
+                    Ok(Some(Frame::TooLong { bytes, answered, .. })) => {
                         self.inbox.touch();
                         self.inbox.charge(bytes);
                         if let Some(id) = answered {
                             self.inbox.refuse_too_long(id);
                         }
                     }
-                    None => return ReceiveError::Closed,
+                    Ok(None) => return ReceiveError::Closed,
+                    Err(flood) => return ReceiveError::Flood(flood),
                 }
             }
         })

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Charge, Object, Part};
+use super::{Charge, Object, Part, weight::object_weight};
 use airlock_json::{self as json, Caps};
 
 /// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
@@ -94,9 +94,11 @@ impl Document {
         }
     }
 
-    /// Returns the memory of the text and the tree, in bytes.
+    /// Returns the memory of the text, the tree and the native form of a chunk, in bytes.
     fn bytes(&self) -> usize {
-        self.tree_bytes.saturating_add(self.text.as_ref().map_or(0, String::len))
+        let text = self.text.as_ref().map_or(0, String::len);
+        let part = self.part.as_ref().map_or(0, Part::bytes);
+        self.tree_bytes.saturating_add(text).saturating_add(part)
     }
 
     /// Returns the object.
@@ -123,7 +125,7 @@ impl Document {
     }
 
     /// Returns the documents that an object becomes. The first one holds the memory of this
-    /// document.
+    /// document; see [`keep_all`] for that of the others.
     pub(super) fn split<E>(
         self,
         to: impl FnOnce(&Object) -> Result<Vec<Object>, E>,
@@ -185,9 +187,17 @@ impl Document {
 
 impl From<Object> for Document {
     fn from(object: Object) -> Self {
-        let tree_bytes = json::text_len(&object).saturating_mul(4);
+        let tree_bytes = object_weight(&object);
         Self { object, text: None, tree_bytes, held: None, part: None, items: Vec::new() }
     }
+}
+
+/// Holds the memory of documents that were built from one event, if all together take more than
+/// [`FREE_BYTES`]: an element of a list in the event can become a whole document. Returns false if
+/// there is no room.
+pub(super) fn keep_all(documents: &mut [Document], held: &Charge) -> bool {
+    let bytes = documents.iter().map(Document::bytes).fold(0, usize::saturating_add);
+    bytes <= FREE_BYTES || documents.iter_mut().all(|document| document.keep(held))
 }
 
 fn to_text(object: &Object) -> String {
@@ -281,5 +291,26 @@ mod tests {
         assert!(!other.as_mut().expect("an object").keep(&held), "there is no room");
         drop(small);
         assert_eq!(memory.taken(), 0);
+    }
+
+    #[test]
+    fn small_documents_that_are_many_are_charged_each() {
+        let memory = Limited::new(100 << 10);
+        let held = MemoryBudget::new(memory.clone()).charge();
+        let built = |count| -> Vec<Document> {
+            let chunk = Object::from_iter([("a".to_owned(), Value::from("b"))]);
+            vec![chunk; count].into_iter().map(Document::from).collect()
+        };
+        let mut few = built(10);
+        assert!(keep_all(&mut few, &held));
+        assert_eq!(memory.taken(), 0);
+        let mut many = built(100);
+        assert!(keep_all(&mut many, &held));
+        let all = memory.taken();
+        assert!(all > FREE_BYTES, "{all}");
+        many.truncate(50);
+        assert_eq!(memory.taken(), all / 2, "each is released on its own");
+        assert!(!keep_all(&mut built(1_000), &held), "there is no room");
+        assert_eq!(memory.taken(), all / 2);
     }
 }

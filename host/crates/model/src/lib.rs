@@ -24,6 +24,7 @@
 //! | `document` | a JSON object of a provider, with its exact text |
 //! | `repair` | repairs the calls in the chunks of a stream |
 //! | `merge` | merges the chunks of a stream into one response |
+//! | `weight` | an estimate of the memory of a JSON value |
 //! | `error` | errors of providers, in OpenAI's form |
 
 mod anthropic;
@@ -47,6 +48,7 @@ mod scripted;
 mod service;
 mod settings;
 mod translation;
+mod weight;
 
 use serde_json::{Map, Value};
 
@@ -55,7 +57,7 @@ pub use self::{
     document::Document,
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TransportError},
-    merge::{Merged, weight},
+    merge::Merged,
     models::Models,
     native::Native,
     part::Part,
@@ -64,6 +66,7 @@ pub use self::{
     repair::{Calls, TooManyCalls},
     route::Route,
     settings::{Api, Apis, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
+    weight::weight,
 };
 pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};
 pub use airlock_json::object;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Object,
     document::{choices, index_of},
+    weight::{ITEM_BYTES, LIST_BYTES, MEMBER_BYTES, OBJECT_BYTES, weight},
 };
 
 /// Texts that are not joined, because servers send them once or repeat them. The first value that
@@ -18,15 +19,6 @@ const PADDING: &str = "obfuscation";
 /// Types of content parts whose pieces are joined. Mistral streams them.
 const JOINED_PARTS: [&str; 2] = ["text", "thinking"];
 
-/// Memory of an item of a list, in bytes, with the capacity that a list may have to spare.
-const ITEM_BYTES: usize = 2 * size_of::<Value>();
-/// Memory of a list without its items, in bytes: the first item allocates four.
-const LIST_BYTES: usize = 2 * size_of::<Value>();
-/// Memory of a member of an object, in bytes, with its hash, the capacity to spare and its part of
-/// the hash table.
-const MEMBER_BYTES: usize = 2 * size_of::<(u64, String, Value)>() + 32;
-/// Memory of an object without its members, in bytes: the first member allocates three.
-const OBJECT_BYTES: usize = 2 * size_of::<(u64, String, Value)>();
 /// Memory of a choice without its parts, in bytes: the members that every choice and every message
 /// has, or the first node of the map of choices.
 const CHOICE_BYTES: usize = 2_048;
@@ -249,25 +241,6 @@ fn text_part(text: &Value) -> Value {
 /// time 0.
 fn is_empty(value: &Value) -> bool {
     value.is_null() || value == "" || value == 0
-}
-
-/// Returns an upper estimate of the memory that a value owns, in bytes, with the capacity that it
-/// has to spare after it has grown. Equals the sum of what the functions above return for the pieces
-/// that it was merged from.
-pub fn weight(value: &Value) -> usize {
-    match value {
-        // The smallest text allocates eight bytes.
-        Value::String(text) => text.len() * 2 + 8,
-        Value::Array(items) => {
-            LIST_BYTES + items.iter().map(|item| weight(item) + ITEM_BYTES).sum::<usize>()
-        }
-        Value::Object(members) => {
-            let members =
-                members.iter().map(|(name, value)| name.len() + MEMBER_BYTES + weight(value));
-            OBJECT_BYTES + members.sum::<usize>()
-        }
-        _ => 0,
-    }
 }
 
 #[cfg(test)]

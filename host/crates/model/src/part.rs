@@ -1,6 +1,6 @@
 //! Parts of a response of the Responses API.
 
-use super::Object;
+use super::{Object, weight::object_weight};
 
 /// Part of a response of the Responses API that a chunk of a chat completion carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,4 +23,15 @@ pub enum Part {
         /// The item as the provider sent it.
         item: Object,
     },
+}
+
+impl Part {
+    /// Returns an upper estimate of the memory that the part owns, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Joint => 0,
+            Self::Reasoning { item_id, text, .. } => item_id.len() + text.len(),
+            Self::Item { item, .. } => object_weight(item),
+        }
+    }
 }

@@ -41,6 +41,7 @@ pub struct Decoder {
     headers: usize,
     /// Length in the headers.
     length: Option<u64>,
+    dropped_bytes: usize,
 }
 
 impl Decoder {
@@ -54,6 +55,7 @@ impl Decoder {
             announced: None,
             headers: 0,
             length: None,
+            dropped_bytes: 0,
         }
     }
 
@@ -79,6 +81,12 @@ impl Decoder {
     pub fn clear(&mut self) {
         self.message.clear();
         self.message.shrink_to(KEPT_BYTES);
+    }
+
+    /// Takes the number of bytes that were read since the last call and belong to no [`Frame`]: the
+    /// headers of messages.
+    pub fn take_dropped(&mut self) -> usize {
+        std::mem::take(&mut self.dropped_bytes)
     }
 
     /// Reads bytes up to the end of the next message or dropped part, and removes them from `bytes`.
@@ -150,6 +158,7 @@ impl Decoder {
             self.length = length.or(self.length);
             self.headers += 1;
         }
+        self.dropped_bytes += self.message.len();
         self.clear();
         true
     }
@@ -205,6 +214,20 @@ mod tests {
         assert_eq!(frames(b"Content-Length: 0\n\na\n"), [whole("a")]);
         let lines = decoded(Decoder::lines(LIMIT), [&b"Content-Length: 1\n\na\n"[..]].into_iter());
         assert_eq!(lines, [whole("Content-Length: 1"), whole(""), whole("a")]);
+    }
+
+    #[test]
+    fn headers_are_counted_with_and_without_a_message_after_them() {
+        let mut decoder = Decoder::new(LIMIT);
+        let empty = b"Content-Length: 0\r\n\r\n".repeat(3);
+        assert_eq!(decoder.next(&mut &empty[..]), None);
+        assert_eq!(decoder.take_dropped(), empty.len());
+        let mut message = &b"Content-Length: 2\nx: y\n\n{}{}\n"[..];
+        assert_eq!(decoder.next(&mut message), Some(Frame::Message));
+        assert_eq!(decoder.take_dropped(), b"Content-Length: 2\nx: y\n\n".len());
+        decoder.clear();
+        assert_eq!(decoder.next(&mut message), Some(Frame::Message));
+        assert_eq!(decoder.take_dropped(), 0);
     }
 
     #[test]

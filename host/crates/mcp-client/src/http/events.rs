@@ -42,18 +42,18 @@ impl Events {
     }
 
     /// Returns the next event; `None` at the end of the stream. Bytes outside messages are charged
-    /// here, messages by the inbox that receives them. Dropping the future loses nothing.
+    /// here, the data of other events too, and messages by the inbox that receives them. Dropping the
+    /// future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<Option<Item>, StreamError> {
         loop {
             let mut bytes = &self.chunk[..];
             let item = self.decoder.next(&mut bytes);
             let read = self.chunk.len() - bytes.len();
             self.chunk.advance(read);
+            self.charge(item.as_ref());
             if item.is_some() {
-                self.charge();
                 return Ok(item);
             }
-            self.charge();
             self.inbox.ready().await?;
             let received = self.response.chunk().await.map_err(|error| {
                 let reason = with_causes(&error.without_url());
@@ -65,8 +65,13 @@ impl Events {
         }
     }
 
-    fn charge(&mut self) {
+    fn charge(&mut self, item: Option<&Item>) {
         self.owed_bytes += self.decoder.take_dropped();
+        if let Some(Item::Event(event)) = item
+            && event.message().is_none()
+        {
+            self.owed_bytes += event.data.len();
+        }
         // The line ends of a message are not worth a token each.
         if self.owed_bytes >= BYTES_PER_TOKEN {
             self.inbox.charge(std::mem::take(&mut self.owed_bytes));
@@ -110,6 +115,18 @@ mod tests {
         let (mut events, _inbox) = events(format!(":{}\n\n", "x".repeat(tokens * BYTES_PER_TOKEN)));
         let began = Instant::now();
         assert!(matches!(events.next().await, Ok(None)));
+        assert!(began.elapsed() >= 2 * TOKEN_TIME * BURST_TOKENS, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_data_of_events_that_are_no_messages_is_paid_for() {
+        let tokens = usize::try_from(BURST_TOKENS).expect("it is small") * 3;
+        let event = format!("event: x\ndata: {}\n\n", "x".repeat(tokens * BYTES_PER_TOKEN / 10));
+        let (mut events, _inbox) = events(event.repeat(10));
+        let began = Instant::now();
+        while let Ok(Some(item)) = events.next().await {
+            assert!(matches!(item, Item::Event(_)), "{item:?}");
+        }
         assert!(began.elapsed() >= 2 * TOKEN_TIME * BURST_TOKENS, "{:?}", began.elapsed());
     }
 }

@@ -1,22 +1,29 @@
 //! Reads messages from a stream.
 
+use std::sync::Arc;
+
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use super::super::limits::MAX_MESSAGE_BYTES;
+use super::super::{
+    flood::Flood,
+    inbox::Inbox,
+    limits::{BYTES_PER_TOKEN, MAX_MESSAGE_BYTES},
+};
 use airlock_wire::frames::{Decoder, Frame};
 
 /// Reads messages of at most [`MAX_MESSAGE_BYTES`].
 pub(super) struct Frames<R> {
     read: BufReader<R>,
+    inbox: Arc<Inbox>,
     decoder: Decoder,
-    /// Called for each part of the stream that is read.
-    touch: Box<dyn Fn() + Send>,
+    /// Bytes of headers that are not charged yet.
+    owed_bytes: usize,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(super) fn new(read: R, touch: impl Fn() + Send + 'static) -> Self {
+    pub(super) fn new(read: R, inbox: Arc<Inbox>) -> Self {
         let decoder = Decoder::new(MAX_MESSAGE_BYTES);
-        Self { read: BufReader::new(read), decoder, touch: Box::new(touch) }
+        Self { read: BufReader::new(read), inbox, decoder, owed_bytes: 0 }
     }
 
     /// Returns the message without its line end.
@@ -30,18 +37,33 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     }
 
     /// Reads until the next message or dropped part; `None` at the end of the stream. Text after the
-    /// last line end is not a message. Dropping the future keeps the part of a message that was read.
-    pub(super) async fn next(&mut self) -> Option<Frame> {
+    /// last line end is not a message. Headers are charged here, the rest by the caller. Fails if the
+    /// server floods the gateway. Dropping the future keeps the part of a message that was read.
+    pub(super) async fn next(&mut self) -> Result<Option<Frame>, Flood> {
         loop {
-            let found = self.read.fill_buf().await.ok().filter(|found| !found.is_empty())?;
-            (self.touch)();
+            // Headers can go on for ever without a message.
+            self.inbox.ready().await?;
+            let found = self.read.fill_buf().await.unwrap_or_default();
+            if found.is_empty() {
+                return Ok(None);
+            }
+            self.inbox.touch();
             let mut rest = found;
             let frame = self.decoder.next(&mut rest);
             let used = found.len() - rest.len();
             self.read.consume(used);
+            self.charge();
             if frame.is_some() {
-                return frame;
+                return Ok(frame);
             }
+        }
+    }
+
+    fn charge(&mut self) {
+        self.owed_bytes += self.decoder.take_dropped();
+        // The header of a message is not worth a token.
+        if self.owed_bytes >= BYTES_PER_TOKEN {
+            self.inbox.charge(std::mem::take(&mut self.owed_bytes));
         }
     }
 }

@@ -5,7 +5,7 @@ use futures_util::{
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, ReadHalf, duplex, split};
 
 use super::*;
-use crate::{inbox::Unsolicited, transport::RequestHead};
+use crate::{flood::Flood, inbox::Unsolicited, transport::RequestHead};
 
 type Pipe = Stdio<ReadHalf<DuplexStream>>;
 
@@ -78,4 +78,13 @@ async fn a_broken_pipe_fails_messages() {
     drop(server);
     assert!(matches!(pipe.send(request(1)).await, Err(SendError::Failed(_))));
     assert!(matches!(pipe.receive().await, ReceiveError::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn endless_headers_without_a_message_are_a_flood() {
+    let (inbox, _unsolicited) = Inbox::new(Arc::default());
+    let headers = format!("Content-Length: 0\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
+    let read = std::io::Cursor::new(headers.repeat(64));
+    let pipe = Stdio::new(read, tokio::io::sink(), inbox, false);
+    assert!(matches!(pipe.receive().await, ReceiveError::Flood(Flood::Rate)));
 }

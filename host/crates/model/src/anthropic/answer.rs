@@ -10,6 +10,10 @@ use crate::{
     translation::{ResponseError, object_of},
 };
 
+/// Maximum number of content blocks of a message. Each can become a call. A text has one more block
+/// for each passage that is cited.
+const MAX_BLOCKS: usize = 8_192;
+
 /// The message of a chat completion, as it grows.
 #[derive(Debug, Default)]
 struct PartialCompletion {
@@ -42,6 +46,11 @@ pub(super) fn to_completion(mut message: Object, created: u64) -> Result<Object,
     let Some(Value::Array(blocks)) = message.shift_remove("content") else {
         return Err(ResponseError::Invalid { what: "a message without content" });
     };
+    if blocks.len() > MAX_BLOCKS {
+        return Err(ResponseError::Invalid {
+            what: "a message with more content blocks than the gateway accepts",
+        });
+    }
     let end = object(json!({"type": "message_delta", "delta": {
         "stop_reason": message.get("stop_reason"), "stop_details": message.get("stop_details")
     }}));

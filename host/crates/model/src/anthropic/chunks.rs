@@ -39,7 +39,8 @@ impl ChunkSource for AnthropicChunks<'_> {
             let event = self.events.parse(event).await?;
             self.events.keep(kept_bytes(event.object()))?;
             let chunks = event.split(|event| self.translation.event(event));
-            let chunks = chunks.map_err(|failure| failure.into_model_error(client))?;
+            let mut chunks = chunks.map_err(|failure| failure.into_model_error(client))?;
+            self.events.keep_chunks(&mut chunks)?;
             self.left.extend(chunks);
             if self.translation.has_ended() {
                 self.events.end();

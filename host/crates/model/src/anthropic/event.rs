@@ -18,6 +18,10 @@ use crate::{Object, translation::ResponseError};
 /// have some 30 bytes, those of a proxy before it more.
 const MAX_NAME_BYTES: usize = 256;
 
+/// Maximum number of citations with which a block begins. Each becomes a chunk. A text with a hundred
+/// sources is rare.
+const MAX_CITATIONS: usize = 1_024;
+
 /// One step of a message.
 #[derive(Debug)]
 pub(super) enum MessageStep {
@@ -121,7 +125,13 @@ impl MessageReader {
             "text" => {
                 let mut steps: Vec<_> = block::text_step(block).into_iter().collect();
                 let citations = block.get("citations").and_then(Value::as_array);
-                steps.extend(citations.into_iter().flatten().filter_map(|c| self.citation(c)));
+                let citations = citations.map_or(&[][..], Vec::as_slice);
+                if citations.len() > MAX_CITATIONS {
+                    return Err(invalid(
+                        "a content block with more citations than the gateway accepts",
+                    ));
+                }
+                steps.extend(citations.iter().filter_map(|citation| self.citation(citation)));
                 Ok((Block::Text, steps))
             }
             "thinking" => {

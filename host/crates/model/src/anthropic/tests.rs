@@ -284,6 +284,30 @@ async fn thinking_that_is_kept_until_its_signature_comes_is_charged() {
 }
 
 #[tokio::test]
+async fn the_chunks_of_one_event_are_charged_until_they_are_dropped() {
+    let citations = vec![json!({}); 1_000];
+    let block = json!({"type": "text", "text": "x", "citations": citations});
+    let events = [
+        json!({"type": "message_start", "message": {"id": "msg_1", "model": "m"}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": block}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+        json!({"type": "message_stop"}),
+    ];
+    let sse = events.map(|event| format!("data: {event}\n\n")).concat();
+    for (limit, has_room) in [(16 << 20, true), (512 << 10, false)] {
+        let memory = Limited::new(limit);
+        let held = MemoryBudget::new(memory.clone()).charge();
+        let fake = FakeService::start(vec![fake::events(&sse)]).await;
+        let answered = respond(&settings(&fake.base_url), &request(json!({})), true, &held).await;
+        assert_eq!(answered.is_ok(), has_room, "{answered:?}");
+        assert_eq!(memory.most() > 1_000 * 1_000, has_room, "{}", memory.most());
+        assert_eq!(memory.taken(), 0);
+        fake.requests().await;
+    }
+}
+
+#[tokio::test]
 async fn models_are_listed_in_openais_form() {
     let list = json!({"data": [
         {"type": "model", "id": "claude-x", "display_name": "X", "created_at": "1970-01-02T00:00:00Z"},

@@ -4,7 +4,7 @@ use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
 
 use super::HttpClient;
-use crate::{Charge, Document, ModelError};
+use crate::{Charge, Document, ModelError, document::keep_all};
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
 use airlock_wire::sse::{Decoder, Dialect, Event, Item};
@@ -78,6 +78,12 @@ impl<'a> Events<'a> {
     /// Holds `bytes` more until the events are dropped. Fails if there is no memory.
     pub(crate) fn keep(&self, bytes: usize) -> Result<(), ModelError> {
         if self.held.grow(bytes) { Ok(()) } else { Err(self.client.no_memory()) }
+    }
+
+    /// Holds the memory of the chunks that an event became, each until it is dropped. Fails if there
+    /// is none.
+    pub(crate) fn keep_chunks(&self, chunks: &mut [Document]) -> Result<(), ModelError> {
+        if keep_all(chunks, &self.held) { Ok(()) } else { Err(self.client.no_memory()) }
     }
 
     async fn any(&mut self) -> Result<Option<Event>, ModelError> {

@@ -8,13 +8,11 @@ use super::stream::{Chunk, ResponseTranslation};
 use crate::{
     Charge, Document, Merged, ModelError, Object, Part,
     backend::ChunkSource,
+    document::keep_all,
     http::{DONE, Events, HttpClient},
     translation::ResponseError,
 };
-use airlock_json as json;
 
-/// Memory of a chunk, beside its texts.
-const CHUNK_BYTES: usize = 3 << 10;
 /// Memory of an open item, beside the texts that it keeps.
 const ITEM_BYTES: usize = 128;
 
@@ -25,15 +23,13 @@ pub(super) struct ResponsesChunks<'a> {
     translation: ResponseTranslation,
     /// Chunks of the last event that were not returned yet.
     left: VecDeque<Document>,
-    /// The memory of a whole response.
-    _held: Option<Charge>,
 }
 
 impl<'a> ResponsesChunks<'a> {
     /// Translates the events of a stream.
     pub(super) fn streamed(events: Events<'a>, includes_usage: bool) -> Self {
         let translation = ResponseTranslation::new(includes_usage);
-        Self { events: Some(events), translation, left: VecDeque::new(), _held: None }
+        Self { events: Some(events), translation, left: VecDeque::new() }
     }
 
     /// Translates a response that was not streamed.
@@ -46,14 +42,11 @@ impl<'a> ResponsesChunks<'a> {
         let mut translation = ResponseTranslation::new(includes_usage);
         let chunks = translation.whole(answer.object());
         let chunks = chunks.map_err(|failure| failure.into_model_error(client))?;
-        let left: VecDeque<Document> = chunks.into_iter().map(document).collect();
-        let held = held.beside();
-        // Each text once as a delta and once as an item.
-        let texts = json::text_len(answer.object()).saturating_mul(2);
-        if !held.grow(texts.saturating_add(left.len().saturating_mul(CHUNK_BYTES))) {
+        let mut chunks: Vec<Document> = chunks.into_iter().map(document).collect();
+        if !keep_all(&mut chunks, held) {
             return Err(client.no_memory());
         }
-        Ok(Self { events: None, translation, left, _held: Some(held) })
+        Ok(Self { events: None, translation, left: chunks.into() })
     }
 }
 
@@ -76,7 +69,9 @@ impl ChunkSource for ResponsesChunks<'_> {
             events.keep(kept_bytes(event.object()))?;
             let chunks = self.translation.event(event.object());
             let chunks = chunks.map_err(|failure| failure.into_model_error(client))?;
-            self.left.extend(chunks.into_iter().map(document));
+            let mut chunks: Vec<Document> = chunks.into_iter().map(document).collect();
+            events.keep_chunks(&mut chunks)?;
+            self.left.extend(chunks);
             if self.translation.has_ended() {
                 events.end();
             }

@@ -185,7 +185,9 @@ impl OpenItem {
                 if id != now {
                     return Err(invalid("an output item whose id changes"));
                 }
-                if has_text { Vec::new() } else { reasoning(item, &id)? }
+                // Also read to bound the parts, because each is copied into the next request.
+                let steps = reasoning(item, &id)?;
+                if has_text { Vec::new() } else { steps }
             }
             (
                 Self::Call { index, tool, name, has_input },
@@ -293,10 +295,11 @@ fn nested(annotation: &Object) -> Object {
     nested
 }
 
-/// Returns log probabilities in the form of chat completions, where every token has its bytes.
+/// Returns log probabilities in the form of chat completions, where every token has its bytes. An
+/// element without a token is left out, because its new members would take many times its memory.
 fn logprobs(part: &Object) -> Vec<Value> {
     let tokens = part.get("logprobs").and_then(Value::as_array).into_iter().flatten();
-    tokens.filter_map(Value::as_object).map(with_bytes).collect()
+    tokens.filter_map(Value::as_object).filter(|token| is_token(token)).map(with_bytes).collect()
 }
 
 fn with_bytes(token: &Object) -> Value {
@@ -304,10 +307,16 @@ fn with_bytes(token: &Object) -> Value {
     token.entry("bytes").or_insert(Value::Null);
     token.entry("top_logprobs").or_insert_with(|| json!([]));
     let top = token.get_mut("top_logprobs").and_then(Value::as_array_mut);
-    for top in top.into_iter().flatten().filter_map(Value::as_object_mut) {
+    for top in
+        top.into_iter().flatten().filter_map(Value::as_object_mut).filter(|top| is_token(top))
+    {
         top.entry("bytes").or_insert(Value::Null);
     }
     Value::Object(token)
+}
+
+fn is_token(object: &Object) -> bool {
+    object.contains_key("token")
 }
 
 /// Returns a text that is kept; it is empty if it is absent.

@@ -229,3 +229,25 @@ async fn all_memory_is_released_and_a_request_without_room_is_not_sent() {
         assert!(matches!(answered, Err(ModelError::NoMemory { .. })), "{answered:?}");
     }
 }
+
+#[tokio::test]
+async fn the_chunks_of_one_event_are_charged_until_they_are_dropped() {
+    let sources = vec![json!({}); 1_000];
+    let part = json!({"type": "output_text", "text": "x", "annotations": sources});
+    let message = json!({"type": "message", "id": "m", "content": [part]});
+    let response = json!({"id": "r", "model": "m", "status": "completed", "output": [message]});
+    let created = json!({"type": "response.created", "response": {"id": "r", "model": "m"}});
+    let completed = json!({"type": "response.completed", "response": response});
+    let streamed = fake::events(&format!("data: {created}\n\ndata: {completed}\n\n"));
+    let whole = fake::json("200 OK", &response.to_string());
+    for (answer, is_streamed) in [(streamed, true), (whole, false)] {
+        let memory = Limited::new(16 << 20);
+        let held = MemoryBudget::new(memory.clone()).charge();
+        let terms = [is_streamed, true];
+        let (chunks, _) = exchange(vec![answer], Apis::Both, &native(None), terms, &held).await;
+        let chunks = chunks.expect("there is room");
+        assert!(memory.taken() > 1_000 * 1_000, "{}", memory.taken());
+        drop(chunks);
+        assert_eq!(memory.taken(), 0);
+    }
+}

@@ -94,3 +94,14 @@ fn a_response_that_is_not_a_message_fails() {
         assert_eq!(translate(message).expect_err("no message").to_string(), what);
     }
 }
+
+#[test]
+fn a_message_has_a_limited_number_of_blocks() {
+    let with_blocks = |count| {
+        let blocks = vec![json!({"type": "tool_use"}); count];
+        translate(json!({"type": "message", "content": blocks, "stop_reason": "tool_use"}))
+    };
+    assert!(with_blocks(MAX_BLOCKS).is_ok());
+    let failure = with_blocks(MAX_BLOCKS + 1).expect_err("beyond the limit");
+    assert_eq!(failure.to_string(), "a message with more content blocks than the gateway accepts");
+}

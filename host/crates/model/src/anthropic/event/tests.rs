@@ -129,6 +129,20 @@ fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
     assert!(read(&mut MessageReader::default(), [start(), whole]).is_err());
 }
 
+#[test]
+fn a_block_begins_with_a_limited_number_of_citations() {
+    let begins_with = |count| {
+        let block = json!({"type": "text", "text": "x", "citations": vec![json!({}); count]});
+        let event = json!({"type": "content_block_start", "index": 0, "content_block": block});
+        read(&mut MessageReader::default(), [start(), event])
+    };
+    let steps = begins_with(1_024).expect("at the limit");
+    let citations = steps.iter().filter(|step| matches!(step, MessageStep::Citation { .. }));
+    assert_eq!(citations.count(), 1_024);
+    let failure = begins_with(1_025).expect_err("beyond the limit");
+    assert_eq!(failure.to_string(), "a content block with more citations than the gateway accepts");
+}
+
 fn thinking(text: &str) -> Value {
     delta(0, "thinking_delta", "thinking", text)
 }

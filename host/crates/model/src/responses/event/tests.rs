@@ -238,6 +238,34 @@ fn an_item_has_a_limited_number_of_parts_and_a_response_of_steps() {
     assert!(!is_read(&annotated(513)));
 }
 
+#[test]
+fn reasoning_that_was_streamed_has_a_limited_number_of_parts_too() {
+    let streamed = |parts| {
+        let item = reasoning(parts);
+        let summary = "response.reasoning_summary_text.delta";
+        read([created(), added(0, &item), delta(0, summary), done(0, &item)])
+    };
+    assert!(streamed(1_024).is_ok());
+    assert_eq!(
+        streamed(1_025).expect_err("beyond the limit"),
+        "an output item with more parts than the gateway accepts"
+    );
+}
+
+#[test]
+fn only_tokens_get_the_members_of_log_probabilities() {
+    let message = json!({"type": "message", "id": "m", "content": []});
+    let top = json!([{}, {"token": "b"}]);
+    let piece = json!({
+        "type": "response.output_text.delta", "output_index": 0, "delta": "",
+        "logprobs": [{}, {"token": "a", "top_logprobs": top}, {"logprob": 0}]
+    });
+    let steps = read([created(), added(0, &message), piece]).expect("a good stream");
+    let top = json!([{}, {"token": "b", "bytes": null}]);
+    let logprobs = vec![json!({"token": "a", "top_logprobs": top, "bytes": null})];
+    assert_eq!(steps.last(), Some(&ResponseStep::Text { text: String::new(), logprobs }));
+}
+
 /// Returns whether a Response with this output is accepted.
 fn is_read(output: &Value) -> bool {
     let response = json!({"id": "r", "model": "m", "status": "completed", "output": output});

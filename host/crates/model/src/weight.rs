@@ -1,0 +1,36 @@
+//! Memory of JSON values.
+
+use serde_json::Value;
+
+use super::Object;
+
+/// Memory of an item of a list, in bytes, with the capacity that a list may have to spare.
+pub(super) const ITEM_BYTES: usize = 2 * size_of::<Value>();
+/// Memory of a list without its items, in bytes: the first item allocates four.
+pub(super) const LIST_BYTES: usize = 2 * size_of::<Value>();
+/// Memory of a member of an object, in bytes, with its hash, the capacity to spare and its part of
+/// the hash table.
+pub(super) const MEMBER_BYTES: usize = 2 * size_of::<(u64, String, Value)>() + 32;
+/// Memory of an object without its members, in bytes: the first member allocates three.
+pub(super) const OBJECT_BYTES: usize = 2 * size_of::<(u64, String, Value)>();
+
+/// Returns an upper estimate of the memory that a value owns, in bytes, with the capacity that it
+/// has to spare after it has grown. Equals the sum of the estimates of [`Merged`](super::Merged) for
+/// the pieces that it was merged from.
+pub fn weight(value: &Value) -> usize {
+    match value {
+        // The smallest text allocates eight bytes.
+        Value::String(text) => text.len() * 2 + 8,
+        Value::Array(items) => {
+            LIST_BYTES + items.iter().map(|item| weight(item) + ITEM_BYTES).sum::<usize>()
+        }
+        Value::Object(members) => object_weight(members),
+        _ => 0,
+    }
+}
+
+/// Returns the same estimate of an object.
+pub(super) fn object_weight(object: &Object) -> usize {
+    let members = object.iter().map(|(name, value)| name.len() + MEMBER_BYTES + weight(value));
+    OBJECT_BYTES + members.sum::<usize>()
+}
