@@ -26,8 +26,20 @@ pub enum BuildProfile {
     Development,
 }
 
-/// Builds the plugin in a directory. The default for `output` is the plugin's id and `.wasm` there.
-/// Dropping the future ends the compiler; nothing was written then.
+impl BuildProfile {
+    /// Returns the name of the component of the plugin with this id. A component does not say how it
+    /// was compiled, so a development build has a name of its own, which is not installed by mistake.
+    fn file_name(self, id: &str) -> String {
+        match self {
+            Self::Release => format!("{id}.wasm"),
+            Self::Development => format!("{id}.dev.wasm"),
+        }
+    }
+}
+
+/// Builds the plugin in a directory. The default for `output` is the plugin's id there, with `.wasm`
+/// for a release and `.dev.wasm` for a development build. Dropping the future ends the compiler;
+/// nothing was written then.
 pub async fn build(
     directory: &Path,
     output: Option<PathBuf>,
@@ -44,6 +56,17 @@ pub async fn build(
         Language::Python => componentize::python(&project, reporter).await?,
     };
     let file =
-        output.unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
+        output.unwrap_or_else(|| project.directory.join(profile.file_name(&project.manifest.id)));
     finish::finish(&mut project, compiled, file).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_development_build_does_not_replace_the_component_to_install() {
+        assert_eq!(BuildProfile::Release.file_name("skies"), "skies.wasm");
+        assert_eq!(BuildProfile::Development.file_name("skies"), "skies.dev.wasm");
+    }
 }
