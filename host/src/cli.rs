@@ -7,6 +7,7 @@ mod approvals;
 mod call;
 mod check;
 mod compile;
+mod confirm;
 mod credential;
 mod demo;
 mod import;
@@ -179,6 +180,7 @@ impl AirlockCommand {
             Self::Serve(_) | Self::Mcp(_) => telemetry::SERVICE_FILTER,
             Self::Demo(_) | Self::DemoMcpServer => telemetry::DEMO_FILTER,
             Self::Plugin(args) => args.log_filter(),
+            Self::Tools(_) => tools::FILTER,
             _ => telemetry::COMMAND_FILTER,
         }
     }

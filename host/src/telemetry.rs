@@ -14,8 +14,9 @@ pub(crate) const FILTER_VARIABLE: &str = "AIRLOCK_LOG";
 pub(crate) const SERVICE_FILTER: &str = "airlock=info,warn,rmcp=off";
 /// Default filter of interactive commands: failures only.
 pub(crate) const COMMAND_FILTER: &str = "warn,rmcp=off";
-/// Default filter of the demo, where failures are part of the scenes.
-pub(crate) const DEMO_FILTER: &str = "error,rmcp=off";
+/// Default filter of the demo, where failures are part of the scenes. The log of plugins is off: the
+/// hostile plugin writes an error when it crashes, before its scene is printed.
+pub(crate) const DEMO_FILTER: &str = "error,rmcp=off,airlock_sandbox::imports::log=off";
 
 /// Added to every filter: at the level `debug`, the OAuth client of `rmcp` writes authorization codes.
 const NO_CODES: &str = "rmcp::transport::auth=off";

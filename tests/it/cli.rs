@@ -1,5 +1,7 @@
 //! The command line: exit codes, and one JSON document on stdout with `--json`.
 
+use std::path::Path;
+
 use airlock_tests::{Airlock, Client, Setup, component, guests, misbehaving, wait};
 use serde_json::{Value, json};
 
@@ -255,7 +257,7 @@ async fn only_check_and_serve_report_plugins_that_are_not_pinned() {
     let setup = Setup::new().client(Client::wasm("text", guests::TEXT));
     let config = setup.write();
     let tools = setup.airlock("tools").run().await.ok();
-    assert_eq!(tools.stderr, "", "{tools}");
+    assert!(!tools.stderr.contains("pinned"), "{tools}");
     let checked = setup.airlock("check").run().await.ok();
     let accept = format!("`airlock plugin accept --all --config {}`", config.display());
     assert!(
@@ -264,11 +266,28 @@ async fn only_check_and_serve_report_plugins_that_are_not_pinned() {
     );
     let document = setup.airlock("check").arg("--json").run().await.ok().json();
     assert_eq!((&document["ok"], &document["unpinned"]), (&json!(true), &json!(["text"])));
-    let accepted =
-        Airlock::new().arg("plugin").arg("accept").arg("--all").arg("--config").arg(config);
-    let _ = accepted.run().await.ok();
+    let _ = accept_all(&config).arg("--yes").run().await.ok();
     let checked = setup.airlock("check").run().await.ok();
     assert_eq!(checked.stderr, "", "{checked}");
+}
+
+fn accept_all(config: &Path) -> Airlock {
+    Airlock::new().arg("plugin").arg("accept").arg("--all").arg("--config").arg(config)
+}
+
+#[tokio::test]
+async fn plugins_are_shown_and_not_accepted_without_a_terminal_to_ask_on_or_yes() {
+    let setup = Setup::new().client(Client::wasm("text", guests::TEXT));
+    let config = setup.write();
+    let lock = config.with_file_name("airlock.lock");
+    let refused = accept_all(&config).run().await.failed();
+    assert!(refused.stdout.contains("+sha256:"), "{refused}");
+    assert!(refused.stderr.contains("`--yes` accepts without a question"), "{refused}");
+    assert!(!lock.exists(), "{refused}");
+    let _ = accept_all(&config).arg("--yes").run().await.ok();
+    assert!(lock.exists());
+    // Nothing is written, so nothing is asked.
+    let _ = accept_all(&config).run().await.ok();
 }
 
 #[tokio::test]

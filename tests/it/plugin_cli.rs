@@ -457,7 +457,7 @@ async fn a_build_that_cannot_be_loaded_is_not_accepted_and_the_proposed_installa
     );
     let _ = workspace.airlock(&command).await.ok();
     let _ = workspace.airlock(&["check"]).await.ok();
-    let again = ["plugin", "accept", "keeper", "--regrant", "kv.notes"];
+    let again = ["plugin", "accept", "keeper", "--yes", "--regrant", "kv.notes"];
     let again = workspace.airlock(&again).await.ok();
     assert!(again.stderr.contains("--regrant kv.notes has no effect: "), "{again}");
 }
@@ -630,7 +630,7 @@ async fn a_wider_request_or_another_id_is_accepted_only_if_it_is_named() {
     let _ = workspace.install("one.wasm", &grants).await.ok();
     let lock = workspace.read("airlock.lock");
     let accept = async |more: &[&str]| {
-        workspace.airlock(&[&["plugin", "accept", "sender"], more].concat()).await
+        workspace.airlock(&[&["plugin", "accept", "sender", "--yes"], more].concat()).await
     };
 
     let moved = json!({"url": "https://api.example.org", "methods": ["POST"]});
@@ -746,7 +746,7 @@ async fn a_changed_component_is_not_loaded_until_the_operator_accepts_it() {
     }
     let document = workspace.airlock(&["plugin", "diff", "--json"]).await.failed().json();
     assert_eq!(document["plugins"][0]["changes"][1]["change"], "tool_changed", "{document:#}");
-    let accepted = workspace.airlock(&["plugin", "accept", "guest"]).await.ok();
+    let accepted = workspace.airlock(&["plugin", "accept", "guest", "--yes"]).await.ok();
     assert!(accepted.stdout.contains("+Answers at once.⟨U+200B⟩"), "{accepted}");
     assert_eq!(workspace.airlock(&["call", "guest-ok"]).await.ok().stdout, "ok\n");
     let unknown = workspace.airlock(&["plugin", "accept", "nobody"]).await.failed();

@@ -152,6 +152,8 @@ Replace:
 # methods, paths and sizes are not recorded, so they stay as they are
 ";
     assert!(said.ends_with(&format!("{report}{narrow}")), "{said}");
+    assert!(said.contains("tested.dev.wasm\n"), "{said}");
+    assert!(!dev.directory.path().join("tested.wasm").exists(), "it is for `build`");
     let results = ["\nadd_note:\n", "\nlist_notes:\n"].map(|name| said.find(name));
     assert!(results.is_sorted() && results[0].is_some(), "{said}");
 

@@ -27,6 +27,16 @@ fn command<const N: usize>(setup: &Setup, words: [&str; N]) -> Airlock {
 }
 
 #[tokio::test]
+async fn a_called_script_that_waits_is_followed_by_the_commands_that_decide() {
+    let setup = setup();
+    let script = json!({"code": "server.note(text = \"b\")"}).to_string();
+    let waits = command(&setup, ["call", "executeToolCode", &script]).run().await;
+    assert_eq!(waits.code, WAITS, "{waits}");
+    let option = format!("--config {}", setup.write().display());
+    assert!(waits.stderr.contains(&format!("`airlock runs approve {option} run_")), "{waits}");
+}
+
+#[tokio::test]
 async fn a_run_that_waits_has_its_own_exit_code_from_its_start_to_its_end() {
     let setup = setup();
     let script = "server.echo(text = \"a\")\nfor n in [\"b\", \"c\"]:\n    server.note(text = n)\nresult = 7\n";

@@ -11,7 +11,6 @@ use super::{
     session::{ConfigFile, ConfigOfGroup},
 };
 use airlock_agent::approvals::{LISTED, arguments_of, document, tool_of};
-use airlock_config::Config;
 use airlock_core::tool::argument_lines;
 use airlock_store::{
     Database, Settings,
@@ -79,7 +78,7 @@ pub(super) async fn run(args: &ApprovalsArgs) -> anyhow::Result<Done> {
 
 /// Returns the calls of all callers that the gateway of a configuration keeps.
 async fn kept(config: &ConfigFile) -> anyhow::Result<Approvals> {
-    let config = Config::load(&config.path)?;
+    let config = config.load_of_gateway()?;
     Ok(Database::open(Settings::new(&config.store)).await?.all_approvals())
 }
 
@@ -107,8 +106,11 @@ async fn decide(args: &OneApprovalArgs, approves: bool) -> anyhow::Result<Done> 
     let call = match &calls[..] {
         [one] => one,
         [] => {
-            let message =
-                format!("no call {name} waits; `airlock approvals list` shows those that do");
+            let message = format!(
+                "no call {name} waits at the gateway of {}; `airlock approvals list{}` shows those that do",
+                args.config.path.display(),
+                args.config.option()
+            );
             return Err(Coded::new("approval_not_found", message).into());
         }
         several => {

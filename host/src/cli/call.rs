@@ -10,6 +10,7 @@ use super::{
     outcome::Done,
     output::{self, Failure},
     record::{Account, NestedCall, millis},
+    runs::next_step,
     session::{self, ConfigFile},
 };
 use crate::gateway::Gateway;
@@ -79,9 +80,11 @@ pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
                     explain(args, &config, gateway).await;
                 }
             }
-            let is_suspended = |error: &CallError| error.suspension().is_some();
-            let waits = result.as_ref().is_err_and(is_suspended);
-            Ok(if waits { Done::Waits } else { result.is_ok().into() })
+            let suspension = result.as_ref().err().and_then(CallError::suspension);
+            if let (Some(suspension), false) = (suspension, args.json) {
+                output::hint(&next_step(&args.config.option(), suspension));
+            }
+            Ok(if suspension.is_some() { Done::Waits } else { result.is_ok().into() })
         },
     )
     .await

@@ -137,7 +137,7 @@ pub(super) async fn run(args: &RunsArgs) -> anyhow::Result<Done> {
     match &args.command {
         RunsCommand::List(args) => list(args).await,
         RunsCommand::Show(args) => {
-            let runs = kept(&args.config.load()?)?;
+            let runs = kept(&args.config.load_of_gateway()?)?;
             show(&find(&runs, &args.run).await?, args.json)?;
             Ok(Done::Yes)
         }
@@ -189,7 +189,7 @@ pub(super) async fn find(runs: &Runs, name: &str) -> anyhow::Result<ShownRun> {
 }
 
 async fn list(args: &RunListArgs) -> anyhow::Result<Done> {
-    let runs = kept(&args.config.load()?)?;
+    let runs = kept(&args.config.load_of_gateway()?)?;
     let database = runs.database().await?;
     let searched = if args.state.is_some() { SEARCHED } else { args.limit };
     let listed = database.any_runs(searched).await?;
@@ -220,7 +220,7 @@ fn has_state(summary: &Value, state: Option<&str>) -> bool {
 }
 
 async fn cancel(args: &OneRunArgs) -> anyhow::Result<Done> {
-    let runs = kept(&args.config.load()?)?;
+    let runs = kept(&args.config.load_of_gateway()?)?;
     let run = find(&runs, &args.run).await?;
     let own = runs.own(&Tenant::ANONYMOUS);
     let id = &run.run.id;
@@ -248,7 +248,7 @@ fn requested(run: &str, lease: Duration) -> String {
 
 async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<Done> {
     let OneRunArgs { config, run, .. } = &args.one;
-    let runs = kept(&config.load()?)?;
+    let runs = kept(&config.load_of_gateway()?)?;
     let stored = find(&runs, run).await?;
     let run = &stored.run.id;
     let pending: Vec<_> = stored
@@ -282,7 +282,7 @@ async fn decide(args: &DecideArgs, approves: bool) -> anyhow::Result<Done> {
 
 async fn resolve(args: &ResolveArgs) -> anyhow::Result<Done> {
     let OneRunArgs { config, run, .. } = &args.one;
-    let stored = find(&kept(&config.load()?)?, run).await?.run;
+    let stored = find(&kept(&config.load_of_gateway()?)?, run).await?.run;
     // As it is now: a command that is repeated finds another state.
     let state = RunToken::Shown { run: stored.id.clone(), epoch: stored.lease.epoch }.to_string();
     let decisions = match args.action {
@@ -301,7 +301,7 @@ async fn resolve(args: &ResolveArgs) -> anyhow::Result<Done> {
 /// Stores decisions, prints the lines that describe them, and resumes the script in this process.
 async fn resume(args: &OneRunArgs, decisions: Decisions, told: &[String]) -> anyhow::Result<Done> {
     let OneRunArgs { config, run, json } = args;
-    let loaded = config.load()?;
+    let loaded = config.load_of_gateway()?;
     let runs = kept(&loaded)?;
     let own = runs.own(&Tenant::ANONYMOUS);
     let stored = find(&runs, run).await?;

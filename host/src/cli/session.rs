@@ -1,6 +1,9 @@
 //! A gateway that runs for the time of one command.
 
 use std::{
+    convert::Infallible,
+    future::pending,
+    io::{self, ErrorKind::NotFound, IsTerminal as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -9,7 +12,7 @@ use std::{
 use super::{output, signals::Signals};
 use crate::gateway::Gateway;
 use airlock_catalog::{Client, State};
-use airlock_config::{self as config, Config, Source};
+use airlock_config::{self as config, Config, ConfigError, Source};
 use airlock_core::{door::Caller, tool::CallError};
 use airlock_sandbox::Compiling;
 
@@ -18,10 +21,10 @@ use airlock_sandbox::Compiling;
 pub(super) const SETTLE: Duration = Duration::from_secs(35);
 /// Time for a source to list its tools after its start.
 const LISTING: Duration = Duration::from_secs(35);
-/// Time after which a command says what it waits for. The interval to the next time doubles.
+/// Interval at which a command looks which sources it waits for.
 const ANNOUNCED: Duration = Duration::from_secs(3);
-/// Longest such interval.
-const ANNOUNCED_AT_MOST: Duration = Duration::from_secs(30);
+/// Time after which a command says that components are still being loaded.
+const SLOW_LOAD: Duration = Duration::from_secs(1);
 /// Programs that download a server before they run it.
 const RUNNERS: [&str; 9] = ["npx", "npm", "pnpm", "yarn", "bunx", "deno", "uvx", "uv", "pipx"];
 
@@ -72,6 +75,20 @@ impl ConfigFile {
         config.sandbox.compiling = Compiling::in_child();
         Ok(config)
     }
+
+    /// Reads the configuration as [`Self::load`] does, for a command that shows or changes what a
+    /// gateway keeps. If there is no such file, the error says whose configuration is needed: a hint
+    /// that reached the user through a model does not name it.
+    pub(super) fn load_of_gateway(&self) -> anyhow::Result<Config> {
+        self.load().map_err(|error| match error.downcast_ref() {
+            Some(ConfigError::Unreadable { source, .. }) if source.kind() == NotFound => error
+                .context(
+                    "this command needs the configuration of the gateway that keeps the calls: the \
+                     file that it was started with",
+                ),
+            _ => error,
+        })
+    }
 }
 
 /// Starts a gateway, waits for the sources that the command `needs`, runs `act`, and stops the gateway
@@ -87,12 +104,13 @@ pub(super) async fn with_gateway<T>(
     let gateway = tokio::select! {
         started = Gateway::builder(config).start() => started?,
         () = signals.next() => return Err(interrupted()),
+        never = announce_load() => match never {},
     };
     let limit = longest_start(&known) + LISTING;
     let is_settled = tokio::select! {
         () = gateway.settled(limit, |client| needs(&known, client)) => true,
         () = signals.next() => false,
-        () = announce(&gateway, &known, |client| needs(&known, client)) => false,
+        never = announce(&gateway, &known, |client| needs(&known, client)) => match never {},
     };
     let result = if is_settled { act(&gateway, &mut signals).await } else { Err(interrupted()) };
     tokio::select! {
@@ -112,12 +130,28 @@ fn longest_start(config: &Config) -> Duration {
     starts.map(|settings| settings.timeouts.startup).max().unwrap_or_default()
 }
 
-/// Says on stderr, at growing intervals, which sources a command waits for. Never returns.
-async fn announce(gateway: &Gateway, config: &Config, needs: impl Fn(&Client) -> bool) {
-    let mut interval = ANNOUNCED;
+/// Says on stderr that components are being loaded, unless they are within a second. Never returns.
+async fn announce_load() -> Infallible {
+    tokio::time::sleep(SLOW_LOAD).await;
+    // On a terminal the gateway shows the progress of each component.
+    if !io::stderr().is_terminal() {
+        eprintln!(
+            "airlock: loading the plugins and the executor of scripts; what is new on this machine is \
+             compiled once, which takes up to a minute"
+        );
+    }
+    pending().await
+}
+
+/// Says on stderr which sources a command waits for, once for the same sources. Never returns.
+async fn announce(
+    gateway: &Gateway,
+    config: &Config,
+    needs: impl Fn(&Client) -> bool,
+) -> Infallible {
+    let mut announced = String::new();
     loop {
-        tokio::time::sleep(interval).await;
-        interval = (interval * 2).min(ANNOUNCED_AT_MOST);
+        tokio::time::sleep(ANNOUNCED).await;
         let snapshot = gateway.catalog().snapshot();
         let waiting: Vec<_> = snapshot
             .clients()
@@ -126,8 +160,10 @@ async fn announce(gateway: &Gateway, config: &Config, needs: impl Fn(&Client) ->
                 config.clients.iter().find(|configured| configured.name == client.name)
             })
             .collect();
-        if !waiting.is_empty() {
-            eprintln!("airlock: {}", announcement(&waiting));
+        let text = announcement(&waiting);
+        if !waiting.is_empty() && text != announced {
+            eprintln!("airlock: {text}");
+            announced = text;
         }
     }
 }
@@ -235,6 +271,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_missing_configuration_of_a_gateway_is_an_error_that_asks_for_that_of_the_gateway() {
+        let file = ConfigFile { path: "/nowhere/airlock.json".into() };
+        let error = file.load_of_gateway().expect_err("there is no file");
+        let text = error.to_string();
+        assert!(text.contains("the configuration of the gateway"), "{text}");
+        // The code of the error is that of any other configuration.
+        assert!(error.is::<ConfigError>());
+    }
 
     #[test]
     fn an_announcement_names_the_limit_and_a_package_runner_if_there_is_one() {

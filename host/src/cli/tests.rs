@@ -54,6 +54,8 @@ fn every_command_parses_as_its_example_says() {
         "airlock plugin diff weather -c airlock.json --json",
         "airlock plugin accept weather text",
         "airlock plugin accept --all",
+        "airlock plugin accept --all --yes",
+        "airlock plugin accept weather --yes",
         "airlock plugin store",
         "airlock plugin store --json -c airlock.json",
         "airlock plugin store notes notes --to key:ann",

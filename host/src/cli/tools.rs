@@ -1,6 +1,6 @@
 //! `airlock tools`.
 
-use std::io::IsTerminal as _;
+use std::{io::IsTerminal as _, sync::Arc};
 
 use anyhow::bail;
 use rustix::termios::tcgetwinsize;
@@ -12,8 +12,13 @@ use super::{
     session::{self, ConfigFile},
 };
 use crate::gateway::Gateway;
+use airlock_catalog::Client;
 use airlock_core::door::{Entry, Origin, Placement};
 use airlock_strings::{nearest, visible, visible_line};
+
+/// Default filter of the log: failures, except for names in the configuration that no tool has and
+/// for tools that are left out, which the table has.
+pub(super) const FILTER: &str = "warn,rmcp=off,airlock_catalog::report=error";
 
 /// Width of a table line on a terminal of unknown width, in columns.
 const TERMINAL_WIDTH: usize = 80;
@@ -81,12 +86,25 @@ fn table(gateway: &Gateway, config: &ConfigFile) -> anyhow::Result<()> {
         output::line(&line)?;
     }
     let absent = session::absent_sources(gateway, |_| true);
+    let left_out = left_out(gateway);
     let mismatched = session::mismatched_sources(gateway, |_| true);
     let held = session::held_sources(gateway, config, |_| true);
-    for line in absent.into_iter().chain(mismatched).chain(held) {
+    for line in absent.into_iter().chain(left_out).chain(mismatched).chain(held) {
         output::line(&format!("\n{line}"))?;
     }
     Ok(())
+}
+
+/// Returns a line for each tool of a source that is left out, with the reason.
+fn left_out(gateway: &Gateway) -> Vec<String> {
+    let snapshot = gateway.catalog().snapshot();
+    let of_client = |client: &Arc<Client>| {
+        let lines = client.left_out.iter().map(|reason| {
+            format!("{}: left out: {}", client.name, output::one_line(reason, FILE_WIDTH))
+        });
+        lines.collect::<Vec<_>>()
+    };
+    snapshot.clients().flat_map(of_client).collect()
 }
 
 /// Returns the width of a line of the table.
@@ -130,11 +148,7 @@ fn one(gateway: &Gateway, name: &str, args: &ToolsArgs) -> anyhow::Result<()> {
             .into_iter()
             .next()
             .or_else(|| nearest(name, names.iter().copied()).map(str::to_owned));
-        let known = known.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
-        let option = args.config.option();
-        bail!(
-            "no tool that may be called is named {name:?}{known} `airlock tools{option}` lists them"
-        );
+        bail!("{}", unknown(name, known.as_deref(), &args.config.option()));
     };
     let tool = document_of(entry);
     if args.json {
@@ -162,6 +176,14 @@ fn one(gateway: &Gateway, name: &str, args: &ToolsArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Explains that no tool has a name. `near` is a similar name, and `option` names the configuration.
+fn unknown(name: &str, near: Option<&str>, option: &str) -> String {
+    let meant = near.map(|near| format!("did you mean {near:?}? ")).unwrap_or_default();
+    format!(
+        "no tool that may be called is named {name:?}; {meant}`airlock tools{option}` lists them"
+    )
 }
 
 fn document_of(entry: &Entry) -> Value {
@@ -203,6 +225,12 @@ fn document(gateway: &Gateway) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_name_is_explained_with_and_without_a_similar_one() {
+        insta::assert_snapshot!(unknown("fs-raed", Some("fs-read"), ""), @r#"no tool that may be called is named "fs-raed"; did you mean "fs-read"? `airlock tools` lists them"#);
+        insta::assert_snapshot!(unknown("x", None, " --config a.json"), @r#"no tool that may be called is named "x"; `airlock tools --config a.json` lists them"#);
+    }
 
     #[test]
     fn the_table_fits_the_terminal() {

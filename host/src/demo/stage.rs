@@ -20,6 +20,8 @@ use airlock_egress::tls;
 
 /// Number of notes that the script of scene 2 reads.
 pub(super) const NOTES: usize = 40;
+/// Calls that one script may make. Scene 2 makes two for each note, and one more.
+pub(super) const NESTED_CALLS: usize = 100;
 /// Time for the sources to connect; the MCP server is a process that must start.
 const SETTLE: Duration = Duration::from_secs(30);
 
@@ -180,7 +182,7 @@ fn config(directory: &Path) -> anyhow::Result<Value> {
         "server": {"listen": "127.0.0.1:0"},
         "providers": {"demo": {"kind": "scripted", "script": "model.json"}},
         "mcp": {
-            "tool_manager_config": {"max_nested_calls": 100},
+            "tool_manager_config": {"max_nested_calls": NESTED_CALLS},
             "client_configs": [
                 plugin("text", "text.wasm", &json!({}), "*", false),
                 plugin("unruly", "unruly.wasm", &json!({}), "*", false),

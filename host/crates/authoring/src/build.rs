@@ -17,8 +17,9 @@ pub use self::{error::BuildError, finish::Finished, profile::BuildProfile, repor
 use self::project::Project;
 use crate::{Language, sdk};
 
-/// Builds the plugin in a directory. The default for `output` is the plugin's id and `.wasm` there.
-/// Dropping the future ends the compiler; nothing was written then.
+/// Builds the plugin in a directory. The default for `output` is the plugin's id there, with `.wasm`
+/// for a release and `.dev.wasm` for a development build. Dropping the future ends the compiler;
+/// nothing was written then.
 pub async fn build(
     directory: &Path,
     output: Option<PathBuf>,
@@ -35,6 +36,17 @@ pub async fn build(
         Language::Python => componentize::python(&project, reporter).await?,
     };
     let file =
-        output.unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
+        output.unwrap_or_else(|| project.directory.join(profile.file_name(&project.manifest.id)));
     finish::finish(&mut project, compiled, file).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_development_build_does_not_replace_the_component_to_install() {
+        assert_eq!(BuildProfile::Release.file_name("skies"), "skies.wasm");
+        assert_eq!(BuildProfile::Development.file_name("skies"), "skies.dev.wasm");
+    }
 }

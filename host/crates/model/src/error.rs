@@ -154,6 +154,18 @@ pub enum ModelError {
         /// The requested model.
         model: String,
     },
+    /// The request went to the first provider, which failed, because its `model` names none. The
+    /// name may be misspelt.
+    #[error("no provider is named '{name}', so the model '{model}' was asked of the first one")]
+    NoSuchProvider {
+        /// The text before the first slash of the model.
+        name: String,
+        /// The requested model.
+        model: String,
+        /// The error of the first provider.
+        #[source]
+        cause: Box<ModelError>,
+    },
     /// An element of the request's `fallbacks` cannot be used.
     #[error("`{field}`: {problem}")]
     BadFallback {
@@ -280,6 +292,7 @@ impl ModelError {
     /// Returns the HTTP status of the error.
     pub fn status(&self) -> StatusCode {
         match self {
+            Self::NoSuchProvider { cause, .. } => cause.status(),
             Self::NoModel
             | Self::NoTurn { .. }
             | Self::BadRequest { .. }
@@ -300,6 +313,7 @@ impl ModelError {
         match self {
             Self::Refused { refusal, .. } => refusal.retry_after,
             Self::NoMemory { .. } => Some(SOON),
+            Self::NoSuchProvider { cause, .. } => cause.retry_after(),
             _ => None,
         }
     }
@@ -312,6 +326,7 @@ impl ModelError {
                 let text = refusal.error.get("message")?.as_str()?;
                 Some(&text[..text.floor_char_boundary(SAID_BYTES)])
             }
+            Self::NoSuchProvider { cause, .. } => cause.said(),
             _ => None,
         }
     }
@@ -330,14 +345,23 @@ impl ModelError {
             | Self::Unreachable { .. }
             | Self::Timeout { .. }
             | Self::Silent { .. } => true,
+            Self::NoSuchProvider { cause, .. } => cause.permits_fallback(),
             _ => false,
         }
     }
 
-    /// Returns the `error` object: the provider's own, if there is one.
+    /// Returns the `error` object: the provider's own, if there is one. That of a provider that was
+    /// not named has the reason first, unless the provider has written the message.
     pub fn to_object(&self) -> Object {
         let (kind, param, code) = match self {
             Self::Refused { refusal, .. } => return refusal.error.clone(),
+            Self::NoSuchProvider { cause, .. } => {
+                let mut error = cause.to_object();
+                if !matches!(**cause, Self::Refused { .. }) {
+                    error.insert("message".to_owned(), format!("{self}: {cause}").into());
+                }
+                return error;
+            }
             Self::NoModel => ("invalid_request_error", Some("model"), "missing_model"),
             Self::UnknownModel { .. } | Self::NoKey { .. } => {
                 ("invalid_request_error", Some("model"), "model_not_found")

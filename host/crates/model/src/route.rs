@@ -18,6 +18,9 @@ const SHOWN_BYTES: usize = 128;
 pub struct Route<'a> {
     first: Target<'a>,
     fallbacks: Vec<Target<'a>>,
+    /// The requested model, if it has the form `NAME/model` and no provider has the name, so that it
+    /// went to the first one.
+    unnamed: Option<String>,
 }
 
 /// A model of one provider.
@@ -34,7 +37,10 @@ impl Models {
     pub fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
         let model = body.get("model").and_then(raw::string).filter(|model| !model.is_empty());
         let model = model.ok_or(ModelError::NoModel)?.into_owned();
-        let first = match self.target(&model) {
+        let named = self.target(&model);
+        let is_unnamed = named.is_none() && model.contains('/');
+        let unnamed = is_unnamed.then(|| cut(model.clone(), SHOWN_BYTES));
+        let first = match named {
             Some(target) => target,
             None => match self.providers.first() {
                 Some(provider) => Target { provider, model },
@@ -56,7 +62,7 @@ impl Models {
         fallbacks.retain(|target| asked.insert(target.id()));
         body.remove(FALLBACKS);
         body.set("model", Value::from(first.model.as_str()).to_string());
-        Ok(Route { first, fallbacks })
+        Ok(Route { first, fallbacks, unnamed })
     }
 
     /// Returns whether a request of the Responses API for this model is sent in that API first, and
@@ -110,7 +116,7 @@ impl<'a> Route<'a> {
                 self.fallbacks.clear();
                 return Ok(response);
             }
-            Err(error) => error,
+            Err(error) => self.explain(error),
         };
         if !error.permits_fallback() {
             return Err(error);
@@ -136,6 +142,7 @@ impl<'a> Route<'a> {
             match target.provider.respond(prompt, terms).await {
                 Ok(response) => {
                     self.first = target;
+                    self.unnamed = None;
                     return Ok(response);
                 }
                 // The memory belongs to the request, so the next provider would have no more.
@@ -151,6 +158,16 @@ impl<'a> Route<'a> {
             }
         }
         Err(error)
+    }
+
+    /// Adds to the error of the first provider that the model named another one, which does not exist.
+    /// A request that is itself at fault gets its own error.
+    fn explain(&self, error: ModelError) -> ModelError {
+        let Some(model) = self.unnamed.as_ref().filter(|_| error.permits_fallback()) else {
+            return error;
+        };
+        let name = model.split('/').next().unwrap_or_default().to_owned();
+        ModelError::NoSuchProvider { name, model: model.clone(), cause: Box::new(error) }
     }
 
     /// Returns whether the provider that has responded reads images in the results of tools.

@@ -3,7 +3,7 @@
 use anyhow::ensure;
 
 use super::{
-    super::{outcome::Done, output, session::ConfigFile},
+    super::{confirm::confirm, outcome::Done, output, session::ConfigFile, signals::Signals},
     consent::{ConsentOptions, accept_command},
     install,
     obstacle::{Obstacle, obstacles_to_accepting},
@@ -12,11 +12,12 @@ use super::{
 use airlock_authoring::Component;
 use airlock_config::Config;
 use airlock_core::tool::ClientName;
+use airlock_lock::FILE_NAME as LOCK_FILE;
 use airlock_plugin::{Consent, Drift};
 
 /// Accept plugins as they are now
 ///
-/// Shows what has changed since they were accepted, and pins them in `airlock.lock`. A running
+/// Shows what has changed since they were accepted, asks, and pins them in `airlock.lock`. A running
 /// gateway loads them within seconds. If the file exists, a plugin that is not in it is not loaded.
 /// A granted request that has become wider must be named with `--regrant`, and another id needs
 /// `--change-id`; otherwise nothing is accepted. The same holds for a plugin that cannot be loaded, for
@@ -24,7 +25,7 @@ use airlock_plugin::{Consent, Drift};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "airlock plugin accept [OPTIONS] <CLIENT>...\n       airlock plugin accept [OPTIONS] --all",
-    after_help = "Examples:\n  airlock plugin accept weather\n  airlock plugin accept weather --regrant http.api\n  airlock plugin accept --all"
+    after_help = "Examples:\n  airlock plugin accept weather\n  airlock plugin accept weather --regrant http.api\n  airlock plugin accept --all\n  airlock plugin accept --all --yes"
 )]
 pub(super) struct PluginAcceptArgs {
     /// The plugins' names in the configuration.
@@ -33,6 +34,9 @@ pub(super) struct PluginAcceptArgs {
     /// Accept every plugin.
     #[arg(long, conflicts_with_all = ["clients", "regrant", "change_id"])]
     all: bool,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     consent: ConsentOptions,
     #[command(flatten)]
@@ -49,7 +53,9 @@ pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
     let mut pins = Pins::of(&config.clients, &args.config.path)?;
     let mut refusals = Vec::new();
     let mut is_changed = pins.is_new;
-    for (client, settings) in pins.select(&args.clients)? {
+    let selected = pins.select(&args.clients)?;
+    let count = selected.len();
+    for (client, settings) in selected {
         let (component, drift) = pins.drift(&client, &settings).await?;
         let obstacles = obstacles_to_accepting(drift.as_ref(), &component, &client, &config);
         output::line(&lines(&client, &component, drift.as_ref(), &obstacles).join("\n"))?;
@@ -67,6 +73,9 @@ pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
     ensure!(refusals.is_empty(), "{}", text(&refusals));
     let path = pins.path.display();
     if is_changed {
+        if !args.yes {
+            confirm(&question(count), &mut Signals::catch()?).await?;
+        }
         pins.save()?;
         output::line(&format!("accepted in {path}"))?;
     } else {
@@ -79,6 +88,12 @@ pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
         ));
     }
     Ok(Done::Yes)
+}
+
+/// Returns the question about plugins that were shown.
+fn question(count: usize) -> String {
+    let noun = if count == 1 { "plugin" } else { "plugins" };
+    format!("write {count} {noun} as shown to {LOCK_FILE}?")
 }
 
 /// A plugin that is not accepted.

@@ -37,8 +37,8 @@ pub(super) const FILTER: &str =
 /// and result. It also prints which requests of `plugin.toml` the calls of this build have used, and
 /// the smaller tables with which they still succeed. With `--gateway` it installs the component into that
 /// gateway's configuration and reloads it. A failed build leaves the last component in place. Ctrl-C
-/// ends the command. A plugin in Rust is built in a short time rather than to run fast: the component to
-/// install is that of `airlock plugin build`.
+/// ends the command. A plugin in Rust is built in a short time rather than to run fast. The component
+/// is written to `ID.dev.wasm`; the one to install is `ID.wasm`, which `airlock plugin build` writes.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  airlock plugin dev --call get_weather '{\"city\": \"Oslo\"}'\n  \

@@ -1,18 +1,13 @@
 //! `airlock upstream accept`.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, BufRead as _, IsTerminal as _, Write as _},
-    path::Path,
-    thread,
-};
+use std::{collections::BTreeSet, path::Path};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
 use super::{
     super::{
+        confirm::confirm,
         outcome::Done,
         output,
         session::{ConfigFile, with_gateway},
@@ -21,7 +16,7 @@ use super::{
     reviews::{Reviewed, first_used, lines, reviewed, select},
 };
 use crate::gateway::Gateway;
-use airlock_core::tool::{CallError, ClientName};
+use airlock_core::tool::ClientName;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockedTool};
 use airlock_upstream::pins::Review;
 
@@ -90,7 +85,7 @@ async fn accept(
         accepted.push(one(args, server)?);
     }
     if !args.yes {
-        confirm(&accepted, signals).await?;
+        confirm(&question(&accepted), signals).await?;
     }
     for server in reviewed(gateway, clients) {
         let is_as_shown = accepted.iter().any(|shown| {
@@ -159,32 +154,11 @@ fn document(accepted: &Accepted) -> Value {
     json!({"client": client, "tools": tools.len(), "changed": changed})
 }
 
-/// Asks the operator. Fails if there is no terminal to ask on, or if the operator disagrees.
-async fn confirm(accepted: &[Accepted], signals: &mut Signals) -> anyhow::Result<()> {
-    ensure!(
-        io::stdin().is_terminal() && io::stdout().is_terminal(),
-        "nothing was accepted: there is no terminal to ask on; `--yes` accepts without a question"
-    );
+/// Returns the question about definitions that were shown.
+fn question(accepted: &[Accepted]) -> String {
     let changes: usize = accepted.iter().map(|server| server.changed.len()).sum();
     let tools: usize = accepted.iter().map(|server| server.tools.len()).sum();
-    let mut out = io::stdout();
-    write!(out, "write {tools} definitions, {changes} of them changed, to {LOCK_FILE}? [y/N] ")
-        .and_then(|()| out.flush())
-        .context("standard output cannot be written to")?;
-    let (send, answer) = oneshot::channel();
-    // A thread of its own, which the runtime does not wait for if a signal ends the command.
-    thread::spawn(move || {
-        let mut line = String::new();
-        let read = io::stdin().lock().read_line(&mut line);
-        let _ = send.send(read.map(|_| line));
-    });
-    let answer = tokio::select! {
-        answer = answer => answer.context("the question was not answered")??,
-        () = signals.next() => return Err(CallError::cancelled().into()),
-    };
-    let is_yes = matches!(answer.trim(), "y" | "Y" | "yes");
-    ensure!(is_yes, "nothing was accepted");
-    Ok(())
+    format!("write {tools} definitions, {changes} of them changed, to {LOCK_FILE}?")
 }
 
 /// Writes the accepted definitions into the lock file. All else in the file stays.

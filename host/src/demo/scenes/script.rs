@@ -7,7 +7,7 @@ use super::cost::{cost, milliseconds};
 use crate::demo::{
     scene::Scene,
     script::NOTES_QUESTION,
-    stage::{NOTES, Stage, note, user},
+    stage::{NESTED_CALLS, NOTES, Stage, note, user},
 };
 
 pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()> {
@@ -22,6 +22,10 @@ pub(super) async fn play(stage: &Stage, scene: &mut Scene) -> anyhow::Result<()>
     let texts_counted = by_tool.get("words-word_count").copied().unwrap_or(0);
     let totals_told = by_tool.get("desk-tally").copied().unwrap_or(0);
     scene.tell("model", "writes a script and calls executeToolCode with it");
+    scene.tell(
+        "operator",
+        format!("permits {NESTED_CALLS} calls a script (`max_nested_calls`; the default is 64)"),
+    );
     if let Some(run) = reply.calls().first() {
         scene.tell("script", format!("ran in a fresh sandbox of its own: {}", cost(run)));
     }

@@ -79,6 +79,46 @@ async fn the_error_of_the_first_provider_is_returned_if_all_fail() {
 }
 
 #[tokio::test]
+async fn a_failure_says_that_the_model_names_no_provider() {
+    // Nothing listens on this port.
+    let mut service = crate::Service::new(crate::Api::OpenAi, "http://127.0.0.1:1/v1");
+    service.retries.max = 0;
+    let kind = Kind::Service(Box::new(service));
+    let settings = Settings { name: "a".to_owned(), kind, fallbacks: Vec::new() };
+    let models = Models::new(&[settings]).expect("good settings");
+    let failed = async |model: &str| {
+        let mut body = RawObject::from(&object(json!({"model": model, "messages": []})));
+        let mut route = models.route(&mut body).expect("a route");
+        let error = ask(&mut route, &mut Prompt::new(body)).await.expect_err("nothing listens");
+        let object = error.to_object();
+        assert_eq!(
+            (error.status().as_u16(), &object["code"]),
+            (502, &json!("provider_unreachable"))
+        );
+        object["message"].as_str().expect("a text").to_owned()
+    };
+    let own = "the connection to provider 'a' failed";
+    assert_eq!(failed("a/x").await, own);
+    assert_eq!(failed("x").await, own);
+    assert_eq!(
+        failed("nosuch/x/y").await,
+        format!(
+            "no provider is named 'nosuch', so the model 'nosuch/x/y' was asked of the first one: {own}"
+        )
+    );
+}
+
+#[tokio::test]
+async fn an_error_that_a_provider_wrote_is_kept_if_the_model_names_no_provider() {
+    let models = models(&[("a", 503, &[])]);
+    let mut body = RawObject::from(&object(json!({"model": "nosuch/x", "messages": []})));
+    let mut route = models.route(&mut body).expect("a route");
+    let error = ask(&mut route, &mut Prompt::new(body)).await.expect_err("it fails");
+    assert!(matches!(error, ModelError::NoSuchProvider { .. }), "{error}");
+    assert_eq!((error.status().as_u16(), &error.to_object()["message"]), (503, &json!("a")));
+}
+
+#[tokio::test]
 async fn fallbacks_of_a_request_replace_those_of_the_configuration() {
     let models = models(&[("a", 503, &["b/x"]), ("b", 200, &[]), ("c", 200, &[])]);
     assert_eq!(answer(&models, &json!(null)).await.expect("an answer"), ["b", "x"]);
