@@ -15,6 +15,7 @@ pub use self::{error::BuildError, finish::Finished, reporter::Reporter};
 
 use self::project::Project;
 use crate::{Language, sdk};
+use airlock_plugin::CompileHook;
 
 /// Purpose of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +28,14 @@ pub enum BuildProfile {
 }
 
 /// Builds the plugin in a directory. The default for `output` is the plugin's id and `.wasm` there.
+/// `on_compile` shows that the component is being compiled to native code, to ask it for its tools.
 /// Dropping the future ends the compiler; nothing was written then.
 pub async fn build(
     directory: &Path,
     output: Option<PathBuf>,
     profile: BuildProfile,
     reporter: &mut dyn Reporter,
+    on_compile: &CompileHook,
 ) -> Result<Finished, BuildError> {
     let mut project = Project::find(directory)?;
     if let Some(warning) = sdk::warning(&project.directory, project.language) {
@@ -45,5 +48,5 @@ pub async fn build(
     };
     let file =
         output.unwrap_or_else(|| project.directory.join(format!("{}.wasm", project.manifest.id)));
-    finish::finish(&mut project, compiled, file).await
+    finish::finish(&mut project, compiled, file, on_compile).await
 }
