@@ -15,7 +15,7 @@ UNIT_TESTS := --workspace --exclude airlock --lib
 # Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo check test bench bench-tokens hostile chaos lint lint-gateway plugins packages test-packages wasm peers
+.PHONY: help demo check test bench bench-tokens hostile chaos lint lint-gateway docs-links plugins packages test-packages wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,7 +67,12 @@ lint-gateway: wasm
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-lint: lint-gateway ## checks format and lints; a warning is an error
+# Links from public to private items are meant: these are the pages of those who work on the code.
+docs-links: wasm
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
+		cargo doc --quiet --no-deps --workspace --document-private-items
+
+lint: lint-gateway docs-links ## checks format and lints; a warning is an error
 	@set -e; for manifest in $(WORKSPACES); do \
 		echo "lint: $$manifest"; \
 		cargo fmt --all --check --manifest-path $$manifest; \

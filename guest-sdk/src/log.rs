@@ -27,7 +27,7 @@
 //!
 //! With the feature `log`, lines of the crate `log` go to the host too, and with the feature
 //! `tracing` the events of the crate `tracing`, with the fields of their spans; see
-//! [`set_forwarded_level`]. Native builds write to the [`Host`](crate::testing::Host) of the test,
+//! `set_forwarded_level`. Native builds write to the [`Host`](crate::testing::Host) of the test,
 //! or else to stderr.
 
 #[cfg(feature = "log")]

@@ -35,7 +35,7 @@ use airlock_plugin::{self as plugin, CompileHook, Plugins};
 use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
 use airlock_scripts::{CodeMode, LazyExecutor, runs::Runs};
 use airlock_server as server;
-use airlock_store as store;
+use airlock_store::{self as store, LazyDatabase};
 use airlock_strings::with_causes;
 use airlock_upstream::{self as upstream, UpstreamMetrics};
 
@@ -50,6 +50,8 @@ pub struct Gateway {
     config: Config,
     catalog: Arc<Catalog>,
     sandbox: Sandbox,
+    /// The state that survives a restart.
+    database: LazyDatabase,
     models: Models,
     results: Results,
     listener: Option<TcpListener>,
@@ -195,6 +197,7 @@ impl Gateway {
             config,
             catalog,
             sandbox,
+            database,
             models,
             results,
             listener,
@@ -216,11 +219,11 @@ impl Gateway {
         let shutdown = shutdown.unwrap_or_else(|| Box::pin(std::future::pending()));
         let gauges: Vec<server::Gauge> =
             vec![("sandbox", Box::new(move || json!(sandbox.usage())))];
-        let store = store::Settings::new(&config.store);
         let responses = config.server.responses;
         let memory_bytes = config.results.total_bytes;
-        let recall = Recall::new(recall::Settings::new(Some(store), responses, memory_bytes));
-        let approvals = Approvals::new(store::Settings::new(&config.store));
+        let recall =
+            Recall::new(recall::Settings::new(Some(database.clone()), responses, memory_bytes));
+        let approvals = Approvals::new(database.clone());
         let mut metrics = Registry::default();
         let disabled = config.disabled.iter().map(|client| &client.name);
         let servers = UpstreamMetrics::new(catalog.clone(), &upstreams.controls, disabled);
@@ -241,7 +244,7 @@ impl Gateway {
                 active: upstreams.controls.clone(),
                 disabled: config.disabled,
             })),
-            store: Some(store::Settings::new(&config.store)),
+            store: Some(database),
             identity: config
                 .oauth
                 .map(|settings| Verifier::new(settings, tls::client().no_proxy()))
@@ -278,9 +281,8 @@ impl Gateway {
 }
 
 /// Returns the runs of scripts, if they are kept.
-fn kept_runs(config: &Config) -> Option<Runs> {
-    let settings = store::Settings::new(&config.store);
-    config.runs.journal.then(|| Runs::new(config.runs, settings))
+fn kept_runs(config: &Config, database: &LazyDatabase) -> Option<Runs> {
+    config.runs.journal.then(|| Runs::new(config.runs, database.clone()))
 }
 
 /// Reloads plugins when their files or their entries in the configuration change, until the gateway
@@ -378,11 +380,12 @@ impl GatewayBuilder {
         let results = Results::new(config.results);
         catalog.set_reader(results.own_tools());
         catalog.set_resource_reader(results.resource_tools());
+        let database = LazyDatabase::new(store::Settings::new(&config.store));
         let resources = plugin::Resources {
             catalog: catalog.clone(),
             sandbox: sandbox.clone(),
             lock: config.lock.clone(),
-            store: config.store.clone(),
+            store: database.clone(),
             environment: config::environment,
             on_compile: self.on_compile.clone(),
             recorder: self.recorder,
@@ -391,13 +394,14 @@ impl GatewayBuilder {
         let has_code_mode = sources::has_code_mode(&config, &self.native_policy);
         let mut gateway = Gateway {
             reloader: Reloader::new(&config, plugins.clone(), sandbox.clone(), has_code_mode),
-            pins: pins(&config),
-            logins: airlock_mcp_client::Logins::new(config.store.clone()),
-            runs: kept_runs(&config),
+            pins: pins(&config, &database),
+            logins: airlock_mcp_client::Logins::new(database.clone()),
+            runs: kept_runs(&config, &database),
             code_mode: None,
             plugins,
             on_compile: self.on_compile,
             catalog,
+            database,
             sandbox,
             models,
             results,
@@ -452,12 +456,12 @@ fn configured(config: &Config) -> impl Iterator<Item = plugin::Configured> {
 }
 
 /// Returns the pins of the upstream servers of a configuration.
-fn pins(config: &Config) -> upstream::pins::Pins {
+fn pins(config: &Config, database: &LazyDatabase) -> upstream::pins::Pins {
     let servers = config.clients.iter().filter_map(|client| match &client.source {
         Source::Upstream(settings) => Some(settings),
         Source::Plugin(_) => None,
     });
-    upstream::pins::Pins::new(config.lock.clone(), config.store.clone(), servers)
+    upstream::pins::Pins::new(config.lock.clone(), database.clone(), servers)
 }
 
 /// Logs the servers whose definitions are used unchecked.

@@ -20,6 +20,7 @@
 //! | `scripts` | code mode: runs a script against the tools; journals, resuming, replay |
 //! | `plugin` | plugins: their rights and accepted state; loads and reloads them |
 //! | `lock` | `airlock.lock`: the accepted plugins and definitions |
+//! | `compile` | components to native code, in a child process; its cache |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | `egress` | the only path to the network, and [`tls`] |
 //! | `process` | child processes, confined |

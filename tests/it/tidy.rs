@@ -22,13 +22,20 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // Who asks does not know where tools come from.
     ("agent", &["plugin", "sandbox", "scripts", "upstream"]),
     ("server", &["config", "plugin", "sandbox", "upstream"]),
+    // The compiler knows components and native code, not what runs them or for whom.
+    (
+        "compile",
+        &["catalog", "core", "egress", "json", "plugin", "process", "sandbox", "store", "wire"],
+    ),
     // What authors do needs no gateway.
     ("authoring", &["agent", "catalog", "mcp-server", "scripts", "server", "upstream"]),
 ];
 
 /// Outside crates, and the only crates that may depend on them.
 const PLACES: &[(&str, &[&str])] = &[
-    ("wasmtime", &["sandbox"]),
+    ("wasmtime", &["compile", "sandbox"]),
+    ("wasmtime-wizer", &["compile"]),
+    ("wasmparser", &["compile"]),
     ("rusqlite", &["store"]),
     ("hyper", &["egress", "server"]),
     ("bollard", &["mcp-client"]),

@@ -14,7 +14,7 @@
 //! - [`guests`] are the components, [`wat`] writes more of them as text; [`component`] changes
 //!   their embedded sections
 //! - [`languages`] are the plugins that the command line builds
-//! - [`bench`] is what the benchmarks share
+//! - [`mod@bench`] is what the benchmarks share
 //! - [`misdeeds`] lists attacks by guests, and how each must end
 
 #![allow(clippy::missing_panics_doc, reason = "a harness tells of failure by panicking")]

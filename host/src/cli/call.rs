@@ -244,7 +244,11 @@ mod tests {
         let config = Config::parse(&text, "test", &|_| None).expect("a configuration");
         let catalog = airlock_catalog::Catalog::new();
         for client in &config.clients {
-            catalog.add_client(&client.name, "http", client.policy.clone());
+            catalog.add_client(
+                &client.name,
+                airlock_catalog::SourceKind::Server("http"),
+                client.policy.clone(),
+            );
         }
         let snapshot = catalog.snapshot();
         let taking_part = |tool: &str| {

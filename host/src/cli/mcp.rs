@@ -23,10 +23,8 @@ use airlock_agent::approvals::Approvals;
 use airlock_core::{door::Filter, tool::ClientName};
 use airlock_egress::tls;
 use airlock_mcp_server::{
-    bridge,
-    service::Service,
-    stdio,
-    toolbox::{Scope, Selection},
+    BridgeSettings, ConnectionRequests, ConnectionSettings, Scope, Selection, Service, run_bridge,
+    serve_connection,
 };
 use airlock_store as store;
 use airlock_wire::lines::{read_lines, write_lines};
@@ -97,7 +95,7 @@ async fn connect(args: &McpArgs, url: &Url) -> anyhow::Result<Done> {
     let mut signals = Signals::catch()?;
     let http = tls::client().redirect(reqwest::redirect::Policy::none()).build()?;
     let stop = CancellationToken::new();
-    let settings = bridge::Settings {
+    let settings = BridgeSettings {
         http,
         url: url.clone(),
         headers,
@@ -108,7 +106,7 @@ async fn connect(args: &McpArgs, url: &Url) -> anyhow::Result<Done> {
     let lines = read_lines(BufReader::new(io::stdin()), BRIDGE_LINE_BYTES);
     let (output, written) = write_lines(io::stdout());
     {
-        let mut carrying = pin!(bridge::run(settings, lines, output));
+        let mut carrying = pin!(run_bridge(settings, lines, output));
         loop {
             tokio::select! {
                 () = &mut carrying => break,
@@ -139,7 +137,7 @@ async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
     let (output, written) = write_lines(io::stdout());
     let settings = config.server.clone();
     let budget = config.budget;
-    let approvals = Approvals::new(store::Settings::new(&config.store));
+    let approvals = Approvals::new(store::Settings::new(&config.store).into());
     let gateway = Gateway::builder(config)
         .on_compile(spinner::compiling)
         .open()
@@ -148,16 +146,16 @@ async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
     let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, Some(approvals));
     let ready = CancellationToken::new();
     let stop = CancellationToken::new();
-    let connection = stdio::Settings {
+    let connection = ConnectionSettings {
         selection: Selection { key: None, filter: Filter::none(), scope },
         limit_bytes: settings.max_body_bytes,
         drain_timeout: settings.drain_timeout,
         ready: ready.clone(),
         stop: stop.clone(),
-        requests: stdio::Requests::default(),
+        requests: ConnectionRequests::default(),
     };
     {
-        let mut serving = pin!(stdio::serve(service, connection, lines, output));
+        let mut serving = pin!(serve_connection(service, connection, lines, output));
         let mut settling = pin!(gateway.settled(SETTLE, |_| true));
         loop {
             tokio::select! {

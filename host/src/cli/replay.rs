@@ -15,7 +15,7 @@ use airlock_core::{
     door::Origin,
     tool::{Policy, ToolOutput, Trust, Whitelist},
 };
-use airlock_scripts::runs::{EXECUTE, Ending, Outcome, end};
+use airlock_scripts::runs::{EXECUTE, RunEnding, RunOutcome, end};
 use airlock_store::runs::StoredRun;
 
 /// Replay a run from its journal, offline, and compare
@@ -41,11 +41,11 @@ pub(super) async fn run(args: &ReplayArgs) -> anyhow::Result<Done> {
     let runs = kept(&config)?;
     let id = find(&runs, &args.run).await?.run.id;
     let stored = runs.database().await?.any_run(&id).await?;
-    let ended = stored.outcome.as_deref().and_then(Outcome::read);
+    let ended = stored.outcome.as_deref().and_then(RunOutcome::read);
     let ended = ended
         .with_context(|| format!("{} has not ended; there is nothing to compare", args.run))?;
     ensure!(
-        ended.status != Ending::Cancelled,
+        ended.status != RunEnding::Cancelled,
         "{} was cancelled; there is nothing to compare",
         args.run
     );
@@ -70,7 +70,10 @@ pub(super) async fn run(args: &ReplayArgs) -> anyhow::Result<Done> {
 }
 
 /// Runs the script of a stored run with the answers of its journal.
-async fn derive(mut config: airlock_config::Config, stored: &StoredRun) -> anyhow::Result<Outcome> {
+async fn derive(
+    mut config: airlock_config::Config,
+    stored: &StoredRun,
+) -> anyhow::Result<RunOutcome> {
     config.clients.clear();
     config.providers.clear();
     // A tool that is never called: without one there is no code mode.

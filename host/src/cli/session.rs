@@ -178,7 +178,7 @@ pub(super) fn held_sources(
     let line = |client: &Arc<Client>| {
         let pins = gateway.upstream_pins().client(client.name.as_str())?;
         let name = &client.name;
-        let kind = client.connection_type;
+        let kind = client.kind.name();
         let held = pins.held().len();
         if let Some(problem) = pins.problem() {
             return Some(format!("{name} ({kind}): {}", output::both_ends(&problem, 1000)));
@@ -202,7 +202,7 @@ pub(super) fn absent_sources(gateway: &Gateway, matters: impl Fn(&Client) -> boo
     absent
         .map(|client| {
             let name = &client.name;
-            let kind = client.connection_type;
+            let kind = client.kind.name();
             let state = client.state.name();
             match client.state.reason() {
                 Some(reason) => format!(

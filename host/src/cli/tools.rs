@@ -187,7 +187,7 @@ fn document(gateway: &Gateway) -> Value {
         let pins = gateway.upstream_pins().client(client.name.as_str());
         json!({
             "name": client.name,
-            "connection_type": client.connection_type,
+            "connection_type": client.kind.name(),
             "state": client.state.name(),
             "reason": client.state.reason(),
             "tools": client.tools.len(),

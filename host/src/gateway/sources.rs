@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Gateway;
 use crate::{guests, native::NativeTools};
-use airlock_catalog::report_dropped;
+use airlock_catalog::{SourceKind, report_dropped};
 use airlock_config::{Config, Source};
 use airlock_core::{
     door::ScriptLanguage,
@@ -35,7 +35,7 @@ impl Gateway {
         }
         let client = ClientName::internal();
         let definitions = tools.definitions();
-        self.catalog.add_client(&client, "internal", policy);
+        self.catalog.add_client(&client, SourceKind::Internal, policy);
         let dropped = self.catalog.blocking_publish(&client, definitions, Arc::new(tools));
         report_dropped(&client, &dropped);
     }
@@ -48,7 +48,7 @@ impl Gateway {
             let Source::Upstream(settings) = &client.source else { continue };
             self.catalog.add_client(
                 &client.name,
-                settings.transport.connection_type(),
+                SourceKind::Server(settings.transport.connection_type()),
                 client.policy.clone(),
             );
             let Some(pins) = self.pins.client(client.name.as_str()) else { continue };

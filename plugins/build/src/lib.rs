@@ -77,7 +77,7 @@ impl Guests {
         })
     }
 
-    /// Compiles the plugin `plugins/<name>` to `OUT_DIR`/<name>.wasm, and returns that path.
+    /// Compiles the plugin `plugins/<name>` to `OUT_DIR/<name>.wasm`, and returns that path.
     pub fn plugin(&self, name: &str) -> Result<PathBuf, String> {
         self.component(&self.root.join("plugins").join(name))
     }
@@ -96,7 +96,7 @@ impl Guests {
         })
     }
 
-    /// Compiles a plugin with WASI, whatever it requests, to `OUT_DIR`/<name>.wasm, and returns that
+    /// Compiles a plugin with WASI, whatever it requests, to `OUT_DIR/<name>.wasm`, and returns that
     /// path.
     pub fn component_with_wasi(&self, directory: &Path, name: &str) -> Result<PathBuf, String> {
         self.place(directory, name, |guest| self.compile(guest, "wasm32-wasip2", &[]))

@@ -10,7 +10,7 @@
 //! - [`traceback`], [`first_hint`]: a [`Failure`] as people and models read it
 //! - [`calendar`], [`floats`]: days, and numbers as text
 //! - [`Lines`]: printed text, line by line
-//! - [`warm_up`], [`reserve_heap`]: the snapshot in which runs start
+//! - [`warm_up()`], [`reserve_heap`]: the snapshot in which runs start
 //! - `component`: the WIT world around an executor, in WebAssembly alone
 
 mod bindings;

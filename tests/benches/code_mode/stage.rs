@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, hint::black_box, sync::Arc, time::Duration};
 
 use airlock::{
     Gateway,
-    catalog::Catalog,
+    catalog::{Catalog, SourceKind},
     config::Config,
     door::{Admitted, Budget, Caller, Filter, Origin, Provider, View},
     tool::{Answers, CallError, ClientName, Policy, ToolOutput, Trust, Whitelist},
@@ -144,7 +144,7 @@ fn publish(catalog: &Catalog, name: &str, is_auto: bool) {
         trust: Trust::Trusted,
         ..Policy::default()
     };
-    catalog.add_client(&client, "stdio", policy);
+    catalog.add_client(&client, SourceKind::Server("stdio"), policy);
     let tool = |name: &str, reads: bool| {
         json!({
             "name": name, "description": "Does nothing.", "inputSchema": {"type": "object"},

@@ -11,7 +11,7 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use airlock::{
     Gateway,
-    catalog::Catalog,
+    catalog::{Catalog, SourceKind},
     config::Config,
     door::{Admitted, Budget, Caller, Filter, Origin, Provider, View},
     tool::{CallError, ClientName, Policy, Tool, ToolOutput, Trust, Whitelist},
@@ -195,7 +195,7 @@ fn policy(code_mode: bool) -> Policy {
 
 fn publish(catalog: &Catalog, name: &str, server: Option<&Server>, code_mode: bool) {
     let client = ClientName::parse(name).expect("a good name");
-    catalog.add_client(&client, "stdio", policy(code_mode));
+    catalog.add_client(&client, SourceKind::Server("stdio"), policy(code_mode));
     let tools = server.map(Server::definitions).unwrap_or_default();
     let dropped = catalog.blocking_publish(&client, tools, Arc::new(Unused));
     assert!(dropped.is_empty(), "{dropped:?}");

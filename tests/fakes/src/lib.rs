@@ -47,7 +47,11 @@ pub fn catalog() -> (Arc<Catalog>, mpsc::UnboundedReceiver<&'static str>) {
         ["echo", "fail", "hang", "large", "meet_a", "meet_b", "panic", "busy", "report", "look"];
     add(&catalog, "desk", &[&unasked[..], &["write"]].concat(), &unasked, false, desk.clone());
     add(&catalog, "files", &["read", "write"], &["read"], true, desk.clone());
-    catalog.add_client(&client("away"), "http", Policy::default());
+    catalog.add_client(
+        &client("away"),
+        airlock_catalog::SourceKind::Server("http"),
+        Policy::default(),
+    );
     // A server that was never listed has a provider, which reports its status.
     catalog.offer(&client("away"), desk.clone());
     let run = Tool::own(
@@ -79,7 +83,7 @@ fn add(
     let definitions: Vec<ToolDefinition> = definitions
         .map(|definition| serde_json::from_value(definition).expect("a definition"))
         .collect();
-    catalog.add_client(&client(name), "internal", policy);
+    catalog.add_client(&client(name), airlock_catalog::SourceKind::Internal, policy);
     assert!(catalog.blocking_publish(&client(name), definitions, provider).is_empty());
 }
 

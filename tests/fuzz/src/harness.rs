@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use airlock_json::{self as json, Caps};
 use airlock_model::{
-    Calls, Document, Held, MemoryBudget, Merged, Object,
+    Calls, Document, Charge, MemoryBudget, Merged, Object,
     document::{OWN_MEMBER, choices, finish_reason, head, index_of},
 };
 use airlock_wire::sse::{Decoder, Dialect, Event, Item};
@@ -98,7 +98,7 @@ fn decode<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Decod
 
 /// Reads the chunks of a stream up to its end or the first that is refused.
 fn read(events: &[Event]) {
-    let held = MemoryBudget::unlimited().hold();
+    let held = MemoryBudget::unlimited().charge();
     let mut ids = BTreeSet::from(EARLIER.map(str::to_owned));
     let mut observed = Observed::new(&ids);
     let mut calls = Calls::default();
@@ -141,7 +141,7 @@ fn read(events: &[Event]) {
 }
 
 /// Reads the document of an event. Its memory is what was charged, and its texts are itself.
-fn document(text: &str, held: &Held) -> Option<Document> {
+fn document(text: &str, held: &Charge) -> Option<Document> {
     let caps = Caps::memory(TREE_BYTES);
     let checked = json::check(text.as_bytes(), &caps);
     let (tree, bytes) = held_by(|| serde_json::from_str::<Value>(text));
@@ -168,7 +168,7 @@ fn remove_own(tree: &mut Object) -> bool {
 }
 
 /// Checks that the text of a repaired chunk is the chunk, on one line, and that it has no faults.
-fn repair_again(chunk: &Document, calls: &mut Calls, ids: &mut BTreeSet<String>, held: &Held) {
+fn repair_again(chunk: &Document, calls: &mut Calls, ids: &mut BTreeSet<String>, held: &Charge) {
     let text = chunk.to_text();
     let read = || Document::read(text.clone(), &Caps::memory(usize::MAX), held);
     let mut copy = read().expect("it was written from an object");

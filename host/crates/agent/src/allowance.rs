@@ -9,14 +9,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Settings};
 use airlock_core::tool::{CallError, Code, ErrorKind, Limit};
-use airlock_model::{Held, MemoryBudget};
+use airlock_model::{Charge, MemoryBudget};
 
 /// Bytes that must be left for a tool to be run. With fewer, its result would seldom fit, and the
 /// model would not learn of its effects.
 const MIN_LEFT_BYTES: usize = 1 << 10;
 /// Number of copies of a call and its result in memory: one in the conversation, one in the record
 /// for the `airlock` object. The client of the provider charges the text that it sends.
-pub(super) const COPIES: usize = 2;
+pub(super) const RESULT_COPIES: usize = 2;
 
 /// Code of the error of a result that is larger than the limit on those of one request together.
 const RESULTS_TOO_LARGE: Code = "results_too_large";
@@ -32,7 +32,7 @@ pub(super) struct Allowance {
     limit_bytes: usize,
     left_bytes: AtomicUsize,
     /// Memory of the request: for calls and results, and for the model's responses.
-    pub(super) held: Held,
+    pub(super) held: Charge,
 }
 
 /// Refusal of bytes that do not fit.
@@ -59,7 +59,7 @@ impl Allowance {
             timeout: settings.timeout,
             limit_bytes,
             left_bytes,
-            held: budget.hold(),
+            held: budget.charge(),
         }
     }
 
@@ -70,7 +70,7 @@ impl Allowance {
             .left_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         taken.map_err(|left| self.exceeded(left, bytes))?;
-        if self.held.grow(bytes.saturating_mul(COPIES)) {
+        if self.held.grow(bytes.saturating_mul(RESULT_COPIES)) {
             Ok(())
         } else {
             self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Allowance {
     /// Fails if [`MIN_LEFT_BYTES`] do not fit.
     pub(super) fn check(&self) -> Result<(), Exceeded> {
         match self.left_bytes.load(Ordering::Relaxed) {
-            MIN_LEFT_BYTES.. if self.held.has_room(MIN_LEFT_BYTES * COPIES) => Ok(()),
+            MIN_LEFT_BYTES.. if self.held.has_room(MIN_LEFT_BYTES * RESULT_COPIES) => Ok(()),
             MIN_LEFT_BYTES.. => Err(Exceeded::Memory),
             left => Err(self.exceeded(left, MIN_LEFT_BYTES)),
         }
@@ -179,10 +179,10 @@ mod tests {
             &MemoryBudget::new(memory.clone()),
         );
         assert_eq!(allowance.take(3_000), Ok(()));
-        assert_eq!(memory.taken(), 3_000 * COPIES);
+        assert_eq!(memory.taken(), 3_000 * RESULT_COPIES);
         assert_eq!(allowance.take(2_001), Err(Exceeded::Memory));
         assert_eq!(allowance.check(), Ok(()));
-        assert_eq!(memory.taken(), 3_000 * COPIES, "a check takes nothing");
+        assert_eq!(memory.taken(), 3_000 * RESULT_COPIES, "a check takes nothing");
         assert_eq!(allowance.take(2_000), Ok(()));
         assert_eq!(allowance.check(), Err(Exceeded::Memory));
         assert_eq!(

@@ -5,22 +5,19 @@
 //! arguments: a client that repeats the call finds the decision about it. This module decides
 //! nothing, and runs no calls.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::{
-    sync::OnceCell,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 use tracing::{error, info};
 
 use crate::{ApprovalList, ApprovalVerdict};
 use airlock_core::{tenant::Tenant, tool::Tool};
 use airlock_json::raw;
 use airlock_store::{
-    self as store, Database, Unavailable,
-    approvals::{CallDigest, Verdict, WaitingCall},
+    Database, LazyDatabase, Unavailable,
+    approvals::{CallDigest, CallVerdict, WaitingCall},
 };
 use airlock_strings::{visible_line, with_causes};
 
@@ -28,19 +25,15 @@ use airlock_strings::{visible_line, with_causes};
 const LOOK: Duration = Duration::from_millis(250);
 /// Time for which a call stays in the list after its last request, and an approval is valid.
 const LIFE: Duration = Duration::from_hours(1);
-/// Longest arguments that wait: a person has to read them.
+/// Longest arguments that wait, in bytes: a person has to read them, and 64 KiB are a thousand
+/// lines.
 const MAX_ARGUMENTS_BYTES: usize = 64 << 10;
 /// Most calls in a list.
 pub const LISTED: u32 = 1_000;
 
 /// The waiting calls of all tenants. Cheap to clone. The database is opened when it is first needed.
 #[derive(Clone)]
-pub struct Approvals(Arc<Inner>);
-
-struct Inner {
-    store: store::Settings,
-    database: OnceCell<Database>,
-}
+pub struct Approvals(LazyDatabase);
 
 /// A call that needs a decision.
 pub struct Call<'c> {
@@ -56,19 +49,13 @@ pub struct Call<'c> {
 
 impl Approvals {
     /// Creates the list that is kept in this database.
-    pub fn new(store: store::Settings) -> Self {
-        Self(Arc::new(Inner { store, database: OnceCell::new() }))
+    pub fn new(database: LazyDatabase) -> Self {
+        Self(database)
     }
 
     /// Returns the database. Fails if it cannot be opened; the next call tries again.
     pub async fn database(&self) -> Result<&Database, Unavailable> {
-        let opened = self.0.database.get_or_try_init(|| async {
-            Database::open(self.0.store.clone()).await.map_err(|cause| {
-                error!(error = %with_causes(&cause), "the database of approvals cannot be opened");
-                Unavailable::Lost
-            })
-        });
-        opened.await
+        self.0.available().await
     }
 
     /// Waits for a decision about a call, at most `limit`. An approval that is returned is used.
@@ -98,10 +85,10 @@ impl Approvals {
             let new = format!("call_{}", uuid::Uuid::new_v4().simple());
             let asked = database.ask_approval(scope, call.digest(), new.clone(), call.text(), LIFE);
             let id = match asked.await? {
-                Verdict::Waiting(id) => id,
-                Verdict::Approved => return Ok(ApprovalVerdict::Approved),
-                Verdict::Denied => return Ok(ApprovalVerdict::Denied),
-                Verdict::Full => {
+                CallVerdict::Waiting(id) => id,
+                CallVerdict::Approved => return Ok(ApprovalVerdict::Approved),
+                CallVerdict::Denied => return Ok(ApprovalVerdict::Denied),
+                CallVerdict::Full => {
                     let reason = "too many calls of this caller wait for approvals";
                     return Ok(ApprovalVerdict::Refused(reason));
                 }

@@ -9,7 +9,7 @@ use super::{Failure, MAX_CALLS_READ};
 use airlock_model::Object;
 
 /// Maximum length of a call id, in bytes; a longer one is replaced. Ids are kept for the whole
-/// conversation.
+/// conversation, and each of its calls repeats one. Those of OpenAI and Anthropic have some 30.
 const MAX_ID_BYTES: usize = 256;
 
 /// One call that a model asks for.

@@ -13,7 +13,8 @@ use airlock_core::{door::Caller, threads};
 use airlock_json::{self as json, RawObject, raw};
 use airlock_model::{Document, Object, Prompt, Unforced};
 
-/// Largest number of choices that OpenAI's API takes.
+/// Largest number of choices (`n`) that OpenAI's API takes. A provider that takes more gets the
+/// request as it is; only the gateway's own work for the choices is bounded.
 const MAX_CHOICES: usize = 128;
 
 /// A request to the model, with the names of the tools that the gateway offers in it.

@@ -34,13 +34,13 @@
 //! request in which the caller sends its own results, or are part of the text: see
 //! [`ResultsAsText`]. Every response with tool calls describes them in an object named `airlock`.
 //!
-//! The loop makes no policy decisions: the door does, through [`Caller`]. It spawns no tasks and
+//! The loop makes no policy decisions: the door does, through [`Caller`](airlock_core::door::Caller). It spawns no tasks and
 //! runs only while its [`Run`] is polled, so a slow reader stops the model, and dropping the run
 //! stops every tool.
 //!
 //! Model and tools are untrusted, so a request is bounded in rounds, in calls per response, in
 //! bytes that calls and results add to the conversation, and in time: see [`Settings`]. The added
-//! bytes are also charged to the request's [`MemoryBudget`]. An error that a model can act on
+//! bytes are also charged to the request's [`MemoryBudget`](airlock_model::MemoryBudget). An error that a model can act on
 //! becomes the result of a call; any other error ends the request with a [`Failure`] and a
 //! description of the calls that were made.
 

@@ -29,15 +29,14 @@ mod trail;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use tokio::sync::OnceCell;
 use tracing::warn;
 
 pub(crate) use self::trail::{Trail, is_unique};
 use crate::results::ResultStore;
 use airlock_core::tenant::Tenant;
 use airlock_store::{
-    self as store, Database, Unavailable,
-    recall::{Anchor, Bounds, NewRecord},
+    Database, LazyDatabase, Unavailable,
+    recall::{Anchor, NewRecord, RecallBounds},
     responses,
 };
 use airlock_strings::with_causes;
@@ -45,23 +44,28 @@ use airlock_strings::with_causes;
 /// Time for which a record is kept in memory, at most.
 const IN_MEMORY: Duration = Duration::from_hours(24);
 
-/// Maximum number of records of one tenant in the database.
+/// Maximum number of records of one tenant in the database, as many as there are answers with calls
+/// in a day of three a minute. The time of a query grows with them; their bytes have bounds of
+/// their own.
 const MAX_RECORDS: u32 = 4_096;
 /// Records get one part in this many of the bytes of stored responses.
 const SHARE: u64 = 8;
 /// Bounds where no contents are stored, but digests of them.
-const UNSTORED: responses::Bounds =
-    responses::Bounds { expire_after: IN_MEMORY, owner_bytes: 8 << 20, total_bytes: 64 << 20 };
+const UNSTORED: responses::ResponseBounds = responses::ResponseBounds {
+    expire_after: IN_MEMORY,
+    owner_bytes: 8 << 20,
+    total_bytes: 64 << 20,
+};
 
 /// Settings of the records.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The database, which the first record opens; `None` if there is none.
-    pub store: Option<store::Settings>,
+    pub store: Option<LazyDatabase>,
     /// True if contents may be stored in the database.
     pub stores_contents: bool,
     /// Bounds on the database.
-    pub bounds: Bounds,
+    pub bounds: RecallBounds,
     /// Maximum size of the records in memory, in bytes. One tenant gets at most half of it.
     pub memory_bytes: usize,
 }
@@ -72,7 +76,6 @@ pub struct Recall(Arc<Inner>);
 
 struct Inner {
     settings: Settings,
-    database: OnceCell<Database>,
     memory: ResultStore<Anchor, Arc<str>>,
 }
 
@@ -96,13 +99,13 @@ impl Settings {
     /// Returns the settings that belong to stored responses: the calls get an eighth of the bytes
     /// that responses may take. Without `responses`, contents are kept in memory alone.
     pub fn new(
-        store: Option<store::Settings>,
-        responses: Option<responses::Bounds>,
+        store: Option<LazyDatabase>,
+        responses: Option<responses::ResponseBounds>,
         memory_bytes: usize,
     ) -> Self {
         let stores_contents = responses.is_some();
         let responses = responses.unwrap_or(UNSTORED);
-        let bounds = Bounds {
+        let bounds = RecallBounds {
             expire_after: responses.expire_after,
             owner_records: MAX_RECORDS,
             owner_bytes: responses.owner_bytes / SHARE,
@@ -117,8 +120,7 @@ impl Recall {
     pub fn new(settings: Settings) -> Self {
         let life = settings.bounds.expire_after.min(IN_MEMORY);
         let memory = ResultStore::new(life, settings.memory_bytes);
-        let database = OnceCell::new();
-        Self(Arc::new(Inner { settings, database, memory }))
+        Self(Arc::new(Inner { settings, memory }))
     }
 
     /// Returns the keeper for a request. `may_store` is false if the request asks that nothing of it
@@ -171,8 +173,7 @@ impl Recall {
 
     /// Returns the database; `None` if there is none, or if it cannot be opened, which is logged.
     async fn database(&self) -> Option<&Database> {
-        let settings = self.0.settings.store.clone()?;
-        let opened = self.0.database.get_or_try_init(|| Database::open(settings)).await;
+        let opened = self.0.settings.store.as_ref()?.open().await;
         opened.map_err(|error| report(&error, "they cannot be stored")).ok()
     }
 }

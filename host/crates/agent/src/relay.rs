@@ -40,7 +40,7 @@ use super::{
     round::PendingCall,
 };
 use airlock_model::{
-    Calls, Chunks, Document, Held, Merged, Object, Part,
+    Calls, Charge, Chunks, Document, Merged, Object, Part,
     document::{choices, choices_mut, head, index_of},
 };
 
@@ -163,7 +163,7 @@ impl Relay {
         answer: &Object,
         includes_usage: bool,
         held_back: &BTreeSet<String>,
-        held: &Held,
+        held: &Charge,
         emitter: &Emitter,
     ) -> Result<(), Failure> {
         for chunk in from_whole(answer, includes_usage) {
@@ -262,7 +262,7 @@ impl Relay {
         &mut self,
         mut chunk: Document,
         held_back: &BTreeSet<String>,
-        held: &Held,
+        held: &Charge,
         emitter: &Emitter,
     ) -> Result<(), Failure> {
         let is_first = self.head.is_none();
@@ -436,13 +436,13 @@ impl Relay {
 }
 
 /// Charges a chunk that is held back. Fails if there is no memory.
-fn charged(mut chunk: Document, held: &Held) -> Result<Document, Failure> {
+fn charged(mut chunk: Document, held: &Charge) -> Result<Document, Failure> {
     if chunk.keep(held) { Ok(chunk) } else { Err(Failure::NoMemory) }
 }
 
 /// Charges the growth of a merged response, [`CHARGE_BYTES`] or more at a time. Fails if there is
 /// no memory.
-fn charge(held: &Held, charged: &mut usize, bytes: usize) -> Result<(), Failure> {
+fn charge(held: &Charge, charged: &mut usize, bytes: usize) -> Result<(), Failure> {
     if bytes >= *charged + CHARGE_BYTES {
         if !held.grow(bytes - *charged) {
             return Err(Failure::NoMemory);

@@ -420,7 +420,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::{Run, allowance::COPIES, tests::SETTINGS};
+    use crate::{Run, allowance::RESULT_COPIES, tests::SETTINGS};
     use airlock_core::door::{Filter, Origin};
     use airlock_core::memory::Limited;
     use airlock_fakes as fake;
@@ -558,7 +558,7 @@ mod tests {
         let refused = Some("too_many_calls");
         assert_eq!(codes, [None, Some("tool_error"), None, refused, refused]);
         let bytes: usize = ended.iter().map(|ended| ended.text.len()).sum();
-        assert_eq!(memory.taken(), bytes * COPIES);
+        assert_eq!(memory.taken(), bytes * RESULT_COPIES);
         drop(kept);
         assert_eq!(memory.taken(), 0);
     }

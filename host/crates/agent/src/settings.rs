@@ -6,7 +6,7 @@ use airlock_core::door::ApprovalChoice;
 
 /// Maximum number of calls that are read from one response; a response with more ends the request.
 /// Of the calls that are read, those beyond [`Settings::calls_per_answer`] are refused one by one,
-/// each with a message to the model.
+/// each with a message to the model. The largest value of `max_tool_calls_per_answer`.
 pub const MAX_CALLS_READ: u32 = 1_024;
 
 /// Settings of the agent loop.

@@ -40,7 +40,8 @@ use airlock_model::{Document, Object, object};
 use airlock_strings::cut;
 
 /// Maximum length of a result in the `airlock` object, and of the arguments of a refused call, in
-/// bytes. Longer text is cut there; the model receives all of it.
+/// bytes. Longer text is cut there; the model receives all of it. The records of calls keep as much
+/// of the arguments.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Member with the questions of a tool that waits for answers.

@@ -7,7 +7,8 @@ use airlock_model::Object;
 /// Maximum number of values in a `usage` object; one with more is not added. Providers send about
 /// twenty, and each response could add new members.
 const MAX_VALUES: usize = 256;
-/// Maximum length of all names and texts in a `usage` object, in bytes.
+/// Maximum length of all names and texts in a `usage` object, in bytes: 64 for each of
+/// [`MAX_VALUES`].
 const MAX_BYTES: usize = 16 << 10;
 
 /// Sum of `usage` objects.

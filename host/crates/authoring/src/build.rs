@@ -5,27 +5,18 @@ mod componentize;
 mod error;
 mod finish;
 mod process;
+mod profile;
 mod project;
 mod reporter;
 mod world;
 
 use std::path::{Path, PathBuf};
 
-pub use self::{error::BuildError, finish::Finished, reporter::Reporter};
+pub use self::{error::BuildError, finish::Finished, profile::BuildProfile, reporter::Reporter};
 
 use self::project::Project;
 use crate::{Language, sdk};
 use airlock_plugin::CompileHook;
-
-/// Purpose of a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BuildProfile {
-    /// A component to be installed.
-    Release,
-    /// The next try while a plugin is written: compiled in a short time, and slower when it runs. It
-    /// differs in Rust alone.
-    Development,
-}
 
 /// Builds the plugin in a directory. The default for `output` is the plugin's id and `.wasm` there.
 /// `on_compile` shows that the component is being compiled to native code, to ask it for its tools.

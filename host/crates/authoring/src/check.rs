@@ -15,10 +15,10 @@ use airlock_plugin::{CompileHook, Manifest, Metadata, MetadataError, read_compon
 use airlock_sandbox::{self as sandbox, LoadError};
 use airlock_strings::with_causes;
 
-/// Outcome of one check.
+/// CheckOutcome of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// Nothing was found.
     Pass,
     /// Something was found that an author may leave as it is.
@@ -33,33 +33,37 @@ pub struct Check {
     /// The statement that is checked.
     #[serde(rename = "check")]
     pub name: &'static str,
-    /// Outcome.
-    pub outcome: Outcome,
+    /// CheckOutcome.
+    pub outcome: CheckOutcome,
     /// The findings; none if it passed.
     pub details: Vec<Finding>,
 }
 
 impl Check {
     pub(crate) fn pass(name: &'static str) -> Self {
-        Self { name, outcome: Outcome::Pass, details: Vec::new() }
+        Self { name, outcome: CheckOutcome::Pass, details: Vec::new() }
     }
 
     pub(crate) fn warn(name: &'static str, finding: impl Into<Finding>) -> Self {
-        Self { name, outcome: Outcome::Warn, details: vec![finding.into()] }
+        Self { name, outcome: CheckOutcome::Warn, details: vec![finding.into()] }
     }
 
     pub(crate) fn fail(name: &'static str, finding: impl Into<Finding>) -> Self {
-        Self { name, outcome: Outcome::Fail, details: vec![finding.into()] }
+        Self { name, outcome: CheckOutcome::Fail, details: vec![finding.into()] }
     }
 
     /// Passes if `found` is empty; else the outcome is `otherwise`.
     pub(crate) fn unless<T: Into<Finding>>(
         name: &'static str,
-        otherwise: Outcome,
+        otherwise: CheckOutcome,
         found: impl IntoIterator<Item = T>,
     ) -> Self {
         let details: Vec<_> = found.into_iter().map(Into::into).collect();
-        Self { name, outcome: if details.is_empty() { Outcome::Pass } else { otherwise }, details }
+        Self {
+            name,
+            outcome: if details.is_empty() { CheckOutcome::Pass } else { otherwise },
+            details,
+        }
     }
 }
 
@@ -98,7 +102,7 @@ async fn checks_of_directory(
             let write = "a plugin.toml; `airlock plugin new` writes one";
             return Ok(vec![Check::fail(MANIFEST, finding.write(write))]);
         }
-        Err(bad) => return Ok(vec![Check::unless(MANIFEST, Outcome::Fail, bad.lines())]),
+        Err(bad) => return Ok(vec![Check::unless(MANIFEST, CheckOutcome::Fail, bad.lines())]),
     };
     let file = directory.join(format!("{}.wasm", manifest.id));
     if file.is_file() {
@@ -145,7 +149,7 @@ async fn checks_of(
     let metadata = match metadata {
         Ok(metadata) => metadata,
         Err(MetadataError::Manifest(error)) => {
-            let manifest = Check::unless(MANIFEST, Outcome::Fail, error.lines());
+            let manifest = Check::unless(MANIFEST, CheckOutcome::Fail, error.lines());
             return Ok(vec![Check::pass(COMPONENT), manifest]);
         }
         Err(error @ MetadataError::Contract { .. }) => {
@@ -169,9 +173,9 @@ async fn checks_of(
     if let Some(manifest) = &metadata.manifest {
         checks.extend(current(file, manifest, config.as_ref()));
         let unrequested = finding::unrequested(&bytes, &metadata.imports, manifest)?;
-        checks.push(Check::unless(REQUESTED, Outcome::Fail, unrequested));
+        checks.push(Check::unless(REQUESTED, CheckOutcome::Fail, unrequested));
         let unused = finding::unused(&metadata.imports, manifest);
-        checks.push(Check::unless(USED, Outcome::Warn, unused));
+        checks.push(Check::unless(USED, CheckOutcome::Warn, unused));
         checks.push(limits::check(&manifest.request.limits));
     }
     checks.push(wasi::check(&bytes, &metadata.imports)?);
@@ -220,11 +224,11 @@ fn current(file: &Path, embedded: &Manifest, config: Option<&Value>) -> Option<C
             Some(Check::warn(CURRENT, finding.write("the component again: `airlock plugin build`")))
         }
         Ok(None) => None,
-        Err(bad) => Some(Check::unless(CURRENT, Outcome::Fail, bad.lines())),
+        Err(bad) => Some(Check::unless(CURRENT, CheckOutcome::Fail, bad.lines())),
     }
 }
 
-/// Outcome of asking a component for its tools, and what the checks that follow need.
+/// CheckOutcome of asking a component for its tools, and what the checks that follow need.
 struct Described {
     checks: Vec<Check>,
     /// The tools that it describes; the embedded ones if it fails to describe any.
@@ -258,7 +262,7 @@ async fn describe(
     } else if described.descriptors() == metadata.descriptors() {
         Check::pass(EMBEDDED)
     } else {
-        Check::unless(EMBEDDED, Outcome::Fail, differences(&described.tools, &metadata.tools))
+        Check::unless(EMBEDDED, CheckOutcome::Fail, differences(&described.tools, &metadata.tools))
     };
     let checks = vec![Check::pass(DESCRIBE), compared];
     Ok(Described { checks, tools: described.tools, config })
@@ -292,14 +296,14 @@ fn named<'t>(tools: &'t [ToolDefinition], name: &str) -> Option<&'t ToolDefiniti
 /// whose configuration cannot be checked is refused.
 fn schemas(metadata: &Metadata, tools: &[ToolDefinition]) -> Check {
     let mut found = Vec::new();
-    let mut outcome = Outcome::Warn;
+    let mut outcome = CheckOutcome::Warn;
     for tool in tools {
         let input = CompiledSchema::compile_text("inputSchema", &tool.input_schema);
         let output = tool.output_schema.as_ref();
         let output = output.map(|schema| CompiledSchema::compile_text("outputSchema", schema));
         for bad in [Some(input), output].into_iter().flatten().filter_map(Result::err) {
             if !bad.is_unbounded() {
-                outcome = Outcome::Fail;
+                outcome = CheckOutcome::Fail;
             }
             found.push(format!("{}: {bad}", tool.name));
         }
@@ -307,7 +311,7 @@ fn schemas(metadata: &Metadata, tools: &[ToolDefinition]) -> Check {
     let config = metadata.manifest.as_ref().and_then(|manifest| manifest.config_schema());
     let config = config.map(|schema| CompiledSchema::compile("config.schema", schema));
     if let Some(Err(bad)) = config {
-        outcome = Outcome::Fail;
+        outcome = CheckOutcome::Fail;
         found.push(format!("the manifest: {bad}"));
     }
     Check::unless(SCHEMAS, outcome, found)
@@ -340,7 +344,7 @@ mod tests {
         let text = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1'\ncontract = '0.1'\nlicence = ''\n";
         std::fs::write(home.path().join("plugin.toml"), text).expect("a file");
         let Check { outcome, details, .. } = checked().await;
-        assert_eq!(outcome, Outcome::Fail);
+        assert_eq!(outcome, CheckOutcome::Fail);
         let details: Vec<_> = details.iter().map(ToString::to_string).collect();
         assert_eq!(details.len(), 2, "{details:?}");
         assert!(details[0].starts_with("plugin.toml:3:11: version: found \"1\""), "{details:?}");
@@ -351,7 +355,7 @@ mod tests {
         )
         .expect("a file");
         let unbuilt = checked().await;
-        assert_eq!((unbuilt.name, unbuilt.outcome), (BUILT, Outcome::Warn));
+        assert_eq!((unbuilt.name, unbuilt.outcome), (BUILT, CheckOutcome::Warn));
     }
 
     #[test]
@@ -368,17 +372,17 @@ mod tests {
         let outcome = |config: Option<&Value>| {
             current(&home.path().join("a.wasm"), &embedded, config).expect("a check").outcome
         };
-        assert_eq!(outcome(Some(&schema)), Outcome::Pass);
-        assert_eq!(outcome(Some(&json!({"type": "object"}))), Outcome::Warn);
-        assert_eq!(outcome(None), Outcome::Warn, "the code declares none");
+        assert_eq!(outcome(Some(&schema)), CheckOutcome::Pass);
+        assert_eq!(outcome(Some(&json!({"type": "object"}))), CheckOutcome::Warn);
+        assert_eq!(outcome(None), CheckOutcome::Warn, "the code declares none");
     }
 
     #[test]
     fn an_invalid_schema_fails_and_an_unbounded_one_is_a_warning() {
-        assert_eq!(checked(&json!({"type": "object"})).outcome, Outcome::Pass);
+        assert_eq!(checked(&json!({"type": "object"})).outcome, CheckOutcome::Pass);
         let unbounded = checked(&json!({"$ref": "#"}));
-        assert_eq!(unbounded.outcome, Outcome::Warn, "{:?}", unbounded.details);
+        assert_eq!(unbounded.outcome, CheckOutcome::Warn, "{:?}", unbounded.details);
         assert!(unbounded.details[0].to_string().starts_with("t: nothing can be checked against"));
-        assert_eq!(checked(&json!({"type": "text"})).outcome, Outcome::Fail);
+        assert_eq!(checked(&json!({"type": "text"})).outcome, CheckOutcome::Fail);
     }
 }

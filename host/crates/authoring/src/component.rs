@@ -10,7 +10,8 @@ use airlock_config::{Config, environment};
 use airlock_core::tool::ClientName;
 use airlock_plugin::{CompileHook, Metadata, MetadataError, compiling, read_component};
 use airlock_sandbox::{
-    self as sandbox, Compiling, Grants, HostResources, Limits, LoadError, Plugin, Sandbox,
+    self as sandbox, CompileError, Compiling, Grants, HostResources, Limits, LoadError, Plugin,
+    Sandbox,
 };
 
 /// A component and its metadata, which is known without running it.
@@ -127,8 +128,8 @@ async fn compile_with(
     on_compile: &CompileHook,
 ) -> Result<Compiled, LoadError> {
     // An empty configuration names the cache for compiled code; nothing else in it matters here.
-    let config =
-        Config::parse("{}", "", &environment).map_err(|error| LoadError::Compile(error.into()))?;
+    let config = Config::parse("{}", "", &environment)
+        .map_err(|error| CompileError::Failed(error.into()))?;
     let sandbox = Sandbox::new(&sandbox::Settings { compiling: settings, ..config.sandbox })?;
     let is_compiled = sandbox.is_compiled(bytes);
     let client = ClientName::parse("plugin").expect("a constant that fits");

@@ -5,11 +5,15 @@ use serde_json::{Map, Value, json};
 use airlock_core::tool::ToolDefinition;
 use airlock_json::schema::CompiledSchema;
 
-/// Depth to which objects are filled in; deeper objects stay empty.
+/// Depth to which objects are filled in, in levels of objects, lists and references; deeper ones
+/// stay empty. A reference can lead back to itself, and a schema that a person fills in by hand is
+/// flatter.
 const MAX_DEPTH: u32 = 8;
-/// Most elements of a list. A tool that needs more gets an outline.
+/// Most elements of a list. `minItems` may be any number, and lists in lists multiply; a tool that
+/// needs more gets an outline.
 const MAX_ITEMS: u64 = 4;
-/// Longest text, in characters. A tool that needs more gets an outline.
+/// Longest text, in characters. `minLength` may be any number, and the text is one line on a
+/// terminal; a tool that needs more gets an outline.
 const MAX_CHARACTERS: u64 = 100;
 
 /// Arguments of a call to try.

@@ -21,7 +21,7 @@ mod vendored;
 
 pub use self::{
     build::{BuildError, BuildProfile, Finished, Reporter, build},
-    check::{Check, Outcome, check},
+    check::{Check, CheckOutcome, check},
     component::{Compiled, Component, ComponentError},
     finding::Finding,
     language::{Language, LanguageError},

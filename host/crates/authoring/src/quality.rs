@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::{Check, Finding, Outcome};
+use crate::{Check, CheckOutcome, Finding};
 use airlock_core::tool::{Annotations, ToolDefinition};
 use airlock_plugin::{DeclaredEffect, Effect, Manifest, ToolEffects};
 use airlock_strings::visible;
 
-/// Minimum length of a description, in characters. A shorter one adds nothing to the name.
+/// Shortest description of a tool without a warning, in characters. A shorter one, such as `Reads a
+/// file.`, adds nothing to the name.
 const MIN_DESCRIPTION: usize = 20;
 const WRITE_DESCRIPTION: &str = "what the tool does, and when a model should choose it: the doc comment in Rust, \
      `description` in JavaScript, the docstring in Python";
@@ -18,42 +19,40 @@ const WRITE_PARAMETER: &str = "what the argument is, for the model that fills it
      Rust, `description` in the input schema in JavaScript, a line under `Args:` in Python";
 const WRITE_READ_ONLY: &str = "true if it changes nothing outside itself, else false: `#[tool(read_only)]` or \
      `#[tool(read_only = false)]` in Rust, `annotations: { readOnly: … }` in JavaScript, `@tool(read_only=…)` in Python";
-/// Depth to which texts of a schema are searched; `serde_json` reads no deeper than this.
-const MAX_DEPTH: u32 = 128;
 
 /// Runs every check on the definitions of tools, and on the manifest's statements about them.
 pub(crate) fn checks(tools: &[ToolDefinition], manifest: Option<&Manifest>) -> Vec<Check> {
     let none = Finding::from("it has none").write("a tool: `airlock plugin new` shows one");
     let mut checks = vec![
-        Check::unless("it has a tool", Outcome::Fail, tools.is_empty().then_some(none)),
+        Check::unless("it has a tool", CheckOutcome::Fail, tools.is_empty().then_some(none)),
         Check::unless(
             "every tool has a description",
-            Outcome::Fail,
+            CheckOutcome::Fail,
             of_each(tools, WRITE_DESCRIPTION, description),
         ),
         Check::unless(
             "every parameter has a description and a type",
-            Outcome::Fail,
+            CheckOutcome::Fail,
             of_each(tools, WRITE_PARAMETER, parameters),
         ),
         Check::unless(
             "names are in snake_case",
-            Outcome::Warn,
+            CheckOutcome::Warn,
             of_each(tools, "a name such as `get_weather`", names),
         ),
         Check::unless(
             "no text has invisible characters",
-            Outcome::Fail,
+            CheckOutcome::Fail,
             of_each(tools, "the text without these characters", hidden),
         ),
         Check::unless(
             "every tool says whether it only reads",
-            Outcome::Fail,
+            CheckOutcome::Fail,
             of_each(tools, WRITE_READ_ONLY, annotations),
         ),
         Check::unless(
             "every tool has an output schema",
-            Outcome::Warn,
+            CheckOutcome::Warn,
             tools.iter().filter_map(unstructured),
         ),
     ];
@@ -128,28 +127,24 @@ fn is_snake(name: &str) -> bool {
 
 fn hidden(tool: &ToolDefinition) -> Vec<String> {
     let mut found = Vec::new();
-    hidden_in(&serde_json::to_value(tool).unwrap_or_default(), 0, &mut found);
+    hidden_in(&serde_json::to_value(tool).unwrap_or_default(), &mut found);
     found
 }
 
-fn hidden_in(value: &Value, depth: u32, found: &mut Vec<String>) {
+/// Searches a value and everything in it. It is no deeper than `serde_json` parses, because the
+/// definition was parsed.
+fn hidden_in(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.extend(invisible(text)),
-        Value::Object(members) => found.extend(members.keys().filter_map(|name| invisible(name))),
-        _ => {}
-    }
-    if depth == MAX_DEPTH {
-        return;
-    }
-    match value {
         Value::Array(elements) => {
             for element in elements {
-                hidden_in(element, depth + 1, found);
+                hidden_in(element, found);
             }
         }
         Value::Object(members) => {
+            found.extend(members.keys().filter_map(|name| invisible(name)));
             for member in members.values() {
-                hidden_in(member, depth + 1, found);
+                hidden_in(member, found);
             }
         }
         _ => {}
@@ -201,16 +196,16 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
     });
     let notes = manifest.tools.iter().enumerate();
     [
-        Check::unless("every request has a tool that may use it", Outcome::Fail, unused),
-        Check::unless("the manifest lists every tool", Outcome::Warn, unlisted),
+        Check::unless("every request has a tool that may use it", CheckOutcome::Fail, unused),
+        Check::unless("the manifest lists every tool", CheckOutcome::Warn, unlisted),
         Check::unless(
             "the manifest's effects agree with the annotations",
-            Outcome::Fail,
+            CheckOutcome::Fail,
             notes.clone().filter_map(|(index, note)| contradiction(index, note, tools, manifest)),
         ),
         Check::unless(
             "a tool that uses the network says that its world is open",
-            Outcome::Warn,
+            CheckOutcome::Warn,
             notes.filter_map(|(index, note)| closed_world(index, note, tools)),
         ),
     ]
@@ -293,8 +288,9 @@ mod tests {
 
     fn told(tools: Value, manifest: Option<&Manifest>) -> String {
         let tools: Vec<ToolDefinition> = serde_json::from_value(tools).expect("definitions");
-        let checks =
-            checks(&tools, manifest).into_iter().filter(|check| check.outcome != Outcome::Pass);
+        let checks = checks(&tools, manifest)
+            .into_iter()
+            .filter(|check| check.outcome != CheckOutcome::Pass);
         let lines = checks.map(|check| {
             let details: Vec<_> = check.details.iter().map(ToString::to_string).collect();
             format!("{:?} {}: {}", check.outcome, check.name, details.join("; "))

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A file's name and its text.
-pub(crate) type File = (&'static str, &'static str);
+pub(crate) type SdkFile = (&'static str, &'static str);
 
 macro_rules! package {
     ($source:literal to $directory:literal: $($file:literal)*) => {
@@ -24,7 +24,7 @@ macro_rules! package {
 }
 
 /// The npm package `airlock-plugin`, as it is published.
-const JAVASCRIPT_PACKAGE: &[File] = package!(
+const JAVASCRIPT_PACKAGE: &[SdkFile] = package!(
     "javascript" to "airlock-plugin":
     "README.md" "config.d.ts" "config.js" "content.d.ts" "content.js" "context.d.ts" "context.js"
     "errors.d.ts" "errors.js" "host/config.js" "host/failed.js" "host/http.js" "host/kv.js"
@@ -36,7 +36,7 @@ const JAVASCRIPT_PACKAGE: &[File] = package!(
     "words.js"
 );
 /// The Python package `airlock_plugin`, as it is published.
-const PYTHON_PACKAGE: &[File] = package!(
+const PYTHON_PACKAGE: &[SdkFile] = package!(
     "python/airlock_plugin" to "airlock_plugin":
     "__init__.py" "_content.py" "_context.py" "_errors.py" "_field.py" "_host.py" "_json.py"
     "_native.py" "_plugin.py" "_prose.py" "_shape.py" "_tool.py" "_wire.py" "_words.py" "config.py" "http.py" "kv.py" "log.py"
@@ -44,8 +44,8 @@ const PYTHON_PACKAGE: &[File] = package!(
 );
 
 /// Returns every file of the SDK for a language, by its path in a plugin's directory.
-pub(crate) fn files(language: Language) -> impl Iterator<Item = File> {
-    let parts: &'static [&'static [File]] = match language {
+pub(crate) fn files(language: Language) -> impl Iterator<Item = SdkFile> {
+    let parts: &'static [&'static [SdkFile]] = match language {
         Language::Rust => &[SDK],
         Language::JavaScript => &[JAVASCRIPT_PACKAGE, WIT],
         Language::Python => &[PYTHON_PACKAGE, WIT],

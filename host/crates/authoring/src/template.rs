@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     Language, PluginName,
-    sdk::{self, File},
+    sdk::{self, SdkFile},
 };
 
 /// Name of the examples, wherever they name themselves. The word has no other use in them.
@@ -23,11 +23,11 @@ macro_rules! example {
     };
 }
 
-const RUST: &[File] =
+const RUST: &[SdkFile] =
     example!("rust": ".gitignore" "Cargo.lock" "Cargo.toml" "README.md" "plugin.toml" "src/lib.rs");
-const JAVASCRIPT: &[File] = example!("javascript": ".gitignore" "README.md" "package.json" "plugin.js" "plugin.test.js" "plugin.toml");
-const TYPESCRIPT: &[File] = example!("typescript": ".gitignore" "README.md" "package.json" "plugin.test.js" "plugin.toml" "plugin.ts" "tsconfig.json");
-const PYTHON: &[File] = example!("python": ".gitignore" "README.md" "app.py" "plugin.toml" "requirements.txt" "test_app.py");
+const JAVASCRIPT: &[SdkFile] = example!("javascript": ".gitignore" "README.md" "package.json" "plugin.js" "plugin.test.js" "plugin.toml");
+const TYPESCRIPT: &[SdkFile] = example!("typescript": ".gitignore" "README.md" "package.json" "plugin.test.js" "plugin.toml" "plugin.ts" "tsconfig.json");
+const PYTHON: &[SdkFile] = example!("python": ".gitignore" "README.md" "app.py" "plugin.toml" "requirements.txt" "test_app.py");
 
 /// A template of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

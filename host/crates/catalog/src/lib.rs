@@ -8,6 +8,7 @@ mod naming;
 mod published;
 mod report;
 mod schemas;
+mod source_kind;
 mod views;
 
 use parking_lot::Mutex;
@@ -23,6 +24,7 @@ use tokio::{sync::watch, time::Instant};
 
 pub use self::published::Observer;
 pub use self::report::{report_dropped, report_unchecked};
+pub use self::source_kind::SourceKind;
 use self::{
     published::Published,
     report::report_mismatches,
@@ -37,21 +39,24 @@ use airlock_core::{
 };
 use airlock_strings::nearest;
 
-/// Maximum number of tools that one client may publish. Further tools are dropped, and the operator
-/// is told.
+/// Maximum number of tools that one client may publish. Further tools are dropped, and the
+/// operator is told. Real servers have at most a few hundred; the catalog is searched, compared
+/// and listed whole.
 pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
-/// The most disagreements of one client's lists and tools that are described.
+/// Maximum disagreements of one client's lists and tools that are described. A list of tools that
+/// were renamed disagrees in each line.
 const MAX_MISMATCHES: usize = 20;
-/// The most reasons that are kept of one client's tools that were left out.
-const MAX_LEFT_OUT: usize = 100;
+/// Maximum reasons of each kind that are kept of one client's tools: those that were left out,
+/// and those whose schemas are not checked. An operator reads them in the status.
+const MAX_REASONS: usize = 100;
 
 /// A source of tools in its current state.
 #[derive(Clone)]
 pub struct Client {
     /// Its name.
     pub name: ClientName,
-    /// Kind of source, as in the configuration: `stdio`, `http`, `wasm`, `internal`.
-    pub connection_type: &'static str,
+    /// Kind of source.
+    pub kind: SourceKind,
     /// The operator's policy for its tools.
     pub policy: Policy,
     /// State of the connection.
@@ -116,7 +121,7 @@ impl State {
 impl Client {
     /// Returns whether the source is an MCP server, whose texts are not the operator's.
     pub fn is_server(&self) -> bool {
-        !matches!(self.connection_type, "wasm" | "internal")
+        matches!(self.kind, SourceKind::Server(_))
     }
 
     /// Describes where the operator's lists and the listed tools do not agree: no tool is offered, or a
@@ -169,7 +174,7 @@ struct Search {
 }
 
 /// All clients and tools at one moment.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Snapshot {
     clients: BTreeMap<ClientName, Arc<Client>>,
     meta_tools: Option<OwnTools>,
@@ -183,6 +188,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns a copy that is changed next. It has no views yet.
+    fn next(&self) -> Self {
+        Self {
+            clients: self.clients.clone(),
+            meta_tools: self.meta_tools.clone(),
+            search: self.search.clone(),
+            meta_tools_in: self.meta_tools_in.clone(),
+            reader: self.reader.clone(),
+            resource_reader: self.resource_reader.clone(),
+            views: views::Views::default(),
+        }
+    }
+
     /// Returns all clients, sorted by name.
     pub fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.clients.values()
@@ -348,10 +366,10 @@ impl Catalog {
     }
 
     /// Adds a client without tools, or replaces it.
-    pub fn add_client(&self, name: &ClientName, connection_type: &'static str, policy: Policy) {
+    pub fn add_client(&self, name: &ClientName, kind: SourceKind, policy: Policy) {
         let client = Client {
             name: name.clone(),
-            connection_type,
+            kind,
             policy,
             state: State::Connecting,
             tools: Arc::default(),
@@ -478,11 +496,11 @@ impl Catalog {
 
     /// Returns the values of a client that are checked against the schemas of its tools.
     fn checks(&self, client: &ClientName) -> Checks {
-        match self.current.load().clients.get(client) {
-            Some(client) if client.is_server() => Checks::ArgumentsAndResults,
-            Some(client) if client.connection_type == "internal" => Checks::Arguments,
+        match self.current.load().clients.get(client).map(|client| client.kind) {
+            Some(SourceKind::Server(_)) => Checks::ArgumentsAndResults,
+            Some(SourceKind::Internal) => Checks::Arguments,
             // The provider of a plugin checks its values itself.
-            Some(_) | None => Checks::Nothing,
+            Some(SourceKind::Plugin) | None => Checks::Nothing,
         }
     }
 
@@ -509,7 +527,7 @@ impl Catalog {
                 schemas,
                 observer: entry.policy.code_mode.then(|| self.observer.clone()),
             }));
-            entry.left_out = dropped.iter().take(MAX_LEFT_OUT).cloned().collect();
+            entry.left_out = dropped.iter().take(MAX_REASONS).cloned().collect();
             entry.unaccepted = unaccepted.into();
             entry.is_listed = true;
             entry.state = State::Connected;
@@ -554,7 +572,7 @@ impl Catalog {
     fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         // A writer that panicked left the old snapshot in place, which is still consistent.
         let _turn = self.writing.lock();
-        let mut next = (*self.current.load_full()).clone();
+        let mut next = self.current.load().next();
         change(&mut next);
         naming::assign_bare_names(&mut next.clients);
         self.current.store(Arc::new(next));
@@ -563,104 +581,4 @@ impl Catalog {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::future::BoxFuture;
-    use serde_json::json;
-
-    use super::*;
-    use airlock_core::{
-        door::Admitted,
-        tool::{CallError, ToolOutput, Whitelist},
-    };
-
-    struct Nobody;
-    impl Provider for Nobody {
-        fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::cancelled()) })
-        }
-    }
-
-    fn definitions(json: serde_json::Value) -> Vec<ToolDefinition> {
-        serde_json::from_value(json).expect("definitions")
-    }
-
-    #[test]
-    fn invalid_and_duplicate_tools_are_dropped_and_the_others_published() {
-        let catalog = Catalog::new();
-        let fs = ClientName::parse("fs").expect("a good name");
-        catalog.add_client(&fs, "stdio", Policy::default());
-        let dropped = catalog.blocking_publish(
-            &fs,
-            definitions(json!([
-                {"name": "b", "inputSchema": {}},
-                {"name": "bad", "inputSchema": 7},
-                {"name": "a", "inputSchema": {}, "description": "first"},
-                {"name": "a", "inputSchema": {}, "description": "second"},
-            ])),
-            Arc::new(Nobody),
-        );
-        let snapshot = catalog.snapshot();
-        let client = snapshot.clients().next().expect("one client");
-        let names: Vec<_> = client
-            .tools
-            .iter()
-            .map(|tool| (tool.name.as_str(), tool.description.as_str()))
-            .collect();
-        assert_eq!(names, [("fs-a", "first"), ("fs-b", "")]);
-        assert_eq!(dropped.len(), 2, "{dropped:?}");
-    }
-
-    #[test]
-    fn lists_of_the_operator_that_offer_nothing_or_name_no_tool_are_described() {
-        assert_eq!(mismatches(&["*"], &["READ"]), Vec::<String>::new());
-        assert_eq!(
-            mismatches(&[], &[]),
-            ["2 tools listed, 0 offered: `tools_to_execute` is empty"]
-        );
-        assert_eq!(
-            mismatches(&["raed"], &[]),
-            [
-                "2 tools listed, 0 offered: `tools_to_execute` names none of them",
-                "`tools_to_execute` names \"raed\", and no tool has this name; did you mean \"read\"?",
-            ]
-        );
-    }
-
-    /// Returns the mismatches of a client with the tools `read` and `write`.
-    fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
-        let catalog = Catalog::new();
-        let fs = ClientName::parse("fs").expect("a good name");
-        let policy = Policy {
-            execute: Whitelist::parse(execute).expect("a good list"),
-            auto_execute: Whitelist::parse(auto_execute).expect("a good list"),
-            ..Policy::default()
-        };
-        catalog.add_client(&fs, "stdio", policy);
-        let before = catalog.snapshot().clients().next().expect("one client").mismatches();
-        assert!(before.is_empty(), "it was never listed: {before:?}");
-        let tools = json!([
-            {"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}},
-        ]);
-        catalog.blocking_publish(&fs, definitions(tools), Arc::new(Nobody));
-        let snapshot = catalog.snapshot();
-        snapshot.clients().next().expect("one client").mismatches()
-    }
-
-    #[test]
-    fn a_snapshot_never_changes_and_a_disconnected_client_keeps_its_tools() {
-        let catalog = Catalog::new();
-        let fs = ClientName::parse("fs").expect("a good name");
-        catalog.add_client(&fs, "stdio", Policy::default());
-        let before = catalog.snapshot();
-        catalog.blocking_publish(
-            &fs,
-            definitions(json!([{"name": "a", "inputSchema": {}}])),
-            Arc::new(Nobody),
-        );
-        catalog.set_state(&fs, State::Disconnected { reason: "gone".into() });
-        assert!(before.clients().all(|client| client.tools.is_empty()));
-        let after = catalog.snapshot();
-        let client = after.clients().next().expect("one client");
-        assert_eq!((client.tools.len(), client.state.reason()), (1, Some("gone")));
-    }
-}
+mod tests;

@@ -11,15 +11,12 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::schemas::Schemas;
+use super::{MAX_REASONS, schemas::Schemas};
 use airlock_core::{
     door::{Admitted, McpServer, Provider},
     tenant::Tenant,
     tool::{Answers, CallError, Tool, ToolOutput},
 };
-
-/// Maximum number of reasons for unchecked schemas in the status of a source.
-const MAX_REASONS: usize = 100;
 
 /// Sees the results of successful calls of tools in code mode, to learn their shape. It is called before the caller gets the result, so it must
 /// not take long.
@@ -42,17 +39,15 @@ pub(super) struct Published {
 }
 
 impl Published {
-    async fn run(&self, call: Admitted, answers: Option<Answers>) -> Result<ToolOutput, CallError> {
+    /// Runs a call with `work`, which calls the source, and checks its result.
+    async fn checked<'p>(
+        &'p self,
+        call: Admitted,
+        work: impl FnOnce(Admitted) -> BoxFuture<'p, Result<ToolOutput, CallError>>,
+    ) -> Result<ToolOutput, CallError> {
         let tool = call.tool().clone();
         let tenant = call.chain().tenant().clone();
-        let mut output = match answers {
-            None => {
-                self.schemas.check_arguments(&call).await?;
-                self.provider.call(call).await?
-            }
-            // The arguments are those of the call that asked, which were checked.
-            Some(answers) => self.provider.resume(call, answers).await?,
-        };
+        let mut output = work(call).await?;
         self.schemas.check_result(&tool, &tenant, &mut output).await?;
         if tool.output_schema.is_none()
             && let Some(observer) = self.observer()
@@ -69,7 +64,10 @@ impl Published {
 
 impl Provider for Published {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(self.run(call, None))
+        Box::pin(async move {
+            self.schemas.check_arguments(&call).await?;
+            self.checked(call, |call| self.provider.call(call)).await
+        })
     }
 
     fn resume(
@@ -77,7 +75,8 @@ impl Provider for Published {
         call: Admitted,
         answers: Answers,
     ) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(self.run(call, Some(answers)))
+        // The arguments are those of the call that asked, which were checked.
+        Box::pin(self.checked(call, |call| self.provider.resume(call, answers)))
     }
 
     fn server(&self) -> Option<&dyn McpServer> {

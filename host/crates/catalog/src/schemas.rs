@@ -22,8 +22,8 @@ use airlock_json::{
     schema::{BadSchema, CompileWork, CompiledSchema, Problem, Violations},
 };
 
-/// Maximum memory of the compiled schemas of one source, in bytes: enough for thousands of ordinary
-/// ones.
+/// Maximum memory of the compiled schemas of one source, in bytes: enough for thousands of
+/// ordinary ones. A schema of 256 KiB may compile to many times its size.
 const MAX_BYTES: usize = 64 << 20;
 /// Maximum work of compiling the schemas of one kind in one list, usable or not, in documents that
 /// take as much as a document may: about half a second, or two seconds for patterns made for it.

@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::{Client, Config, KeyPath, Problem, Source};
+use super::{
+    config::{Client, Config, Source},
+    error::Problem,
+    key_path::KeyPath,
+};
 use airlock_core::tool::{ToolDefinition, ToolName};
 use airlock_plugin::{Grant, Metadata};
 use airlock_sandbox::MAX_COMPONENT_BYTES;
@@ -41,23 +45,24 @@ impl<'c> Callable<'c> {
     pub(super) fn known(&mut self) -> Vec<String> {
         let mut known = Vec::new();
         for client in self.clients {
-            let Source::Plugin(plugin) = &client.source else { continue };
-            let path = &plugin.component;
-            let tools = self.embedded.entry(path).or_insert_with(|| embedded(path));
-            let tools = tools.iter().flatten();
-            known.extend(tools.map(|tool| ToolName::new(&client.name, &tool.name).to_string()));
+            let tools = self.tools(client).into_iter().flatten();
+            known.extend(tools.map(|tool| full_name(client, tool).to_string()));
         }
         known
+    }
+
+    /// Returns the tools that a client embeds; `None` if they are not known.
+    fn tools(&mut self, client: &'c Client) -> Option<&[ToolDefinition]> {
+        let Source::Plugin(plugin) = &client.source else { return None };
+        let path = &plugin.component;
+        self.embedded.entry(path).or_insert_with(|| embedded(path)).as_deref()
     }
 
     /// Returns the reason that a tool cannot be called; `None` if it can, or if this is not known.
     fn problem(&mut self, tool: &str) -> Option<String> {
         let (name, _) = tool.split_once('-')?;
         let client = self.clients.iter().find(|client| client.name.as_str() == name)?;
-        let Source::Plugin(plugin) = &client.source else { return None };
-        let tools =
-            self.embedded.entry(&plugin.component).or_insert_with(|| embedded(&plugin.component));
-        let tools = tools.as_ref()?;
+        let tools = self.tools(client)?;
         match tools.iter().find(|known| full_name(client, known).as_str() == tool) {
             None => {
                 let known: Vec<_> =

@@ -4,7 +4,11 @@
 use std::path::Path;
 
 use super::{
-    Client, Config, ConfigError, KeyPath, Problem, Source, callable::Callable, environment,
+    callable::Callable,
+    config::{Client, Config, Source},
+    environment::environment,
+    error::{ConfigError, Problem},
+    key_path::KeyPath,
 };
 use airlock_core::{
     secret,
@@ -38,13 +42,13 @@ impl Config {
                     let key = key_of_client(&client.name);
                     let unusable = upstream.transport.check_files().into_iter();
                     problems.extend(unusable.map(|file| Problem {
-                        key: KeyPath::parse(&format!("{key}.{}", file.key)),
+                        key: key.join(&KeyPath::parse(&file.key)),
                         message: file.message,
                     }));
                     continue;
                 }
             };
-            let key = key_of(&client.name);
+            let key = key_of_plugin(&client.name);
             problems.extend(check_plugin(&key, client.name.as_str(), plugin).await);
             problems.extend(check_grant(&key, &plugin.grant, &mut callable));
         }
@@ -66,17 +70,12 @@ impl Config {
                 return vec![Problem { key, message: with_causes(&error) }];
             }
         };
-        let plugins = self.clients.iter().filter_map(|client| match &client.source {
-            Source::Plugin(plugin) => Some((&client.name, &plugin.grant)),
-            Source::Upstream(_) => None,
+        let problems = self.plugins().flat_map(|(name, plugin)| {
+            let key = key_of_plugin(name).member("grants").member("kv");
+            let stores = UnassignedStore::find(name, &plugin.grant, &usage).into_iter();
+            stores.map(move |found| Problem { key: key.clone(), message: found.to_string() })
         });
-        plugins
-            .flat_map(|(name, grant)| {
-                let key = key_of(name).member("grants").member("kv");
-                let stores = UnassignedStore::find(name, grant, &usage).into_iter();
-                stores.map(move |found| Problem { key: key.clone(), message: found.to_string() })
-            })
-            .collect()
+        problems.collect()
     }
 
     /// Checks the directories and the tools that the grant of a plugin names, as
@@ -99,13 +98,12 @@ impl Config {
             Err(error) => return vec![Problem::of_file(with_causes(&error))],
         };
         let mut problems = Vec::new();
-        for client in &self.clients {
-            let Source::Plugin(plugin) = &client.source else { continue };
+        for (name, plugin) in self.plugins() {
             let Ok(wasm) = read_component(&plugin.component).await else { continue };
             let Ok(metadata) = Metadata::of(&wasm) else { continue };
-            let drift = Drift::refused(&lock, &client.name, &metadata, &plugin.grant);
+            let drift = Drift::refused(&lock, name, &metadata, &plugin.grant);
             problems.extend(drift.map(|drift| Problem {
-                key: key_of(&client.name).member("component"),
+                key: key_of_plugin(name).member("component"),
                 message: visible_line(&format!(
                     "the gateway does not load it, because {}; {}",
                     drift.summary(),
@@ -139,20 +137,17 @@ impl Config {
         if !matches!(lock, Some(Ok(None))) {
             return Vec::new();
         }
-        let plugins =
-            self.clients.iter().filter(|client| matches!(client.source, Source::Plugin(_)));
-        plugins.map(|client| client.name.clone()).collect()
+        self.plugins().map(|(name, _)| name.clone()).collect()
     }
 }
 
 /// Returns the key of the `wasm_config` of a plugin.
-fn key_of(client: &ClientName) -> KeyPath {
-    let clients = KeyPath::default().member("mcp").member("client_configs");
-    clients.named(client.as_str()).member("wasm_config")
+fn key_of_plugin(client: &ClientName) -> KeyPath {
+    key_of_client(client).member("wasm_config")
 }
 
 fn key_of_client(client: &ClientName) -> KeyPath {
-    KeyPath::default().member("mcp").member("client_configs").named(client.as_str())
+    KeyPath::parse("mcp.client_configs").named(client.as_str())
 }
 
 /// Checks the files of a provider, and that it can be set up.
@@ -173,13 +168,10 @@ fn check_provider(provider: &model::Settings) -> Option<Problem> {
 }
 
 async fn check_plugin(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<Problem> {
-    let component = key.member("component");
-    let mut problems = Vec::new();
-    match missing(component.clone(), &plugin.component, Path::is_file, "file") {
-        Some(problem) => problems.push(problem),
-        None => problems.extend(refusal(key, client, plugin).await),
+    match missing(key.member("component"), &plugin.component, Path::is_file, "file") {
+        Some(problem) => vec![problem],
+        None => refusal(key, client, plugin).await,
     }
-    problems
 }
 
 /// Checks the directories and the tools that a grant names. `key` is that of `wasm_config`.

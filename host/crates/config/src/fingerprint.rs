@@ -9,15 +9,15 @@ use std::{
 
 use serde_json::Value;
 
-use super::KeyPath;
+use super::key_path::KeyPath;
 
 /// A hash of each value of a configuration, by its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fingerprint(BTreeMap<Key, u64>);
+pub struct Fingerprint(BTreeMap<FingerprintKey, u64>);
 
 /// Place of a value in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct FingerprintKey {
     /// The client whose entry has it; `None` if it is not below `mcp.client_configs`.
     pub client: Option<String>,
     /// Key path below the entry, or below the root.
@@ -33,7 +33,7 @@ impl Fingerprint {
     }
 
     /// Returns the keys whose values differ, those that only one of both has included.
-    pub fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a Key> {
+    pub fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a FingerprintKey> {
         let changed = self.0.iter().filter(|(key, hash)| other.0.get(key) != Some(hash));
         let new = other.0.keys().filter(|key| !self.0.contains_key(key));
         let mut keys: Vec<_> = changed.map(|(key, _)| key).chain(new).collect();
@@ -57,7 +57,8 @@ impl Fingerprint {
                 }
             }
             _ => {
-                let key = Key { client: client.map(str::to_owned), path: path.to_string() };
+                let key =
+                    FingerprintKey { client: client.map(str::to_owned), path: path.to_string() };
                 self.0.insert(key, hash(value));
             }
         }

@@ -5,88 +5,25 @@
 //! same reading as for every file: a setting that it refuses is removed and reported with the reason.
 
 mod bifrost;
+mod client_name;
 mod desktop;
 mod draft;
 mod relaxed;
+mod report;
 
 use std::path::Path;
 
-use serde::Serialize;
 use serde_json::Value;
 
 use self::draft::Draft;
-use super::{KeyPath, Problem, environment, file::File, json, read, resolve};
+pub use self::report::{Imported, Outcome, SettingReport};
+use super::{environment::environment, error::Problem, file::File, json, read, resolve};
 
 /// Maximum number of times that a draft is read. Each reading removes what the one before refused.
 const MAX_READINGS: usize = 8;
 
 /// Maximum number of values in a file, so that each can be compared with all others.
 const MAX_VALUES: usize = 10_000;
-
-/// A translated configuration.
-#[derive(Debug)]
-pub struct Imported {
-    /// The program whose configuration it was.
-    pub program: &'static str,
-    /// The configuration of the gateway.
-    pub file: Value,
-    /// The outcome of each setting.
-    pub lines: Vec<Line>,
-    /// Environment variables that the configuration names and that are not set now.
-    pub variables: Vec<String>,
-}
-
-impl Imported {
-    /// Returns whether the result has neither a server nor a provider.
-    pub fn is_empty(&self) -> bool {
-        let has_servers = self.file["mcp"]["client_configs"]
-            .as_array()
-            .is_some_and(|clients| !clients.is_empty());
-        let has_providers =
-            self.file["providers"].as_object().is_some_and(|providers| !providers.is_empty());
-        !has_servers && !has_providers
-    }
-}
-
-/// The outcome of one setting.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Line {
-    /// Key in the file that was read, or in the result for what was not in it.
-    pub key: KeyPath,
-    /// The outcome.
-    pub outcome: Outcome,
-    /// The reason, or the new form of the setting.
-    pub message: String,
-}
-
-/// Outcome of one setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It is in the result with its meaning.
-    Taken,
-    /// It is in the result in another form.
-    Changed,
-    /// It is not in the result because it has no meaning for the gateway.
-    NoMeaning,
-    /// It is not in the result, and the gateway behaves differently without it.
-    Refused,
-    /// It is in the result, and the gateway does not start before it is corrected.
-    Invalid,
-}
-
-impl Outcome {
-    /// Returns the outcome as one or two words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Taken => "taken",
-            Self::Changed => "changed",
-            Self::NoMeaning => "no meaning",
-            Self::Refused => "refused",
-            Self::Invalid => "invalid",
-        }
-    }
-}
 
 /// Translates the text of a configuration file of Bifrost, or of a desktop agent. `directory` is
 /// where the result will be: its relative paths are checked there.
@@ -150,23 +87,18 @@ fn correct(draft: &mut Draft, directory: &Path) -> Vec<String> {
         };
         let (_, problems) = resolve::resolve(file, directory, &environment);
         let (unset, invalid): (Vec<_>, Vec<_>) =
-            problems.into_iter().partition(|problem| unset_variable(problem).is_some());
+            problems.into_iter().partition(|problem| resolve::unset_variable(problem).is_some());
         for problem in invalid {
             let message = format!("{}{}", draft.label(&problem.key), problem.message);
             draft.note(problem.key, Outcome::Invalid, message);
         }
         let mut variables: Vec<_> =
-            unset.iter().filter_map(unset_variable).map(str::to_owned).collect();
+            unset.iter().filter_map(resolve::unset_variable).map(str::to_owned).collect();
         variables.sort_unstable();
         variables.dedup();
         return variables;
     }
     Vec::new()
-}
-
-/// Returns the variable if the problem is that it has no value.
-fn unset_variable(problem: &Problem) -> Option<&str> {
-    problem.message.strip_prefix(resolve::VARIABLE)?.split_once(' ').map(|(name, _)| name)
 }
 
 #[cfg(test)]

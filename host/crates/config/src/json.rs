@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-use super::{Problem, Segment};
+use super::{error::Problem, key_path::Segment};
 
 /// Maximum size of a configuration file, in bytes. A larger file is a mistake, such as the wrong
 /// file.
@@ -34,11 +34,7 @@ pub(super) fn parse(text: &str) -> Result<Value, Problem> {
 /// Removes the value at a path. Returns whether there was one.
 pub(super) fn remove(value: &mut Value, path: &[Segment]) -> bool {
     let Some((last, outer)) = path.split_last() else { return false };
-    let parent = outer.iter().try_fold(value, |value, segment| match segment {
-        Segment::Member(name) => value.get_mut(name),
-        Segment::Element(index) => value.get_mut(index),
-    });
-    match (last, parent) {
+    match (last, get_mut(value, outer)) {
         (Segment::Member(name), Some(Value::Object(members))) => {
             members.shift_remove(name).is_some()
         }
@@ -48,6 +44,14 @@ pub(super) fn remove(value: &mut Value, path: &[Segment]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns the value at a path.
+pub(super) fn get_mut<'v>(value: &'v mut Value, path: &[Segment]) -> Option<&'v mut Value> {
+    path.iter().try_fold(value, |value, segment| match segment {
+        Segment::Member(name) => value.get_mut(name),
+        Segment::Element(index) => value.get_mut(index),
+    })
 }
 
 struct Strict(Value);

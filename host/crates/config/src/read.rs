@@ -17,7 +17,13 @@ use serde::{
 use serde_json::Value;
 use serde_path_to_error::{Path, Track};
 
-use super::{KeyPath, Problem, Segment, json, skipped::Skipped, unsupported};
+use super::{
+    error::Problem,
+    json,
+    key_path::{KeyPath, Segment},
+    skipped::Skipped,
+    unsupported,
+};
 use airlock_strings::nearest;
 
 /// Maximum number of problems that are collected. A file with more mistakes is read again after they

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{KeyPath, Problem};
+use super::{error::Problem, key_path::KeyPath};
 
 /// Keys of the values that were skipped.
 #[derive(Debug, Default)]

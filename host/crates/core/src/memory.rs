@@ -1,9 +1,14 @@
-//! Memory of one request: a hook for its accounting, and the bytes that are held in it.
+//! Memory of one request: the budget, and what is charged to it.
 //!
-//! The agent loop, the clients of providers and the sessions of MCP clients do not know the other
-//! users of memory. They hold bytes here before they keep data that a model or a tool sent. To hold
-//! bytes charges them to the request; the server implements [`RequestMemory`] and does the
-//! accounting.
+//! | type | meaning |
+//! |---|---|
+//! | [`RequestMemory`] | accounts for the bytes of one request; the server implements it |
+//! | [`MemoryBudget`] | handle to it, for code that does not know the other users of memory |
+//! | [`Charge`] | bytes that one holder has taken from the budget, until it is dropped |
+//!
+//! The agent loop, the clients of providers and the sessions of MCP clients charge bytes before they
+//! keep data that a model or a tool sent. A bounded resource that tenants share, such as the memory
+//! of all guests, is a [`Pool`](crate::tenant::Pool) instead.
 
 use std::{
     fmt,
@@ -31,8 +36,8 @@ pub trait RequestMemory: Send + Sync {
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<dyn RequestMemory>);
 
-/// Bytes that are held in a [`MemoryBudget`]. Dropping it releases them.
-pub struct Held {
+/// Bytes that are charged to a [`MemoryBudget`]. Dropping it releases them.
+pub struct Charge {
     budget: MemoryBudget,
     bytes: AtomicUsize,
 }
@@ -51,9 +56,9 @@ impl MemoryBudget {
         Self::new(Unlimited)
     }
 
-    /// Opens an account in this budget. It holds no bytes yet.
-    pub fn hold(&self) -> Held {
-        Held { budget: self.clone(), bytes: AtomicUsize::new(0) }
+    /// Opens a charge of no bytes.
+    pub fn charge(&self) -> Charge {
+        Charge { budget: self.clone(), bytes: AtomicUsize::new(0) }
     }
 }
 
@@ -63,14 +68,14 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for Charge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("Charge").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 
-impl Held {
-    /// Holds `bytes` more. Returns false if there is no room for them, and then changes nothing.
+impl Charge {
+    /// Charges `bytes` more. Returns false if there is no room for them, and then changes nothing.
     #[must_use]
     pub fn grow(&self, bytes: usize) -> bool {
         let has_room = self.budget.0.take(bytes);
@@ -80,7 +85,7 @@ impl Held {
         has_room
     }
 
-    /// Returns whether `bytes` more could be held now.
+    /// Returns whether `bytes` more could be charged now.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.beside().grow(bytes)
     }
@@ -92,11 +97,11 @@ impl Held {
 
     /// Opens another account in the same budget. It holds no bytes yet, and releases only its own.
     pub fn beside(&self) -> Self {
-        self.budget.hold()
+        self.budget.charge()
     }
 }
 
-impl Drop for Held {
+impl Drop for Charge {
     fn drop(&mut self) {
         let bytes = *self.bytes.get_mut();
         if bytes > 0 {
@@ -172,21 +177,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn held_bytes_are_released_once_and_a_refusal_holds_nothing() {
+    fn charged_bytes_are_released_once_and_a_refusal_charges_nothing() {
         let memory = Limited::new(100);
-        let held = MemoryBudget::new(memory.clone()).hold();
-        assert!(held.grow(60) && !held.grow(41));
-        assert!(held.has_room(40) && !held.has_room(41));
-        let other = held.beside();
+        let charge = MemoryBudget::new(memory.clone()).charge();
+        assert!(charge.grow(60) && !charge.grow(41));
+        assert!(charge.has_room(40) && !charge.has_room(41));
+        let other = charge.beside();
         assert!(other.grow(40));
         assert_eq!((memory.taken(), memory.most()), (100, 100));
-        drop((held, other));
+        drop((charge, other));
         assert_eq!(memory.taken(), 0);
     }
 
     #[test]
     fn unlimited_room_never_refuses() {
-        let held = MemoryBudget::unlimited().hold();
-        assert!(held.grow(usize::MAX / 2) && held.grow(usize::MAX / 2));
+        let charge = MemoryBudget::unlimited().charge();
+        assert!(charge.grow(usize::MAX / 2) && charge.grow(usize::MAX / 2));
     }
 }

@@ -1,8 +1,10 @@
 //! Tenants: the parties that calls are accounted to, and the division of bounded resources between
 //! them.
 //!
-//! A [`Pool`] is a bounded resource: slots of the sandbox, memory, requests in flight. This module
-//! does not depend on keys or guests; the owner of a resource sets its capacity.
+//! A [`Pool`] is a bounded resource: slots of the sandbox, memory of guests, requests in flight. A
+//! [`Reservation`] is the part of it that one holder has. This module does not depend on keys or
+//! guests; the owner of a resource sets its capacity. The memory of one request is a
+//! [`MemoryBudget`](crate::memory::MemoryBudget) instead.
 
 mod shares;
 
@@ -107,15 +109,15 @@ impl Pool {
         Self(Arc::new(Mutex::new(Shares::new(capacity, weight))))
     }
 
-    /// Opens an account for `tenant` that holds nothing yet.
-    pub fn account(&self, tenant: Tenant) -> Held {
-        Held { pool: self.clone(), tenant, amount: 0 }
+    /// Opens a reservation of no units for `tenant`.
+    pub fn reservation(&self, tenant: Tenant) -> Reservation {
+        Reservation { pool: self.clone(), tenant, amount: 0 }
     }
 
     /// Takes `amount` units for `tenant`; `None` if the tenant may not take that many.
-    pub fn take(&self, tenant: &Tenant, amount: usize) -> Option<Held> {
-        let mut held = self.account(tenant.clone());
-        held.grow(amount).then_some(held)
+    pub fn take(&self, tenant: &Tenant, amount: usize) -> Option<Reservation> {
+        let mut reservation = self.reservation(tenant.clone());
+        reservation.grow(amount).then_some(reservation)
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
@@ -124,14 +126,14 @@ impl Pool {
 }
 
 /// Units of a [`Pool`] that one holder has. Dropping it returns all of them to the pool.
-pub struct Held {
+pub struct Reservation {
     pool: Pool,
     tenant: Tenant,
     amount: usize,
 }
 
-impl Held {
-    /// Number of units held.
+impl Reservation {
+    /// Number of units.
     pub fn amount(&self) -> usize {
         self.amount
     }
@@ -143,7 +145,7 @@ impl Held {
         taken
     }
 
-    /// Returns `less` units to the pool, at most those held.
+    /// Returns `less` units to the pool, at most those of the reservation.
     pub fn shrink(&mut self, less: usize) {
         let less = less.min(self.amount);
         self.amount -= less;
@@ -151,15 +153,15 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.shrink(self.amount);
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
+        f.debug_struct("Reservation")
             .field("tenant", &self.tenant)
             .field("amount", &self.amount)
             .finish_non_exhaustive()
@@ -197,16 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn held_units_are_returned_to_the_pool_once() {
+    fn reserved_units_are_returned_to_the_pool_once() {
         let pool = Pool::new(4, 3);
-        let mut held = pool.take(&key(1), 2).expect("there is room");
-        assert!(held.grow(1) && !held.grow(2), "one is left");
-        held.shrink(9);
-        assert_eq!((held.amount(), pool.shares().taken()), (0, 0));
-        assert!(held.grow(3));
+        let mut reservation = pool.take(&key(1), 2).expect("there is room");
+        assert!(reservation.grow(1) && !reservation.grow(2), "one is left");
+        reservation.shrink(9);
+        assert_eq!((reservation.amount(), pool.shares().taken()), (0, 0));
+        assert!(reservation.grow(3));
         assert!(pool.take(&key(1), 1).is_none(), "three quarters are one tenant's most");
         let other = pool.take(&key(2), 1).expect("the rest is for others");
-        drop(held);
+        drop(reservation);
         assert_eq!(pool.shares().taken(), 1);
         drop(other);
         assert_eq!(pool.shares().taken(), 0);

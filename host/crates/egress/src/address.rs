@@ -20,9 +20,9 @@ pub(super) enum Reach {
     Never,
 }
 
-type Block<Address> = (Address, u32);
+type AddressBlock<Address> = (Address, u32);
 
-const NEVER_V4: [Block<Ipv4Addr>; 13] = [
+const NEVER_V4: [AddressBlock<Ipv4Addr>; 13] = [
     (Ipv4Addr::UNSPECIFIED, 8), // "this network", RFC 791; 0.0.0.0 is this machine on Linux
     (Ipv4Addr::new(100, 100, 100, 200), 32), // metadata of Alibaba Cloud, within the shared address space
     (Ipv4Addr::new(168, 63, 129, 16), 32), // Azure's WireServer, a public address that never leaves the host
@@ -38,7 +38,7 @@ const NEVER_V4: [Block<Ipv4Addr>; 13] = [
     (Ipv4Addr::BROADCAST, 32),         // limited broadcast, RFC 919
 ];
 
-const PRIVATE_V4: [Block<Ipv4Addr>; 5] = [
+const PRIVATE_V4: [AddressBlock<Ipv4Addr>; 5] = [
     (Ipv4Addr::new(10, 0, 0, 0), 8),     // private use, RFC 1918
     (Ipv4Addr::new(100, 64, 0, 0), 10),  // shared address space, RFC 6598
     (Ipv4Addr::new(127, 0, 0, 0), 8),    // loopback, RFC 1122
@@ -46,7 +46,7 @@ const PRIVATE_V4: [Block<Ipv4Addr>; 5] = [
     (Ipv4Addr::new(192, 168, 0, 0), 16), // private use, RFC 1918
 ];
 
-const NEVER_V6: [Block<Ipv6Addr>; 9] = [
+const NEVER_V6: [AddressBlock<Ipv6Addr>; 9] = [
     (Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42), 128), // metadata of Scaleway
     (Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe), 128), // metadata of Oracle Cloud
     (Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0x100, 0x200), 128), // metadata of Alibaba Cloud
@@ -58,20 +58,20 @@ const NEVER_V6: [Block<Ipv6Addr>; 9] = [
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),     // documentation, RFC 9637
 ];
 
-const PRIVATE_V6: [Block<Ipv6Addr>; 2] = [
+const PRIVATE_V6: [AddressBlock<Ipv6Addr>; 2] = [
     (Ipv6Addr::LOCALHOST, 128),                      // loopback, RFC 4291
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7), // unique local, RFC 4193
 ];
 
-const GLOBAL_UNICAST: Block<Ipv6Addr> = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
-const SIX_TO_FOUR: Block<Ipv6Addr> = (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16);
-const TEREDO: Block<Ipv6Addr> = (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32);
+const GLOBAL_UNICAST: AddressBlock<Ipv6Addr> = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+const SIX_TO_FOUR: AddressBlock<Ipv6Addr> = (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16);
+const TEREDO: AddressBlock<Ipv6Addr> = (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32);
 
 /// Prefixes whose last 32 bits are an IPv4 address. The local-use prefix of NAT64, `64:ff9b:1::/48`
 /// (RFC 8215), is not among them: the position of the IPv4 address in it depends on the
 /// configuration of the network, which is unknown here (RFC 6052, section 2.2). The prefix is
 /// outside global unicast, so its addresses are [`Reach::Never`].
-const EMBEDDING: [Block<Ipv6Addr>; 4] = [
+const EMBEDDING: [AddressBlock<Ipv6Addr>; 4] = [
     (Ipv6Addr::UNSPECIFIED, 96), // IPv4-compatible, deprecated by RFC 4291
     (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96), // IPv4-mapped, RFC 4291
     (Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96), // IPv4-translated, RFC 2765
@@ -135,11 +135,11 @@ fn v4_at(bits: u128, shift: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::try_from((bits >> shift) & 0xffff_ffff).expect("32 bits were kept"))
 }
 
-fn within_v4(address: Ipv4Addr, (prefix, length): Block<Ipv4Addr>) -> bool {
+fn within_v4(address: Ipv4Addr, (prefix, length): AddressBlock<Ipv4Addr>) -> bool {
     (address.to_bits() ^ prefix.to_bits()) >> (32 - length) == 0
 }
 
-fn within_v6(address: Ipv6Addr, (prefix, length): Block<Ipv6Addr>) -> bool {
+fn within_v6(address: Ipv6Addr, (prefix, length): AddressBlock<Ipv6Addr>) -> bool {
     (address.to_bits() ^ prefix.to_bits()) >> (128 - length) == 0
 }
 

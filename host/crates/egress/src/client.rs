@@ -17,18 +17,19 @@ use crate::tls;
 
 /// Time limit for a connection: resolving, all addresses of a name, and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum idle connections that are kept per host.
+/// Maximum number of idle connections that are kept for one host, half of those that one call may
+/// use at the same time.
 const MAX_IDLE: usize = 4;
 /// Time that an idle connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Both clients.
-pub(super) struct Clients {
+pub(super) struct HttpClients {
     public: Client,
     private: Client,
 }
 
-impl Clients {
+impl HttpClients {
     pub(super) fn new(resolver: &Arc<dyn Resolver>) -> reqwest::Result<Self> {
         Ok(Self {
             public: client(resolver, Reach::Public)?,

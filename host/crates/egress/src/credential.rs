@@ -19,15 +19,18 @@ use super::{
     target::Target,
 };
 
-/// Maximum credentials of one request.
+/// Maximum number of credentials of one request. Each is compared with all others; a request has one or
+/// two.
 const MAX_OF_REQUEST: usize = 8;
 
-/// Maximum length of a credential's value, in bytes.
+/// Maximum bytes of a credential's value. It is sent in a header or a URL, which most servers
+/// take up to this length.
 const MAX_VALUE_BYTES: usize = 8 << 10;
-/// Minimum length of a value that is redacted from responses, in bytes. Shorter values occur there
+/// Minimum bytes of a value that is redacted from responses. Shorter values occur there
 /// by chance, and redacting them would damage text that is not secret.
 pub(super) const MIN_BLOTTED_BYTES: usize = 8;
-/// Maximum rounds of decoding in the search for a value: a URL is often a parameter of another URL.
+/// Maximum number of rounds of decoding in the search for a value: a URL is often a parameter of
+/// another URL, and each round reads the whole text.
 const MAX_UNDONE: usize = 4;
 
 /// One secret, the part of a request that carries it, and the requests that it may be attached to.

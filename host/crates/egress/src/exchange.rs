@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use airlock_core::tenant::Held;
+use airlock_core::tenant::Reservation;
 use airlock_strings::{cut, visible_line};
 use http::{HeaderName, HeaderValue, header};
 use tracing::{debug, warn};
@@ -19,24 +19,25 @@ use super::{
     policy::{Missing, Permit},
     resolve,
     rule::Rule,
-    session::{Inner, Observed, Outlet},
+    session::{Outlet, OutletObserver, SessionState},
     target::Host,
 };
 
 /// Maximum capacity reserved for a body before any of it has arrived. The bytes that a server
 /// announces have not arrived yet.
 const FIRST_BYTES: usize = 64 << 10;
-/// Maximum bytes of a guest's text in a log line, longer than any name of a credential.
+/// Maximum bytes of a guest's text in a log line. It is longer than the name of any credential, and a
+/// guest cannot fill the log with it.
 const MAX_SHOWN_NAME: usize = 128;
 
 /// One request with its redirects.
 pub(super) struct Exchange<'a> {
-    session: &'a Inner,
+    session: &'a SessionState,
     sent: AtomicBool,
 }
 
 impl<'a> Exchange<'a> {
-    pub(super) fn new(session: &'a Inner) -> Self {
+    pub(super) fn new(session: &'a SessionState) -> Self {
         Self { session, sent: AtomicBool::new(false) }
     }
 
@@ -123,7 +124,7 @@ impl<'a> Exchange<'a> {
     /// Reports a permitted request to the observer, if there is one.
     fn report(&self, hop: &Hop<'_>) {
         let Outlet { policy, observed, .. } = &self.session.outlet;
-        let Some(Observed { observer, destinations }) = observed else { return };
+        let Some(OutletObserver { observer, destinations }) = observed else { return };
         let destinations = policy.destinations_of(destinations, &hop.target, &hop.method);
         let credentials: Vec<_> =
             hop.credentials.iter().map(|credential| credential.name()).collect();
@@ -272,7 +273,7 @@ fn shown(hop: &Hop<'_>, name: &HeaderName, value: &HeaderValue) -> Vec<u8> {
 async fn read(
     response: &mut reqwest::Response,
     limit: usize,
-    memory: &mut Held,
+    memory: &mut Reservation,
     caller: &str,
     credentials: &Credentials,
 ) -> Result<Vec<u8>, Error> {
@@ -288,7 +289,7 @@ async fn read(
         if chunk.len() > limit - body.len() {
             return Err(too_large(limit));
         }
-        hold(memory, body.len() + chunk.len(), caller)?;
+        reserve(memory, chunk.len(), caller)?;
         body.extend_from_slice(&chunk);
     }
     Ok(body)
@@ -298,11 +299,12 @@ fn too_large(limit: usize) -> Error {
     Error::new(ErrorKind::TooLarge, format!("the response's body has more than {limit} bytes"))
 }
 
-/// Grows `memory` to `bytes` if it holds less. Fails if the tenant has no memory left.
-fn hold(memory: &mut Held, bytes: usize, caller: &str) -> Result<(), Error> {
-    if memory.grow(bytes.saturating_sub(memory.amount())) {
+/// Grows `memory` by `more` bytes. Fails if the tenant has no memory left.
+fn reserve(memory: &mut Reservation, more: usize, caller: &str) -> Result<(), Error> {
+    if memory.grow(more) {
         return Ok(());
     }
+    let bytes = memory.amount() + more;
     warn!(caller, bytes, "outbound response dropped: its tenant has no memory left for it");
     Err(Error::new(ErrorKind::Unavailable, "there is no memory for the response").having_sent(true))
 }

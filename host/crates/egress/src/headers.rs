@@ -6,9 +6,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{credential::Credential, error::Error};
 
-/// Maximum headers of a request.
+/// Maximum number of headers of a request: fewer than the 100 that Apache's server takes.
 const MAX_HEADERS: usize = 64;
-/// Maximum bytes of all names and values of a request's headers.
+/// Maximum bytes of all names and values of a request's headers: as many as of a response's.
 const MAX_BYTES: usize = 64 << 10;
 
 /// Headers of the connection and of the framing (RFC 9110, sections 7.2, 7.6 and 8.6; RFC 9112; RFC

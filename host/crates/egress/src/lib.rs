@@ -31,7 +31,7 @@ pub mod tls;
 
 use std::sync::Arc;
 
-use self::{client::Clients, resolve::SystemResolver, session::Shared};
+use self::{client::HttpClients, resolve::SystemResolver, session::EgressState};
 pub use self::{
     credential::{BadCredential, Credential, Credentials},
     error::{Error, ErrorKind},
@@ -46,12 +46,13 @@ pub use self::{
     session::{Observer, Outlet, RequestSlot, Session},
 };
 
-/// Maximum requests of the whole process in flight.
+/// Maximum number of requests of the whole process in flight, as many as four callers may have. Each
+/// holds a connection, and so a file descriptor.
 const MAX_IN_FLIGHT: usize = 256;
 
 /// The HTTP clients of the process and the limits that they share. Cheap to clone.
 #[derive(Clone)]
-pub struct Egress(Arc<Shared>);
+pub struct Egress(Arc<EgressState>);
 
 /// Reason that no HTTP client can be built, for example unreadable system certificates.
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +75,8 @@ impl Egress {
     }
 
     fn assemble(resolver: &Arc<dyn Resolver>, max_in_flight: usize) -> Result<Self, Unusable> {
-        let clients = Clients::new(resolver).map_err(Unusable)?;
-        Ok(Self(Arc::new(Shared::new(clients, max_in_flight))))
+        let clients = HttpClients::new(resolver).map_err(Unusable)?;
+        Ok(Self(Arc::new(EgressState::new(clients, max_in_flight))))
     }
 
     /// Creates the outlet of one caller. `caller` is its name in the operator's log.

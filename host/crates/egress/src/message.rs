@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use airlock_core::tenant::Held;
+use airlock_core::tenant::Reservation;
 use bytes::Bytes;
 
 /// A caller's request, before any check.
@@ -54,5 +54,5 @@ pub struct Response {
     /// URL of the response, without any credential.
     pub final_url: String,
     /// Memory that the body counts against. Keep it as long as the body.
-    pub memory: Held,
+    pub memory: Reservation,
 }

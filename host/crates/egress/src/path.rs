@@ -10,10 +10,10 @@ use std::fmt;
 
 use airlock_strings::{hex_digit, percent_decoded};
 
-/// Maximum segments of a request's path. Together with [`MAX_PARTS`], this bounds the time to
+/// Maximum number of segments of a request's path. Together with [`MAX_PARTS`], this bounds the time to
 /// compare a hostile path with a hostile pattern.
 const MAX_SEGMENTS: usize = 128;
-/// Maximum segments of a pattern.
+/// Maximum number of segments of a pattern. See [`MAX_SEGMENTS`].
 const MAX_PARTS: usize = 32;
 /// Characters that have no meaning as delimiters (RFC 3986, section 2.3), besides letters and
 /// digits. They are never escaped in the normal form.
@@ -28,9 +28,10 @@ const FOLDED: [u8; 2] = *b"*,";
 /// control characters, which no path contains.
 const FIRST_ESCAPED: u8 = 0x80;
 
-/// Maximum segments of a path that a log line shows, so that a guest cannot fill the log.
+/// Maximum number of segments of a path that a log line shows, so that a guest cannot fill the log.
 const MAX_SHOWN_SEGMENTS: usize = 8;
-/// Maximum bytes of a segment that a log line shows.
+/// Maximum bytes of a segment that a log line shows. A longer one is rather data than a name, and
+/// may be a secret.
 const MAX_SHOWN_BYTES: usize = 64;
 
 /// Reason that a path is refused: in most cases, a server might read a different path than the
@@ -165,10 +166,10 @@ fn escape(byte: u8) -> String {
 /// delimiter such as `;` does not match its escape `%3B`, except `,` and `*`, which match both
 /// forms. A literal `*` is written `%2A`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pattern(Vec<Part>);
+pub(super) struct Pattern(Vec<PatternSegment>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PatternSegment {
     /// `**`
     Many,
     /// One segment: the texts around its stars; a single text if there is no star.
@@ -208,8 +209,9 @@ impl Pattern {
         if count > MAX_PARTS {
             return Err(BadPattern::Parts(count));
         }
-        let parts: Vec<Part> = path.split('/').map(Part::parse).collect::<Result<_, _>>()?;
-        if parts.windows(2).any(|pair| pair == [Part::Many, Part::Many]) {
+        let parts: Vec<PatternSegment> =
+            path.split('/').map(PatternSegment::parse).collect::<Result<_, _>>()?;
+        if parts.windows(2).any(|pair| pair == [PatternSegment::Many, PatternSegment::Many]) {
             return Err(BadPattern::Repeated);
         }
         Ok(Self(parts))
@@ -231,7 +233,7 @@ impl Pattern {
     pub(super) fn shown(path: &[String], is_secret: bool) -> Self {
         let parts =
             path.iter().take(MAX_SHOWN_SEGMENTS).map(|segment| shown_part(segment, is_secret));
-        let rest = (path.len() > MAX_SHOWN_SEGMENTS).then_some(Part::Many);
+        let rest = (path.len() > MAX_SHOWN_SEGMENTS).then_some(PatternSegment::Many);
         Self(parts.chain(rest).collect())
     }
 
@@ -247,7 +249,7 @@ impl Pattern {
     /// Returns whether this is a pattern such as `/v1/**` and `other` begins with the segments in
     /// front of the `**`, so that every path that matches `other` matches this pattern.
     fn contains(&self, other: &Self) -> bool {
-        let Some((Part::Many, directory)) = self.0.split_last() else { return false };
+        let Some((PatternSegment::Many, directory)) = self.0.split_last() else { return false };
         other.0.len() > directory.len() && other.0.starts_with(directory)
     }
 
@@ -262,11 +264,11 @@ impl Pattern {
         let mut resume = None;
         while at < path.len() {
             match self.0.get(part) {
-                Some(Part::Many) => {
+                Some(PatternSegment::Many) => {
                     part += 1;
                     resume = Some((part, at));
                 }
-                Some(Part::One(texts)) if fits(texts, &path[at]) => {
+                Some(PatternSegment::One(texts)) if fits(texts, &path[at]) => {
                     part += 1;
                     at += 1;
                 }
@@ -283,16 +285,16 @@ impl Pattern {
 }
 
 /// Returns the pattern of one segment: `*` for one that is secret or too long to be shown.
-fn shown_part(segment: &str, is_secret: bool) -> Part {
+fn shown_part(segment: &str, is_secret: bool) -> PatternSegment {
     let is_hidden = (is_secret || segment.len() > MAX_SHOWN_BYTES) && !segment.is_empty();
     if is_hidden {
-        Part::One(vec![String::new(), String::new()])
+        PatternSegment::One(vec![String::new(), String::new()])
     } else {
-        Part::One(vec![segment.to_owned()])
+        PatternSegment::One(vec![segment.to_owned()])
     }
 }
 
-impl Part {
+impl PatternSegment {
     fn parse(text: &str) -> Result<Self, BadPattern> {
         if text == "**" {
             return Ok(Self::Many);
@@ -330,8 +332,8 @@ impl fmt::Display for Pattern {
     /// patterns can therefore be split at commas and printed to a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
-            Part::Many => f.write_str("/**"),
-            Part::One(texts) => {
+            PatternSegment::Many => f.write_str("/**"),
+            PatternSegment::One(texts) => {
                 f.write_str("/")?;
                 texts.iter().enumerate().try_for_each(|(at, text)| {
                     f.write_str(if at == 0 { "" } else { "*" })?;

@@ -16,7 +16,8 @@ use super::{
     target::Target,
 };
 
-/// Maximum rules on one side of a policy.
+/// Maximum number of rules on one side of a policy. Each request is compared with all of them, and an
+/// operator decides about each.
 const MAX_RULES: usize = 64;
 
 /// Bounds on the requests and responses of one call. There is no `Default`, so that the bounds are
@@ -60,7 +61,7 @@ pub struct Policy {
     granted: Arc<[Rule]>,
     bounds: Bounds,
     /// `None` if every destination may be used.
-    scope: Option<Scope>,
+    scope: Option<DeclaredScope>,
 }
 
 /// Rules of the destinations that a plugin requests, by the names of the requests.
@@ -68,7 +69,7 @@ pub type Destinations = BTreeMap<String, Vec<Rule>>;
 
 /// The destinations that one tool of a plugin may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Scope {
+struct DeclaredScope {
     /// Those of the whole plugin.
     destinations: Arc<Destinations>,
     /// Names of those that the tool declares.
@@ -129,7 +130,8 @@ impl Policy {
     /// are shared, because a plugin may have thousands of tools.
     #[must_use]
     pub fn narrowed(&self, destinations: &Arc<Destinations>, declared: &BTreeSet<String>) -> Self {
-        let scope = Scope { destinations: destinations.clone(), declared: declared.clone() };
+        let scope =
+            DeclaredScope { destinations: destinations.clone(), declared: declared.clone() };
         Self { scope: Some(scope), ..self.clone() }
     }
 
@@ -189,7 +191,7 @@ impl Policy {
     }
 }
 
-impl Scope {
+impl DeclaredScope {
     fn decide(&self, target: &Target, method: &Method) -> Result<Permit, Missing> {
         let rules = self.declared.iter().filter_map(|name| self.destinations.get(name)).flatten();
         side(rules, target, method).ok_or_else(|| {

@@ -14,11 +14,11 @@ use tokio::sync::Semaphore;
 
 use super::address::{self, Reach};
 
-/// Maximum addresses that are tried for one name. A name with a hundred unreachable addresses would
-/// otherwise block its request for all of them.
+/// Maximum number of addresses that are tried for one name. A name with a hundred unreachable addresses
+/// would otherwise block its request for all of them.
 const MAX_DIALLED: usize = 6;
-/// Maximum concurrent lookups of the operating system. Each holds a thread, even if its request no
-/// longer waits for it.
+/// Maximum number of concurrent lookups of the operating system, a quarter of the blocking threads
+/// of the runtime. Each holds a thread, even if its request no longer waits for it.
 const MAX_LOOKUPS: usize = 128;
 
 /// Finds the addresses of a name. The HTTP client checks the result.

@@ -13,9 +13,11 @@ use super::{
     target::{Host, Target},
 };
 
-/// Maximum methods of a rule.
+/// Maximum number of methods of a rule. HTTP has nine; the others are those of `WebDAV`. An
+/// operator reads them in one line.
 const MAX_METHODS: usize = 16;
-/// Maximum patterns of a rule.
+/// Maximum number of patterns of a rule. A request is compared with all of them, and an operator reads
+/// them in one line.
 const MAX_PATHS: usize = 32;
 /// Maximum bytes of a URL or a pattern, so that a manifest cannot consist of one endless rule.
 const MAX_TEXT: usize = 1 << 10;

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use airlock_core::tenant::{Held, Pool, Tenant};
+use airlock_core::tenant::{Pool, Reservation, Tenant};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout_at,
@@ -18,7 +18,7 @@ use tokio::{
 use tracing::warn;
 
 use super::{
-    client::Clients,
+    client::HttpClients,
     credential::Credentials,
     error::{Error, ErrorKind},
     exchange::Exchange,
@@ -26,8 +26,8 @@ use super::{
     policy::{Bounds, Destinations, Policy},
 };
 
-/// Maximum requests of one caller in flight, over all its calls, so that no caller can take all
-/// slots.
+/// Maximum number of requests of one caller in flight, over all its calls: a quarter of those of the
+/// process, so that no caller can take all slots.
 pub(super) const MAX_OF_CALLER: usize = 64;
 /// Weight that divides the slots of a caller among the tenants of its calls: a single tenant gets
 /// three quarters.
@@ -37,17 +37,17 @@ const CALLER_WEIGHT: usize = 3;
 const PROCESS_WEIGHT: usize = 7;
 /// Part of the time left that a request leaves to its call: a tenth.
 const LEFT_OVER: u32 = 10;
-/// Most time that a request leaves to its call.
+/// Maximum time that a request leaves to its call: a guest handles a timeout in far less.
 const MAX_LEFT_OVER: Duration = Duration::from_secs(1);
 
 /// State that the sessions of a process share.
-pub(super) struct Shared {
-    pub(super) clients: Clients,
+pub(super) struct EgressState {
+    pub(super) clients: HttpClients,
     in_flight: Pool,
 }
 
-impl Shared {
-    pub(super) fn new(clients: Clients, max_in_flight: usize) -> Self {
+impl EgressState {
+    pub(super) fn new(clients: HttpClients, max_in_flight: usize) -> Self {
         Self { clients, in_flight: Pool::new(max_in_flight, PROCESS_WEIGHT) }
     }
 }
@@ -62,7 +62,7 @@ pub trait Observer: Send + Sync {
 
 /// An observer, and the names by which it knows the destinations.
 #[derive(Clone)]
-pub(super) struct Observed {
+pub(super) struct OutletObserver {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) destinations: Arc<Destinations>,
 }
@@ -70,27 +70,27 @@ pub(super) struct Observed {
 /// The permissions of one caller. Opens a [`Session`] for each call. Cheap to clone.
 #[derive(Clone)]
 pub struct Outlet {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EgressState>,
     pub(super) caller: Arc<str>,
     pub(super) policy: Arc<Policy>,
     pub(super) credentials: Arc<Credentials>,
     /// `None` if the requests are not observed.
-    pub(super) observed: Option<Observed>,
+    pub(super) observed: Option<OutletObserver>,
     in_flight: Pool,
 }
 
 /// The requests of one call. Cheap to clone; clones share the counters.
 #[derive(Clone)]
-pub struct Session(Arc<Inner>);
+pub struct Session(Arc<SessionState>);
 
 /// A slot for one request of a call in flight. Dropping it releases the slot.
 pub struct RequestSlot {
-    session: Arc<Inner>,
+    session: Arc<SessionState>,
     _permit: OwnedSemaphorePermit,
 }
 
 /// State that the clones of a session share.
-pub(super) struct Inner {
+pub(super) struct SessionState {
     pub(super) outlet: Outlet,
     tenant: Tenant,
     /// Memory for the bodies of responses.
@@ -102,7 +102,7 @@ pub(super) struct Inner {
 
 impl Outlet {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<EgressState>,
         caller: &str,
         policy: Arc<Policy>,
         credentials: Arc<Credentials>,
@@ -124,15 +124,15 @@ impl Outlet {
     /// shares the slots of this one.
     #[must_use]
     pub fn observed(&self, destinations: Arc<Destinations>, observer: Arc<dyn Observer>) -> Self {
-        Self { observed: Some(Observed { observer, destinations }), ..self.clone() }
+        Self { observed: Some(OutletObserver { observer, destinations }), ..self.clone() }
     }
 
     /// Opens the session of one call of `tenant`, which may send requests until `deadline`. Each
-    /// request ends before it, by a tenth of the time left and at most by 1 s. The bodies of its responses count against `memory`, in bytes, from their arrival until they are
-    /// dropped.
+    /// request ends before it, by a tenth of the time left and at most by 1 s. The bodies of its
+    /// responses count against `memory`, in bytes, from their arrival until they are dropped.
     pub fn session(&self, tenant: &Tenant, memory: &Pool, deadline: Instant) -> Session {
         let bounds = self.policy.bounds();
-        Session(Arc::new(Inner {
+        Session(Arc::new(SessionState {
             tenant: tenant.clone(),
             memory: memory.clone(),
             deadline,
@@ -143,7 +143,7 @@ impl Outlet {
     }
 
     /// Takes a slot of the caller and a slot of the process. Fails if `tenant` can get no slot.
-    fn reserve(&self, tenant: &Tenant) -> Result<[Held; 2], Error> {
+    fn reserve(&self, tenant: &Tenant) -> Result<[Reservation; 2], Error> {
         Ok([
             self.in_flight.take(tenant, 1).ok_or_else(|| self.too_many_in_flight(tenant))?,
             self.shared.in_flight.take(tenant, 1).ok_or_else(|| self.too_many_in_flight(tenant))?,
@@ -194,7 +194,7 @@ impl RequestSlot {
     }
 }
 
-impl Inner {
+impl SessionState {
     async fn send(&self, request: Request) -> Result<Response, Error> {
         let _places = self.outlet.reserve(&self.tenant)?;
         let bounds = self.outlet.policy.bounds();
@@ -211,9 +211,9 @@ impl Inner {
         result.map_err(|error| error.having_sent(exchange.has_sent()))
     }
 
-    /// Opens an account for the body of one response.
-    pub(super) fn memory(&self) -> Held {
-        self.memory.account(self.tenant.clone())
+    /// Opens a reservation of no bytes for the body of one response.
+    pub(super) fn memory(&self) -> Reservation {
+        self.memory.reservation(self.tenant.clone())
     }
 
     /// Counts a request before the policy decision. Fails if the call has used all its requests.

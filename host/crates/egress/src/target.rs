@@ -10,10 +10,12 @@ use url::Url;
 
 use super::path::{self, BadPath};
 
-/// Maximum length of a URL, in bytes, both as given and as sent.
+/// Maximum bytes of a URL, both as given and as sent: as many as servers take in a request line
+/// (RFC 9110, section 4.1, recommends 8,000).
 pub(super) const MAX_URL_BYTES: usize = 8 << 10;
-/// Maximum length of a DNS name (RFC 1035, section 2.3.4), without the final dot.
+/// Maximum bytes of a DNS name, without the final dot (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
+/// Maximum bytes of a label of a DNS name (RFC 1035, section 2.3.4).
 const MAX_LABEL: usize = 63;
 
 /// Host of a URL: the part between `://` and the port.

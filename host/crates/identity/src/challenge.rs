@@ -2,12 +2,12 @@
 
 use http::HeaderValue;
 
-use crate::refusal::Refusal;
+use crate::refusal::TokenRefusal;
 
 /// Writes a challenge. It has no error if there is no refusal, which means that no token was sent.
 pub(crate) fn challenge(
     metadata_url: &str,
-    refusal: Option<&Refusal>,
+    refusal: Option<&TokenRefusal>,
     scopes: &[String],
 ) -> HeaderValue {
     let mut parameters = vec![format!("resource_metadata={}", quoted(metadata_url))];
@@ -47,7 +47,7 @@ mod tests {
 
     const URL: &str = "https://gw.example.com/.well-known/oauth-protected-resource/mcp";
 
-    fn shown(refusal: Option<&Refusal>, scopes: &[&str]) -> String {
+    fn shown(refusal: Option<&TokenRefusal>, scopes: &[&str]) -> String {
         let scopes: Vec<_> = scopes.iter().map(|&scope| scope.to_owned()).collect();
         challenge(URL, refusal, &scopes).to_str().expect("ASCII").replace(", ", ",\n")
     }
@@ -69,7 +69,7 @@ mod tests {
         error_description="the access token is not valid: it has expired",
         scope="tools"
         "#);
-        let refusal = Refusal::Scope { required: vec!["tools".to_owned()] };
+        let refusal = TokenRefusal::Scope { required: vec!["tools".to_owned()] };
         insta::assert_snapshot!(shown(Some(&refusal), &["tools"]), @r#"
         Bearer resource_metadata="https://gw.example.com/.well-known/oauth-protected-resource/mcp",
         error="insufficient_scope",
@@ -95,7 +95,7 @@ mod tests {
             Invalid::Early,
             Invalid::Bound,
         ] {
-            let text = Refusal::from(invalid).to_string();
+            let text = TokenRefusal::from(invalid).to_string();
             assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"'), "{text}");
             assert!(!text.contains('\\'), "{text}");
         }
@@ -111,8 +111,8 @@ mod tests {
     fn each_refusal_has_its_status_and_error() {
         for (refusal, status, error, retry_after) in [
             (Invalid::Key.into(), 401, Some("invalid_token"), None),
-            (Refusal::Scope { required: Vec::new() }, 403, Some("insufficient_scope"), None),
-            (Refusal::View, 403, None, None),
+            (TokenRefusal::Scope { required: Vec::new() }, 403, Some("insufficient_scope"), None),
+            (TokenRefusal::View, 403, None, None),
             (unavailable(0), 503, None, Some(1)),
             (unavailable(1000), 503, None, Some(1)),
             (unavailable(1001), 503, None, Some(2)),
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    fn unavailable(millis: u64) -> Refusal {
-        Refusal::Unavailable { retry_after: Duration::from_millis(millis) }
+    fn unavailable(millis: u64) -> TokenRefusal {
+        TokenRefusal::Unavailable { retry_after: Duration::from_millis(millis) }
     }
 }

@@ -7,17 +7,16 @@ use serde_json::Value;
 use crate::{
     json::{self, Object},
     jws::{DeclaredType, Jws},
-    refusal::{Invalid, Refusal},
-    settings::Settings,
+    refusal::{Invalid, TokenRefusal},
+    settings::VerifierSettings,
     view::view,
 };
 
-/// Memory that parsed claims may take.
-const MAX_MEMORY: usize = 1024 * 1024;
-/// The longest `sub` and `client_id`, in bytes. OIDC has the same limit for `sub`.
+/// Maximum bytes of `sub` and `client_id`, which are logged. OIDC has the same limit for `sub` (OpenID
+/// Connect Core 1.0, section 2).
 const MAX_NAME_BYTES: usize = 255;
-/// The end of the year 9999, in seconds since 1970. A greater date is an error of the issuer, for
-/// example one in milliseconds.
+/// Maximum date in a claim, in seconds since 1970: the end of the year 9999. A greater date is an
+/// error of the issuer, for example one in milliseconds, and may be no time of this machine.
 const MAX_DATE: f64 = 253_402_300_799.0;
 /// Claims that ID tokens (the first four) and security events such as logout tokens have, and
 /// access tokens do not.
@@ -43,10 +42,11 @@ pub struct Principal {
 /// Checks all claims of a token with a valid signature.
 pub(crate) fn principal(
     jws: &Jws<'_>,
-    settings: &Settings,
+    settings: &VerifierSettings,
     now: SystemTime,
-) -> Result<Principal, Refusal> {
-    let claims = json::object(&jws.payload, MAX_MEMORY).ok_or(Invalid::Malformed)?;
+) -> Result<Principal, TokenRefusal> {
+    // The length of the token bounds the tree, to less than 1 MiB, and the issuer has signed it.
+    let claims = json::object(&jws.payload, usize::MAX).ok_or(Invalid::Malformed)?;
     check_parties(&claims, settings)?;
     check_type(&claims, jws.header.declared)?;
     let expires_at = check_times(&claims, settings.clock_skew, now)?;
@@ -57,20 +57,20 @@ pub(crate) fn principal(
     };
     let scopes = scopes(&claims)?;
     if !settings.scopes.iter().all(|required| scopes.contains(required)) {
-        return Err(Refusal::Scope { required: settings.scopes.clone() });
+        return Err(TokenRefusal::Scope { required: settings.scopes.clone() });
     }
     Ok(Principal {
         subject,
         issuer: settings.issuer.clone(),
         client_id,
         scopes,
-        view: view(&settings.views, &claims).ok_or(Refusal::View)?.to_owned(),
+        view: view(&settings.views, &claims).ok_or(TokenRefusal::View)?.to_owned(),
         expires_at,
     })
 }
 
 /// Checks that the token is from the issuer and for this gateway.
-fn check_parties(claims: &Object, settings: &Settings) -> Result<(), Invalid> {
+fn check_parties(claims: &Object, settings: &VerifierSettings) -> Result<(), Invalid> {
     if text(claims, "iss")?.ok_or(Invalid::Claim("iss"))? != settings.issuer {
         return Err(Invalid::Issuer);
     }

@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-/// The longest URL, in bytes.
+/// Maximum bytes of a URL: as many as every browser takes. The issuer names one, that of its keys.
 const MAX_BYTES: usize = 2048;
 
 /// Parses a URL that is safe to depend on: `https` (`http` only for this machine), without user,

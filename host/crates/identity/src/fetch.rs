@@ -13,27 +13,30 @@ use url::Url;
 
 use crate::{
     endpoint::endpoint,
-    json,
+    json::{self, DOCUMENT_MEMORY},
     key_set::{BadKeySet, KeySet},
-    settings::{Endpoints, Settings},
+    settings::{Endpoints, VerifierSettings},
 };
 
 /// Time limit for all requests of one fetch together.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
-/// The largest document, in bytes.
+/// Maximum bytes of a document of the issuer: [`MAX_KEYS`](crate::key_set::MAX_KEYS) RSA keys of the
+/// largest size take 150 KB, without their certificates.
 pub(crate) const MAX_BODY_BYTES: usize = 256 * 1024;
-/// Memory that the metadata may take when it is parsed.
-const MAX_METADATA_MEMORY: usize = 4 * 1024 * 1024;
-/// Maximum redirects of one request, all to the same origin.
+/// Maximum number of redirects of one request, all to the same origin. They may form a cycle, and
+/// issuers have one for a slash at the end.
 const MAX_REDIRECTS: usize = 3;
-/// Times that a key set is kept, whatever the issuer asks for.
+/// Minimum time that a key set is kept, whatever the issuer asks for. Otherwise `no-store` would
+/// cause a fetch for each request.
 const MIN_LIFETIME: Duration = Duration::from_mins(1);
+/// Maximum time that a key set is kept, whatever the issuer asks for. A key that the issuer removes
+/// stops working after it.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
 /// Time that a key set is kept if the issuer does not say it.
 const DEFAULT_LIFETIME: Duration = Duration::from_mins(10);
 
 /// Source of the key set.
-pub(crate) struct Source {
+pub(crate) struct KeySource {
     client: Client,
     issuer: String,
     issuer_url: Url,
@@ -71,11 +74,11 @@ pub(crate) enum FetchError {
     KeySet(#[from] BadKeySet),
 }
 
-impl Source {
+impl KeySource {
     /// Creates a source. Certificates and proxies are those of `client`; redirects, retries and
     /// compression are not.
     pub(crate) fn new(
-        settings: &Settings,
+        settings: &VerifierSettings,
         endpoints: &Endpoints,
         client: ClientBuilder,
     ) -> reqwest::Result<Self> {
@@ -128,7 +131,7 @@ impl Source {
 
     async fn read_metadata(&self, url: &Url) -> Result<Url, FetchError> {
         let (_, body) = self.get(url).await?;
-        let metadata = json::object(&body, MAX_METADATA_MEMORY).ok_or(FetchError::Metadata)?;
+        let metadata = json::object(&body, DOCUMENT_MEMORY).ok_or(FetchError::Metadata)?;
         // RFC 8414, section 3.3: otherwise one issuer could speak for another one.
         if metadata.get("issuer").and_then(Value::as_str) != Some(&self.issuer) {
             return Err(FetchError::OtherIssuer);

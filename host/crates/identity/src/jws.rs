@@ -9,16 +9,17 @@ use crate::{
     refusal::Invalid,
 };
 
-/// The longest token, in bytes.
+/// Maximum bytes of a token: as many as most servers take in one header. Its signature is checked
+/// over all of them.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
 
-/// Memory that a parsed header may take. A header of `MAX_TOKEN_BYTES` could take 60 times its
-/// size, and it is parsed before the signature is checked.
+/// Maximum memory of a parsed header, in bytes. A header of [`MAX_TOKEN_BYTES`] could take a
+/// hundred times its size, and it is parsed before the signature is checked.
 const MAX_HEADER_MEMORY: usize = 64 * 1024;
 
 /// A token in its parts, none of which is verified. Not `Debug`: the parts are the token.
 pub(crate) struct Jws<'a> {
-    pub(crate) header: Header,
+    pub(crate) header: JwsHeader,
     /// The bytes that the signature covers.
     pub(crate) signed: &'a [u8],
     pub(crate) payload: Vec<u8>,
@@ -27,7 +28,7 @@ pub(crate) struct Jws<'a> {
 
 /// The members of a header that matter. All others are ignored, above all `jwk`, `jku`, `x5c` and
 /// `x5u`: only the issuer's key set has keys.
-pub(crate) struct Header {
+pub(crate) struct JwsHeader {
     pub(crate) algorithm: Algorithm,
     pub(crate) kid: Option<String>,
     pub(crate) declared: DeclaredType,
@@ -52,7 +53,7 @@ impl<'a> Jws<'a> {
         let (header, payload) = signed.split_once('.').ok_or(Invalid::Malformed)?;
         // A token with more than three parts has a dot in its payload, which is not base64url.
         Ok(Self {
-            header: Header::parse(&decode(header)?)?,
+            header: JwsHeader::parse(&decode(header)?)?,
             signed: signed.as_bytes(),
             payload: decode(payload)?,
             signature: decode(signature)?,
@@ -60,7 +61,7 @@ impl<'a> Jws<'a> {
     }
 }
 
-impl Header {
+impl JwsHeader {
     fn parse(text: &[u8]) -> Result<Self, Invalid> {
         let header = json::object(text, MAX_HEADER_MEMORY).ok_or(Invalid::Malformed)?;
         // RFC 7515, section 4.1.11: an extension that is not understood must be refused. None is.

@@ -14,7 +14,7 @@ const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
 /// A key that verifies signatures.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct IssuerKey {
     pub(crate) kid: Option<String>,
     /// The only algorithm that it may be used with; `None` for all of its type.
     algorithm: Option<Algorithm>,
@@ -37,7 +37,7 @@ enum Material {
 
 /// Reason that a key of the issuer is not used. The other keys of its set still are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum UnusableKey {
     #[error("a member is missing or has the wrong form")]
     Malformed,
     #[error("the key is of a type or curve that is not supported")]
@@ -50,14 +50,14 @@ pub(crate) enum Unusable {
     Secret,
 }
 
-impl Key {
+impl IssuerKey {
     /// Reads a key. Fails if it must not or cannot be used.
-    pub(crate) fn parse(jwk: &Value) -> Result<Self, Unusable> {
-        let jwk = jwk.as_object().ok_or(Unusable::Malformed)?;
+    pub(crate) fn parse(jwk: &Value) -> Result<Self, UnusableKey> {
+        let jwk = jwk.as_object().ok_or(UnusableKey::Malformed)?;
         let kty = required(jwk, "kty")?;
         // `k` of symmetric keys, `d` and the primes of private ones.
         if kty == "oct" || ["k", "d", "p", "q", "oth"].iter().any(|name| jwk.contains_key(*name)) {
-            return Err(Unusable::Secret);
+            return Err(UnusableKey::Secret);
         }
         check_purpose(jwk)?;
         let material = Material::parse(kty, jwk)?;
@@ -66,7 +66,7 @@ impl Key {
             Some(name) => Some(
                 Algorithm::from_name(name)
                     .filter(|algorithm| algorithm.key_type() == material.key_type())
-                    .ok_or(Unusable::Purpose)?,
+                    .ok_or(UnusableKey::Purpose)?,
             ),
         };
         Ok(Self { kid: optional(jwk, "kid")?.map(str::to_owned), algorithm, material })
@@ -100,18 +100,18 @@ impl Key {
 }
 
 impl Material {
-    fn parse(kty: &str, jwk: &Object) -> Result<Self, Unusable> {
+    fn parse(kty: &str, jwk: &Object) -> Result<Self, UnusableKey> {
         match kty {
             "RSA" => rsa(jwk),
             "EC" => match required(jwk, "crv")? {
                 "P-256" => Ok(Self::P256(point(jwk, 32)?)),
                 "P-384" => Ok(Self::P384(point(jwk, 48)?)),
-                _ => Err(Unusable::Type),
+                _ => Err(UnusableKey::Type),
             },
             "OKP" if required(jwk, "crv")? == "Ed25519" => {
                 Ok(Self::Ed25519(bytes(jwk, "x", Some(32))?))
             }
-            _ => Err(Unusable::Type),
+            _ => Err(UnusableKey::Type),
         }
     }
 
@@ -126,9 +126,9 @@ impl Material {
 }
 
 /// Fails if `use` or `key_ops` exclude the verification of signatures.
-fn check_purpose(jwk: &Object) -> Result<(), Unusable> {
+fn check_purpose(jwk: &Object) -> Result<(), UnusableKey> {
     if optional(jwk, "use")?.is_some_and(|purpose| purpose != "sig") {
-        return Err(Unusable::Purpose);
+        return Err(UnusableKey::Purpose);
     }
     match jwk.get("key_ops") {
         None => Ok(()),
@@ -137,28 +137,28 @@ fn check_purpose(jwk: &Object) -> Result<(), Unusable> {
         {
             Ok(())
         }
-        Some(Value::Array(_)) => Err(Unusable::Purpose),
-        Some(_) => Err(Unusable::Malformed),
+        Some(Value::Array(_)) => Err(UnusableKey::Purpose),
+        Some(_) => Err(UnusableKey::Malformed),
     }
 }
 
-fn rsa(jwk: &Object) -> Result<Material, Unusable> {
+fn rsa(jwk: &Object) -> Result<Material, UnusableKey> {
     let n = integer(jwk, "n")?;
     let e = integer(jwk, "e")?;
     let bits = n.len() * 8 - n.first().map_or(0, |byte| byte.leading_zeros() as usize);
     if !RSA_BITS.contains(&bits) {
-        return Err(Unusable::Size);
+        return Err(UnusableKey::Size);
     }
     // With the exponent 1, every message is its own signature.
     if matches!(e[..], [] | [0..=2]) || e.last().is_some_and(|byte| byte % 2 == 0) {
-        return Err(Unusable::Malformed);
+        return Err(UnusableKey::Malformed);
     }
     Ok(Material::Rsa { n, e })
 }
 
 /// Reads an unsigned integer. Leading zeros are dropped: RFC 7518 forbids them, some issuers have
 /// them, and `ring` refuses them.
-fn integer(jwk: &Object, name: &str) -> Result<Vec<u8>, Unusable> {
+fn integer(jwk: &Object, name: &str) -> Result<Vec<u8>, UnusableKey> {
     let mut bytes = bytes(jwk, name, None)?;
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     bytes.drain(..zeros);
@@ -167,29 +167,29 @@ fn integer(jwk: &Object, name: &str) -> Result<Vec<u8>, Unusable> {
 
 /// Reads a point and returns it in the uncompressed form of SEC 1. `ring` checks that it is on the
 /// curve.
-fn point(jwk: &Object, coordinate_bytes: usize) -> Result<Vec<u8>, Unusable> {
+fn point(jwk: &Object, coordinate_bytes: usize) -> Result<Vec<u8>, UnusableKey> {
     let x = bytes(jwk, "x", Some(coordinate_bytes))?;
     let y = bytes(jwk, "y", Some(coordinate_bytes))?;
     Ok([&[4], &x[..], &y[..]].concat())
 }
 
-fn bytes(jwk: &Object, name: &str, length: Option<usize>) -> Result<Vec<u8>, Unusable> {
-    let bytes = URL_SAFE_NO_PAD.decode(required(jwk, name)?).map_err(|_| Unusable::Malformed)?;
+fn bytes(jwk: &Object, name: &str, length: Option<usize>) -> Result<Vec<u8>, UnusableKey> {
+    let bytes = URL_SAFE_NO_PAD.decode(required(jwk, name)?).map_err(|_| UnusableKey::Malformed)?;
     match length {
-        Some(length) if bytes.len() != length => Err(Unusable::Malformed),
+        Some(length) if bytes.len() != length => Err(UnusableKey::Malformed),
         _ => Ok(bytes),
     }
 }
 
-fn required<'a>(jwk: &'a Object, name: &str) -> Result<&'a str, Unusable> {
-    optional(jwk, name)?.ok_or(Unusable::Malformed)
+fn required<'a>(jwk: &'a Object, name: &str) -> Result<&'a str, UnusableKey> {
+    optional(jwk, name)?.ok_or(UnusableKey::Malformed)
 }
 
 /// Returns a member that must be a string if it exists.
-fn optional<'a>(jwk: &'a Object, name: &str) -> Result<Option<&'a str>, Unusable> {
+fn optional<'a>(jwk: &'a Object, name: &str) -> Result<Option<&'a str>, UnusableKey> {
     match jwk.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Unusable::Malformed),
+        Some(_) => Err(UnusableKey::Malformed),
     }
 }

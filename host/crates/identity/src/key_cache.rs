@@ -8,11 +8,13 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 
 use crate::{
-    fetch::{FetchError, Fetched, Source},
+    fetch::{FetchError, Fetched, KeySource},
     key_set::KeySet,
 };
 
-/// Time that a set is used after the end of its lifetime if no newer one can be fetched.
+/// Maximum time that a set is used after the end of its lifetime if no newer one can be fetched: a
+/// day, so that an outage of the issuer over night stops no caller. A key that the issuer has
+/// removed works as long.
 pub(crate) const MAX_STALENESS: Duration = Duration::from_hours(24);
 /// Time between two fetches while a set can be used. Tokens with unknown keys, which anyone can
 /// send, cause no more requests than that.
@@ -27,26 +29,28 @@ const OUTAGE: Duration = Duration::from_mins(1);
 /// The newest key set, and the fetch of the next one. One fetch runs at a time, in a task of its
 /// own: a caller that gives up does not stop it, and the others need not start over.
 pub(crate) struct KeyCache {
-    shared: Arc<Shared>,
+    shared: Arc<KeyFetcher>,
     /// The newest fetch. It stops when the cache is dropped.
     task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 /// No set is usable, and the next fetch is not due yet.
 #[derive(Debug)]
-pub(crate) struct Unavailable {
+pub(crate) struct KeysUnavailable {
     /// Time until the next fetch.
     pub(crate) retry_after: Duration,
 }
 
-struct Shared {
-    source: Source,
-    state: Mutex<State>,
+/// State that the cache and the running fetch share.
+struct KeyFetcher {
+    source: KeySource,
+    state: Mutex<KeyCacheState>,
 }
 
+/// The newest key set, and the times that decide when it is fetched again.
 #[derive(Default)]
-struct State {
-    held: Option<Held>,
+struct KeyCacheState {
+    cached: Option<CachedKeys>,
     /// Time at which the newest fetch began, or ended if it has ended.
     fetched_at: Option<Instant>,
     /// End of the newest fetch, if it failed.
@@ -55,7 +59,8 @@ struct State {
     running: Option<watch::Receiver<()>>,
 }
 
-struct Held {
+/// A key set of the issuer.
+struct CachedKeys {
     keys: Arc<KeySet>,
     /// End of its lifetime.
     fresh_until: Instant,
@@ -63,19 +68,19 @@ struct Held {
 
 impl KeyCache {
     /// Creates an empty cache. The first request fetches the set.
-    pub(crate) fn new(source: Source) -> Self {
-        let shared = Arc::new(Shared { source, state: Mutex::default() });
+    pub(crate) fn new(source: KeySource) -> Self {
+        let shared = Arc::new(KeyFetcher { source, state: Mutex::default() });
         Self { shared, task: Mutex::default() }
     }
 
     /// Returns the key set. Fetches it first if there is none or its lifetime has ended. During
     /// an outage of the issuer, callers do not wait for a fetch while the old set is usable.
-    pub(crate) async fn current(&self) -> Result<Arc<KeySet>, Unavailable> {
+    pub(crate) async fn current(&self) -> Result<Arc<KeySet>, KeysUnavailable> {
         let running = {
             let mut state = self.shared.state();
             let now = Instant::now();
-            if let Some(held) = state.held.as_ref().filter(|held| now < held.fresh_until) {
-                return Ok(held.keys.clone());
+            if let Some(cached) = state.cached.as_ref().filter(|cached| now < cached.fresh_until) {
+                return Ok(cached.keys.clone());
             }
             let running = self.fetch_if_due(&mut state, now);
             if state.is_outage(now)
@@ -89,23 +94,25 @@ impl KeyCache {
     }
 
     /// Returns a key set newer than `old` if one can be had now, else `old` itself.
-    pub(crate) async fn newer(&self, old: &Arc<KeySet>) -> Result<Arc<KeySet>, Unavailable> {
+    pub(crate) async fn newer(&self, old: &Arc<KeySet>) -> Result<Arc<KeySet>, KeysUnavailable> {
         let running = {
             let mut state = self.shared.state();
             let now = Instant::now();
-            if let Some(held) = state.held.as_ref().filter(|held| !Arc::ptr_eq(&held.keys, old)) {
-                return Ok(held.keys.clone());
+            if let Some(cached) =
+                state.cached.as_ref().filter(|cached| !Arc::ptr_eq(&cached.keys, old))
+            {
+                return Ok(cached.keys.clone());
             }
             self.fetch_if_due(&mut state, now)
         };
         self.after(running).await
     }
 
-    /// Waits for a fetch, if there is one, and returns what is held then.
+    /// Waits for a fetch, if there is one, and returns the keys that are cached then.
     async fn after(
         &self,
         running: Option<watch::Receiver<()>>,
-    ) -> Result<Arc<KeySet>, Unavailable> {
+    ) -> Result<Arc<KeySet>, KeysUnavailable> {
         if let Some(mut running) = running {
             // It closes when the fetch ends, by its time limit at the latest.
             let _ = running.changed().await;
@@ -114,12 +121,12 @@ impl KeyCache {
     }
 
     /// Returns the running fetch, or starts one if it is due.
-    fn fetch_if_due(&self, state: &mut State, now: Instant) -> Option<watch::Receiver<()>> {
+    fn fetch_if_due(&self, state: &mut KeyCacheState, now: Instant) -> Option<watch::Receiver<()>> {
         let running = state.running.clone().filter(|running| running.has_changed().is_ok());
         running.or_else(|| (state.due_at(now) <= now).then(|| self.start(state, now)))
     }
 
-    fn start(&self, state: &mut State, now: Instant) -> watch::Receiver<()> {
+    fn start(&self, state: &mut KeyCacheState, now: Instant) -> watch::Receiver<()> {
         let (ended, running) = watch::channel(());
         state.fetched_at = Some(now);
         state.running = Some(running.clone());
@@ -136,19 +143,19 @@ impl KeyCache {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl KeyFetcher {
+    fn state(&self) -> MutexGuard<'_, KeyCacheState> {
         self.state.lock()
     }
 }
 
-impl State {
-    /// Returns the held set, unless its lifetime has ended too long ago.
-    fn usable(&self, now: Instant) -> Result<Arc<KeySet>, Unavailable> {
-        let held = self.held.as_ref().filter(|held| now < held.fresh_until + MAX_STALENESS);
-        match held {
-            Some(held) => Ok(held.keys.clone()),
-            None => Err(Unavailable { retry_after: self.due_at(now).duration_since(now) }),
+impl KeyCacheState {
+    /// Returns the cached set, unless its lifetime has ended too long ago.
+    fn usable(&self, now: Instant) -> Result<Arc<KeySet>, KeysUnavailable> {
+        let cached = self.cached.as_ref().filter(|cached| now < cached.fresh_until + MAX_STALENESS);
+        match cached {
+            Some(cached) => Ok(cached.keys.clone()),
+            None => Err(KeysUnavailable { retry_after: self.due_at(now).duration_since(now) }),
         }
     }
 
@@ -160,7 +167,7 @@ impl State {
     /// Time from which the next fetch may start.
     fn due_at(&self, now: Instant) -> Instant {
         let is_usable =
-            self.held.as_ref().is_some_and(|held| now < held.fresh_until + MAX_STALENESS);
+            self.cached.as_ref().is_some_and(|cached| now < cached.fresh_until + MAX_STALENESS);
         let pause = if is_usable { PAUSE } else { PAUSE_WITHOUT_KEYS };
         self.fetched_at.map_or(now, |fetched_at| fetched_at + pause)
     }
@@ -174,7 +181,8 @@ impl State {
                 if keys.len() == 0 {
                     warn!("the issuer has no usable keys, so every token is refused");
                 }
-                self.held = Some(Held { keys: Arc::new(keys), fresh_until: now + lifetime });
+                self.cached =
+                    Some(CachedKeys { keys: Arc::new(keys), fresh_until: now + lifetime });
             }
             Err(error) => {
                 let cause = airlock_strings::with_causes(&error);

@@ -7,22 +7,21 @@ use tracing::warn;
 
 use crate::{
     algorithm::Algorithm,
-    json,
+    json::{self, DOCUMENT_MEMORY},
     jws::Jws,
-    key::{Key, Unusable},
+    key::{IssuerKey, UnusableKey},
     refusal::Invalid,
     verified::{Digest, Verified},
 };
 
-/// Maximum keys of a set, the unusable ones included. Issuers publish two to ten.
+/// Maximum number of keys of a set, the unusable ones included. Each token is compared with all of
+/// them, and each unusable one is logged. Issuers publish two to ten.
 pub(crate) const MAX_KEYS: usize = 100;
-/// Memory that the set may take when it is parsed.
-const MAX_MEMORY: usize = 4 * 1024 * 1024;
 
 /// Public keys of an issuer, as they were at one time.
 #[derive(Debug)]
 pub(crate) struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<IssuerKey>,
     /// Tokens that these keys have verified. It goes with the set, so a key that the issuer removes
     /// takes its tokens with it.
     verified: Mutex<Verified>,
@@ -41,7 +40,7 @@ impl KeySet {
     /// Reads a set. Keys that cannot be used are left out. A set without usable keys is valid: it
     /// verifies nothing.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, BadKeySet> {
-        let document = json::object(text, MAX_MEMORY).ok_or(BadKeySet::Malformed)?;
+        let document = json::object(text, DOCUMENT_MEMORY).ok_or(BadKeySet::Malformed)?;
         let Some(Value::Array(jwks)) = document.get("keys") else {
             return Err(BadKeySet::Malformed);
         };
@@ -50,7 +49,7 @@ impl KeySet {
         }
         let keys = jwks
             .iter()
-            .filter_map(|jwk| Key::parse(jwk).inspect_err(|reason| report(*reason)).ok())
+            .filter_map(|jwk| IssuerKey::parse(jwk).inspect_err(|reason| report(*reason)).ok())
             .collect();
         Ok(Self { keys, verified: Mutex::default() })
     }
@@ -75,7 +74,7 @@ impl KeySet {
 
     /// Finds the only key that fits. If there are several, none is used: which one the token means
     /// would be a guess.
-    fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<&Key, Invalid> {
+    fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<&IssuerKey, Invalid> {
         let mut fitting = self
             .keys
             .iter()
@@ -89,8 +88,8 @@ impl KeySet {
 }
 
 /// Logs a key that is not used. Keys of other types and purposes are common, and no news.
-fn report(reason: Unusable) {
-    if !matches!(reason, Unusable::Type | Unusable::Purpose) {
+fn report(reason: UnusableKey) {
+    if !matches!(reason, UnusableKey::Type | UnusableKey::Purpose) {
         warn!(%reason, "key of the issuer refused");
     }
 }

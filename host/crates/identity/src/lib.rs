@@ -2,7 +2,7 @@
 //! operator configures. An identity provider thus authenticates the senders of requests, and a table
 //! of claims decides which tools they see.
 //!
-//! A [`Verifier`] takes a token and returns a [`Principal`] or a [`Refusal`]. Tokens are JSON Web
+//! A [`Verifier`] takes a token and returns a [`Principal`] or a [`TokenRefusal`]. Tokens are JSON Web
 //! Tokens with a signature of one of the issuer's published keys. A principal has a view: the name
 //! of the virtual key whose tools it sees. This crate knows neither keys nor tools, and it never
 //! sends a token anywhere: a [`Principal`] does not contain the token.
@@ -52,9 +52,9 @@ mod view;
 pub use self::{
     claims::Principal,
     jws::MAX_TOKEN_BYTES,
-    refusal::{Invalid, Refusal},
-    settings::{BadSettings, Settings},
-    verifier::{Error, Verifier},
+    refusal::{Invalid, TokenRefusal},
+    settings::{BadSettings, VerifierSettings},
+    verifier::{Verifier, VerifierError},
     view::ViewRule,
 };
 

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::settings::Settings;
+use crate::settings::VerifierSettings;
 
 /// Where metadata is served, without the path of the resource.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Returns the metadata of this gateway.
-pub(crate) fn metadata(settings: &Settings) -> Value {
+pub(crate) fn metadata(settings: &VerifierSettings) -> Value {
     let mut metadata = json!({
         "resource": settings.resource,
         "authorization_servers": [settings.issuer],

@@ -8,7 +8,7 @@ use crate::jws::MAX_TOKEN_BYTES;
 
 /// Reason that a token does not admit its sender. No text of the token is in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum TokenRefusal {
     /// The token is not valid here; another one may be.
     #[error("the access token is not valid: {0}")]
     Invalid(#[from] Invalid),
@@ -74,7 +74,7 @@ pub enum Invalid {
     Bound,
 }
 
-impl Refusal {
+impl TokenRefusal {
     /// Status of the response.
     pub fn status(&self) -> StatusCode {
         match self {

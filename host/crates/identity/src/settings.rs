@@ -8,16 +8,18 @@ use crate::{endpoint::endpoint, view::ViewRule};
 
 /// Skew of the clocks of issuer and gateway by default.
 const CLOCK_SKEW: Duration = Duration::from_mins(1);
-/// The greatest skew. It extends the life of every token.
+/// Maximum skew of the clocks. It extends the life of every token; RFC 7519, section 4.1.4, permits
+/// a few minutes.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(5);
-/// Maximum entries of each list.
+/// Maximum number of entries of each list. Every token is compared with all of them.
 const MAX_ENTRIES: usize = 1000;
-/// The longest name or value, in bytes.
+/// Maximum bytes of a name or value. Scopes and the name of the gateway are sent in challenges and in
+/// metadata.
 const MAX_TEXT_BYTES: usize = 1024;
 
 /// Settings of a verifier: the issuer, the conditions for a token, and the table of views.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct VerifierSettings {
     /// Identifier of the authorization server. Tokens have it as `iss`, byte by byte: a slash at
     /// the end makes a difference.
     pub issuer: String,
@@ -58,7 +60,7 @@ pub(crate) struct Endpoints {
     pub(crate) jwks: Option<Url>,
 }
 
-impl Settings {
+impl VerifierSettings {
     /// Creates settings without required scopes, with keys found by discovery.
     pub fn new(
         issuer: impl Into<String>,

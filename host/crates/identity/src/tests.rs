@@ -19,7 +19,7 @@ use self::{
     issuer::{Issuer, Page},
     signer::Signer,
 };
-use crate::{Invalid, Principal, Refusal, Settings, Verifier, ViewRule};
+use crate::{Invalid, Principal, TokenRefusal, Verifier, VerifierSettings, ViewRule};
 
 /// Time of the tests, in seconds since 1970.
 const NOW: u64 = 1_900_000_000;
@@ -39,7 +39,7 @@ impl Gate {
     }
 
     /// Starts an issuer with a page for the key set, and changes the settings.
-    async fn with(keys: Page, change: impl FnOnce(&mut Settings)) -> Self {
+    async fn with(keys: Page, change: impl FnOnce(&mut VerifierSettings)) -> Self {
         let issuer = Issuer::start([("/keys", keys)]).await;
         let mut settings = settings();
         settings.jwks_uri = Some(issuer.url("/keys"));
@@ -47,32 +47,32 @@ impl Gate {
         Self { verifier: verifier(settings), issuer }
     }
 
-    async fn verify(&self, token: &str) -> Result<Principal, Refusal> {
+    async fn verify(&self, token: &str) -> Result<Principal, TokenRefusal> {
         self.verify_at(token, NOW).await
     }
 
-    async fn verify_at(&self, token: &str, seconds: u64) -> Result<Principal, Refusal> {
+    async fn verify_at(&self, token: &str, seconds: u64) -> Result<Principal, TokenRefusal> {
         self.verifier.verify_at(token, UNIX_EPOCH + Duration::from_secs(seconds)).await
     }
 
     /// Verifies a token that must be refused as invalid.
     async fn invalid(&self, token: &str) -> Invalid {
         match self.verify(token).await {
-            Err(Refusal::Invalid(invalid)) => invalid,
+            Err(TokenRefusal::Invalid(invalid)) => invalid,
             other => panic!("not refused as invalid: {other:?}"),
         }
     }
 }
 
-fn settings() -> Settings {
-    Settings::new(ISSUER, RESOURCE, [rule("admins", "all"), rule("staff", "some")])
+fn settings() -> VerifierSettings {
+    VerifierSettings::new(ISSUER, RESOURCE, [rule("admins", "all"), rule("staff", "some")])
 }
 
 fn rule(value: &str, view: &str) -> ViewRule {
     ViewRule { claim: "groups".to_owned(), value: value.to_owned(), view: view.to_owned() }
 }
 
-fn verifier(settings: Settings) -> Verifier {
+fn verifier(settings: VerifierSettings) -> Verifier {
     // It fails if another test has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Verifier::new(settings, reqwest::Client::builder().no_proxy()).expect("good settings")
@@ -155,7 +155,7 @@ async fn the_public_function_uses_the_clock_of_the_system() {
     assert!(gate.verifier.verify(&token_until(&signer, now + 600)).await.is_ok());
     assert_eq!(
         gate.verifier.verify(&token_until(&signer, now - 600)).await,
-        Err(Refusal::Invalid(Invalid::Expired))
+        Err(TokenRefusal::Invalid(Invalid::Expired))
     );
 }
 

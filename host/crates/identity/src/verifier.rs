@@ -10,12 +10,12 @@ use url::Url;
 use crate::{
     challenge,
     claims::{self, Principal},
-    fetch::Source,
+    fetch::KeySource,
     jws::Jws,
-    key_cache::{KeyCache, Unavailable},
+    key_cache::{KeyCache, KeysUnavailable},
     metadata,
-    refusal::{Invalid, Refusal},
-    settings::{BadSettings, Settings},
+    refusal::{Invalid, TokenRefusal},
+    settings::{BadSettings, VerifierSettings},
     verified,
 };
 
@@ -30,14 +30,14 @@ use crate::{
 /// So a key that the issuer removes stops working after `max-age`, or at most 24 hours later if the
 /// issuer is not reachable.
 pub struct Verifier {
-    settings: Settings,
+    settings: VerifierSettings,
     resource: Url,
     keys: KeyCache,
 }
 
 /// Reason that there is no verifier.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum VerifierError {
     /// The settings are incomplete or unsafe.
     #[error(transparent)]
     Settings(#[from] BadSettings),
@@ -49,16 +49,17 @@ pub enum Error {
 impl Verifier {
     /// Creates a verifier. `client` has the certificates and proxies for requests to the issuer;
     /// the verifier limits its redirects, size and time. Nothing is fetched yet.
-    pub fn new(settings: Settings, client: ClientBuilder) -> Result<Self, Error> {
+    pub fn new(settings: VerifierSettings, client: ClientBuilder) -> Result<Self, VerifierError> {
         settings.check()?;
         let endpoints = settings.endpoints()?;
-        let source = Source::new(&settings, &endpoints, client).map_err(Error::Client)?;
+        let source =
+            KeySource::new(&settings, &endpoints, client).map_err(VerifierError::Client)?;
         Ok(Self { settings, resource: endpoints.resource, keys: KeyCache::new(source) })
     }
 
     /// Verifies a token, without the prefix `Bearer`. Waits up to 5 seconds for the issuer's keys.
     /// Must be called in a runtime of tokio. Cancelling it does not cancel the fetch of keys.
-    pub async fn verify(&self, token: &str) -> Result<Principal, Refusal> {
+    pub async fn verify(&self, token: &str) -> Result<Principal, TokenRefusal> {
         self.verify_at(token, SystemTime::now()).await
     }
 
@@ -67,7 +68,7 @@ impl Verifier {
         &self,
         token: &str,
         now: SystemTime,
-    ) -> Result<Principal, Refusal> {
+    ) -> Result<Principal, TokenRefusal> {
         // The signature comes before the claims, so that only the issuer's tokens learn about them.
         let jws = Jws::parse(token)?;
         let digest = verified::digest(token);
@@ -90,7 +91,7 @@ impl Verifier {
     /// Returns the value of `WWW-Authenticate` for a refused request, or for one without a token if
     /// there is no refusal. `None` if another token would not help: a status of 503, or a 403
     /// because of the table of views.
-    pub fn challenge(&self, refusal: Option<&Refusal>) -> Option<HeaderValue> {
+    pub fn challenge(&self, refusal: Option<&TokenRefusal>) -> Option<HeaderValue> {
         if refusal.is_some_and(|refusal| refusal.error().is_none()) {
             return None;
         }
@@ -120,8 +121,8 @@ impl fmt::Debug for Verifier {
     }
 }
 
-impl From<Unavailable> for Refusal {
-    fn from(unavailable: Unavailable) -> Self {
+impl From<KeysUnavailable> for TokenRefusal {
+    fn from(unavailable: KeysUnavailable) -> Self {
         Self::Unavailable { retry_after: unavailable.retry_after }
     }
 }

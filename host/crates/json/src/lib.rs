@@ -25,7 +25,8 @@ pub use self::{
     unique::{DuplicateKey, check_unique_keys},
 };
 
-/// The deepest nesting of arrays and objects that `serde_json` parses.
+/// The deepest nesting of arrays and objects, in levels. The recursion limit of
+/// `serde_json`, 128, refuses the 128th level.
 pub const MAX_DEPTH: usize = 127;
 
 /// Limits on one JSON text.

@@ -8,13 +8,13 @@ const LONG_NUMBER_BYTES: usize = 300;
 
 /// An array or object that is not closed yet.
 #[derive(Clone, Copy)]
-struct Open {
+struct OpenContainer {
     is_object: bool,
     members: usize,
 }
 
 /// Tokens that are valid at the next byte that is not whitespace.
-enum Next {
+enum ExpectedToken {
     Value,
     FirstElement,
     FirstKey,
@@ -28,13 +28,13 @@ pub(super) struct Scanner<'a> {
     at: usize,
     caps: &'a Caps,
     cost: Cost,
-    open: [Open; MAX_DEPTH],
+    open: [OpenContainer; MAX_DEPTH],
     depth: usize,
 }
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(text: &'a [u8], caps: &'a Caps) -> Self {
-        let open = [Open { is_object: false, members: 0 }; MAX_DEPTH];
+        let open = [OpenContainer { is_object: false, members: 0 }; MAX_DEPTH];
         Self { text, at: 0, caps, cost: Cost::default(), open, depth: 0 }
     }
 
@@ -42,22 +42,22 @@ impl<'a> Scanner<'a> {
         // The growth of an array or object includes its values. The root has no parent, so it is
         // charged here.
         self.charge(charge::VALUE_BYTES)?;
-        let mut next = Next::Value;
+        let mut next = ExpectedToken::Value;
         loop {
             self.skip_spaces();
             next = match next {
-                Next::FirstElement if self.take(b']') => self.close(),
-                Next::Value | Next::FirstElement => self.value()?,
-                Next::FirstKey if self.take(b'}') => self.close(),
-                Next::FirstKey | Next::Key => self.key()?,
-                Next::Separator if self.depth > 0 => self.separator()?,
-                Next::Separator if self.at == self.text.len() => return Ok(self.cost),
-                Next::Separator => return Err(self.expected("the end of the text")),
+                ExpectedToken::FirstElement if self.take(b']') => self.close(),
+                ExpectedToken::Value | ExpectedToken::FirstElement => self.value()?,
+                ExpectedToken::FirstKey if self.take(b'}') => self.close(),
+                ExpectedToken::FirstKey | ExpectedToken::Key => self.key()?,
+                ExpectedToken::Separator if self.depth > 0 => self.separator()?,
+                ExpectedToken::Separator if self.at == self.text.len() => return Ok(self.cost),
+                ExpectedToken::Separator => return Err(self.expected("the end of the text")),
             };
         }
     }
 
-    fn value(&mut self) -> Result<Next, Error> {
+    fn value(&mut self) -> Result<ExpectedToken, Error> {
         self.node()?;
         if let Some(array) = self.innermost().filter(|open| !open.is_object) {
             let growth = charge::array_growth(array.members);
@@ -74,10 +74,10 @@ impl<'a> Scanner<'a> {
             Some(b'n') => self.word(b"null", "`null`")?,
             _ => return Err(self.expected("a JSON value")),
         }
-        Ok(Next::Separator)
+        Ok(ExpectedToken::Separator)
     }
 
-    fn key(&mut self) -> Result<Next, Error> {
+    fn key(&mut self) -> Result<ExpectedToken, Error> {
         if self.peek() != Some(b'"') {
             return Err(self.expected("a key in double quotes"));
         }
@@ -89,33 +89,33 @@ impl<'a> Scanner<'a> {
         }
         self.string()?;
         self.skip_spaces();
-        if self.take(b':') { Ok(Next::Value) } else { Err(self.expected("`:`")) }
+        if self.take(b':') { Ok(ExpectedToken::Value) } else { Err(self.expected("`:`")) }
     }
 
-    fn separator(&mut self) -> Result<Next, Error> {
+    fn separator(&mut self) -> Result<ExpectedToken, Error> {
         let is_object = self.innermost().is_some_and(|open| open.is_object);
         if self.take(b',') {
-            return Ok(if is_object { Next::Key } else { Next::Value });
+            return Ok(if is_object { ExpectedToken::Key } else { ExpectedToken::Value });
         }
         let (end, expected) = if is_object { (b'}', "`,` or `}`") } else { (b']', "`,` or `]`") };
         if self.take(end) { Ok(self.close()) } else { Err(self.expected(expected)) }
     }
 
-    fn open(&mut self, is_object: bool) -> Result<Next, Error> {
+    fn open(&mut self, is_object: bool) -> Result<ExpectedToken, Error> {
         let limit = self.caps.depth.min(MAX_DEPTH);
         if self.depth == limit {
             return Err(Error::TooDeep { limit, at: self.at });
         }
-        self.open[self.depth] = Open { is_object, members: 0 };
+        self.open[self.depth] = OpenContainer { is_object, members: 0 };
         self.depth += 1;
         self.cost.depth = self.cost.depth.max(self.depth);
         self.at += 1;
-        Ok(if is_object { Next::FirstKey } else { Next::FirstElement })
+        Ok(if is_object { ExpectedToken::FirstKey } else { ExpectedToken::FirstElement })
     }
 
-    fn close(&mut self) -> Next {
+    fn close(&mut self) -> ExpectedToken {
         self.depth -= 1;
-        Next::Separator
+        ExpectedToken::Separator
     }
 
     /// Reads a string at its opening quote and charges its length in the text. The decoded string
@@ -245,7 +245,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn innermost(&mut self) -> Option<&mut Open> {
+    fn innermost(&mut self) -> Option<&mut OpenContainer> {
         self.open[..self.depth].last_mut()
     }
 

@@ -37,8 +37,11 @@
 mod document;
 mod expansion;
 mod graph;
+mod limits;
 mod pattern;
 mod place;
+mod price;
+mod problem;
 mod violations;
 mod walk;
 mod work;
@@ -52,30 +55,25 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
 use self::{
-    document::Document,
+    document::SchemaDocument,
     graph::{Graph, Node},
-    work::Work,
+    limits::{MAX_COMPILED_BYTES, MAX_DEPTH, MAX_SHOWN, MAX_STATES_BYTES},
+    problem::Misplaced,
+    work::DocumentWork,
 };
 pub use self::{
+    limits::MAX_SCHEMA_BYTES,
+    problem::{BadSchema, Problem},
     violations::{Violation, Violations},
     work::CompileWork,
 };
 use crate::JsonText;
 use airlock_strings::cut;
 
-/// The largest schema, in bytes of JSON text.
-pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
-/// The deepest nesting of a schema, and of a value that is checked. The outermost value is at depth
-/// 0.
-pub const MAX_DEPTH: usize = 64;
-/// The most subschemas that a document may have, counting those that its validator can reach.
-pub const MAX_SUBSCHEMAS: usize = 4_096;
 /// Approximate memory of a subschema, compiled and as a node of the graph, in bytes.
 const SUBSCHEMA_BYTES: usize = 512 + size_of::<Node>();
 /// Memory of an application of a subschema, in bytes, with the name of a member.
 const EDGE_BYTES: usize = 96;
-/// The longest text of the schema or the value in an error, in bytes.
-const MAX_SHOWN: usize = 120;
 /// Stack for the compiler of `jsonschema`, which recurses. A schema of 64 levels with a reference
 /// at the bottom of each takes less than two megabytes, measured; the compiler follows eight of the
 /// references on its stack.
@@ -90,101 +88,6 @@ pub struct CompiledSchema {
     /// The schema as a document, for the explanation of errors.
     document: Value,
     bytes: usize,
-}
-
-/// Reason that a schema cannot be used, and its place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{} {which}: {place}: {problem}", if self.is_unbounded() { "nothing can be checked against the" } else { "invalid" })]
-pub struct BadSchema {
-    /// Name of the schema: `inputSchema` or `outputSchema`.
-    pub which: &'static str,
-    /// Place in the schema, as `#` and a JSON pointer.
-    pub place: String,
-    /// The problem at that place.
-    pub problem: Problem,
-}
-
-impl BadSchema {
-    /// Returns whether the schema is too large or too recursive to check values against it. Such a
-    /// schema may be valid; it is not examined further.
-    pub fn is_unbounded(&self) -> bool {
-        matches!(
-            self.problem,
-            Problem::TooLarge { .. }
-                | Problem::TooDeep
-                | Problem::TooManySubschemas
-                | Problem::TooManyPatterns
-                | Problem::TooNested
-                | Problem::TooManyEvaluations
-                | Problem::TooEntangled
-                | Problem::LongPattern { .. }
-                | Problem::TooMuchWork
-        )
-    }
-}
-
-/// Problem of a schema.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Problem {
-    /// The schema is larger than [`MAX_SCHEMA_BYTES`].
-    #[error("{found} bytes; the limit is {MAX_SCHEMA_BYTES}")]
-    TooLarge {
-        /// Size of the schema, in bytes.
-        found: usize,
-    },
-    /// The schema is nested deeper than [`MAX_DEPTH`].
-    #[error("nested deeper than {MAX_DEPTH} levels")]
-    TooDeep,
-    /// The schema has more subschemas than [`MAX_SUBSCHEMAS`].
-    #[error("more than {MAX_SUBSCHEMAS} subschemas")]
-    TooManySubschemas,
-    /// The draft is not known, or a subschema names another one.
-    #[error(
-        "\"$schema\" is {0:?}, expected one JSON Schema draft from 4 to 2020-12 for the whole document"
-    )]
-    Dialect(String),
-    /// A part of the document has an identifier, which makes it a document of its own.
-    #[error("an identifier inside the document ({0:?}) changes what references mean; leave it out")]
-    InnerIdentifier(String),
-    /// A reference leads out of the document.
-    #[error(
-        "the reference {0:?} leaves the document; only references that start with \"#\" are followed"
-    )]
-    OutsideReference(String),
-    /// A reference has no target in the document.
-    #[error("nothing is at the reference {0:?}")]
-    DanglingReference(String),
-    /// Too many subschemas apply inside each other to one value.
-    #[error(
-        "more than {limit} subschemas inside each other for one value; does a reference lead back to itself?",
-        limit = walk::MAX_NESTING
-    )]
-    TooNested,
-    /// The subschemas of one value multiply.
-    #[error("one value would be evaluated more than {limit} times", limit = expansion::MAX_EVALUATIONS)]
-    TooManyEvaluations,
-    /// The references that `unevaluated` keywords follow multiply.
-    #[error("more than {limit} subschemas would be compiled for \"unevaluated\" keywords", limit = expansion::MAX_COMPILED)]
-    TooEntangled,
-    /// A pattern cannot be matched in linear time, is not valid, or is too large when compiled.
-    #[error("the pattern {0:?} is no regular expression that can be matched in linear time within {kib} KiB", kib = pattern::MAX_COMPILED_BYTES >> 10)]
-    Pattern(String),
-    /// A pattern is too long to be parsed.
-    #[error("a pattern of {found} bytes; the limit is {limit}", limit = pattern::MAX_PATTERN_BYTES)]
-    LongPattern {
-        /// Length of the pattern, in bytes.
-        found: usize,
-    },
-    /// Compiling the schema takes more work than is left for it.
-    #[error("its patterns and \"unevaluated\" keywords take too much work to compile")]
-    TooMuchWork,
-    /// The schema has too many different patterns, or they are too large together when compiled.
-    #[error("more than {limit} different patterns", limit = pattern::MAX_PATTERNS)]
-    TooManyPatterns,
-    /// The document is not a valid schema, or cannot be compiled.
-    #[error("{0}")]
-    Invalid(String),
 }
 
 impl CompiledSchema {
@@ -209,7 +112,7 @@ impl CompiledSchema {
     fn compile_on_thread(
         which: &'static str,
         schema: &Value,
-        work: &mut Work,
+        work: &mut DocumentWork,
     ) -> Result<Self, BadSchema> {
         let compiled = thread::scope(|scope| {
             let compiler =
@@ -284,12 +187,12 @@ impl CompiledSchema {
     }
 }
 
-fn invalid(reason: &str) -> graph::Misplaced {
+fn invalid(reason: &str) -> Misplaced {
     ("#".into(), Problem::Invalid(reason.to_owned()))
 }
 
-fn compile(schema: &Value, work: &mut Work) -> Result<CompiledSchema, graph::Misplaced> {
-    let Document { draft, schema: document, bytes } = Document::read(schema)?;
+fn compile(schema: &Value, work: &mut DocumentWork) -> Result<CompiledSchema, Misplaced> {
+    let SchemaDocument { draft, schema: document, bytes } = SchemaDocument::read(schema)?;
     let mut graph = Graph::read(&document, work)?;
     let copies = expansion::expand(&mut graph)?;
     let compiled = graph.nodes.len() + copies;
@@ -311,9 +214,7 @@ fn options(draft: Draft) -> jsonschema::ValidationOptions<'static> {
         .without_content_encoding_support("base64")
         .without_content_media_type_support("application/json")
         .with_pattern_options(
-            PatternOptions::regex()
-                .size_limit(pattern::MAX_COMPILED_BYTES)
-                .dfa_size_limit(pattern::MAX_STATES_BYTES),
+            PatternOptions::regex().size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_STATES_BYTES),
         )
         .offline()
 }

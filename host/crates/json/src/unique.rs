@@ -4,7 +4,8 @@ use std::{cell::RefCell, collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// The longest key in an error, in bytes. Longer keys are cut.
+/// The longest key in an error, in bytes. Longer keys are cut, because a key can be as long as the
+/// text and the error is one line; a name that a person wrote is shorter.
 const MAX_SHOWN_BYTES: usize = 128;
 
 /// A key that one object has twice. Parsers differ in which of the two values they keep, so a check

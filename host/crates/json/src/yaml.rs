@@ -13,16 +13,18 @@ use crate as json;
 use airlock_strings::is_invisible;
 
 /// Levels of arrays and objects that are indented. Deeper values are on one line, as JSON, which is
-/// also YAML. The indentation of a line is thereby bounded.
+/// also YAML. The indentation of a line is thereby at most 16 spaces.
 const MAX_LEVELS: usize = 8;
 /// Spaces of one level.
 const STEP: usize = 2;
-/// Maximum length of a key before a colon. YAML permits 1,024 characters, quotes included; a longer
-/// key is written after a question mark.
+/// Maximum length of a key before a colon, in bytes. YAML 1.2 permits 1,024 characters, quotes
+/// included; a longer key is written after a question mark.
 const MAX_IMPLICIT_KEY: usize = 512;
 /// Bytes that the YAML may take beyond [`MAX_GROWTH`] times the bytes of the JSON.
 const SLACK_BYTES: usize = 4 << 10;
-/// Maximum size of the YAML, as a multiple of the size of the JSON.
+/// Maximum size of the YAML, as a multiple of the size of the JSON. A list of small numbers
+/// takes twice (`- 1` and a line break for `1,`), and three times inside another list; a deeper one
+/// would be mostly indentation.
 const MAX_GROWTH: usize = 3;
 /// Words that some version of YAML reads as a boolean, a null or a number, in lower case.
 const WORDS: [&str; 11] =
@@ -33,7 +35,7 @@ const WORDS: [&str; 11] =
 /// YAML.
 pub fn to_yaml(value: &Value) -> String {
     let limit = json::text_len(value).saturating_mul(MAX_GROWTH).saturating_add(SLACK_BYTES);
-    let mut writer = Writer { out: String::new(), limit };
+    let mut writer = YamlWriter { out: String::new(), limit };
     match writer.node(value, 0, 0, Lead::Start) {
         Ok(()) => {
             if !value.is_object() && !value.is_array() {
@@ -59,12 +61,12 @@ enum Lead {
     Dash,
 }
 
-struct Writer {
+struct YamlWriter {
     out: String,
     limit: usize,
 }
 
-impl Writer {
+impl YamlWriter {
     /// Writes a value and the end of its line. Lines after the first are indented by `indent`.
     fn node(
         &mut self,

@@ -12,7 +12,7 @@ use airlock_wire::error::{RpcError, code};
 
 /// Answers the requests of a server that are for no caller, and sends the answers of callers to its
 /// questions, several at a time. Never completes as long as the connection exists.
-pub async fn requests(
+pub async fn answer_requests(
     link: &Link,
     mut requests: mpsc::Receiver<ServerRequest>,
     mut responses: mpsc::UnboundedReceiver<ServerResponse>,

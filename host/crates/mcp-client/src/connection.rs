@@ -14,7 +14,7 @@ use super::{
     limits::{CLOSE_TIMEOUT, END_PATIENCE, PING_RETRY, PING_TIMEOUT},
     link::{AbandonedRequests, AskError, Link, Receiver, Request},
     listing::{self, ToolList},
-    logs::Logs,
+    logs::StderrLogs,
     settings::Settings,
 };
 use airlock_core::tool::Cause;
@@ -57,7 +57,7 @@ impl Connection {
     pub async fn open(
         settings: &Settings,
         credentials: &Credentials,
-        logs: &Logs,
+        logs: &StderrLogs,
         attempt: Attempt,
     ) -> Result<Self, ConnectionFailure> {
         let (inbox, unsolicited) = Inbox::new(credentials.redactor().clone());
@@ -80,7 +80,7 @@ impl Connection {
         let mut connection = Self { link, process, receiver, deadline, intake };
         let identity = Identity::new(&settings.name, settings.questions);
         let link = connection.link.clone();
-        let completing = handshake::complete(&link, &identity, attempt.handshake);
+        let completing = handshake::complete_handshake(&link, &identity, attempt.handshake);
         let error = tokio::select! {
             biased;
             ended = &mut connection.receiver => ended.map_or(ConnectionError::Closed, Into::into),
@@ -108,7 +108,7 @@ impl Connection {
         // The future does not borrow the owner of the process, which is not `Sync`.
         let link = self.link.clone();
         async move {
-            let listed = listing::read(&link).await;
+            let listed = listing::read_tools(&link).await;
             listed.map_err(|error| ConnectionError::asked(error, ConnectionError::ListTools))
         }
     }
@@ -140,7 +140,7 @@ impl Connection {
 }
 
 /// Checks that a server responds. An error that comes from the server counts as a response.
-pub async fn check(link: &Link) -> Result<(), ConnectionError> {
+pub async fn check_connection(link: &Link) -> Result<(), ConnectionError> {
     let method = if link.is_modern() { "server/discover" } else { "ping" };
     let asking = async {
         loop {
@@ -184,7 +184,7 @@ mod tests {
         let name = ClientName::parse("up").expect("a name");
         let settings = Settings::new(name, transport(http));
         let credentials = Arc::<Credentials>::default();
-        let logs = Logs::default();
+        let logs = StderrLogs::default();
         let attempt = Attempt { handshake: Handshake::ModernFirst, has_headers: false };
         let opened = Connection::open(&settings, &credentials, &logs, attempt).await;
         opened.err().expect("it is refused").reason(&settings, &credentials.scrubber())

@@ -17,6 +17,7 @@ use super::{
     transport::Transport,
 };
 use airlock_core::tool::{Cause, ClientName};
+use airlock_strings::with_causes;
 
 /// A way to reach one server, with its settings.
 pub trait Connector: Any + fmt::Debug + Send + Sync {
@@ -41,9 +42,15 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the files of the settings that cannot be used.
+    /// Returns the files of the settings that cannot be used: of a server over HTTP, that of its
+    /// certificates.
     fn check_files(&self) -> Vec<UnusableFile> {
-        Vec::new()
+        let certificates = self.http().and_then(|settings| settings.authorities.read().err());
+        let unusable = certificates.map(|error| UnusableFile {
+            key: "tls_config".to_owned(),
+            message: with_causes(&error),
+        });
+        unusable.into_iter().collect()
     }
 
     /// Returns advice for the operator about an error, given with its causes; `None` if there is none.

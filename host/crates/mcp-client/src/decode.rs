@@ -10,7 +10,7 @@ use airlock_wire::error::RpcError;
 
 /// Result of waiting for a response.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Reception {
+pub(crate) enum Reception {
     /// The JSON text of the response.
     Text(Vec<u8>),
     /// The response is over a bound.
@@ -61,7 +61,7 @@ pub(super) fn passed(text: &[u8], scrubber: &Scrubber) -> Option<Vec<u8>> {
 }
 
 /// Reads a response that has passed: its result, or its error.
-pub fn response(text: &[u8]) -> Result<Result<Value, RpcError>, &'static str> {
+pub fn read_response(text: &[u8]) -> Result<Result<Value, RpcError>, &'static str> {
     let raw: Raw = serde_json::from_slice(text).map_err(|error| {
         if error.to_string().contains("out of range") {
             "it has a number that is out of range"
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Result<Value, RpcError>, &'static str> {
-        response(text.as_bytes())
+        read_response(text.as_bytes())
     }
 
     fn error(text: &str) -> RpcError {

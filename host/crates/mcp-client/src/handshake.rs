@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::{
     agreed::{Agreed, used, with_capabilities},
-    limits::{MAX_INSTRUCTIONS_BYTES, MAX_QUOTE_BYTES, MAX_VERSION_BYTES, PROBE_PATIENCE},
+    limits::{MAX_INSTRUCTIONS_BYTES, MAX_QUOTE_BYTES, PROBE_PATIENCE},
     link::{AskError, Link, Request},
     settings::Protocol,
     transport::SendError,
@@ -126,7 +126,7 @@ impl Identity {
 /// Completes a handshake. The answer to the modern handshake may come at any time: after
 /// [`PROBE_PATIENCE`] the legacy one is sent too, and the first that succeeds counts. A server that
 /// is slow to start is therefore never taken for one that is silent.
-pub async fn complete(
+pub async fn complete_handshake(
     link: &Link,
     identity: &Identity,
     handshake: Handshake,
@@ -257,7 +257,7 @@ async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, Handshak
     let named = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
     let version = Version::find(named)
         .filter(|version| !version.is_modern())
-        .ok_or_else(|| HandshakeError::UnknownVersion(cut(one_line(named), MAX_VERSION_BYTES)))?;
+        .ok_or_else(|| HandshakeError::UnknownVersion(cut(one_line(named), MAX_QUOTE_BYTES)))?;
     let info = result.get("serverInfo").cloned().unwrap_or_default();
     Ok(agreed(link, version, &result, &info, String::new()))
 }
@@ -265,7 +265,7 @@ async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, Handshak
 fn agreed(link: &Link, version: Version, result: &Value, info: &Value, meta: String) -> Agreed {
     let software = [
         quoted(link, info.get("name"), MAX_QUOTE_BYTES),
-        quoted(link, info.get("version"), MAX_VERSION_BYTES),
+        quoted(link, info.get("version"), MAX_QUOTE_BYTES),
     ];
     let instructions = result.get("instructions").and_then(Value::as_str);
     Agreed {

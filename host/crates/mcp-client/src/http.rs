@@ -2,6 +2,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | `connection` | the state that both transports over HTTP have |
 //! | `endpoint` | the HTTP client of one server: TLS, redirects, permitted addresses |
 //! | `exchange` | posts a message and receives the response to it |
 //! | `resume` | opens streams of events, and opens them again with increasing delays |
@@ -14,12 +15,13 @@
 
 mod authorities;
 mod body;
+mod connection;
 mod drain;
 mod endpoint;
 mod events;
 mod exchange;
 mod extra;
-pub mod mirror;
+pub(crate) mod mirror;
 mod refusal;
 mod resume;
 mod settings;
@@ -30,33 +32,28 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use tokio::{
-    sync::{Semaphore, SetOnce},
-    time::timeout,
-};
-use tokio_util::sync::CancellationToken;
+use tokio::{sync::SetOnce, time::timeout};
 
 pub use self::{
     authorities::{Authorities, BadAuthorities},
     extra::{ExtraHeaders, is_reserved},
-    settings::{HttpSettings, InvalidSettings},
+    settings::HttpSettings,
 };
 pub(super) use self::{
+    connection::HttpConnection,
     drain::Drains,
     endpoint::{Endpoint, Purpose},
     events::{Events, StreamError},
     refusal::{EVENT_STREAM, Refusal, broken, failed, has_type, unexpected_type},
+    settings::InvalidSettings,
 };
 use super::{
-    connector::{Connector, OpenError, Opened, Opening, UnusableFile},
-    inbox::Inbox,
-    limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, SESSION_END_TIMEOUT},
-    oauth::Authorizer,
+    connector::{Connector, OpenError, Opened, Opening},
+    limits::SESSION_END_TIMEOUT,
     secrets::Secrets,
     transport::{Outgoing, ReceiveError, SendError, Transport},
 };
-use airlock_core::{door::CallerHeaders, tool::Cause};
-use airlock_strings::with_causes;
+use airlock_core::door::CallerHeaders;
 use airlock_wire::{headers, version::Version};
 
 /// Statuses of a server that speaks the other transport over HTTP.
@@ -74,8 +71,8 @@ impl Connector for StreamableHttp {
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
         Box::pin(async move {
-            let transport = transport(&self.0, opening.inbox, opening.authorizer)?;
-            Ok(Opened { transport, process: None })
+            let connection = HttpConnection::open(&self.0, opening.inbox, opening.authorizer)?;
+            Ok(Opened { transport: transport(connection), process: None })
         })
     }
 
@@ -85,10 +82,6 @@ impl Connector for StreamableHttp {
 
     fn http(&self) -> Option<&HttpSettings> {
         Some(&self.0)
-    }
-
-    fn check_files(&self) -> Vec<UnusableFile> {
-        check_files(&self.0)
     }
 
     fn advice(&self, error: &str) -> Option<&'static str> {
@@ -104,40 +97,8 @@ impl From<InvalidSettings> for OpenError {
     }
 }
 
-/// Checks the file of certificates.
-pub(super) fn check_files(settings: &HttpSettings) -> Vec<UnusableFile> {
-    let unusable = settings
-        .authorities
-        .read()
-        .err()
-        .map(|error| UnusableFile { key: "tls_config".to_owned(), message: with_causes(&error) });
-    unusable.into_iter().collect()
-}
-
-/// Creates the transport. Nothing is sent yet. Fails if the URL, a header or a certificate cannot be
-/// used.
-fn transport(
-    settings: &HttpSettings,
-    inbox: Arc<Inbox>,
-    authorizer: Option<Arc<Authorizer>>,
-) -> Result<Arc<dyn Transport>, InvalidSettings> {
-    Ok(Arc::new(Http(Arc::new(Session::new(Endpoint::new(settings, authorizer)?, inbox)))))
-}
-
-/// Receives with `receiving` until the connection ends, and returns the reason: a flood, its end on
-/// the gateway's side, a forgotten session, or the end of `receiving`.
-pub(super) async fn ends(
-    inbox: &Inbox,
-    closed: &CancellationToken,
-    expired: &CancellationToken,
-    receiving: impl Future<Output = ReceiveError>,
-) -> ReceiveError {
-    tokio::select! {
-        flood = inbox.flooded() => ReceiveError::Flood(flood),
-        () = closed.cancelled() => ReceiveError::Closed,
-        () = expired.cancelled() => ReceiveError::Lost(Cause::from(SendError::SessionExpired)),
-        ended = receiving => ended,
-    }
+fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
+    Arc::new(Http(Arc::new(Session::new(connection))))
 }
 
 /// One connection to a server. Dropping it ends everything that runs for it.
@@ -145,8 +106,7 @@ struct Http(Arc<Session>);
 
 /// State of one connection.
 struct Session {
-    endpoint: Endpoint,
-    inbox: Arc<Inbox>,
+    connection: HttpConnection,
     /// Identifier of the session, which the server chose; empty if there is none.
     id: OnceLock<HeaderValue>,
     /// Result of the handshake.
@@ -155,40 +115,22 @@ struct Session {
     initialized: SetOnce<()>,
     /// Set while the server keeps a stream open on which it sends on its own.
     is_heard: std::sync::atomic::AtomicBool,
-    expired: CancellationToken,
-    closed: CancellationToken,
-    requests: Semaphore,
-    control: Semaphore,
-    drains: Drains,
 }
 
 impl Session {
-    fn new(endpoint: Endpoint, inbox: Arc<Inbox>) -> Self {
-        let closed = CancellationToken::new();
+    fn new(connection: HttpConnection) -> Self {
         Self {
-            endpoint,
-            drains: Drains::new(inbox.clone(), closed.clone()),
-            inbox,
+            connection,
             id: OnceLock::new(),
             version: SetOnce::new(),
             initialized: SetOnce::new(),
             is_heard: false.into(),
-            expired: CancellationToken::new(),
-            closed,
-            requests: Semaphore::new(MAX_HTTP_REQUESTS),
-            control: Semaphore::new(MAX_HTTP_CONTROL),
         }
     }
 
     /// Returns whether the connection is of the modern era; false before the handshake.
     fn is_modern(&self) -> bool {
         self.version.get().is_some_and(|version| version.is_modern())
-    }
-
-    /// Records that the server has forgotten the session, which ends the connection.
-    fn expire(&self) -> SendError {
-        self.expired.cancel();
-        SendError::SessionExpired
     }
 
     /// Adds the headers that name the session and the revision of the protocol.
@@ -203,14 +145,14 @@ impl Session {
 
     /// Ends the session at the server, which need not support it.
     async fn end(&self) {
-        if self.id.get().is_none() || self.expired.is_cancelled() {
+        if self.id.get().is_none() || self.connection.is_expired() {
             return;
         }
         let mut own = HeaderMap::new();
         self.add_own(&mut own);
-        let url = self.endpoint.url();
+        let HttpConnection { endpoint, inbox, .. } = &self.connection;
         let sending =
-            self.endpoint.send(Purpose::Aside, (Method::DELETE, url), own, None, &self.inbox);
+            endpoint.send(Purpose::Aside, (Method::DELETE, endpoint.url()), own, None, inbox);
         // The connection is closed in any case.
         let _ = timeout(SESSION_END_TIMEOUT, sending).await;
     }
@@ -219,17 +161,13 @@ impl Session {
 impl Transport for Http {
     fn send(&self, message: Outgoing) -> BoxFuture<'static, Result<(), SendError>> {
         let session = self.0.clone();
-        Box::pin(async move {
-            let sent = session.closed.run_until_cancelled(session.exchange(message)).await;
-            sent.unwrap_or(Err(SendError::Closed))
-        })
+        Box::pin(async move { session.connection.send(session.exchange(message)).await })
     }
 
     fn receive(&self) -> BoxFuture<'_, ReceiveError> {
         Box::pin(async {
             let session = &self.0;
-            let Session { inbox, closed, expired, .. } = &**session;
-            ends(inbox, closed, expired, async { match session.listen().await {} }).await
+            session.connection.receive(async { match session.listen().await {} }).await
         })
     }
 
@@ -247,12 +185,12 @@ impl Transport for Http {
     }
 
     fn pass_on(&self, caller: &CallerHeaders) -> Vec<(HeaderName, HeaderValue)> {
-        self.0.endpoint.extra_headers().select(caller)
+        self.0.connection.endpoint.extra_headers().select(caller)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            self.0.closed.cancel();
+            self.0.connection.close();
             self.0.end().await;
         })
     }
@@ -260,7 +198,7 @@ impl Transport for Http {
 
 impl Drop for Http {
     fn drop(&mut self) {
-        self.0.closed.cancel();
+        self.0.connection.close();
     }
 }
 

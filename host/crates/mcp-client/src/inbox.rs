@@ -17,15 +17,14 @@ use tokio::{
 use tracing::{debug, warn};
 
 use self::awaited::InFlight;
-pub use self::awaited::{
-    Logs, NotAsked, OpenQuestion, Party, ResponseKind, ServerQuestion, Taker, Waiting,
-};
+pub use self::awaited::{LogMessages, OpenQuestion, Party, ServerQuestion, Taker};
+pub(crate) use self::awaited::{NotAsked, ResponseKind, Waiting};
 use super::{
     decode::{self, Reception},
     flood::{Flood, TokenBucket},
     limits::{
-        BYTES_PER_TOKEN, MAX_EVENTS, MAX_MESSAGE_BYTES, MAX_METHOD_BYTES, MAX_NOTIFICATION_BYTES,
-        MAX_QUESTION_BYTES, MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
+        BYTES_PER_TOKEN, MAX_EVENTS, MAX_MESSAGE_BYTES, MAX_NOTIFICATION_BYTES, MAX_QUESTION_BYTES,
+        MAX_QUOTE_BYTES, MAX_UNANSWERED, REQUEST_TOKENS, STREAM_TOKENS,
     },
     secrets::Redactor,
 };
@@ -70,7 +69,7 @@ pub struct Noise {
 pub struct ServerRequest {
     /// Its identifier.
     pub(super) id: RpcId,
-    /// Its method, cut to [`MAX_METHOD_BYTES`].
+    /// Its method, cut to [`MAX_QUOTE_BYTES`].
     pub(super) method: String,
     /// Reason that it reaches no caller; `None` if it is no question.
     pub(super) not_asked: Option<NotAsked>,
@@ -375,7 +374,7 @@ impl Inbox {
             let Err(reason) = self.question(&id, text, within) else { return };
             not_asked = Some(reason);
         }
-        let method = cut(method.into_owned(), MAX_METHOD_BYTES);
+        let method = cut(method.into_owned(), MAX_QUOTE_BYTES);
         // The queue has a place for every unanswered request, and its receiver lives as long as the
         // connection.
         let _ = self.requests.try_send(ServerRequest { id, method, not_asked });

@@ -8,26 +8,24 @@ use std::time::Duration;
 
 // Messages from a server.
 
-/// Maximum length of a message, in bytes: a line on stdout, an HTTP body or an event of a stream. A
-/// longer one is dropped while it is read.
+/// Maximum length of a message, in bytes: a line on stdout, an HTTP body or an event of a stream.
+/// A longer one is dropped while it is read. Four times the largest result, which is longer as
+/// JSON.
 pub(super) const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// Maximum memory of a parsed message, in bytes. Dense JSON takes eighty times the size of its
-/// text.
+/// Maximum memory of a parsed message, and of the items of a list, in bytes. Dense JSON takes
+/// eighty times the size of its text, so the length alone bounds it to 320 MiB.
 pub const MAX_TREE_BYTES: usize = 32 << 20;
-/// Maximum length of a message that only concerns the protocol (a cancellation, an
-/// acknowledgement), in bytes.
+/// Maximum length of a notification, in bytes. A longer one is dropped unread: those of the
+/// protocol have a few hundred, and a log message is one line.
 pub(super) const MAX_NOTIFICATION_BYTES: usize = 64 << 10;
-/// Maximum length of the body of an HTTP error, in bytes.
+/// Maximum length of the body of an HTTP error, in bytes. Only its beginning is quoted; JSON has
+/// to be read to its end.
 pub(super) const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
-/// Maximum length of an identifier that a server chooses, of a request, a session or an event, in
-/// bytes.
-pub const MAX_ID_BYTES: usize = airlock_wire::id::MAX_ID_BYTES;
-/// Length to which the method name of a server's request is cut, in bytes.
-pub(super) const MAX_METHOD_BYTES: usize = 128;
 
 // Unsolicited messages from a server. Their cost is counted in tokens, see `TokenBucket`.
 
-/// Maximum pending requests of a server. One more is a flood.
+/// Maximum pending requests of a server. One more is a flood: each takes an entry until it is
+/// answered, and a server that reads its responses has few.
 pub(super) const MAX_UNANSWERED: usize = 64;
 /// Time in which a server regains one token: it may spend ten thousand tokens per second for an
 /// unlimited time.
@@ -48,11 +46,13 @@ pub(super) const STREAM_TOKENS: u32 = 1_000;
 /// whatever delay the server asks for.
 pub(super) const STREAM_RETRY_MILLIS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 
-/// Notifications of a server that wait to be passed on. Further ones are dropped.
+/// Maximum notifications of a server that wait to be passed on. Further ones are dropped, because
+/// a reader that is behind learns from the first ones that a list has changed.
 pub(super) const MAX_EVENTS: usize = 256;
 /// Reports of progress of one request that wait to be passed on. Further ones are dropped.
 pub(super) const PROGRESS_QUEUE: usize = 64;
-/// Length to which the message of a report of progress is cut, in bytes.
+/// Length to which the message of a report of progress is cut, in bytes. It is one line for a
+/// user, and 64 reports of each request may wait.
 pub(super) const MAX_PROGRESS_BYTES: usize = 1 << 10;
 
 /// Time after a request of a caller was given up in which log messages and questions are not passed
@@ -63,52 +63,58 @@ pub(super) const LOG_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 // Questions of a server to a caller.
 
-/// Maximum questions that a server asks at a time.
+/// Maximum questions that a server asks at a time. A person answers them within five minutes.
 pub const MAX_QUESTIONS: usize = 16;
-/// Maximum length of the questions that a server asks at a time, in bytes.
+/// Maximum length of the questions that a server asks at a time, in bytes. With the most requests
+/// that may wait for answers, they take 16 MiB.
 pub(super) const MAX_QUESTION_BYTES: usize = 64 << 10;
-/// Maximum length of the state that a modern server wants back with the answers, in bytes.
+/// Maximum length of the state that a modern server wants back with the answers, in bytes. With
+/// the most requests that may wait for answers, they take 16 MiB.
 pub(super) const MAX_STATE_BYTES: usize = 64 << 10;
-/// Maximum requests of one server that wait for answers.
+/// Maximum requests of one server that wait for answers, of 32 tenants with as many as each may
+/// have.
 pub const MAX_PARKED: usize = 256;
-/// Maximum questions of one connection that callers have.
+/// Maximum questions of one connection that callers have, in requests of the server: all
+/// questions of all requests that may wait. It holds for callers that keep theirs for longer,
+/// too.
 pub(super) const MAX_ASKED: usize = MAX_PARKED * MAX_QUESTIONS;
-/// Maximum requests of callers that were given up and not answered, whose tenants are remembered. With
-/// more of them, nobody is asked until the next connection.
+/// Maximum requests of callers that were given up and not answered, whose tenants are remembered.
+/// With more of them, no caller is asked until the next connection, because a question may be
+/// about a lost one. A server that answers late has far fewer.
 pub(super) const MAX_KEPT_ABANDONED: usize = 1_024;
 
 // Messages to a server.
 
-/// Maximum requests that wait to be written: more than the calls that run by default, so that pings
-/// find a place.
-pub const MAX_REQUESTS_IN_FLIGHT: usize = MAX_RUNNING * 2;
-/// Maximum cancellations and responses in flight: as many as there can be.
-pub(super) const MAX_CONTROL_IN_FLIGHT: usize = MAX_ABANDONED + MAX_UNANSWERED;
+/// Maximum requests that wait to be written, or are in flight over HTTP: twice the calls that run
+/// by default, so that pings and lists find a place.
+pub const MAX_REQUESTS_IN_FLIGHT: usize = DEFAULT_RUNNING * 2;
 /// Delay before a ping that found no free slot is tried again, until [`PING_TIMEOUT`] ends.
 pub(super) const PING_RETRY: Duration = Duration::from_millis(200);
-/// Maximum abandoned calls whose cancellations wait to be sent.
+/// Maximum abandoned calls whose cancellations wait to be sent. Beyond it, a cancellation is not
+/// sent: it is advice, and the server does not read.
 pub(super) const MAX_ABANDONED: usize = 256;
 /// Time limit for sending a cancellation. A later one has no use.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 // Calls.
 
-/// Default of the running calls on one server.
-pub const MAX_RUNNING: usize = 32;
-/// Default of the calls that wait for a permit; a further call fails as busy. One tenant gets three
-/// quarters of the slots.
-pub const MAX_WAITING: usize = 128;
+/// Default of `max_concurrent_calls`, the running calls on one server.
+pub const DEFAULT_RUNNING: usize = 32;
+/// Default of `max_waiting_calls`, the calls that wait for a permit; a further call fails as
+/// busy. One tenant gets three quarters of the slots.
+pub const DEFAULT_WAITING: usize = 128;
 
 // Lists of tools.
 
-/// Maximum pages of a list.
+/// Maximum pages of a list. It bounds a list of empty pages, which the bytes do not; 20 tools a
+/// page fill a catalog.
 pub const MAX_PAGES: usize = 100;
-/// Maximum JSON text of all tools together, in bytes.
+/// Maximum JSON text of all items of a list together, in bytes: as much as one message may have,
+/// for a list that comes in pages. It is kept for as long as the server is connected.
 pub const MAX_LIST_BYTES: usize = 4 << 20;
-/// Maximum reasons for left-out tools that are logged about one list.
+/// Maximum reasons for left-out tools that are logged about one list. A server with one mistake
+/// in all of its tools gives many that say the same.
 pub(super) const MAX_SKIP_REASONS: usize = 20;
-/// Length to which the reason for a left-out tool is cut, in bytes.
-pub(super) const MAX_SKIP_REASON_BYTES: usize = 200;
 /// Time limit for reading a whole list. The pages that were read by then are kept.
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -136,29 +142,29 @@ pub const LAST_RETRY: Duration = Duration::from_mins(1);
 pub(super) const STABLE_AFTER: Duration = Duration::from_mins(1);
 /// Time limit for connecting to an HTTP host; the later steps have deadlines of their own.
 pub(super) const HTTP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum HTTP requests in flight that carry a request of JSON-RPC; further ones wait.
-pub(super) const MAX_HTTP_REQUESTS: usize = 64;
 /// Maximum HTTP requests in flight that carry a notification or a response; further ones wait.
+/// They are apart from requests, so that a cancellation is sent while all calls hang.
 pub(super) const MAX_HTTP_CONTROL: usize = 32;
 /// Time after which an idle HTTP connection is closed. Node.js and uvicorn close theirs after 5 s,
 /// and a request that meets this end is lost.
 pub(super) const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// Maximum idle HTTP connections that are kept.
-pub(super) const MAX_IDLE_CONNECTIONS: usize = 32;
-/// Attempts to resume a stream of events without a new event, after which its request fails.
+/// Maximum attempts to resume a stream of events without a new event, after which its request
+/// fails: enough for a server that restarts, few for one that ends each stream.
 pub(super) const MAX_RESUMPTIONS: u32 = 5;
 /// Time limit for ending a session at the server.
 pub(super) const SESSION_END_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum length of a URL that a server names, in bytes.
+/// Maximum length of a URL that a server names, in bytes. Common servers accept 8 KiB in the head
+/// of a request.
 pub(super) const MAX_URL_BYTES: usize = 8 << 10;
-/// Maximum consecutive HTTP redirects.
+/// Maximum consecutive HTTP redirects. A moved endpoint takes one or two; a loop would never end.
 pub(super) const MAX_REDIRECTS: usize = 3;
 
 // Child processes.
 
 /// Bytes that are kept from the end of a server's stderr.
 pub(super) const KEPT_STDERR_BYTES: usize = 64 << 10;
-/// Length to which a line of stderr is cut, in bytes.
+/// Length to which a line of stderr is cut, in bytes. A trace has shorter ones; a dump of a
+/// request is one line of megabytes.
 pub(super) const MAX_STDERR_LINE_BYTES: usize = 2 << 10;
 /// Bytes of stderr that are read without a pause.
 pub(super) const STDERR_BURST_BYTES: usize = 4 << 20;
@@ -189,14 +195,14 @@ pub(super) const DOCKER_POLL: Duration = Duration::from_millis(50);
 
 // Text of a server that the operator and the caller read.
 
-/// Length to which the reason for a missing connection is cut, in bytes.
+/// Length to which the reason of a failure is cut, in bytes. It has one line for each of its
+/// causes, and servers write some of them.
 pub(super) const MAX_REASON_BYTES: usize = 2 << 10;
-/// Length to which a server's text inside another message (an HTTP body, a header) is cut, in
-/// bytes.
+/// Length to which a server's text inside another message is cut, in bytes: part of an HTTP body,
+/// a header, a name, a version. It is as much as fits on two lines of a terminal.
 pub const MAX_QUOTE_BYTES: usize = 200;
-/// Length to which a protocol version is cut in the log, in bytes.
-pub(super) const MAX_VERSION_BYTES: usize = 32;
-/// Length to which a server's instructions for models are cut, in bytes.
+/// Length to which a server's instructions for models are cut, in bytes. Each model reads them at
+/// its start, which costs about 2,000 tokens.
 pub(super) const MAX_INSTRUCTIONS_BYTES: usize = 8 << 10;
 /// Minimum length of a configured value that is treated as a secret, in bytes. Shorter values are
 /// more likely to be words than credentials, and redacting them would garble every message.

@@ -274,7 +274,7 @@ impl<'a> Asking<'a> {
 
     /// Sends the request, and returns its result.
     pub async fn result(self) -> Result<Value, AskError> {
-        match decode::response(&self.text().await?) {
+        match decode::read_response(&self.text().await?) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(AskError::Refused(error)),
             Err(reason) => Err(AskError::Unreadable(reason)),

@@ -21,7 +21,7 @@ use airlock_wire::error::code;
 /// Reads the whole list. Tools that cannot be used are left out, with a reason. Fails only if the
 /// first page cannot be read; the pages that were read before a later failure, or within
 /// [`LIST_TIMEOUT`], are kept, and the list is marked as cut.
-pub async fn read(link: &Link) -> Result<ToolList, AskError> {
+pub async fn read_tools(link: &Link) -> Result<ToolList, AskError> {
     let deadline = Instant::now() + LIST_TIMEOUT;
     let checks_headers = link.transport().mirrors_parameters();
     let mut list = ToolList { checks_headers, ..ToolList::default() };
@@ -74,7 +74,7 @@ impl Page {
             return Err(AskError::Unreadable("it is not UTF-8"));
         };
         let Some(result) = raw::member(text, "result").filter(|text| *text != "null") else {
-            return match decode::response(text.as_bytes()) {
+            return match decode::read_response(text.as_bytes()) {
                 Ok(Err(error)) => Err(AskError::Refused(error)),
                 Ok(Ok(_)) => Err(AskError::Unreadable("its result is no object")),
                 Err(reason) => Err(AskError::Unreadable(reason)),

@@ -13,9 +13,9 @@ pub(super) trait Stderr: Send + Sync {
 
 /// The stderr of the last processes of a server.
 #[derive(Default)]
-pub struct Logs(Mutex<VecDeque<Arc<dyn Stderr>>>);
+pub struct StderrLogs(Mutex<VecDeque<Arc<dyn Stderr>>>);
 
-impl Logs {
+impl StderrLogs {
     /// Adds the stderr of a process that was started. That of the process before the last one is
     /// dropped: a crash is still there after the restart.
     pub(super) fn follow(&self, stderr: Arc<dyn Stderr>) {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_lines_of_the_last_processes_are_shown_in_their_order() {
-        let logs = Logs::default();
+        let logs = StderrLogs::default();
         assert!(logs.lines().is_empty());
         for lines in [&["first"][..], &["second", "it crashed"], &["third"]] {
             logs.follow(fixed(lines));
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn only_the_last_bytes_are_shown_and_no_line_is_cut() {
-        let logs = Logs::default();
+        let logs = StderrLogs::default();
         let half = "x".repeat(SHOWN_STDERR_BYTES / 2 - 1);
         logs.follow(fixed(&["old", &half, &half]));
         assert_eq!(logs.lines(), [half.as_str(), half.as_str()]);

@@ -19,9 +19,10 @@ use airlock_wire::error::RpcError;
 const CLIENT: &str = "airlock/client";
 /// Name of the gateway's own question, which asks for an approval.
 const APPROVAL: &str = "approval";
-/// Maximum characters of a message for a person.
+/// Maximum characters of a message for a person: about a screen, so that the question at its end
+/// is not scrolled away.
 const MAX_MESSAGE_CHARS: usize = 2_000;
-/// Maximum tokens that the caller's model may be asked for.
+/// Maximum tokens that the caller's model may be asked for. The caller pays for them.
 const MAX_TOKENS: f64 = 32_768.0;
 /// Parameter with the state that a modern server wants back.
 const STATE: &str = "requestState";
@@ -62,7 +63,7 @@ pub enum Refused {
 }
 
 /// Reads the result `input_required` of a modern server. Fails if it is malformed or over a bound.
-pub fn asked(result: &mut Map<String, Value>) -> Result<Asked, Refused> {
+pub fn read_asked(result: &mut Map<String, Value>) -> Result<Asked, Refused> {
     let requests = match result.remove("inputRequests") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(requests)) => requests,
@@ -144,7 +145,7 @@ impl Again {
         for Asking { own, shown, kind } in &self.keys {
             // A server asks again what has no answer.
             let Some(given) = answers.given.remove(shown) else { continue };
-            let result = response(*kind, given).map_err(|_| Refused::NotPermitted)?;
+            let result = question_response(*kind, given).map_err(|_| Refused::NotPermitted)?;
             members.push(format!("{}:{result}", Value::from(own.as_str())));
         }
         if !self.keys.is_empty() {
@@ -158,7 +159,7 @@ impl Again {
 
 /// Returns the result for a question, as JSON text on one line; an error if the caller refuses to
 /// answer.
-pub fn response(kind: QuestionKind, given: Option<String>) -> Result<String, RpcError> {
+pub fn question_response(kind: QuestionKind, given: Option<String>) -> Result<String, RpcError> {
     match (given, kind) {
         (Some(result), _) => Ok(airlock_json::raw::on_one_line(&result)),
         (None, QuestionKind::Form | QuestionKind::Url) => Ok(CANCELLED.to_owned()),
@@ -428,7 +429,7 @@ mod tests {
 
     fn asks(result: Value) -> Result<Asked, Refused> {
         let Value::Object(mut result) = result else { panic!("an object") };
-        asked(&mut result)
+        read_asked(&mut result)
     }
 
     #[test]

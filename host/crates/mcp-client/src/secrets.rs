@@ -61,10 +61,12 @@ const PUBLIC_HEADERS: [&str; 7] = [
     "content-type",
     "user-agent",
 ];
-/// Maximum digits in a variable's value that is taken for plain words.
+/// Maximum digits in a variable's value that is taken for plain words, as in `python3` or `v2.1`.
+/// A generated secret has more.
 const MAX_DIGITS_IN_WORDS: usize = 2;
-/// Minimum length of a segment of a URL's path that is taken for a token, if it has both letters
-/// and digits.
+/// Minimum length of a segment of a URL's path that is taken for a token, in bytes, if it has
+/// both letters and digits. Names such as `v1beta2` are shorter, tokens of 96 bits or more are
+/// not.
 const MIN_PATH_TOKEN_BYTES: usize = 16;
 
 /// Tokens that are redacted besides the secrets of the settings: those of the present login, and of

@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::{
     connector::Connector,
     limits::{
-        FIRST_RETRY, HEARTBEAT, LAST_RETRY, MAX_RUNNING, MAX_WAITING, STABLE_AFTER, STARTUP_TIMEOUT,
+        DEFAULT_RUNNING, DEFAULT_WAITING, FIRST_RETRY, HEARTBEAT, LAST_RETRY, STABLE_AFTER,
+        STARTUP_TIMEOUT,
     },
 };
 use airlock_core::tool::{ClientName, QuestionKinds};
@@ -167,6 +168,6 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { running: MAX_RUNNING, waiting: MAX_WAITING }
+        Self { running: DEFAULT_RUNNING, waiting: DEFAULT_WAITING }
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use tracing::warn;
 
-use super::limits::{MAX_SKIP_REASON_BYTES, MAX_SKIP_REASONS};
+use super::limits::{MAX_QUOTE_BYTES, MAX_SKIP_REASONS};
 use airlock_core::tool::ClientName;
 use airlock_strings::{cut, one_line};
 
 /// Reasons that tools of one list were left out. Keeps the first [`MAX_SKIP_REASONS`] reasons, of
-/// [`MAX_SKIP_REASON_BYTES`] each, and counts the others.
+/// [`MAX_QUOTE_BYTES`] each, and counts the others.
 #[derive(Debug, Default)]
 pub struct SkippedTools {
     reasons: BTreeSet<String>,
@@ -20,7 +20,7 @@ impl SkippedTools {
     /// Adds a reason, which may quote the server.
     pub fn push(&mut self, reason: &str) {
         if self.reasons.len() < MAX_SKIP_REASONS {
-            self.reasons.insert(cut(one_line(reason), MAX_SKIP_REASON_BYTES));
+            self.reasons.insert(cut(one_line(reason), MAX_QUOTE_BYTES));
         } else {
             self.more += 1;
         }
@@ -68,7 +68,7 @@ mod tests {
             (MAX_SKIP_REASONS, MAX_SKIP_REASONS * 3)
         );
         for reason in skipped.reasons() {
-            assert!(reason.len() <= MAX_SKIP_REASON_BYTES, "{reason}");
+            assert!(reason.len() <= MAX_QUOTE_BYTES, "{reason}");
             assert!(!reason.contains(char::is_control), "{reason}");
         }
     }

@@ -6,18 +6,15 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{Response, Url};
-use tokio::sync::{Semaphore, SetOnce};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::SetOnce;
 
 use super::{
-    connector::{Connector, OpenError, Opened, Opening, UnusableFile},
+    connector::{Connector, OpenError, Opened, Opening},
     http::{
-        Drains, EVENT_STREAM, Endpoint, Events, HttpSettings, InvalidSettings, OTHER_TRANSPORT,
-        Purpose, Refusal, check_files, ends, failed, has_type, unexpected_type,
+        EVENT_STREAM, Events, HttpConnection, HttpSettings, OTHER_TRANSPORT, Purpose, Refusal,
+        failed, has_type, unexpected_type,
     },
-    inbox::Inbox,
-    limits::{MAX_HTTP_CONTROL, MAX_HTTP_REQUESTS, MAX_URL_BYTES},
-    oauth::Authorizer,
+    limits::MAX_URL_BYTES,
     secrets::Secrets,
     transport::{Outgoing, OutgoingKind, ReceiveError, SendError, Transport},
 };
@@ -38,8 +35,8 @@ impl Connector for HttpSse {
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
         Box::pin(async move {
-            let transport = transport(&self.0, opening.inbox, opening.authorizer)?;
-            Ok(Opened { transport, process: None })
+            let connection = HttpConnection::open(&self.0, opening.inbox, opening.authorizer)?;
+            Ok(Opened { transport: transport(connection), process: None })
         })
     }
 
@@ -51,10 +48,6 @@ impl Connector for HttpSse {
         Some(&self.0)
     }
 
-    fn check_files(&self) -> Vec<UnusableFile> {
-        check_files(&self.0)
-    }
-
     fn advice(&self, error: &str) -> Option<&'static str> {
         OTHER_TRANSPORT
             .iter()
@@ -63,14 +56,8 @@ impl Connector for HttpSse {
     }
 }
 
-/// Creates the transport. Nothing is sent yet. Fails if the URL, a header or a certificate cannot be
-/// used.
-fn transport(
-    settings: &HttpSettings,
-    inbox: Arc<Inbox>,
-    authorizer: Option<Arc<Authorizer>>,
-) -> Result<Arc<dyn Transport>, InvalidSettings> {
-    Ok(Arc::new(Sse(Arc::new(Session::new(Endpoint::new(settings, authorizer)?, inbox)))))
+fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
+    Arc::new(Sse(Arc::new(Session { connection, target: SetOnce::new() })))
 }
 
 /// One connection to a server. Dropping it ends everything that runs for it.
@@ -78,37 +65,17 @@ struct Sse(Arc<Session>);
 
 /// State of one connection.
 struct Session {
-    endpoint: Endpoint,
-    inbox: Arc<Inbox>,
+    connection: HttpConnection,
     /// URL to which messages are posted, once the server has named it.
     target: SetOnce<Url>,
-    expired: CancellationToken,
-    closed: CancellationToken,
-    requests: Semaphore,
-    control: Semaphore,
-    drains: Drains,
 }
 
 impl Session {
-    fn new(endpoint: Endpoint, inbox: Arc<Inbox>) -> Self {
-        let closed = CancellationToken::new();
-        Self {
-            endpoint,
-            drains: Drains::new(inbox.clone(), closed.clone()),
-            inbox,
-            target: SetOnce::new(),
-            expired: CancellationToken::new(),
-            closed,
-            requests: Semaphore::new(MAX_HTTP_REQUESTS),
-            control: Semaphore::new(MAX_HTTP_CONTROL),
-        }
-    }
-
     /// Receives the stream until it ends. A broken stream cannot be resumed, so the connection ends
     /// with it.
     async fn hear(&self) -> ReceiveError {
         let mut events = match self.open().await {
-            Ok(response) => Events::new(response, self.inbox.clone()),
+            Ok(response) => Events::new(response, self.connection.inbox.clone()),
             Err(error) => return ReceiveError::NotOpened(error),
         };
         loop {
@@ -120,12 +87,12 @@ impl Session {
                 }
                 Ok(Some(Item::Event(event))) => {
                     if let Some(text) = event.message() {
-                        self.inbox.receive(text);
+                        self.connection.inbox.receive(text);
                     }
                 }
                 Ok(Some(Item::TooLong { answered })) => {
                     if let Some(id) = answered {
-                        self.inbox.refuse_too_long(id);
+                        self.connection.inbox.refuse_too_long(id);
                     }
                 }
                 Ok(None) => return ReceiveError::Closed,
@@ -137,14 +104,19 @@ impl Session {
     async fn open(&self) -> Result<Response, SendError> {
         let mut own = HeaderMap::new();
         own.insert(header::ACCEPT, HeaderValue::from_static(EVENT_STREAM));
-        let url = self.endpoint.url();
-        let response =
-            self.endpoint.send(Purpose::Own, (Method::GET, url), own, None, &self.inbox).await?;
+        let url = self.connection.endpoint.url();
+        let response = self
+            .connection
+            .endpoint
+            .send(Purpose::Own, (Method::GET, url), own, None, &self.connection.inbox)
+            .await?;
         if !response.status().is_success() {
-            return Err(Refusal::read(response, &self.inbox).await.into_error(&self.inbox));
+            return Err(Refusal::read(response, &self.connection.inbox)
+                .await
+                .into_error(&self.connection.inbox));
         }
         if !has_type(&response, EVENT_STREAM) {
-            return Err(unexpected_type(&response, &[EVENT_STREAM], &self.inbox));
+            return Err(unexpected_type(&response, &[EVENT_STREAM], &self.connection.inbox));
         }
         Ok(response)
     }
@@ -153,7 +125,7 @@ impl Session {
     /// configuration, so the URL must have the same one. Later events that name one are ignored.
     fn name_target(&self, event: &Event) -> Result<(), ReceiveError> {
         let text = std::str::from_utf8(&event.data).ok().filter(|text| text.len() <= MAX_URL_BYTES);
-        let base = self.endpoint.url();
+        let base = self.connection.endpoint.url();
         let target = text.and_then(|text| base.join(text.trim()).ok());
         let target = target.filter(|target| target.origin() == base.origin());
         let Some(target) = target else {
@@ -167,37 +139,36 @@ impl Session {
     async fn post(&self, message: Outgoing) -> Result<(), SendError> {
         let Outgoing { text, kind } = message;
         let purpose = Purpose::of(&kind);
-        let (permits, mut own, request) = match kind {
+        let _permit = self.connection.permit(&kind).await?;
+        let (mut own, request) = match kind {
             OutgoingKind::Request(head) => {
-                let own = head.headers.iter().cloned().collect();
-                (&self.requests, own, Some((head.id, head.method)))
+                let own: HeaderMap = head.headers.iter().cloned().collect();
+                (own, Some((head.id, head.method)))
             }
-            _ => (&self.control, HeaderMap::new(), None),
+            _ => (HeaderMap::new(), None),
         };
-        // The semaphores are never closed.
-        let _permit = permits.acquire().await.map_err(|_| SendError::Closed)?;
         let target = self.target.wait().await;
         own.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let response = self
+            .connection
             .endpoint
-            .send(purpose, (Method::POST, target), own, Some(text), &self.inbox)
+            .send(purpose, (Method::POST, target), own, Some(text), &self.connection.inbox)
             .await?;
         let status = response.status();
         if status.is_success() {
-            self.drains.body(response);
+            self.connection.drains.body(response);
             return Ok(());
         }
         let is_probe = request.is_some_and(|(_, method)| method == "server/discover");
         if status == StatusCode::NOT_FOUND && !is_probe {
-            self.expired.cancel();
-            return Err(SendError::SessionExpired);
+            return Err(self.connection.expire());
         }
-        let refusal = Refusal::read(response, &self.inbox).await;
+        let refusal = Refusal::read(response, &self.connection.inbox).await;
         match request {
             Some((id, method)) => {
-                refusal.hand_over(id, is_probe, method == "initialize", &self.inbox)
+                refusal.hand_over(id, is_probe, method == "initialize", &self.connection.inbox)
             }
-            None => Err(refusal.into_error(&self.inbox)),
+            None => Err(refusal.into_error(&self.connection.inbox)),
         }
     }
 }
@@ -206,34 +177,27 @@ impl Transport for Sse {
     /// Sends a message. Completes when the server has taken it: the response comes on the stream.
     fn send(&self, message: Outgoing) -> BoxFuture<'static, Result<(), SendError>> {
         let session = self.0.clone();
-        Box::pin(async move {
-            let sent = session.closed.run_until_cancelled(session.post(message)).await;
-            sent.unwrap_or(Err(SendError::Closed))
-        })
+        Box::pin(async move { session.connection.send(session.post(message)).await })
     }
 
     fn receive(&self) -> BoxFuture<'_, ReceiveError> {
-        Box::pin(async {
-            let session = &self.0;
-            let Session { inbox, closed, expired, .. } = &**session;
-            ends(inbox, closed, expired, session.hear()).await
-        })
+        Box::pin(self.0.connection.receive(self.0.hear()))
     }
 
     fn negotiated(&self, _: Version) {}
 
     fn pass_on(&self, caller: &CallerHeaders) -> Vec<(HeaderName, HeaderValue)> {
-        self.0.endpoint.extra_headers().select(caller)
+        self.0.connection.endpoint.extra_headers().select(caller)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async { self.0.closed.cancel() })
+        Box::pin(async { self.0.connection.close() })
     }
 }
 
 impl Drop for Sse {
     fn drop(&mut self) {
-        self.0.closed.cancel();
+        self.0.connection.close();
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
     channel::Channel,
     connector::{Opened, Opening},
     inbox::Inbox,
-    limits::{MAX_CONTROL_IN_FLIGHT, MAX_REQUESTS_IN_FLIGHT},
+    limits::{MAX_ABANDONED, MAX_REQUESTS_IN_FLIGHT, MAX_UNANSWERED},
     transport::{Outgoing, OutgoingKind, ReceiveError, SendError, Transport},
 };
 use airlock_core::tool::Cause;
@@ -60,7 +60,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Stdio<R> {
         has_headers: bool,
     ) -> Self {
         let (requests, queue) = mpsc::channel(MAX_REQUESTS_IN_FLIGHT);
-        let (control, control_queue) = mpsc::channel(MAX_CONTROL_IN_FLIGHT);
+        let (control, control_queue) = mpsc::channel(MAX_ABANDONED + MAX_UNANSWERED);
         let closed = CancellationToken::new();
         let receiving = inbox.clone();
         let writing = write_all(write, has_headers, queue, control_queue, closed.clone());

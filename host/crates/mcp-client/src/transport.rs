@@ -56,7 +56,7 @@ pub struct Outgoing {
 
 /// Kind of a message to the server, with what a transport has to know of it.
 #[derive(Debug)]
-pub enum OutgoingKind {
+pub(crate) enum OutgoingKind {
     /// A request.
     Request(RequestHead),
     /// A notification, by its method.
@@ -67,7 +67,7 @@ pub enum OutgoingKind {
 
 /// A request as far as a transport has to know it.
 #[derive(Debug, Clone)]
-pub struct RequestHead {
+pub(crate) struct RequestHead {
     /// Its identifier.
     pub(super) id: i64,
     /// Its method.

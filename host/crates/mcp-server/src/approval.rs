@@ -27,43 +27,6 @@ use airlock_wire::{
     message::Params,
 };
 
-/// How a call that needs an approval is handled.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ApprovalMode {
-    /// It is refused.
-    Never,
-    /// The client's user is asked, if the client can ask with a form; else the call waits in the list
-    /// of pending approvals.
-    #[default]
-    Elicit,
-    /// It runs, because the client asks its user itself. Each such call is logged.
-    Client,
-    /// It runs.
-    AlwaysAllow,
-}
-
-/// Handling of the calls of some clients. A condition that is `None` holds for all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApprovalRule {
-    /// Name of the virtual key that the client sends.
-    pub virtual_key: Option<String>,
-    /// Name that the client gives itself. It authenticates nothing.
-    pub client_name: Option<String>,
-    /// Handling of its calls.
-    pub approval: ApprovalMode,
-}
-
-impl ApprovalRule {
-    /// Returns whether the rule is for a client with this key and this name.
-    pub(super) fn applies(&self, key: Option<&str>, name: Option<&str>) -> bool {
-        holds(self.virtual_key.as_deref(), key) && holds(self.client_name.as_deref(), name)
-    }
-}
-
-fn holds(wanted: Option<&str>, found: Option<&str>) -> bool {
-    wanted.is_none_or(|wanted| found == Some(wanted))
-}
-
 /// Method of the question.
 const ELICIT: &str = "elicitation/create";
 /// Name of the question in a modern result.
@@ -195,8 +158,9 @@ pub(super) struct Seal {
 /// A state that was used: its expiry and code.
 type Spent = (u64, [u8; 32]);
 
-/// Maximum number of approved states of one tenant that are remembered until they expire. None is
-/// forgotten earlier, because its call could then run again.
+/// Maximum approved states of one tenant that are remembered until they expire, after five
+/// minutes by default. None is forgotten earlier, because its call could then run again. A tenant
+/// that approves thirty calls a second, which no person does, reaches it.
 const MAX_USED: usize = 10_000;
 
 /// Beginning of a state: the time at which it expires, and random bytes, so that two questions about

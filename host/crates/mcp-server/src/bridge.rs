@@ -38,8 +38,8 @@ const REOPENING: u64 = u64::MAX;
 /// Longest part of a body that is no message in an error, in characters.
 const SHOWN: usize = 200;
 
-/// Settings of a bridge.
-pub struct Settings {
+/// BridgeSettings of a bridge.
+pub struct BridgeSettings {
     /// Client for HTTP. It follows no redirects, because requests carry a credential.
     pub http: reqwest::Client,
     /// The gateway's endpoint.
@@ -56,8 +56,8 @@ pub struct Settings {
 
 /// Forwards messages until the input ends or `stop` is cancelled. A request without a response of
 /// the gateway gets an error.
-pub async fn run(
-    settings: Settings,
+pub async fn run_bridge(
+    settings: BridgeSettings,
     mut lines: mpsc::Receiver<Line>,
     output: mpsc::Sender<String>,
 ) {
@@ -93,7 +93,7 @@ pub async fn run(
 }
 
 struct Bridge {
-    settings: Settings,
+    settings: BridgeSettings,
     output: mpsc::Sender<String>,
     state: Mutex<State>,
     /// Held while a session is opened anew, so that one is opened for all requests that need it.
@@ -260,7 +260,7 @@ impl Bridge {
     }
 
     fn request(&self, method: Method, is_in_session: bool) -> RequestBuilder {
-        let Settings { http, url, headers, .. } = &self.settings;
+        let BridgeSettings { http, url, headers, .. } = &self.settings;
         let mut request = http.request(method, url.clone()).headers(headers.clone());
         if is_in_session {
             let state = self.state();

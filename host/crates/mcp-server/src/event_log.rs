@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;
 
-use airlock_core::memory::Held;
+use airlock_core::memory::Charge;
 
 /// The most events that are kept of one stream. The oldest are dropped, and never the last: it is
 /// the response.
@@ -47,7 +47,7 @@ struct Event {
     number: u64,
     text: Arc<str>,
     /// Memory of the event. Released with it.
-    _held: Option<Held>,
+    _held: Option<Charge>,
 }
 
 /// The next event of a stream.
@@ -62,7 +62,7 @@ pub struct Next {
 }
 
 /// The one reader of a stream. A later reader ends it.
-pub struct Reader {
+pub struct EventReader {
     log: Arc<EventLog>,
     number: u64,
     /// Number of the last event that was read.
@@ -77,26 +77,26 @@ impl EventLog {
 
     /// Begins to read after event number `read`. An earlier reader ends, so that a stream takes the
     /// memory of one reader however often it is resumed.
-    pub fn reader(self: &Arc<Self>, read: u64) -> Reader {
+    pub fn reader(self: &Arc<Self>, read: u64) -> EventReader {
         let mut state = self.state();
         state.reader += 1;
         let number = state.reader;
         drop(state);
         self.changed.notify_waiters();
-        Reader { log: self.clone(), number, read }
+        EventReader { log: self.clone(), number, read }
     }
 
     /// Adds a message that precedes the response.
-    pub(crate) fn push(&self, text: String, held: Option<Held>) {
+    pub(crate) fn push(&self, text: String, held: Option<Charge>) {
         self.add(text, held, false);
     }
 
     /// Adds the response.
-    pub(crate) fn complete(&self, text: String, held: Option<Held>) {
+    pub(crate) fn complete(&self, text: String, held: Option<Charge>) {
         self.add(text, held, true);
     }
 
-    fn add(&self, text: String, held: Option<Held>, is_complete: bool) {
+    fn add(&self, text: String, held: Option<Charge>, is_complete: bool) {
         let mut state = self.state();
         if state.is_complete {
             return;
@@ -163,7 +163,7 @@ impl State {
     }
 }
 
-impl Reader {
+impl EventReader {
     /// Number of the stream.
     pub fn stream(&self) -> u64 {
         self.log.stream
@@ -212,7 +212,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for EventReader {
     fn drop(&mut self) {
         self.log.decide(Transport::Whole);
     }

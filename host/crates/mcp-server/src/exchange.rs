@@ -172,7 +172,8 @@ pub struct Asks {
     waiting: Mutex<HashMap<RpcId, oneshot::Sender<Option<String>>>>,
 }
 
-/// The most requests of the gateway to one client that wait at a time.
+/// Maximum requests of the gateway to one client that wait at a time: one question of each
+/// request that may run. A further one counts as refused.
 const MAX_ASKS: usize = 64;
 
 /// A request of the gateway. Dropping it forgets the request.

@@ -3,60 +3,79 @@
 //! A [`Message`] is read from JSON text, a [`Service`] handles a request as an [`Exchange`], and the
 //! transport sends what the exchange yields. Two eras of the protocol are served: in the *modern*
 //! one (2026-07-28) every request is complete in itself; in the *legacy* one (2025-11-25 and older) a
-//! client opens a [`Session`](session::Session) with `initialize`. The crate `airlock-server` has the
-//! HTTP transport; [`stdio`] serves one client over a pair of queues, such as stdin and stdout.
+//! client opens a [`Session`] with `initialize`. The crate `airlock-server` has the HTTP transport;
+//! `stdio` serves one client over a pair of queues, such as stdin and stdout.
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`meta`] | revision and capabilities of the client of a request |
-//! | [`toolbox`] | the tools that one MCP client sees, with their list as text; cached |
-//! | [`service`] | dispatches requests by their method |
-//! | [`call`] | `tools/call`: approval, the door, progress, the result |
-//! | [`offers`] | the resources and prompts that one MCP client sees, with their names and URIs |
-//! | [`relay`] | `resources/read`, `prompts/get`, `completion/complete` |
-//! | [`subscriptions`] | subscriptions to changes of resources |
+//! | `settings` | the settings, with the handling of approvals and the bounds on sessions |
+//! | `meta` | revision and capabilities of the client of a request |
+//! | `toolbox` | the tools that one MCP client sees, with their list as text; cached |
+//! | `service` | what all requests share, and the results that the gateway has at once |
+//! | `dispatch` | dispatches requests by their method |
+//! | `call` | `tools/call`, from the request to its result |
+//! | `offers` | the resources and prompts that one MCP client sees, with their names and URIs |
+//! | `relay`, `resources` | `resources/read`, `prompts/get`, `completion/complete` |
+//! | `listen`, `subscriptions` | `subscriptions/listen`; subscriptions to changes of resources |
 //! | `list` | lists as text, in pages |
-//! | [`result`] | the result of `tools/call`, for the client's revision |
-//! | [`approval`] | asks the client's user for an approval, in both eras |
-//! | `tasks` | calls that clients follow as tasks, in both eras |
-//! | `questions` | passes on the questions of sources (elicitation, sampling, roots), in both eras |
-//! | [`exchange`] | one request that is being handled, and what it sends |
+//! | `result` | the result of `tools/call`, for the client's revision |
+//! | `approval` | asks the client's user for an approval, in both eras |
+//! | `tasks`, `task_requests` | calls that clients follow as tasks, in both eras |
+//! | `questions`, `answers` | passes on the questions of sources (elicitation, sampling, roots), in both eras |
+//! | `exchange` | one request that is being handled, and what it sends |
 //! | `running` | the running requests of one client |
-//! | [`session`] | sessions of the legacy era, bounded and expiring |
-//! | [`event_log`] | the events of one stream, kept for a client that lost the connection |
-//! | [`watch`] | notices a change of a list |
-//! | [`stdio`] | one client over a pair of queues: stdin and stdout, or HTTP+SSE |
-//! | [`bridge`] | forwards messages between stdin and stdout and a running gateway |
+//! | `session` | sessions of the legacy era, bounded and expiring |
+//! | `event_log` | the events of one stream, kept for a client that lost the connection |
+//! | `watch` | notices a change of a list |
+//! | `stdio` | one client over a pair of queues: stdin and stdout, or HTTP+SSE |
+//! | `bridge` | forwards messages between stdin and stdout and a running gateway |
 //!
 //! `rmcp` is not used here: its server loses a response whose stream was cut, lets one slow reader
 //! stop all streams of a session, bounds neither sessions nor what they hold, and drops every member
 //! of a result that its types do not know. The official conformance suite and real clients
 //! test this implementation.
 
-pub(crate) mod approval;
-pub mod bridge;
-pub(crate) mod call;
-pub mod event_log;
-pub mod exchange;
+mod answers;
+mod approval;
+mod bridge;
+mod call;
+mod dispatch;
+mod event_log;
+mod exchange;
 mod list;
-pub mod meta;
-pub(crate) mod offers;
+mod listen;
+mod meta;
+mod offers;
 mod questions;
-pub mod relay;
-pub(crate) mod result;
+mod relay;
+mod resources;
+mod result;
 mod running;
-pub mod service;
-pub mod session;
-pub mod stdio;
-pub(crate) mod subscriptions;
+mod service;
+mod session;
+mod settings;
+mod stdio;
+mod subscriptions;
+mod task_requests;
 mod tasks;
-pub mod toolbox;
-pub mod watch;
+mod toolbox;
+mod watch;
 
 pub use self::{
-    approval::{ApprovalMode, ApprovalRule},
-    service::Settings,
-    session::Bounds as SessionBounds,
+    bridge::{BridgeSettings, run_bridge},
+    event_log::EventReader,
+    exchange::{Answer, Exchange, Outgoing},
+    meta::{Peer, client_name, initialized_name, named_version, names_version},
+    relay::is_relayed,
+    service::{
+        Client, EMPTY_RESULT, Listed, STOPPING, Service, list_changed, requested_log_level,
+        resource_updated,
+    },
+    session::{Listening, Session, Sessions, StreamSlot, no_memory},
+    settings::{ApprovalMode, ApprovalRule, SessionBounds, Settings},
+    stdio::{ConnectionRequests, ConnectionSettings, Input, is_list, serve_connection},
+    toolbox::{Scope, Selection, Toolbox},
+    watch::ListWatch,
 };
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use super::tasks;
 pub(crate) use airlock_core::door::LogLevel;
 use airlock_core::tool::{QuestionKind, QuestionKinds};
 use airlock_json::raw;
@@ -13,10 +12,13 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Name of the extension for tasks.
+pub(super) const TASKS: &str = "io.modelcontextprotocol/tasks";
 const PROGRESS_TOKEN: &str = "progressToken";
-/// The longest progress token, in bytes of JSON. It is repeated in every notification.
+/// Maximum length of a progress token, in bytes of JSON. It is repeated in every notification.
 const MAX_TOKEN_BYTES: usize = 256;
-/// Longest name of a client, in bytes. The rest of a longer one is cut off.
+/// Maximum length of the name of a client, in bytes. The rest of a longer one is cut off: it is a
+/// word of logs and of the list of approvals.
 const MAX_NAME_BYTES: usize = 128;
 
 /// The client of a request, as far as the gateway knows it.
@@ -31,6 +33,43 @@ pub struct Peer {
     /// True if it takes a task for the result of a call: a modern client declares the extension, and a
     /// legacy one may ask for a task.
     pub takes_tasks: bool,
+}
+
+impl Peer {
+    /// Reads the client of a modern request. Fails if a required member of `_meta` is missing or is of a
+    /// wrong type, or if the gateway does not speak the revision.
+    pub fn modern(params: &Params) -> Result<Self, RpcError> {
+        let named = named_version(params).ok_or_else(|| missing(VERSION, "a string"))?;
+        let capabilities = params
+            .meta(CAPABILITIES)
+            .filter(|capabilities| capabilities.starts_with('{'))
+            .ok_or_else(|| missing(CAPABILITIES, "an object"))?;
+        let version = Version::find(&named)
+            .filter(|version| version.is_modern())
+            .ok_or_else(|| RpcError::unsupported_version(&named))?;
+        let level = params.meta(LOG_LEVEL).map(|level| log_level(LOG_LEVEL, Some(level)));
+        let log_level = level.transpose()?;
+        let extensions = raw::member(capabilities, "extensions");
+        let tasks = extensions.and_then(|extensions| raw::member(extensions, TASKS));
+        let takes_tasks = tasks.is_some_and(|tasks| tasks.starts_with('{'));
+        Ok(Self { version, questions: questions(capabilities), log_level, takes_tasks })
+    }
+
+    /// Reads the client of an `initialize` request, with the revision that answers it. It receives no
+    /// log messages until it sets a level.
+    pub fn initializing(params: &Params) -> Result<Self, RpcError> {
+        let requested = params.string("protocolVersion");
+        let requested = requested
+            .ok_or_else(|| RpcError::invalid_params("`protocolVersion` must be a string"))?;
+        let capabilities = params.get("capabilities").unwrap_or("{}");
+        let version = Version::negotiate(&requested);
+        Ok(Self {
+            version,
+            questions: questions(capabilities),
+            log_level: None,
+            takes_tasks: version == Version::V2025_11_25,
+        })
+    }
 }
 
 /// Reads a member that names a level of log messages. Fails if it is missing or names none.
@@ -52,25 +91,6 @@ pub fn named_version(params: &Params) -> Option<String> {
     params.meta(VERSION).and_then(raw::string).map(Cow::into_owned)
 }
 
-/// Reads the client of a modern request. Fails if a required member of `_meta` is missing or is of a
-/// wrong type, or if the gateway does not speak the revision.
-pub fn modern(params: &Params) -> Result<Peer, RpcError> {
-    let named = named_version(params).ok_or_else(|| missing(VERSION, "a string"))?;
-    let capabilities = params
-        .meta(CAPABILITIES)
-        .filter(|capabilities| capabilities.starts_with('{'))
-        .ok_or_else(|| missing(CAPABILITIES, "an object"))?;
-    let version = Version::find(&named)
-        .filter(|version| version.is_modern())
-        .ok_or_else(|| RpcError::unsupported_version(&named))?;
-    let level = params.meta(LOG_LEVEL).map(|level| log_level(LOG_LEVEL, Some(level)));
-    let log_level = level.transpose()?;
-    let extensions = raw::member(capabilities, "extensions");
-    let tasks = extensions.and_then(|extensions| raw::member(extensions, tasks::EXTENSION));
-    let takes_tasks = tasks.is_some_and(|tasks| tasks.starts_with('{'));
-    Ok(Peer { version, questions: questions(capabilities), log_level, takes_tasks })
-}
-
 fn missing(name: &str, expected: &str) -> RpcError {
     RpcError::invalid_params(format!("`_meta` must have \"{name}\", {expected}"))
 }
@@ -90,22 +110,6 @@ fn name(implementation: &str) -> Option<Arc<str>> {
     let name = raw::member(implementation, "name").and_then(raw::string)?;
     let name = cut(visible_line(&name), MAX_NAME_BYTES);
     (!name.is_empty()).then(|| name.into())
-}
-
-/// Reads the client of an `initialize` request, with the revision that answers it. It receives no
-/// log messages until it sets a level.
-pub fn initialize(params: &Params) -> Result<Peer, RpcError> {
-    let requested = params.string("protocolVersion");
-    let requested =
-        requested.ok_or_else(|| RpcError::invalid_params("`protocolVersion` must be a string"))?;
-    let capabilities = params.get("capabilities").unwrap_or("{}");
-    let version = Version::negotiate(&requested);
-    Ok(Peer {
-        version,
-        questions: questions(capabilities),
-        log_level: None,
-        takes_tasks: version == Version::V2025_11_25,
-    })
 }
 
 /// Reads the questions that a client can answer from its capabilities. An empty `elicitation` means
@@ -153,24 +157,24 @@ mod tests {
 
     #[test]
     fn a_modern_request_names_its_revision_and_what_the_client_can_do() {
-        let peer = modern(&params(&json!("2026-07-28"), &json!({"elicitation": {}})));
+        let peer = Peer::modern(&params(&json!("2026-07-28"), &json!({"elicitation": {}})));
         let questions = QuestionKinds::NONE.with(QuestionKind::Form, true);
         let version = Version::V2026_07_28;
         let expected = Peer { version, questions, log_level: None, takes_tasks: false };
         assert_eq!(peer, Ok(expected));
         let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-        let peer = modern(&params(&json!("2026-07-28"), &tasks));
+        let peer = Peer::modern(&params(&json!("2026-07-28"), &tasks));
         assert!(peer.is_ok_and(|peer| peer.takes_tasks));
         assert_eq!(code(&read("{}")), -32602);
         assert_eq!(code(&params(&json!(7), &json!({}))), -32602);
         assert_eq!(code(&params(&json!("2026-07-28"), &json!([]))), -32602);
         assert_eq!(code(&params(&json!("2025-11-25"), &json!({}))), -32022);
-        let error = modern(&params(&json!("v9"), &json!({}))).expect_err("refused");
+        let error = Peer::modern(&params(&json!("v9"), &json!({}))).expect_err("refused");
         assert_eq!(error.data, Some(json!({"supported": ["2026-07-28"], "requested": "v9"})));
     }
 
     fn code(params: &Params) -> i64 {
-        modern(params).expect_err("refused").code
+        Peer::modern(params).expect_err("refused").code
     }
 
     #[test]

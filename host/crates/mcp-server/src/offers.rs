@@ -24,7 +24,8 @@ use airlock_wire::error::RpcError;
 
 /// Begins the URI that names a client.
 const OWN_SCHEME: &str = "airlock://";
-/// The longest text of all instructions together, in bytes.
+/// Maximum length of all instructions together, in bytes. A model reads them at its start: twice
+/// those of one server.
 const MAX_INSTRUCTIONS_BYTES: usize = 16 << 10;
 
 /// A list besides that of tools.
@@ -292,7 +293,7 @@ mod tests {
                 relays_instructions: true,
                 ..Policy::default()
             };
-            catalog.add_client(&client(name), "stdio", policy);
+            catalog.add_client(&client(name), airlock_catalog::SourceKind::Server("stdio"), policy);
             let offers = Offers {
                 resources: offers("uri", resources),
                 templates: offers("uriTemplate", templates),

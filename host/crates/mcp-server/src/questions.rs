@@ -3,12 +3,13 @@
 //! In the modern era the result of the request is the questions, and the client repeats the request
 //! with the answers. In the legacy era the gateway sends the client requests and waits.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
+    answers::{self, GivenAnswers},
     exchange::Outlet,
     meta::Peer,
     result::{SERVER_INFO, server_info},
@@ -30,9 +31,6 @@ pub(super) fn answerable(peer: Peer, outlet: &Outlet) -> QuestionKinds {
     if peer.version.is_modern() || outlet.can_ask() { peer.questions } else { QuestionKinds::NONE }
 }
 
-/// Answers by the names of their questions.
-pub(super) type Given = BTreeMap<String, Option<String>>;
-
 /// The answers of the client of one request.
 pub(super) struct Dialog<'d> {
     peer: Peer,
@@ -42,7 +40,7 @@ pub(super) struct Dialog<'d> {
     /// Answers to pass on next.
     next: Option<Answers>,
     /// Answers that a modern client sent before it was asked.
-    early: Option<Given>,
+    early: Option<GivenAnswers>,
 }
 
 impl<'d> Dialog<'d> {
@@ -146,20 +144,11 @@ impl<F: Fn(&str)> Drop for Abandoned<'_, F> {
 }
 
 /// Reads the answers of a modern client.
-fn given(params: &Params) -> Result<Given, RpcError> {
-    let Some(answers) = params.get("inputResponses").filter(|answers| *answers != "null") else {
-        return Ok(Given::new());
-    };
-    let members = raw::members(answers).map(|members| {
-        members
-            .map(|(key, answer)| {
-                answer.starts_with('{').then(|| (key.into_owned(), Some(answer.to_owned())))
-            })
-            .collect::<Option<Given>>()
-    });
-    members.flatten().ok_or_else(|| {
-        RpcError::invalid_params("`inputResponses` must be an object whose members are objects")
-    })
+fn given(params: &Params) -> Result<GivenAnswers, RpcError> {
+    match params.get("inputResponses") {
+        None | Some("null") => Ok(GivenAnswers::new()),
+        Some(responses) => answers::parse(responses),
+    }
 }
 
 /// Returns the result of a modern request that waits for answers.
@@ -174,7 +163,7 @@ pub(super) fn input_required(asked: &InputRequired) -> String {
 }
 
 /// Asks a legacy client. What it has not answered within `limit` counts as refused.
-async fn ask(outlet: &Outlet, questions: Vec<Question>, limit: Duration) -> Given {
+async fn ask(outlet: &Outlet, questions: Vec<Question>, limit: Duration) -> GivenAnswers {
     let deadline = Instant::now() + limit;
     let asking = questions.into_iter().map(|question| async move {
         let params = question.params.into();
@@ -240,7 +229,7 @@ mod tests {
         let expected = Answers { token: "t".to_owned(), given };
         assert_eq!(answers(with_state), Ok((Some(expected), false)));
         let run = r#"{"requestState":"run_7.2"}"#;
-        let expected = Answers { token: "run_7.2".to_owned(), given: Given::new() };
+        let expected = Answers { token: "run_7.2".to_owned(), given: GivenAnswers::new() };
         assert_eq!(answers(run), Ok((Some(expected), false)));
         // The state of an approval.
         let approval = r#"{"requestState":"AAAA","inputResponses":{"a":{}}}"#;

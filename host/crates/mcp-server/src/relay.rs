@@ -3,13 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
-use tracing::warn;
+use serde_json::Value;
 
 use super::{
     exchange::Outlet,
-    offers::{OfferList, Offering, Target, wrapped},
+    offers::{OfferList, Offering, wrapped},
     questions::{self, Dialog},
+    resources::{MAX_NAME_BYTES, failed, not_found, target},
     result::{SERVER_INFO, repaired, server_info},
     service::{Client, Service},
 };
@@ -18,7 +18,7 @@ use airlock_core::{
     tool::{ClientName, Content, InputRequired},
 };
 use airlock_json::{Caps, RawObject, raw};
-use airlock_strings::{cut, with_causes};
+use airlock_strings::cut;
 use airlock_wire::{
     error::{RpcError, code},
     message::Request,
@@ -27,11 +27,8 @@ use airlock_wire::{
 
 /// Result of a completion that nobody makes.
 const NO_COMPLETION: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
-/// The longest URI or name in a request, in bytes.
-const MAX_NAME_BYTES: usize = 4 << 10;
-
 /// Returns whether [`run`] handles a method.
-pub fn handles(method: &str) -> bool {
+pub fn is_relayed(method: &str) -> bool {
     matches!(method, "resources/read" | "prompts/get" | "completion/complete")
 }
 
@@ -171,30 +168,6 @@ fn unknown_prompt(name: &str) -> RpcError {
     RpcError::invalid_params(format!("there is no prompt {:?}", shortened(name)))
 }
 
-/// Returns the URI of a request and the resource that has it. Unknown, hidden and ambiguous ones
-/// look the same.
-pub(super) fn target(
-    offering: &Offering,
-    request: &Request,
-    version: Version,
-) -> Result<(String, Target), RpcError> {
-    if !offering.has(OfferList::Resources) {
-        return Err(RpcError::method_not_found(&request.method));
-    }
-    let uri = request.params.string("uri").filter(|uri| uri.len() <= MAX_NAME_BYTES);
-    let uri = uri.ok_or_else(|| RpcError::invalid_params("`uri` must be a string: a URI"))?;
-    let uri = uri.into_owned();
-    let target = offering.resource(&uri).ok_or_else(|| not_found(&uri, version))?;
-    Ok((uri, target))
-}
-
-/// The resource does not exist, or is hidden (2026-07-28 has another code than the older ones).
-pub(super) fn not_found(uri: &str, version: Version) -> RpcError {
-    let code = if version.is_modern() { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
-    let uri = cut(uri.to_owned(), MAX_NAME_BYTES);
-    RpcError { data: Some(json!({"uri": uri})), ..RpcError::new(code, "resource not found") }
-}
-
 async fn complete(
     offering: &Offering,
     client: &Client,
@@ -255,19 +228,6 @@ fn object(request: &Request, member: &str) -> Result<Option<String>, RpcError> {
 
 fn shortened(name: &str) -> String {
     cut(name.to_owned(), 128)
-}
-
-/// Returns the error for the client. Causes are for the operator.
-pub(super) fn failed(method: &str, client: &ClientName, error: &RelayError) -> RpcError {
-    let code = match error {
-        RelayError::Refused { code: code::INVALID_PARAMS, .. } => code::INVALID_PARAMS,
-        RelayError::Busy | RelayError::TooManySubscriptions { .. } => code::REFUSED,
-        _ => code::INTERNAL,
-    };
-    if code == code::INTERNAL {
-        warn!(%client, method, error = with_causes(error), "relayed request failed");
-    }
-    RpcError::new(code, format!("{method} failed: {error}"))
 }
 
 /// Result of a source, whose members stay as they were written.
@@ -348,6 +308,8 @@ impl Relayed {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn relayed(text: &str) -> Relayed {
@@ -391,12 +353,5 @@ mod tests {
             result.repair_messages(version);
             assert!(result.write(version).contains(expected), "{version:?}");
         }
-    }
-
-    #[test]
-    fn an_unknown_resource_has_the_code_of_the_clients_era() {
-        let modern = not_found("a:", Version::V2026_07_28);
-        assert_eq!((modern.code, modern.data), (-32_602, Some(json!({"uri": "a:"}))));
-        assert_eq!(not_found("a:", Version::V2025_11_25).code, -32_002);
     }
 }

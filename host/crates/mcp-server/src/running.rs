@@ -12,7 +12,8 @@ use airlock_wire::{
     message,
 };
 
-/// Maximum number of requests of one client that run at a time.
+/// Maximum requests of one client that run at a time. A client such as an editor has a few; each
+/// holds its memory and its stream until it ends.
 pub(super) const MAX_RUNNING: usize = 64;
 
 /// The running requests of one client, each with the token that cancels it.

@@ -1,4 +1,4 @@
-//! The methods of MCP, independent of the transport.
+//! The gateway as an MCP server: what all requests share, and the results that it has at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,18 +7,16 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    approval::{ApprovalMode, ApprovalRule, Seal},
-    call,
-    exchange::{Asks, Exchange, Outlet},
+    approval::Seal,
+    exchange::Asks,
     meta::{self, LogLevel, Peer},
     offers::{OfferList, Offering},
-    relay,
     result::{SERVER_INFO, server_info},
-    session::Bounds,
+    settings::{ApprovalMode, Settings},
     subscriptions::Subscriptions,
-    tasks::{self, Tasks},
+    tasks::Tasks,
     toolbox::{Selection, Toolbox, Toolboxes},
-    watch::{Known, ListKind, ListWatch},
+    watch::{Known, ListKind},
 };
 use airlock_agent::approvals::Approvals;
 use airlock_catalog::{Catalog, Client as Source, State};
@@ -26,44 +24,8 @@ use airlock_core::door::Budget;
 use airlock_json::raw;
 use airlock_wire::{error::RpcError, message::Request, version::Version};
 
-/// Key of the metadata with the reason that a subscription ended.
-const REASON: &str = "airlock/reason";
 /// Reason that streams end when the gateway stops.
 pub const STOPPING: &str = "the gateway is stopping";
-
-/// Key of the metadata that relates a notification to a subscription.
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-
-/// Settings of the gateway as an MCP server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// How a call that needs an approval is decided.
-    pub approval: ApprovalMode,
-    /// Exceptions from it. The first one that applies to a client counts.
-    pub approval_rules: Vec<ApprovalRule>,
-    /// Time for a user to answer a question.
-    pub approval_timeout: Duration,
-    /// Time for which a call waits in the list of pending approvals before it fails. The list keeps it
-    /// for longer, so that its client can repeat it.
-    pub approval_wait: Duration,
-    /// Bounds on sessions and streams.
-    pub sessions: Bounds,
-    /// True if the transport HTTP+SSE of 2024-11-05 is served too.
-    pub sse: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            approval: ApprovalMode::default(),
-            approval_rules: Vec::new(),
-            approval_timeout: Duration::from_mins(5),
-            approval_wait: Duration::from_secs(45),
-            sessions: Bounds::default(),
-            sse: false,
-        }
-    }
-}
 
 /// The gateway as an MCP server, without a transport.
 pub struct Service {
@@ -74,7 +36,7 @@ pub struct Service {
     /// Calls that wait for an approval; `None` if there is no such list.
     approvals: Option<Approvals>,
     /// Calls that clients follow as tasks.
-    tasks: Tasks,
+    tasks: Arc<Tasks>,
     /// Time until which lists wait for sources that have never been listed.
     settles: Instant,
     closing: CancellationToken,
@@ -121,54 +83,10 @@ impl Service {
             settings,
             seal: Seal::new(),
             approvals,
-            tasks: Tasks::default(),
+            tasks: Arc::default(),
             settles: Instant::now() + SETTLE,
             closing: CancellationToken::new(),
         })
-    }
-
-    /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
-    /// itself, because they change its state.
-    pub fn begin(self: &Arc<Self>, request: Request, client: Client) -> Exchange {
-        let id = request.id.clone();
-        let is_modern = client.peer.version.is_modern();
-        match request.method.as_str() {
-            "tools/call" => {
-                let service = self.clone();
-                let asks = client.asks.clone();
-                let takes_task =
-                    client.peer.takes_tasks && (is_modern || request.params.get("task").is_some());
-                if takes_task {
-                    Exchange::new(id, asks, |outlet| tasks::call(service, client, request, outlet))
-                } else {
-                    Exchange::new(id, asks, |outlet| {
-                        call::run(service, client, request, outlet, None)
-                    })
-                }
-            }
-            method if tasks::handles(method, client.peer.version) => {
-                let service = self.clone();
-                let asks = client.asks.clone();
-                Exchange::new(id, asks, |outlet| tasks::run(service, client, request, outlet))
-            }
-            "subscriptions/listen" if is_modern => {
-                let service = self.clone();
-                Exchange::new(id, None, |outlet| service.listen(request, client, outlet))
-            }
-            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
-                Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
-            }
-            method if relay::handles(method) => {
-                let service = self.clone();
-                let asks = client.asks.clone();
-                Exchange::new(id, asks, |outlet| relay::run(service, client, request, outlet))
-            }
-            "server/discover" if is_modern => {
-                Exchange::ready(id, Ok(self.discover(&client.selection)))
-            }
-            "ping" if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
-            method => Exchange::ready(id, Err(RpcError::method_not_found(method))),
-        }
     }
 
     /// Returns the result of a request for a page of a list. Fails if the list is not offered.
@@ -208,73 +126,8 @@ impl Service {
         Ok(Listed { text, known })
     }
 
-    /// Handles `subscriptions/listen`: acknowledges, then notifies of each change until the gateway
-    /// stops or the client ends the request.
-    async fn listen(
-        self: Arc<Self>,
-        request: Request,
-        client: Client,
-        outlet: Outlet,
-    ) -> Result<String, RpcError> {
-        let wanted =
-            request
-                .params
-                .get("notifications")
-                .filter(|wanted| wanted.starts_with('{'))
-                .ok_or_else(|| RpcError::invalid_params("`notifications` must be an object"))?;
-        let toolbox = self.toolboxes.open(&client.selection);
-        let offering = toolbox.offering();
-        let lists = [
-            (ListKind::Tools, wants(wanted, "toolsListChanged")),
-            (
-                ListKind::Resources,
-                wants(wanted, "resourcesListChanged") && offering.has(OfferList::Resources),
-            ),
-            (
-                ListKind::Prompts,
-                wants(wanted, "promptsListChanged") && offering.has(OfferList::Prompts),
-            ),
-        ];
-        let lists = lists.map(|(kind, is_wanted)| is_wanted.then_some(kind));
-        let subscriptions = Subscriptions::default();
-        let uris = raw::member(wanted, "resourceSubscriptions");
-        let uris = subscriptions.listen(offering, uris, client.peer.version)?;
-        let id: Value = serde_json::from_str(request.id.as_json()).unwrap_or_default();
-        let meta = json!({SUBSCRIPTION: id});
-        let mut accepted = json!({});
-        for kind in lists.iter().flatten() {
-            accepted[kind.filter()] = true.into();
-        }
-        if !uris.is_empty() {
-            accepted["resourceSubscriptions"] = json!(uris);
-        }
-        let wants_lists = lists.iter().any(Option::is_some);
-        drop(toolbox);
-        // Before the acknowledgment: a change after it is noticed.
-        let mut watch = ListWatch::new(&self.toolboxes, client.selection, Known::default());
-        outlet.notify(
-            "notifications/subscriptions/acknowledged",
-            &json!({"notifications": accepted, "_meta": meta}),
-        );
-        loop {
-            tokio::select! {
-                () = self.closing.cancelled() => break,
-                changed = watch.changed(&self.toolboxes), if wants_lists => {
-                    for kind in changed.kinds().filter(|kind| lists.contains(&Some(*kind))) {
-                        outlet.notify(kind.notification(), &json!({"_meta": meta}));
-                    }
-                }
-                uri = subscriptions.updated() => {
-                    outlet.notify(UPDATED, &json!({"uri": *uri, "_meta": meta}));
-                }
-            }
-        }
-        let meta = json!({SUBSCRIPTION: id, SERVER_INFO: server_info(), REASON: STOPPING});
-        Ok(json!({"resultType": "complete", "_meta": meta}).to_string())
-    }
-
     /// Returns the result of `server/discover`.
-    fn discover(&self, selection: &Selection) -> String {
+    pub(super) fn discover(&self, selection: &Selection) -> String {
         let toolbox = self.toolboxes.open(selection);
         let mut result = json!({
             "resultType": "complete",
@@ -318,7 +171,7 @@ impl Service {
         } else {
             subscriptions.subscribe(offering, request, client.peer.version)?;
         }
-        Ok(EMPTY.to_owned())
+        Ok(EMPTY_RESULT.to_owned())
     }
 
     /// Waits for the sources that a selection may have and that have never been listed, during the
@@ -375,7 +228,7 @@ impl Service {
     }
 
     /// Calls that clients follow as tasks.
-    pub(super) fn tasks(&self) -> &Tasks {
+    pub(super) fn tasks(&self) -> &Arc<Tasks> {
         &self.tasks
     }
 
@@ -403,7 +256,7 @@ impl Service {
 fn capabilities(offering: &Offering, version: Version) -> Value {
     let mut capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
     if version.is_modern() {
-        capabilities["extensions"] = json!({tasks::EXTENSION: {}});
+        capabilities["extensions"] = json!({meta::TASKS: {}});
     } else if version == Version::V2025_11_25 {
         capabilities["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
     }
@@ -421,21 +274,16 @@ fn capabilities(offering: &Offering, version: Version) -> Value {
     capabilities
 }
 
-/// Returns whether the filter of a subscription wants a kind of notification.
-fn wants(filter: &str, kind: &str) -> bool {
-    raw::member(filter, kind) == Some("true")
-}
-
 /// Reads `logging/setLevel`. Its result is an empty object.
-pub fn log_level(request: &Request) -> Result<LogLevel, RpcError> {
+pub fn requested_log_level(request: &Request) -> Result<LogLevel, RpcError> {
     meta::log_level("level", request.params.get("level"))
 }
 
 /// Result without members.
-pub const EMPTY: &str = "{}";
+pub const EMPTY_RESULT: &str = "{}";
 
 /// Notification of a changed resource.
-const UPDATED: &str = "notifications/resources/updated";
+pub(super) const UPDATED: &str = "notifications/resources/updated";
 
 /// Returns the notification of a changed list, for a stream of the legacy era.
 pub fn list_changed(list: ListKind) -> String {
@@ -443,6 +291,6 @@ pub fn list_changed(list: ListKind) -> String {
 }
 
 /// Returns the notification of a changed resource, for a stream of the legacy era.
-pub fn updated(uri: &str) -> String {
+pub fn resource_updated(uri: &str) -> String {
     airlock_wire::message::notification(UPDATED, &json!({"uri": uri}))
 }

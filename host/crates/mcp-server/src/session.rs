@@ -19,10 +19,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
 use super::{
-    event_log::{EventLog, Reader},
+    event_log::{EventLog, EventReader},
     exchange::{Asks, Exchange, Outgoing},
     meta::{LogLevel, Peer},
     running::{Running, guarded},
+    settings::SessionBounds,
     subscriptions::Subscriptions,
     watch::Known,
 };
@@ -40,38 +41,9 @@ const KEPT_LOGS: usize = 16;
 /// Bytes of the events of completed requests that a session keeps.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Bounds on sessions and streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Sessions at a time. Beyond it, an idle one of the tenant with the most sessions is closed.
-    pub total: usize,
-    /// Sessions of one virtual key, or of all callers without a key together. Beyond it, the
-    /// one that has been idle for longest is closed.
-    pub per_key: usize,
-    /// Streams that wait for notifications (the GET stream of a session, `subscriptions/listen`), of
-    /// one virtual key.
-    pub streams_per_key: usize,
-    /// Such streams in all.
-    pub streams: usize,
-    /// Time after which a session without requests and streams expires.
-    pub idle: Duration,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            total: 4_096,
-            per_key: 1_024,
-            streams_per_key: 256,
-            streams: 512,
-            idle: Duration::from_mins(30),
-        }
-    }
-}
-
 /// All sessions.
 pub struct Sessions {
-    bounds: Bounds,
+    bounds: SessionBounds,
     by_id: Mutex<HashMap<Arc<str>, Arc<Session>>>,
     streams: Mutex<Streams>,
     /// Running requests.
@@ -132,7 +104,7 @@ struct State {
 
 impl Sessions {
     /// Creates an empty set of sessions.
-    pub fn new(bounds: Bounds) -> Arc<Self> {
+    pub fn new(bounds: SessionBounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
             by_id: Mutex::default(),
@@ -369,7 +341,7 @@ impl Session {
         exchange: Exchange,
         memory: MemoryBudget,
         held: impl Send + 'static,
-    ) -> Result<Reader, RpcError> {
+    ) -> Result<EventReader, RpcError> {
         let id = exchange.id().clone();
         let cancel = self.closed.child_token();
         let log = {
@@ -479,7 +451,7 @@ impl Session {
 async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) -> Option<String> {
     loop {
         let outgoing = exchange.next().await?;
-        let held = memory.hold();
+        let held = memory.charge();
         match outgoing {
             Outgoing::Before(text) | Outgoing::Ask(text) if held.grow(text.len()) => {
                 log.push(text, Some(held));
@@ -494,7 +466,7 @@ async fn fill(log: &EventLog, mut exchange: Exchange, memory: &MemoryBudget) -> 
 
 /// Adds the response to the events of its request; an error, if there is no memory for it.
 fn complete(log: &EventLog, id: &RpcId, response: String, memory: &MemoryBudget) {
-    let held = memory.hold();
+    let held = memory.charge();
     if held.grow(response.len()) {
         log.complete(response, Some(held));
     } else {

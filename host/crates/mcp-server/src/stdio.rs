@@ -14,14 +14,14 @@ use super::{
     exchange::{Answer, Asks, Exchange, Outgoing},
     meta::{self, Peer},
     running::{Running, guarded},
-    service::{self, Client, EMPTY, Service},
+    service::{self, Client, EMPTY_RESULT, Service},
     session::no_memory,
     subscriptions::Subscriptions,
     toolbox::Selection,
     watch::{Known, ListWatch},
 };
 use airlock_core::{
-    memory::{Held, MemoryBudget},
+    memory::{Charge, MemoryBudget},
     tool::QuestionKinds,
 };
 use airlock_wire::{
@@ -46,8 +46,8 @@ impl From<Line> for Input {
     }
 }
 
-/// Settings of a connection.
-pub struct Settings {
+/// ConnectionSettings of a connection.
+pub struct ConnectionSettings {
     /// The tools that the client may see.
     pub selection: Selection,
     /// Longest line, in bytes.
@@ -59,14 +59,14 @@ pub struct Settings {
     /// Cancelled when the connection has to end at once.
     pub stop: CancellationToken,
     /// The running requests of the connection.
-    pub requests: Requests,
+    pub requests: ConnectionRequests,
 }
 
 /// Running requests of one connection, as its owner sees them. Clones share them.
 #[derive(Clone, Default)]
-pub struct Requests(Arc<Mutex<Running>>);
+pub struct ConnectionRequests(Arc<Mutex<Running>>);
 
-impl Requests {
+impl ConnectionRequests {
     /// Returns whether no request is running.
     pub fn is_empty(&self) -> bool {
         lock(&self.0).is_empty()
@@ -75,9 +75,9 @@ impl Requests {
 
 /// Serves one client until its input ends or `stop` is cancelled. After the end of the input,
 /// running requests have `drain_timeout` to complete, and are then cancelled.
-pub async fn serve(
+pub async fn serve_connection(
     service: Arc<Service>,
-    settings: Settings,
+    settings: ConnectionSettings,
     mut input: mpsc::Receiver<impl Into<Input>>,
     output: mpsc::Sender<String>,
 ) {
@@ -106,7 +106,7 @@ pub async fn serve(
 /// One client.
 struct Connection {
     service: Arc<Service>,
-    settings: Settings,
+    settings: ConnectionSettings,
     output: mpsc::Sender<String>,
     /// Client of the legacy era, once it has sent `initialize`.
     peer: Option<Peer>,
@@ -121,7 +121,11 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(service: Arc<Service>, settings: Settings, output: mpsc::Sender<String>) -> Self {
+    fn new(
+        service: Arc<Service>,
+        settings: ConnectionSettings,
+        output: mpsc::Sender<String>,
+    ) -> Self {
         Self {
             watching: settings.stop.child_token(),
             service,
@@ -142,7 +146,7 @@ impl Connection {
         };
         match read {
             Ok(None) => {}
-            Ok(Some(Message::Request(request))) => self.request(request, memory.hold()).await,
+            Ok(Some(Message::Request(request))) => self.request(request, memory.charge()).await,
             Ok(Some(Message::Notification(notification))) => self.notification(&notification),
             Ok(Some(Message::Response(response))) => {
                 // One to a request that the gateway has given up changes nothing.
@@ -158,16 +162,18 @@ impl Connection {
         text.map(|text| Message::read(text, &caps(limit_bytes))).transpose()
     }
 
-    async fn request(&mut self, request: Request, memory: Held) {
+    async fn request(&mut self, request: Request, memory: Charge) {
         let id = request.id.clone();
         let is_modern = meta::names_version(&request.params) || request.method == "server/discover";
         let result = match request.method.as_str() {
             "initialize" if !is_modern => self.initialize(&request),
-            "logging/setLevel" if !is_modern => service::log_level(&request).map(|level| {
-                let peer = self.legacy_peer();
-                self.peer = Some(Peer { log_level: Some(level), ..peer });
-                EMPTY.to_owned()
-            }),
+            "logging/setLevel" if !is_modern => {
+                service::requested_log_level(&request).map(|level| {
+                    let peer = self.legacy_peer();
+                    self.peer = Some(Peer { log_level: Some(level), ..peer });
+                    EMPTY_RESULT.to_owned()
+                })
+            }
             "resources/subscribe" | "resources/unsubscribe" if !is_modern => {
                 self.client(&request, false).and_then(|client| {
                     self.service.change_subscription(&request, &client, &self.subscriptions)
@@ -185,7 +191,7 @@ impl Connection {
     }
 
     fn initialize(&mut self, request: &Request) -> Result<String, RpcError> {
-        let peer = meta::initialize(&request.params)?;
+        let peer = Peer::initializing(&request.params)?;
         self.peer = Some(peer);
         self.name = meta::initialized_name(&request.params);
         Ok(self.service.initialized(peer.version, &self.settings.selection))
@@ -200,7 +206,7 @@ impl Connection {
     }
 
     fn client(&self, request: &Request, is_modern: bool) -> Result<Client, RpcError> {
-        let peer = if is_modern { meta::modern(&request.params)? } else { self.legacy_peer() };
+        let peer = if is_modern { Peer::modern(&request.params)? } else { self.legacy_peer() };
         let budget = self.service.budget();
         Ok(Client {
             selection: self.settings.selection.clone(),
@@ -212,7 +218,7 @@ impl Connection {
     }
 
     /// Runs a request in a task of its own.
-    fn run(&mut self, request: Request, client: Client, memory: Held) -> Result<(), RpcError> {
+    fn run(&mut self, request: Request, client: Client, memory: Charge) -> Result<(), RpcError> {
         let id = request.id.clone();
         let cancel = self.settings.stop.child_token();
         lock(&self.settings.requests.0).begin(&id, &cancel)?;
@@ -225,7 +231,7 @@ impl Connection {
                 if needs_sources(&request.method) {
                     ready.cancelled().await;
                 }
-                if lists(&request.method) {
+                if is_list(&request.method) {
                     service.settled(&client.selection).await;
                 }
                 response(service.begin(request, client), &output).await
@@ -275,7 +281,7 @@ impl Connection {
                         changed = watch.changed(toolboxes) => {
                             changed.kinds().map(service::list_changed).collect()
                         }
-                        uri = subscriptions.updated() => vec![service::updated(&uri)],
+                        uri = subscriptions.updated() => vec![service::resource_updated(&uri)],
                     };
                     for notice in notices {
                         if output.send(notice).await.is_err() {
@@ -309,7 +315,7 @@ fn needs_sources(method: &str) -> bool {
 }
 
 /// Returns whether a request is for a list, which would lack what sources offer that are just starting.
-pub fn lists(method: &str) -> bool {
+pub fn is_list(method: &str) -> bool {
     needs_sources(method) && method.ends_with("/list")
 }
 

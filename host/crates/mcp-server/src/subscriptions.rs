@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     offers::{OfferList, Offering},
-    relay,
+    resources,
 };
 use airlock_core::door::{Mailbox, RelayError, RelayRequest, Subscription};
 use airlock_json::raw;
@@ -15,7 +15,8 @@ use airlock_wire::{
     version::Version,
 };
 
-/// The most subscriptions of one session, or of one stream of the modern era.
+/// Maximum subscriptions of one session, or of one stream of the modern era. The client names
+/// them one by one, and a view of all open documents has fewer.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 64;
 
 /// Subscriptions of one client, by the URI that it knows the resource by. Dropping them ends them.
@@ -33,7 +34,7 @@ impl Subscriptions {
         request: &Request,
         version: Version,
     ) -> Result<(), RpcError> {
-        let (uri, _) = relay::target(offering, request, version)?;
+        let (uri, _) = resources::target(offering, request, version)?;
         self.add(offering, &uri, version)
     }
 
@@ -83,7 +84,7 @@ impl Subscriptions {
     }
 
     fn add(&self, offering: &Offering, uri: &str, version: Version) -> Result<(), RpcError> {
-        let target = offering.resource(uri).ok_or_else(|| relay::not_found(uri, version))?;
+        let target = offering.resource(uri).ok_or_else(|| resources::not_found(uri, version))?;
         let mut held = self.held();
         if held.contains_key(uri) {
             return Ok(());
@@ -97,8 +98,8 @@ impl Subscriptions {
         let admitted = offering.view().admit(&target.client, request, std::time::Duration::ZERO);
         let subscribed = admitted.and_then(|relay| relay.subscribe(&self.mailbox, uri));
         let subscription = subscribed.map_err(|error| match error {
-            RelayError::NotFound | RelayError::Unsupported => relay::not_found(uri, version),
-            error => relay::failed("resources/subscribe", &target.client, &error),
+            RelayError::NotFound | RelayError::Unsupported => resources::not_found(uri, version),
+            error => resources::failed("resources/subscribe", &target.client, &error),
         })?;
         held.insert(uri.to_owned(), subscription);
         Ok(())

@@ -29,7 +29,8 @@ use airlock_wire::error::RpcError;
 const KEPT: usize = 128;
 /// Toolboxes of one tenant that are kept.
 const KEPT_OF_TENANT: usize = 8;
-/// The longest list that is kept, in bytes. Longer ones are made for each request.
+/// Longest list that is kept, in bytes. Longer ones are made for each request, which is slower
+/// but takes no memory between them.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 /// The origin of every call of an MCP client, as far as lists are concerned.
 const ORIGIN: Origin = Origin::McpClient(Approval::Given);
@@ -344,7 +345,7 @@ mod tests {
 
     fn publish(catalog: &Catalog, name: &str, tools: Value) {
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-        catalog.add_client(&client(name), "stdio", policy);
+        catalog.add_client(&client(name), airlock_catalog::SourceKind::Server("stdio"), policy);
         let tools = serde_json::from_value(tools).expect("definitions");
         let dropped = catalog.blocking_publish(&client(name), tools, Arc::new(Nobody));
         assert!(dropped.is_empty(), "{dropped:?}");

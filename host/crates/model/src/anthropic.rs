@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use self::chunks::AnthropicChunks;
 use super::{
-    Held, Object, Response, Service, Terms,
+    Charge, Object, Response, Service, Terms,
     backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
     keys::Credential,
@@ -127,7 +127,7 @@ impl ServiceApi for Anthropic {
         &'a self,
         client: &'a HttpClient,
         credential: Option<Credential>,
-        held: &'a Held,
+        held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
             let response = client.get(&self.models, self.headers(None), credential).await?;
@@ -138,7 +138,7 @@ impl ServiceApi for Anthropic {
 }
 
 /// Translates the text of a chat request. Memory for its tree is held in `held`.
-fn translate(text: Vec<u8>, held: &Held) -> Result<Translated, Untranslated> {
+fn translate(text: Vec<u8>, held: &Charge) -> Result<Translated, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
     let mut message = request::to_messages(chat).map_err(Untranslated::Unsupported)?;

@@ -11,7 +11,7 @@ use futures_util::{
 use tokio::time::Instant;
 
 use super::{
-    Document, Held, ModelError, Object, Prompt,
+    Charge, Document, ModelError, Object, Prompt,
     http::{HttpClient, Outgoing},
     keys::Credential,
 };
@@ -27,7 +27,7 @@ pub struct Terms<'h> {
     /// Deadline of the request. No attempt is begun after it.
     pub deadline: Instant,
     /// Account for the memory of the request and the response.
-    pub held: &'h Held,
+    pub held: &'h Charge,
 }
 
 /// A pending step of an exchange with a provider.
@@ -90,7 +90,7 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
         &'a self,
         client: &'a HttpClient,
         credential: Option<Credential>,
-        held: &'a Held,
+        held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>>;
 
     /// Returns whether this is the Responses API.

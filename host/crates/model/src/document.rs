@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Held, Object, Part};
+use super::{Charge, Object, Part};
 use airlock_json::{self as json, Caps};
 
 /// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
@@ -24,7 +24,7 @@ pub struct Document {
     text: Option<String>,
     /// Memory of the tree, or an estimate, in bytes.
     tree_bytes: usize,
-    held: Option<Held>,
+    held: Option<Charge>,
     /// Native form of a chunk of a provider's Responses API.
     part: Option<Part>,
     /// The output items of a whole response of that API, each as JSON text.
@@ -46,7 +46,7 @@ impl Document {
     /// Reads an object, without the member [`OWN_MEMBER`]. If its text and tree take more than
     /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
     /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
-    pub fn read(text: String, caps: &Caps, held: &Held) -> Result<Self, ReadError> {
+    pub fn read(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
         let cost = match json::check(text.as_bytes(), caps) {
             Ok(cost) => cost,
             Err(error) if error.is_cap() => return Err(ReadError::Dense(error)),
@@ -71,7 +71,7 @@ impl Document {
 
     /// Holds the memory of the document, even below [`FREE_BYTES`], because it is kept for longer.
     /// Returns false if there is no room.
-    pub fn keep(&mut self, held: &Held) -> bool {
+    pub fn keep(&mut self, held: &Charge) -> bool {
         if self.held.is_none() {
             let own = held.beside();
             if !own.grow(self.bytes()) {
@@ -239,7 +239,7 @@ mod tests {
     use airlock_core::memory::Limited;
 
     fn read(text: &str) -> Document {
-        let held = MemoryBudget::unlimited().hold();
+        let held = MemoryBudget::unlimited().charge();
         Document::read(text.to_owned(), &Caps::memory(1 << 20), &held).expect("an object")
     }
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_small_document_is_charged_once_it_is_kept() {
         let memory = Limited::new(1 << 10);
-        let held = MemoryBudget::new(memory.clone()).hold();
+        let held = MemoryBudget::new(memory.clone()).charge();
         let caps = Caps::memory(1 << 20);
         let mut small = Document::read(r#"{"a":1}"#.to_owned(), &caps, &held).expect("an object");
         assert_eq!(memory.taken(), 0);

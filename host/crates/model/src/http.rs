@@ -14,7 +14,7 @@ use tracing::warn;
 
 pub(super) use self::events::{DONE, Events};
 use super::{
-    BadProvider, Document, Held, ModelError, Object, Refusal, Service, TransportError,
+    BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
     document::ReadError, keys::Credential, object, retry,
 };
 use airlock_core::{secret::Secret, threads};
@@ -79,7 +79,8 @@ const PUBLIC_HEADERS: [&str; 8] = [
 const REDACTED: &str = "***";
 /// Schemes of proxies.
 const PROXY_SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
-/// Maximum size of a file of certificates, in bytes. The system's whole store is smaller.
+/// Maximum size of a file of certificates, in bytes, so that a path to another file by mistake does
+/// not fill the memory. The system's whole store has a quarter of a megabyte.
 const MAX_CA_BYTES: u64 = 4 << 20;
 
 /// A client of one service.
@@ -104,7 +105,7 @@ pub(super) struct Outgoing {
     /// True if options that some models refuse are left out.
     pub(super) is_plain: bool,
     /// The memory of `body`.
-    _held: Held,
+    _held: Charge,
 }
 
 /// Function that returns OpenAI's `error` object for a status and a body; `None` if the body is not
@@ -115,7 +116,7 @@ pub(super) type ErrorOf = fn(&HttpClient, StatusCode, Option<&Object>) -> Object
 struct ResponseBody {
     text: Vec<u8>,
     /// The memory of `text`.
-    _held: Held,
+    _held: Charge,
 }
 
 /// Returns a URL without user, password, query and fragment.
@@ -185,7 +186,7 @@ impl HttpClient {
         url: &Url,
         body: Vec<u8>,
         is_streamed: bool,
-        held: &Held,
+        held: &Charge,
     ) -> Result<Outgoing, ModelError> {
         let held = held.beside();
         if !held.grow(body.len()) {
@@ -243,7 +244,7 @@ impl HttpClient {
         &self,
         response: reqwest::Response,
         error_of: ErrorOf,
-        held: &Held,
+        held: &Charge,
     ) -> Result<Document, ModelError> {
         let sizes =
             SizeLimits { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes };
@@ -256,7 +257,7 @@ impl HttpClient {
         sizes: SizeLimits,
         response: reqwest::Response,
         error_of: ErrorOf,
-        held: &Held,
+        held: &Charge,
     ) -> Result<Document, ModelError> {
         let status = response.status();
         if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
@@ -290,7 +291,7 @@ impl HttpClient {
         &self,
         mut response: reqwest::Response,
         limit: usize,
-        held: Held,
+        held: Charge,
     ) -> Result<ResponseBody, ModelError> {
         let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
@@ -312,7 +313,7 @@ impl HttpClient {
         &self,
         body: ResponseBody,
         tree_bytes: usize,
-        held: &Held,
+        held: &Charge,
     ) -> Result<Option<Document>, ModelError> {
         let caps = Caps::memory(tree_bytes);
         let secrets = self.secrets.clone();
@@ -563,7 +564,7 @@ fn read_certificates(path: &std::path::Path) -> Result<Vec<reqwest::Certificate>
 
 /// Reserves room for `len` bytes in `text`. Doubles the capacity, up to `most`, and holds the bytes
 /// that it adds in `held`. Returns false if there is no memory for them.
-fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Held) -> bool {
+fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Charge) -> bool {
     let capacity = text.capacity();
     if len > capacity {
         let wanted = len.max(capacity.saturating_mul(2).min(most));

@@ -65,7 +65,7 @@ pub use self::{
     route::Route,
     settings::{Api, Apis, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
 };
-pub use airlock_core::memory::{Held, MemoryBudget, RequestMemory};
+pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};
 pub use airlock_json::object;
 
 /// A JSON object of the API, with its members in the order of its text.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use self::stream::OpenAiChunks;
 use super::{
-    Document, Held, ModelError, Object, Refusal, Response, Terms,
+    Charge, Document, ModelError, Object, Refusal, Response, Terms,
     backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
     keys::Credential,
@@ -31,7 +31,7 @@ impl OpenAi {
     async fn receive(
         client: &HttpClient,
         response: reqwest::Response,
-        held: &Held,
+        held: &Charge,
     ) -> Result<Document, ModelError> {
         let retry_after = retry::read(response.headers());
         let answer = client.receive(response, error_of, held).await?;
@@ -89,7 +89,7 @@ impl ServiceApi for OpenAi {
         &'a self,
         client: &'a HttpClient,
         credential: Option<Credential>,
-        held: &'a Held,
+        held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
             let response = client.get(&self.models, HeaderMap::new(), credential).await?;

@@ -16,7 +16,8 @@ use super::{
 };
 
 /// Maximum length of an id, in bytes; a longer one is replaced. Names are compared up to this
-/// length.
+/// length. Both are kept for each call until the stream ends; ids of OpenAI and Anthropic have some
+/// 30 bytes.
 const MAX_ID_BYTES: usize = 256;
 
 /// The calls of one streamed response.
@@ -248,7 +249,7 @@ mod tests {
     /// chunk kept its text.
     fn repair(lists: &[Value], ids: &mut BTreeSet<String>) -> (Vec<Value>, Vec<bool>) {
         let mut calls = Calls::default();
-        let held = MemoryBudget::unlimited().hold();
+        let held = MemoryBudget::unlimited().charge();
         let repaired = lists.iter().map(|list| {
             let chunk = json!({"choices": [{"index": 0, "delta": {"tool_calls": list}}]});
             let mut chunk = Document::read(chunk.to_string(), &Caps::memory(1 << 20), &held)

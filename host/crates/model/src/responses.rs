@@ -41,7 +41,7 @@ use serde_json::Value;
 
 use self::chunks::ResponsesChunks;
 use super::{
-    Held, ModelError, Object, Prompt, Response, Terms,
+    Charge, ModelError, Object, Prompt, Response, Terms,
     backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, Outgoing, below},
     keys::Credential,
@@ -51,9 +51,10 @@ use super::{
 use airlock_core::threads;
 use airlock_json::{RawObject, raw};
 
-/// Maximum number of models that are remembered as models without encrypted reasoning.
+/// Maximum number of models that are remembered as models without encrypted reasoning. A request
+/// for a model beyond it is sent twice. Callers choose the names, so they could be any number.
 const MAX_PLAIN_MODELS: usize = 256;
-/// Maximum length of the name of such a model, in bytes.
+/// Maximum length of the name of such a model, in bytes. All of them take 64 KiB.
 const MAX_MODEL_BYTES: usize = 256;
 
 /// Addresses of one service.
@@ -135,7 +136,7 @@ impl ServiceApi for Responses {
         &'a self,
         client: &'a HttpClient,
         credential: Option<Credential>,
-        held: &'a Held,
+        held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         self.openai.list(client, credential, held)
     }
@@ -172,7 +173,7 @@ fn model_of(prompt: &Prompt) -> Option<String> {
 async fn translated(
     client: &HttpClient,
     prompt: &Prompt,
-    working: Held,
+    working: Charge,
 ) -> Result<RawObject, ModelError> {
     let mut chat = Prompt::new(prompt.body.clone());
     if prompt.added_items.is_empty() {
@@ -189,7 +190,7 @@ async fn translated(
     translated.map_err(|error| error.into_model_error(client))
 }
 
-fn translate(text: Vec<u8>, held: &Held) -> Result<RawObject, Untranslated> {
+fn translate(text: Vec<u8>, held: &Charge) -> Result<RawObject, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
     let request = request::to_responses(chat).map_err(Untranslated::Unsupported)?;

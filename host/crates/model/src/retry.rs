@@ -16,8 +16,8 @@ use super::{
     settings::Retries,
 };
 
-/// Longest `Retry-After` that is waited for. With a longer one the request fails, and the caller
-/// receives the header.
+/// Longest `Retry-After` that is waited for; longer if `retry_backoff_max` is. With a longer one
+/// the request fails, and the caller receives the header. Limits of providers are per minute.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// Anthropic's status of an overloaded service.
 const OVERLOADED: u16 = 529;

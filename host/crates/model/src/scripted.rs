@@ -58,7 +58,7 @@ use uuid::Uuid;
 
 use self::stream::ScriptedChunks;
 use super::{
-    BadProvider, BadScript, Held, ModelError, Object, Prompt, Refusal, Response, Terms,
+    BadProvider, BadScript, Charge, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
     listing, object,
 };
@@ -73,7 +73,7 @@ const MODEL: &str = "script";
 const CAPS: Caps = Caps::memory(256 << 20);
 /// Length of a conversation, in bytes, up to which its tree is not charged.
 const FREE_BYTES: usize = 64 << 10;
-/// Maximum number of choices of one response.
+/// Maximum number of choices (`n`) of one response. Each repeats the text of the turn.
 const MAX_CHOICES: u64 = 8;
 
 /// A loaded script.
@@ -158,7 +158,7 @@ impl Script {
         &self,
         prompt: &Prompt,
         is_streamed: bool,
-        held: &Held,
+        held: &Charge,
     ) -> Result<Response<'static>, ModelError> {
         let text = prompt.to_json(&[]);
         let own = held.beside();

@@ -120,7 +120,7 @@ impl ServiceClient {
 
     async fn request_list(&self) -> Result<Vec<Object>, ModelError> {
         // The list is shared by all callers, so no caller is charged for it. Its size is bounded.
-        let held = MemoryBudget::unlimited().hold();
+        let held = MemoryBudget::unlimited().charge();
         let credential = self.keys.first().and_then(|key| key.credential.clone());
         self.for_chat.list(&self.http, credential, &held).await
     }

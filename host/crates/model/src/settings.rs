@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use airlock_core::secret::Secret;
 
-/// Maximum number of providers that are asked after the first one has failed.
+/// Maximum number of providers that are asked after the first one has failed (`fallbacks`). A
+/// caller may name them, and each attempt costs the operator a request.
 pub const MAX_FALLBACKS: usize = 8;
 
 /// One configured provider.

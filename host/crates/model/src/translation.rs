@@ -5,7 +5,7 @@ use std::fmt::Display;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Held, ModelError, Object, Refusal, http::HttpClient, object};
+use super::{Charge, ModelError, Object, Refusal, http::HttpClient, object};
 use airlock_json::{self as json, Caps};
 
 /// Maximum memory of a request as a tree, in bytes.
@@ -91,7 +91,7 @@ impl ResponseError {
 }
 
 /// Reads the text of a chat request. Memory for its tree is held in `held`.
-pub(super) fn read(text: &[u8], held: &Held) -> Result<Object, Untranslated> {
+pub(super) fn read(text: &[u8], held: &Charge) -> Result<Object, Untranslated> {
     let cost = json::check(text, &CAPS).map_err(Untranslated::Json)?;
     if !held.grow(cost.tree_bytes) {
         return Err(Untranslated::NoMemory);

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-use airlock_sandbox::{LoadError, MAX_COMPONENT_BYTES};
+use airlock_sandbox::{CompileError, LoadError, MAX_COMPONENT_BYTES};
 
 /// Reads a component. Fails if the path is not a regular file or the file is too large.
 pub async fn read_component(path: &Path) -> Result<Vec<u8>, LoadError> {
@@ -37,9 +37,9 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, LoadError> {
     Ok(bytes)
 }
 
-fn check_size(found: u64) -> Result<(), LoadError> {
+fn check_size(found: u64) -> Result<(), CompileError> {
     if found > MAX_COMPONENT_BYTES as u64 {
-        return Err(LoadError::TooLarge { found: usize::try_from(found).unwrap_or(usize::MAX) });
+        return Err(CompileError::TooLarge { found: usize::try_from(found).unwrap_or(usize::MAX) });
     }
     Ok(())
 }
@@ -77,6 +77,7 @@ mod tests {
         assert_eq!(read_component(&path).await.expect("it is read"), b"a");
         let file = File::options().write(true).open(&path).expect("it can be written");
         file.set_len(MAX_COMPONENT_BYTES as u64 + 1).expect("it grows");
-        assert!(matches!(read_component(&path).await, Err(LoadError::TooLarge { .. })));
+        let refused = read_component(&path).await.expect_err("it is too large");
+        assert!(matches!(refused, LoadError::Compile(CompileError::TooLarge { .. })));
     }
 }

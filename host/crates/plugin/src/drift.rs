@@ -9,7 +9,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::{
     Consent, Grant, Metadata,
-    lines::{Line, Lines},
+    lines::{LockLine, LockLines},
     metadata::canonical_tool,
 };
 use airlock_core::tool::ClientName;
@@ -188,10 +188,10 @@ fn shown(text: Option<&str>) -> String {
 
 /// Compares the lines of both builds. What would be granted comes first.
 fn request_changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
-    let was = Lines::new(&pin.requests, grant);
-    let is = Lines::new(&metadata.lock_lines(), grant);
+    let was = LockLines::new(&pin.requests, grant);
+    let is = LockLines::new(&metadata.lock_lines(), grant);
     // The operator has decided nothing about a tool that is new, such as that it runs unapproved.
-    let is_decided = |line: &Line| {
+    let is_decided = |line: &LockLine| {
         line.tool().is_none_or(|tool| pin.tools.iter().any(|pinned| pinned.name == tool))
     };
     let (widened, added): (Vec<_>, Vec<_>) = is
@@ -205,7 +205,7 @@ fn request_changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change>
             secrets: is.secrets_to(line).into_iter().map(visible_line).collect(),
         })
     });
-    let shown = |line: &Line| visible_line(&line.to_string());
+    let shown = |line: &LockLine| visible_line(&line.to_string());
     let added = added.into_iter().map(|line| Change::RequestAdded { request: shown(line) });
     let removed = was.beyond(&is).map(|line| Change::RequestRemoved { request: shown(line) });
     widened.chain(added).chain(removed).collect()

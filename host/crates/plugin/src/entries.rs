@@ -12,20 +12,20 @@ use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::Pin;
 
 /// The entries of all plugins, by name.
-pub(super) struct Entries(ArcSwap<BTreeMap<ClientName, Arc<Entry>>>);
+pub(super) struct PluginEntries(ArcSwap<BTreeMap<ClientName, Arc<PluginEntry>>>);
 
 /// One plugin of the configuration, and what is loaded of it.
-pub(super) struct Entry {
+pub(super) struct PluginEntry {
     /// Serializes loading, so that the last file wins and not the last one to be compiled.
     pub(super) loading: tokio::sync::Mutex<()>,
-    spec: Mutex<Arc<Spec>>,
+    spec: Mutex<Arc<PluginSpec>>,
     /// State of the last load, successful or not.
     last_load: Mutex<LastLoad>,
 }
 
 /// Configuration of a plugin.
 #[derive(PartialEq)]
-pub(super) struct Spec {
+pub(super) struct PluginSpec {
     pub(super) policy: Policy,
     pub(super) settings: Settings,
 }
@@ -34,7 +34,7 @@ pub(super) struct Spec {
 pub(super) struct LastLoad {
     pub(super) files: Option<FilesVersion>,
     /// State of the plugin that is in place, and the entry that it was loaded by.
-    pub(super) in_place: Option<(Pin, Arc<Spec>)>,
+    pub(super) in_place: Option<(Pin, Arc<PluginSpec>)>,
 }
 
 /// Outcome of a change of the entries.
@@ -64,29 +64,29 @@ impl Reconfigured {
     }
 }
 
-impl Entries {
+impl PluginEntries {
     pub(super) fn new(configured: impl IntoIterator<Item = Configured>) -> Self {
         let entries = configured.into_iter().map(|configured| {
-            let (client, spec) = Spec::from_configured(configured);
-            (client, Arc::new(Entry::new(spec)))
+            let (client, spec) = PluginSpec::from_configured(configured);
+            (client, Arc::new(PluginEntry::new(spec)))
         });
         Self(ArcSwap::from_pointee(entries.collect()))
     }
 
     /// Returns the entries as they are now.
-    pub(super) fn all(&self) -> Arc<BTreeMap<ClientName, Arc<Entry>>> {
+    pub(super) fn all(&self) -> Arc<BTreeMap<ClientName, Arc<PluginEntry>>> {
         self.0.load_full()
     }
 }
 
-impl Spec {
+impl PluginSpec {
     fn from_configured(Configured { client, policy, settings }: Configured) -> (ClientName, Self) {
         (client, Self { policy, settings })
     }
 }
 
-impl Entry {
-    fn new(spec: Spec) -> Self {
+impl PluginEntry {
+    fn new(spec: PluginSpec) -> Self {
         Self {
             loading: tokio::sync::Mutex::default(),
             spec: Mutex::new(Arc::new(spec)),
@@ -95,11 +95,11 @@ impl Entry {
     }
 
     /// Returns the entry as it is configured now.
-    pub(super) fn spec(&self) -> Arc<Spec> {
+    pub(super) fn spec(&self) -> Arc<PluginSpec> {
         self.spec.lock().clone()
     }
 
-    fn set_spec(&self, spec: Spec) {
+    fn set_spec(&self, spec: PluginSpec) {
         *self.spec.lock() = Arc::new(spec);
     }
 
@@ -124,12 +124,16 @@ impl Plugins {
         let mut after = BTreeMap::new();
         let mut outcome = Reconfigured::default();
         let mut stale = Vec::new();
-        for (client, spec) in configured.into_iter().map(Spec::from_configured) {
+        for (client, spec) in configured.into_iter().map(PluginSpec::from_configured) {
             let entry = match before.get(&client) {
                 None => {
-                    catalog.add_client(&client, "wasm", spec.policy.clone());
+                    catalog.add_client(
+                        &client,
+                        airlock_catalog::SourceKind::Plugin,
+                        spec.policy.clone(),
+                    );
                     outcome.added.push(client.clone());
-                    Arc::new(Entry::new(spec))
+                    Arc::new(PluginEntry::new(spec))
                 }
                 Some(entry) => {
                     let is_changed = *entry.spec() != spec;
@@ -159,7 +163,7 @@ impl Plugins {
     }
 
     /// Removes the plugins of `before` that have no entry any more. Returns their names.
-    async fn remove(&self, before: &BTreeMap<ClientName, Arc<Entry>>) -> Vec<ClientName> {
+    async fn remove(&self, before: &BTreeMap<ClientName, Arc<PluginEntry>>) -> Vec<ClientName> {
         let now = self.0.entries.all();
         let mut removed = Vec::new();
         for (client, entry) in before.iter().filter(|(client, _)| !now.contains_key(*client)) {

@@ -16,26 +16,26 @@ use airlock_egress::Rule;
 use airlock_sandbox::{DeclaredEffect, Effect};
 
 /// The lines of one build, and under a grant what its requests for any host or directory stand for.
-pub(super) struct Lines<'g> {
-    lines: BTreeSet<Line>,
+pub(super) struct LockLines<'g> {
+    lines: BTreeSet<LockLine>,
     grant: &'g Grant,
 }
 
 /// One line: `http.api https://api.example.com GET /**`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Line {
+pub(super) struct LockLine {
     /// Name of the request, such as `http.api`, or of a tool with effects, such as `effects.sync`.
     pub(super) key: String,
     /// The right; empty for a request without details.
     right: String,
 }
 
-impl<'g> Lines<'g> {
+impl<'g> LockLines<'g> {
     /// Reads the lines of a build. Adds a line for each of the operator's own rules and directories
     /// that a request for any host or any directory stands for: such a request grows, without a change
     /// of its own, when another request that named the host or the directory is gone.
     pub(super) fn new(texts: &[String], grant: &'g Grant) -> Self {
-        let own: BTreeSet<_> = texts.iter().map(|text| Line::parse(text)).collect();
+        let own: BTreeSet<_> = texts.iter().map(|text| LockLine::parse(text)).collect();
         let named = own.iter().filter(|line| line.request().0 == "http");
         let named: Vec<Rule> = named.filter_map(|line| line.right.parse().ok()).collect();
         let hosts = of_any_host(grant, &named);
@@ -45,28 +45,28 @@ impl<'g> Lines<'g> {
         });
         let directories: Vec<_> = directories.collect();
         let mut lines = own.clone();
-        for Line { key, right } in &own {
+        for LockLine { key, right } in &own {
             if key.starts_with("http.") && right == ANY {
-                lines.extend(hosts.iter().map(|rule| Line::new(key, rule.to_string())));
+                lines.extend(hosts.iter().map(|rule| LockLine::new(key, rule.to_string())));
             } else if key == "files.*" {
                 let keys = directories.iter().map(|name| format!("files.{name}"));
-                lines.extend(keys.map(|key| Line::new(key, right)));
+                lines.extend(keys.map(|key| LockLine::new(key, right)));
             } else if let "read_files.*" | "write_files.*" = right.as_str() {
                 let effect = right.trim_end_matches(ANY);
                 let rights = directories.iter().map(|name| format!("{effect}{name}"));
-                lines.extend(rights.map(|right| Line::new(key, right)));
+                lines.extend(rights.map(|right| LockLine::new(key, right)));
             }
         }
         Self { lines, grant }
     }
 
     /// Returns the lines that the other build does not have.
-    pub(super) fn beyond<'l>(&'l self, other: &'l Self) -> impl Iterator<Item = &'l Line> {
+    pub(super) fn beyond<'l>(&'l self, other: &'l Self) -> impl Iterator<Item = &'l LockLine> {
         self.lines.difference(&other.lines)
     }
 
     /// Returns whether one of these lines covers a line of another build.
-    pub(super) fn cover(&self, line: &Line) -> bool {
+    pub(super) fn cover(&self, line: &LockLine) -> bool {
         self.lines.iter().any(|own| own.covers(line))
     }
 
@@ -76,7 +76,7 @@ impl<'g> Lines<'g> {
     }
 
     /// Returns whether the plugin would have any part of a line's right by the grant.
-    pub(super) fn are_granted(&self, line: &Line) -> bool {
+    pub(super) fn are_granted(&self, line: &LockLine) -> bool {
         let grant = self.grant;
         let (kind, name) = line.request();
         match kind {
@@ -108,7 +108,7 @@ impl<'g> Lines<'g> {
 
     /// Returns the granted secrets that are attached to requests to the destination of a line. They
     /// are sent there even if the destination is not granted by its name.
-    pub(super) fn secrets_to(&self, line: &Line) -> Vec<&str> {
+    pub(super) fn secrets_to(&self, line: &LockLine) -> Vec<&str> {
         let ("http", destination) = line.request() else { return Vec::new() };
         let secrets = self.lines.iter().filter(|secret| {
             let (kind, name) = secret.request();
@@ -136,7 +136,7 @@ impl<'g> Lines<'g> {
     }
 }
 
-impl Line {
+impl LockLine {
     fn new(key: impl Into<String>, right: impl Into<String>) -> Self {
         Self { key: key.into(), right: right.into() }
     }
@@ -166,7 +166,7 @@ impl Line {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for LockLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, right } = self;
         match self.tool() {

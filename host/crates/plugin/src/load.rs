@@ -6,14 +6,13 @@ use tracing::{info, warn};
 
 use super::{
     Grant, Manifest, Metadata, PluginError, Plugins, Rights, Settings, compiling, hidden,
-    plugins::Shared, read_component, unassigned,
+    plugins::PluginsState, read_component, unassigned,
 };
 use airlock_catalog::{report_dropped, report_unchecked};
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_egress::Egress;
 use airlock_lock::Pin;
 use airlock_sandbox::{Grants, HostResources, LoadError, Plugin, Tools};
-use airlock_store::{self as store, Database};
 
 /// A plugin that is ready to replace another.
 pub(super) struct Loaded {
@@ -82,13 +81,12 @@ impl Plugins {
     /// Returns the resources for a plugin with these grants. Resources that no plugin needs are not
     /// opened.
     async fn host_resources(&self, grants: &Grants) -> Result<HostResources, PluginError> {
-        let Shared { resources, database, egress, .. } = &*self.0;
+        let PluginsState { resources, egress, .. } = &*self.0;
         Ok(HostResources {
             database: if grants.stores.is_empty() {
                 None
             } else {
-                let open = || Database::open(store::Settings::new(&resources.store));
-                Some(database.get_or_try_init(open).await?.clone())
+                Some(resources.store.open().await?.clone())
             },
             egress: match &grants.http {
                 Some(_) => Some(egress.get_or_try_init(async || Egress::new()).await?.clone()),

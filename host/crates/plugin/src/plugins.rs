@@ -14,17 +14,17 @@ use tracing::{info, warn};
 
 use super::{
     Change, Drift, MetadataError, Refusal, Settings, StoreError,
-    entries::{Entries, Entry},
+    entries::{PluginEntries, PluginEntry},
     load::Loaded,
     lock_policy::LockPolicy,
     progress::CompileHook,
 };
-use airlock_catalog::{Catalog, report_dropped};
+use airlock_catalog::{Catalog, SourceKind, report_dropped};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_egress::{self as egress, Egress};
 use airlock_lock::LockError;
 use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
-use airlock_store::{self as store, Database};
+use airlock_store::{self as store, LazyDatabase};
 use airlock_strings::with_causes;
 
 /// Reason that a plugin is not loaded.
@@ -91,8 +91,8 @@ pub struct Resources {
     pub sandbox: Sandbox,
     /// Path of the lock file; `None` if the configuration was not loaded from a file.
     pub lock: Option<PathBuf>,
-    /// Path of the database for stores. The first plugin with a store opens it.
-    pub store: PathBuf,
+    /// Database for stores. The first plugin with a store opens it.
+    pub store: LazyDatabase,
     /// Reads a variable of the environment, for secrets that come from there.
     pub environment: fn(&str) -> Option<String>,
     /// Shows that a component is being compiled; `None` to show nothing.
@@ -113,33 +113,35 @@ pub struct Configured {
 
 /// The configured plugins of one gateway. Cheap to clone.
 #[derive(Clone)]
-pub struct Plugins(pub(super) Arc<Shared>);
+pub struct Plugins(pub(super) Arc<PluginsState>);
 
-pub(super) struct Shared {
+pub(super) struct PluginsState {
     pub(super) resources: Resources,
     pub(super) lock: LockPolicy,
-    pub(super) database: OnceCell<Database>,
     /// Egress client. Created for the first plugin with network rules.
     pub(super) egress: OnceCell<Egress>,
-    pub(super) entries: Entries,
+    pub(super) entries: PluginEntries,
 }
 
 impl Plugins {
     /// Creates the plugins of a gateway. Loads none of them.
     pub fn new(resources: Resources, configured: impl IntoIterator<Item = Configured>) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(PluginsState {
             lock: LockPolicy::new(resources.lock.clone()),
             resources,
-            database: OnceCell::new(),
             egress: OnceCell::new(),
-            entries: Entries::new(configured),
+            entries: PluginEntries::new(configured),
         }))
     }
 
     /// Adds every plugin to the catalog, as a client that is not connected yet.
     pub fn announce(&self) {
         for (client, entry) in &*self.0.entries.all() {
-            self.0.resources.catalog.add_client(client, "wasm", entry.spec().policy.clone());
+            self.0.resources.catalog.add_client(
+                client,
+                SourceKind::Plugin,
+                entry.spec().policy.clone(),
+            );
         }
     }
 
@@ -153,8 +155,8 @@ impl Plugins {
         self.load(name, entry).await
     }
 
-    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot be is
-    /// marked as failed, with the reason.
+    /// Loads every plugin that has changed or is not loaded. A plugin that is not loaded and cannot
+    /// be is marked as failed, with the reason.
     pub async fn reload_all(&self) {
         let entries = self.0.entries.all();
         // Each load logs its own outcome.
@@ -175,7 +177,7 @@ impl Plugins {
     pub(super) async fn load(
         &self,
         client: &ClientName,
-        entry: &Entry,
+        entry: &PluginEntry,
     ) -> Result<Reloaded, PluginError> {
         let _loading = entry.loading.lock().await;
         let spec = entry.spec();

@@ -7,71 +7,21 @@
 //! one line in [`VERSIONS`].
 
 mod known;
-pub(super) mod v0_1;
+pub(crate) mod v0_1;
+mod version;
 
-use airlock_core::tool::{Content, ToolDefinition, ToolError, ToolOutput};
+use airlock_compile::check_resources;
 use airlock_strings::cut;
-use futures_util::future::BoxFuture;
-use wasmtime::{
-    Store,
-    component::{Component, InstancePre, Linker},
-};
+use wasmtime::component::{Component, InstancePre, Linker};
 
-use crate::{LoadError, engine, plain, run::instance::State};
+pub(crate) use self::version::{is_of, version_of};
+use crate::{LoadError, plain::Plain, run::state::State, tool_guest::ToolGuest};
 
-/// Versions that an error lists, and bytes of each.
+/// Versions that an error lists. A component may export 50,000.
 const MAX_LISTED: usize = 3;
+/// Bytes of a version in an error; the rest is cut. A version such as `0.1.0` has five, and the
+/// name of an export up to 100,000.
 const MAX_SHOWN: usize = 64;
-/// Name of the interface that every tool plugin exports, without its version.
-const TOOLS: &str = "airlock:plugin/tools";
-
-/// A compiled and linked component that can describe its tools and run them: what all versions of
-/// the plugin contract have in common. Every call runs in a store of its own.
-pub(super) trait ToolGuest: Send + Sync {
-    /// Returns the tools as the component describes them. The inner error is the component's own
-    /// refusal; the outer error means that the call failed, for example with a trap.
-    fn describe<'a>(
-        &'a self,
-        store: &'a mut Store<State>,
-    ) -> BoxFuture<'a, wasmtime::Result<Result<Vec<ToolDefinition>, String>>>;
-
-    /// Runs one tool under the name that the component gives it. `arguments` is the JSON text of an
-    /// object.
-    fn invoke<'a>(
-        &'a self,
-        store: &'a mut Store<State>,
-        tool: &'a str,
-        arguments: &'a str,
-    ) -> BoxFuture<'a, wasmtime::Result<Result<Returned, ToolError>>>;
-
-    /// Returns whether the build of this guest embeds tool descriptors. If it does, embedded
-    /// descriptors are used and `describe` is called only without them.
-    fn embeds_descriptors(&self) -> bool {
-        true
-    }
-}
-
-/// Result of a guest.
-pub(super) struct Returned {
-    pub(super) output: ToolOutput,
-    /// Number of parts at the start of the content that were emitted ahead of the rest.
-    pub(super) emitted: usize,
-}
-
-impl Returned {
-    /// Returns the result as its readers get it. Data without content of its own gets its text if
-    /// parts were emitted, because the data of a result with content is not rendered.
-    pub(super) fn readable(self) -> ToolOutput {
-        let Self { mut output, emitted } = self;
-        if let Some(data) = &output.structured
-            && emitted > 0
-            && output.content.len() == emitted
-        {
-            output.content.push(Content::text(data.to_string()));
-        }
-        output
-    }
-}
 
 /// One supported version.
 struct Version {
@@ -84,23 +34,23 @@ struct Version {
 const VERSIONS: [Version; 1] = [Version { range: "0.1", open: v0_1::open }];
 
 /// Returns the supported versions, the newest first.
-pub(super) fn supported() -> [&'static str; VERSIONS.len()] {
+pub(crate) fn supported() -> [&'static str; VERSIONS.len()] {
     VERSIONS.map(|version| version.range)
 }
 
 /// Links the imports of plugins of every version.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     v0_1::link(linker)
 }
 
 /// Opens a component by the version that it exports, or by its functions if it exports none. `wasm`
 /// is the binary from which it was compiled.
-pub(super) fn open(
+pub(crate) fn open(
     linker: &Linker<State>,
     component: &Component,
     wasm: &[u8],
 ) -> Result<Box<dyn ToolGuest>, LoadError> {
-    engine::check_resources(component)?;
+    check_resources(component)?;
     let unknown = known::unknown_imports(component);
     if !unknown.is_empty() {
         return Err(LoadError::UnknownImports { names: unknown });
@@ -108,8 +58,10 @@ pub(super) fn open(
     let exports = component.component_type();
     let exports = exports.exports(component.engine()).map(|(name, _)| name);
     let found: Vec<_> = exports.filter_map(version_of).collect();
+    let pre = || linker.instantiate_pre(component);
     if found.is_empty() {
-        return plain::open(linker, component, wasm);
+        let plain = Plain::new(pre().map_err(misfit)?, wasm).map_err(LoadError::Plain)?;
+        return Ok(Box::new(plain));
     }
     if let Some(repeated) = repeated(&found) {
         return Err(LoadError::Versions { range: repeated });
@@ -125,8 +77,11 @@ pub(super) fn open(
             supported: supported().join(", "),
         });
     };
-    let opened = linker.instantiate_pre(component).and_then(version.open);
-    opened.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })
+    pre().and_then(version.open).map_err(misfit)
+}
+
+fn misfit(error: wasmtime::Error) -> LoadError {
+    LoadError::Contract { world: "tool-plugin", cause: error.into() }
 }
 
 /// Returns the range of which a component exports several versions. It would not be clear which of
@@ -148,45 +103,13 @@ fn newest<'v>(exported: &[&'v str]) -> Option<(&'static Version, &'v str)> {
 
 /// Returns the version of those that a component exports that a call would use; the first one if
 /// none is supported.
-pub(super) fn selected<'v>(exported: &[&'v str]) -> Option<&'v str> {
+pub(crate) fn selected<'v>(exported: &[&'v str]) -> Option<&'v str> {
     newest(exported).map(|(_, found)| found).or_else(|| exported.first().copied())
-}
-
-/// Returns the version in the name of a plugin's `tools` export; `None` for any other export.
-pub(super) fn version_of(export: &str) -> Option<&str> {
-    export.strip_prefix(TOOLS)?.strip_prefix('@')
-}
-
-/// Returns whether `version` is a patch release of `range`. While the major number is 0, a new
-/// minor number is a breaking change.
-pub(super) fn is_of(range: &str, version: &str) -> bool {
-    version.strip_prefix(range).is_some_and(|rest| rest.starts_with('.'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_patch_release_is_of_its_range_and_a_longer_number_is_not() {
-        assert!(is_of("0.1", "0.1.0") && is_of("0.1", "0.1.17") && is_of("0.1", "0.1.0-rc.1"));
-        assert!(!is_of("0.1", "0.10.0") && !is_of("0.1", "0.2.0") && !is_of("0.1", "1.0.1"));
-    }
-
-    #[test]
-    fn data_is_rendered_behind_emitted_parts_as_it_is_without_them() {
-        assert_eq!(rendered(&[], 0), r#"{"n":1}"#);
-        assert_eq!(rendered(&["early"], 1), "early\n{\"n\":1}");
-        assert_eq!(rendered(&["early", "late"], 1), "early\nlate");
-        assert_eq!(rendered(&["late"], 0), "late");
-    }
-
-    fn rendered(texts: &[&str], emitted: usize) -> String {
-        let content = texts.iter().map(|text| Content::text(*text)).collect();
-        let structured = Some(serde_json::json!({"n": 1}));
-        let output = ToolOutput { content, structured, ..ToolOutput::default() };
-        Returned { output, emitted }.readable().to_text()
-    }
 
     #[test]
     fn of_several_exported_versions_the_newest_supported_one_is_used_in_any_order() {
@@ -198,7 +121,7 @@ mod tests {
 
     #[test]
     fn unsupported_versions_and_unknown_imports_are_refused_by_name() {
-        let engine = crate::engine::engine(1, None).expect("an engine");
+        let engine = airlock_compile::pooled_engine(1, None).expect("an engine");
         let mut linker = Linker::new(&engine);
         link(&mut linker).expect("it links");
         let instance = r#"(instance $i) (export "airlock:plugin/tools@0.2.0" (instance $i))"#;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use airlock_compile::CompileError;
 use airlock_core::tool::{CallError, Cause};
 
-use crate::{MAX_COMPONENT_BYTES, plain::BadComponent};
+use crate::plain::BadComponent;
 
 /// Reason that a component cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -18,41 +19,9 @@ pub enum LoadError {
         #[source]
         source: std::io::Error,
     },
-    /// The component is larger than [`MAX_COMPONENT_BYTES`].
-    #[error("the component has {found} bytes; the limit is {MAX_COMPONENT_BYTES}")]
-    TooLarge {
-        /// Its size, in bytes.
-        found: usize,
-    },
-    /// The component has more items of one kind than the limit.
-    #[error("the component has {found} {what}; the limit is {limit}")]
-    TooMuch {
-        /// Kind of item.
-        what: &'static str,
-        /// Number of items found.
-        found: u64,
-        /// Most items of this kind.
-        limit: u64,
-    },
-    /// The component instantiates a component that it does not define, so that the number of its
-    /// instances is not known before it runs.
-    #[error(
-        "the component instantiates a component that it imports or takes from an instance, so that its instances cannot \
-         be counted; it may instantiate only the components that it defines"
-    )]
-    Uncountable,
-    /// The bytes are a core module, which compilers write before a component is made of it.
-    #[error(
-        "it is a core module of WebAssembly and not a component; `airlock plugin build` makes a component from sources, \
-         and `wasm-tools component new` makes one of a module"
-    )]
-    CoreModule,
-    /// The bytes are not a WebAssembly component.
-    #[error("not a WebAssembly component: {0}")]
-    NotAComponent(String),
-    /// The component does not compile, or uses a feature that this engine does not allow.
-    #[error("the component does not compile")]
-    Compile(#[source] Cause),
+    /// The component cannot be read, or does not compile.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
     /// The component imports something that the gateway does not provide.
     #[error("the component imports what this gateway does not provide: {}", names.join(", "))]
     UnknownImports {

@@ -9,21 +9,19 @@ use airlock_core::{
 use wasmtime::component::{Component, Linker};
 
 use crate::{
-    Limits, LoadError, Sandbox, Script, ScriptCalls, ScriptError, ScriptResult,
+    Limits, LoadError, Script, ScriptCalls, ScriptError, ScriptResult,
     contract::v0_1::{self, ScriptGuest},
     run::{
-        admission::Share,
-        instance::{Call, Guest, ScriptSide, State},
+        runner::GuestRunner,
+        state::{Call, Guest, ScriptSide, State},
     },
 };
 
 /// The script executor, compiled and linked.
 pub struct Executor {
-    sandbox: Sandbox,
+    runner: GuestRunner,
     guest: ScriptGuest,
     limits: Limits,
-    /// Share from which its runs get slots.
-    share: Share,
     /// Name of its calls in errors.
     name: ToolName,
 }
@@ -37,23 +35,17 @@ pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State
 
 impl Executor {
     pub(crate) fn new(
-        sandbox: Sandbox,
+        runner: GuestRunner,
+        linker: &Linker<State>,
         component: &Component,
         limits: Limits,
     ) -> Result<Self, LoadError> {
-        let guest =
-            sandbox.executor_linker().instantiate_pre(component).and_then(v0_1::open_executor);
+        let guest = linker.instantiate_pre(component).and_then(v0_1::open_executor);
         let guest = guest.map_err(|error| LoadError::Contract {
             world: "script-executor",
             cause: error.into(),
         })?;
-        Ok(Self {
-            share: sandbox.share(),
-            sandbox,
-            guest,
-            limits,
-            name: ToolName::own("executeToolCode"),
-        })
+        Ok(Self { runner, guest, limits, name: ToolName::own("executeToolCode") })
     }
 
     /// Runs a script in a fresh instance. `calls` makes its tool calls; each line that it prints is
@@ -70,10 +62,10 @@ impl Executor {
             ..Call::denied(self.name.clone(), Guest::Script(side), self.limits)
         };
         let slot =
-            self.share.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await;
+            self.runner.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await;
         let slot = slot.map_err(|_| ScriptError::Stopped(CallError::busy()))?;
         let ran =
-            self.sandbox.run(slot, call, async |store| self.guest.run(store, script).await).await;
+            self.runner.run(slot, call, async |store| self.guest.run(store, script).await).await;
         match ran {
             Ok(Ok(value)) => self.checked(value),
             Ok(Err(failure)) => Err(ScriptError::Failed(failure)),

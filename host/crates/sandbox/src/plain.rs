@@ -13,6 +13,7 @@
 mod amplification;
 mod arguments;
 mod docs;
+mod error;
 mod exports;
 mod messages;
 mod results;
@@ -31,83 +32,26 @@ use futures_util::future::BoxFuture;
 use tracing::warn;
 use wasmtime::{
     Store,
-    component::{Component, InstancePre, Linker, Val},
+    component::{InstancePre, Val},
 };
 
+pub use self::error::BadComponent;
 use self::{
     docs::Docs,
     exports::{Exports, Function, LeftOut},
     results::BadResult,
 };
 use crate::{
-    LoadError,
-    contract::{Returned, ToolGuest},
-    run::instance::{Guest, State},
+    run::state::{Guest, State},
+    tool_guest::{Returned, ToolGuest},
 };
 
-/// Exports that an error or a log line lists.
+/// Left-out exports that an error or a log line lists with their reasons, one sentence each. A
+/// component may have a thousand.
 const MAX_LISTED: usize = 20;
 
-/// Reasons for which a component is not usable as a set of tools.
-#[derive(Debug, thiserror::Error)]
-pub enum BadComponent {
-    /// It is a program, or serves requests.
-    #[error(
-        "it exports only {0}, which is to be run by a host rather than called as a tool; this release cannot run it"
-    )]
-    Program(String),
-    /// It exports an interface of Airlock's other than the plugin contract.
-    #[error("it exports {0}, which is no contract of plugins; plugins export airlock:plugin/tools")]
-    OtherContract(String),
-    /// It exports no function that can be a tool. The text lists the exports with the reasons.
-    #[error("it exports neither airlock:plugin/tools nor a function that can be a tool: {0}")]
-    NoTools(String),
-    /// Two functions would have the same tool name.
-    #[error("its exports {one} and {other} would both be the tool {name:?}; rename one of them")]
-    Collision {
-        /// The export of one function.
-        one: String,
-        /// The export of the other function.
-        other: String,
-        /// The tool name of both.
-        name: String,
-    },
-    /// The name of a function cannot be the name of a tool.
-    #[error(
-        "its export {export} would be the tool {name:?}; a tool's name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
-    )]
-    Name {
-        /// The export of the function.
-        export: String,
-        /// The tool name that it would have.
-        name: String,
-    },
-    /// It exports more functions and other items than the limit.
-    #[error("it exports more than {} functions", exports::MAX_EXPORTS)]
-    TooManyExports,
-    /// Its types unfold to more parts, or more bytes of names, than the limit.
-    #[error(
-        "the types of its functions have more than {} parts, or more than 1 MiB of names",
-        unfold::MAX_PARTS
-    )]
-    TooManyParts,
-}
-
-/// Opens a component that does not export the plugin contract. `wasm` is the binary from which it
-/// was compiled; the comments are read from it.
-pub(super) fn open(
-    linker: &Linker<State>,
-    component: &Component,
-    wasm: &[u8],
-) -> Result<Box<dyn ToolGuest>, LoadError> {
-    let pre = linker.instantiate_pre(component);
-    let pre =
-        pre.map_err(|error| LoadError::Contract { world: "tool-plugin", cause: error.into() })?;
-    Ok(Box::new(Plain::new(pre, wasm).map_err(LoadError::Plain)?))
-}
-
 /// A linked component whose functions are tools.
-struct Plain {
+pub(crate) struct Plain {
     pre: InstancePre<State>,
     tools: BTreeMap<String, Tool>,
     left_out: Vec<LeftOut>,
@@ -119,7 +63,9 @@ struct Tool {
 }
 
 impl Plain {
-    fn new(pre: InstancePre<State>, wasm: &[u8]) -> Result<Self, BadComponent> {
+    /// Reads the functions of a component that does not export the plugin contract. `wasm` is the
+    /// binary from which it was compiled; the comments are read from it.
+    pub(crate) fn new(pre: InstancePre<State>, wasm: &[u8]) -> Result<Self, BadComponent> {
         let Exports { functions, mut left_out } = exports::of(pre.component())?;
         let docs = Docs::of(wasm).unwrap_or_else(|error| {
             left_out.push(LeftOut {

@@ -2,10 +2,7 @@
 
 mod rights;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use airlock_core::{
     door::{Admitted, Provider},
@@ -21,16 +18,15 @@ use wasmtime::component::{Component, Linker};
 
 use self::rights::{Rights, ToolRights};
 use crate::{
-    Access, Directory, Grants, HostResources, Limits, LoadError, OffLimits, Sandbox,
-    contract::{self, ToolGuest},
-    imports::{self, log::LogRate},
-    load::section,
+    Grants, HostResources, Limits, LoadError, contract, descriptors, imports,
     run::{
-        admission::Share,
         circuit::Circuit,
-        instance::{Call, Guest, State},
+        log_rate::LogRate,
+        runner::GuestRunner,
+        state::{Call, Guest, State},
     },
     schemas::{Schemas, Tools},
+    tool_guest::ToolGuest,
     uses::CallRecorder,
     wasi::{self, Mounts, Wasi},
 };
@@ -46,13 +42,11 @@ const DESCRIBE: Limits = Limits {
 
 /// A compiled and linked plugin with its grants.
 pub struct Plugin {
-    sandbox: Sandbox,
+    runner: GuestRunner,
     client: ClientName,
     guest: Box<dyn ToolGuest>,
     schemas: Schemas,
     circuit: Circuit,
-    /// Share from which its calls get slots.
-    share: Share,
     /// Rate limit on the log lines of its calls.
     log: Arc<LogRate>,
     limits: Limits,
@@ -75,19 +69,14 @@ pub(crate) fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State
 
 impl Plugin {
     pub(crate) fn new(
-        sandbox: Sandbox,
+        runner: GuestRunner,
         client: ClientName,
+        guest: Box<dyn ToolGuest>,
         component: &Component,
-        wasm: &[u8],
         grants: &Grants,
         limits: Limits,
         host: HostResources,
     ) -> Result<Self, LoadError> {
-        let guest = contract::open(sandbox.plugin_linker(), component, wasm)?;
-        let off_limits = sandbox.off_limits();
-        for directory in &grants.directories {
-            check_directory(directory, &off_limits)?;
-        }
         let mounts = Mounts::new(grants).map_err(|error| LoadError::Directory {
             path: std::env::temp_dir(),
             reason: format!("no place for scratch directories: {error}"),
@@ -95,10 +84,9 @@ impl Plugin {
         let native = component.image_range();
         Ok(Self {
             circuit: Circuit::new(client.clone(), &limits),
-            share: sandbox.share(),
             log: Arc::default(),
             rights: Rights::new(&client, grants, &host),
-            sandbox,
+            runner,
             client,
             guest,
             schemas: Schemas::default(),
@@ -122,8 +110,8 @@ impl Plugin {
         if !self.guest.embeds_descriptors() {
             return self.describe().await;
         }
-        if let Some(section) = section::find(wasm)? {
-            return section::parse(section);
+        if let Some(section) = descriptors::find(wasm)? {
+            return descriptors::parse(section);
         }
         debug!(plugin = %self.client, "no tool descriptors are embedded; asking the plugin");
         self.describe().await
@@ -147,12 +135,12 @@ impl Plugin {
         let name = ToolName::new(&self.client, "describe");
         let call = Call::denied(name, self.as_guest(), DESCRIBE);
         let slot = self
-            .share
+            .runner
             .wait_for_slot(&Tenant::GATEWAY, 1, None)
             .await
             .map_err(|_| LoadError::Describe(CallError::busy()))?;
         let described =
-            self.sandbox.run(slot, call, async |store| self.guest.describe(store).await).await;
+            self.runner.run(slot, call, async |store| self.guest.describe(store).await).await;
         described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
     }
 
@@ -181,7 +169,7 @@ impl Plugin {
         let recorder =
             grants.recorder.as_ref().map(|recorder| recorder.of_call(&self.client, &tool.original));
         let slot = self
-            .share
+            .runner
             .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
             .await
             .map_err(|_| CallError::busy())?;
@@ -190,7 +178,7 @@ impl Plugin {
             chain.tenant(),
             grants,
             &self.mounts,
-            self.sandbox.memory(),
+            self.runner.memory(),
             recorder.as_ref(),
         )
         .map_err(|cause| CallError::unavailable(name.clone(), cause))?;
@@ -207,7 +195,7 @@ impl Plugin {
             recorder,
         };
         let answered = self
-            .sandbox
+            .runner
             .run(slot, guest_call, async |store| {
                 self.guest.invoke(store, &tool.original, arguments).await
             })
@@ -244,100 +232,5 @@ fn recorded(outlet: &Outlet, grants: &Grants, recorder: Option<&CallRecorder>) -
     match recorder {
         Some(recorder) => outlet.observed(grants.destinations.clone(), Arc::new(recorder.clone())),
         None => outlet.clone(),
-    }
-}
-
-/// Checks a granted directory at load and not at the first call. Fails if the directory does not
-/// exist or must not be granted. A plugin that can write to the gateway's own files can run any
-/// code in this process, or grant itself anything.
-fn check_directory(directory: &Directory, off_limits: &OffLimits) -> Result<(), LoadError> {
-    let path = directory
-        .path
-        .canonicalize()
-        .map_err(|error| refused_directory(directory, error.to_string()))?;
-    if !path.is_dir() {
-        return Err(refused_directory(directory, "it is not a directory".into()));
-    }
-    if let Some(own) = off_limits.unreadable.iter().find(|own| overlaps(own, &path)) {
-        return Err(refused_directory(
-            directory,
-            format!("{} belongs to the gateway; no plugin may read it", own.display()),
-        ));
-    }
-    match off_limits.unwritable.iter().find(|own| overlaps(own, &path)) {
-        Some(own) if directory.access == Access::ReadWrite => Err(refused_directory(
-            directory,
-            format!("{} belongs to the gateway; no plugin may write to it", own.display()),
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn refused_directory(directory: &Directory, reason: String) -> LoadError {
-    LoadError::Directory { path: directory.path.clone(), reason }
-}
-
-/// Returns the path of a file with links resolved. The file itself need not exist.
-fn resolved(path: &Path) -> Option<PathBuf> {
-    let path = std::path::absolute(path).ok()?;
-    path.canonicalize()
-        .ok()
-        .or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
-}
-
-fn overlaps(own: &Path, path: &Path) -> bool {
-    resolved(own).is_some_and(|own| own.starts_with(path) || path.starts_with(&own))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Quota;
-
-    #[test]
-    fn the_gateways_own_files_are_not_granted_to_plugins() {
-        let home = tempfile::tempdir().expect("a directory");
-        for directory in ["cache/below", "config", "data", "other"] {
-            std::fs::create_dir_all(home.path().join(directory)).expect("a directory");
-        }
-        // Neither file exists yet.
-        let off_limits = OffLimits {
-            unwritable: vec![home.path().join("config/airlock.lock")],
-            unreadable: vec![home.path().join("cache"), home.path().join("data/airlock.db")],
-        };
-        for hidden in [
-            home.path().to_owned(),
-            home.path().join("cache"),
-            home.path().join("cache/below"),
-            home.path().join("data"),
-        ] {
-            assert!(
-                !is_granted(&off_limits, hidden.clone(), Access::ReadOnly)
-                    && !is_granted(&off_limits, hidden.clone(), Access::ReadWrite),
-                "{}",
-                hidden.display()
-            );
-        }
-        assert!(
-            is_granted(&off_limits, home.path().join("config"), Access::ReadOnly)
-                && !is_granted(&off_limits, home.path().join("config"), Access::ReadWrite)
-        );
-        assert!(is_granted(&off_limits, home.path().join("other"), Access::ReadWrite));
-        std::os::unix::fs::symlink(home.path().join("config"), home.path().join("other/link"))
-            .expect("a link");
-        assert!(
-            !is_granted(&off_limits, home.path().join("other/link"), Access::ReadWrite),
-            "links are followed"
-        );
-        assert!(!is_granted(&off_limits, home.path().join("missing"), Access::ReadOnly));
-    }
-
-    fn is_granted(off_limits: &OffLimits, path: PathBuf, access: Access) -> bool {
-        let quota = Quota { bytes: 1, files: 1 };
-        check_directory(
-            &Directory { name: "d".into(), request: "d".into(), path, access, quota },
-            off_limits,
-        )
-        .is_ok()
     }
 }

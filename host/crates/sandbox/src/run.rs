@@ -3,8 +3,12 @@
 
 pub(crate) mod admission;
 pub(crate) mod beside;
+pub(crate) mod charge;
 pub(crate) mod circuit;
 pub(crate) mod instance;
+pub(crate) mod log_rate;
 pub(crate) mod memory;
 pub(crate) mod meter;
 mod outcome;
+pub(crate) mod runner;
+pub(crate) mod state;

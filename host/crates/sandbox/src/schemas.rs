@@ -20,10 +20,10 @@ use airlock_json::{
 };
 use airlock_strings::cut;
 
-/// Characters that the name of a tool may have.
-const MAX_NAME: usize = 64;
-/// Most memory that the compiled schemas of one plugin may take, in bytes: enough for thousands of
-/// ordinary ones.
+use crate::tool_guest::MAX_NAME_BYTES;
+
+/// Memory that the compiled schemas of one plugin may take together, in bytes: enough for thousands
+/// of ordinary ones. Five schemas with an `enum` of 100,000 values, 1 MB of JSON, fill it.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The tools of a plugin after their schemas were compiled.
@@ -74,7 +74,7 @@ impl Schemas {
         let mut schemas = Self::default();
         let mut tools = Tools::default();
         for definition in definitions {
-            let name = cut(definition.name.clone(), 2 * MAX_NAME);
+            let name = cut(definition.name.clone(), MAX_NAME_BYTES);
             match schemas.add(&definition) {
                 Err(bad) => tools.left_out.push(format!("tool {name:?}: {bad}")),
                 Ok(unchecked) => {

@@ -1,11 +1,10 @@
-//! Settings of the sandbox, and the files of the gateway that no plugin gets.
+//! Settings of the sandbox.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use crate::Compiling;
+use airlock_compile::Compiling;
+
+use crate::OffLimits;
 
 /// Settings of the sandbox. All defaults are in [`Settings::new`]; there are no hidden ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,25 +31,6 @@ pub struct Settings {
     pub compiling: Compiling,
     /// Files and directories of the gateway itself, which are granted to no plugin.
     pub off_limits: OffLimits,
-}
-
-/// Files and directories that control the gateway, or hold data that plugins must not see. A
-/// granted directory must not overlap with one of them; only a read-only one may overlap with an
-/// unwritable one. The cache of compiled code is always unreadable.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OffLimits {
-    /// Plugins may not write to these: the configuration, `airlock.lock`, components.
-    pub unwritable: Vec<PathBuf>,
-    /// Plugins may not even read these: the store that plugins share, secrets.
-    pub unreadable: Vec<PathBuf>,
-}
-
-impl OffLimits {
-    /// Adds a directory that plugins may not read, if there is one.
-    pub(crate) fn and_unreadable(mut self, directory: Option<&Path>) -> Self {
-        self.unreadable.extend(directory.map(Path::to_owned));
-        self
-    }
 }
 
 impl Settings {

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use super::{
-    names::{Function, Namespace},
+    names::{Namespace, ScriptFunction},
     signature::example,
-    stub::Shown,
+    stub::ShownTool,
 };
 use airlock_core::tool::Tool;
 use airlock_sandbox::{FailureKind, ScriptFailure};
@@ -18,7 +18,7 @@ const UNKNOWN: &str = "(name = …)`";
 pub(super) fn called<'a>(
     failure: &ScriptFailure,
     namespaces: &'a [Namespace],
-) -> Option<(&'a Namespace, &'a Function)> {
+) -> Option<(&'a Namespace, &'a ScriptFunction)> {
     let message = failure.message.strip_prefix("TypeError: ").unwrap_or(&failure.message);
     let (namespace, name) = message.split([' ', ':']).next()?.split_once('.')?;
     let namespace = namespaces.iter().find(|known| known.identifier == namespace)?;
@@ -31,8 +31,8 @@ pub(super) fn called<'a>(
 pub(super) fn complete(
     failure: &mut ScriptFailure,
     namespace: &Namespace,
-    function: &Function,
-    shown: &Shown,
+    function: &ScriptFunction,
+    shown: &ShownTool,
 ) {
     let call = example(namespace, function, shown);
     let text = &mut failure.rendered;

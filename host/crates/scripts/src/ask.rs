@@ -14,7 +14,8 @@ use airlock_strings::visible_line;
 
 /// Name of the question about the calls of a script.
 pub(super) const QUESTION: &str = "approval";
-/// Longest question, in bytes. Calls that do not fit are not asked about.
+/// Maximum bytes of a question: a few pages, which a person can still read in a form. Calls that do not
+/// fit are not asked about.
 const MAX_QUESTION: usize = 16 << 10;
 
 /// Reads the answer to the question about the calls of a run. Fails if nothing was decided.

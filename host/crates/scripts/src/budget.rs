@@ -14,7 +14,7 @@ const BATCH_UNITS: usize = 2 << 20;
 pub(super) const BATCH_BYTES: usize = 8 << 20;
 
 /// Remaining units of one tool.
-pub(super) struct Budget {
+pub(super) struct RenderBudget {
     granted: usize,
     left: Cell<usize>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Batch {
     bytes: usize,
 }
 
-impl Budget {
+impl RenderBudget {
     /// Returns the full budget of one tool.
     pub(super) fn whole() -> Self {
         Self::with_units(TOOL_UNITS)
@@ -55,13 +55,13 @@ impl Batch {
     }
 
     /// Returns the budget of the next tool.
-    pub(super) fn next(&self) -> Budget {
-        Budget::with_units(self.units.min(TOOL_UNITS))
+    pub(super) fn next(&self) -> RenderBudget {
+        RenderBudget::with_units(self.units.min(TOOL_UNITS))
     }
 
     /// Takes the units that a tool has spent, and its `bytes`. Returns false without taking the
     /// bytes if they do not fit.
-    pub(super) fn settle(&mut self, spent: &Budget, bytes: usize) -> bool {
+    pub(super) fn settle(&mut self, spent: &RenderBudget, bytes: usize) -> bool {
         self.units -= spent.spent();
         let left = self.bytes.checked_sub(bytes);
         self.bytes = left.unwrap_or(self.bytes);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_budget_refuses_more_units_than_are_left() {
-        let budget = Budget::whole();
+        let budget = RenderBudget::whole();
         assert!(budget.pay(TOOL_UNITS - 1));
         assert!(!budget.pay(2), "more than is left");
         assert_eq!(budget.spent(), TOOL_UNITS - 1, "what was refused is not taken");

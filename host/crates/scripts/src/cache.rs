@@ -15,14 +15,14 @@ use airlock_core::tool::Tool;
 
 /// Rendered stubs, by the address of their tool.
 pub(super) struct StubCache {
-    kept: Mutex<HashMap<usize, Kept>>,
+    kept: Mutex<HashMap<usize, CachedStub>>,
     /// Permit for rendering. One source's tools are rendered at a time, so hostile schemas occupy
     /// at most one core.
     turn: Semaphore,
 }
 
 /// A cached stub. The weak reference prevents the reuse of the address for another tool.
-struct Kept {
+struct CachedStub {
     tool: Weak<Tool>,
     stub: Arc<Stub>,
 }
@@ -81,7 +81,10 @@ impl StubCache {
         let mut kept = self.kept.lock();
         kept.retain(|_, kept| kept.tool.strong_count() > 0);
         for (tool, stub) in tools.iter().zip(stubs) {
-            kept.insert(address(tool), Kept { tool: Arc::downgrade(tool), stub: Arc::new(stub) });
+            kept.insert(
+                address(tool),
+                CachedStub { tool: Arc::downgrade(tool), stub: Arc::new(stub) },
+            );
         }
     }
 }

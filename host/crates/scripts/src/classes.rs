@@ -10,13 +10,16 @@ use super::{language, text};
 /// Stands for the tool's identifier and `_` in rendered texts. No text has it: control characters
 /// are escaped.
 pub(super) const MARK: char = '\0';
-/// Maximum number of classes of the parameters, and of those of the result.
+/// Maximum number of classes of the parameters, and of those of the result. With [`MAX_CLASS`], all
+/// fields of a stub take at most 26 KB.
 const MAX_CLASSES: usize = 16;
-/// Maximum length of the fields of one class, in bytes.
+/// Maximum bytes of the fields of one class: about 200 tokens, and one line of a file.
 const MAX_CLASS: usize = 800;
-/// Maximum number of fields that one class shows.
+/// Maximum number of fields that one class shows. [`MAX_CLASS`] comes first if they take more than 25
+/// bytes each, with their types.
 const MAX_SHOWN: usize = 32;
-/// Maximum length of the part of a class name that comes from a schema, in bytes.
+/// Maximum bytes of the part of a class name that comes from a schema. Each use of the class
+/// repeats it.
 const MAX_NAME: usize = 40;
 
 /// Name of a class: the mark, then letters and digits that begin with a capital letter.
@@ -72,7 +75,7 @@ impl Classes {
     }
 
     /// Defines the class of a reserved name. `total` is the number of its fields, shown or not.
-    pub(super) fn define(&mut self, name: &ClassName, fields: Fields, total: usize) {
+    pub(super) fn define(&mut self, name: &ClassName, fields: ClassFields, total: usize) {
         let line = fields.class(name, total);
         if let Some((_, text)) = self.list.iter_mut().find(|(known, _)| known == name) {
             *text = line;
@@ -132,12 +135,12 @@ fn camel(hint: &str) -> String {
 
 /// Fields of a class that is being written.
 #[derive(Default)]
-pub(super) struct Fields {
+pub(super) struct ClassFields {
     list: Vec<(String, String)>,
     bytes: usize,
 }
 
-impl Fields {
+impl ClassFields {
     /// Returns whether a field of this name may fit.
     pub(super) fn has_room(&self, name: &str) -> bool {
         self.list.len() < MAX_SHOWN && self.bytes + name.len() <= MAX_CLASS
@@ -211,7 +214,7 @@ mod tests {
     }
 
     fn class_of_ints(names: &[String]) -> String {
-        let mut fields = Fields::default();
+        let mut fields = ClassFields::default();
         let shown =
             names.iter().take_while(|name| fields.has_room(name) && fields.add(name, "int", true));
         let _ = shown.count();
@@ -234,7 +237,7 @@ mod tests {
     }
 
     fn class_with(name: &str) -> String {
-        let mut fields = Fields::default();
+        let mut fields = ClassFields::default();
         assert!(fields.add(name, "str", false));
         fields.class(&ClassName("X".to_owned()), 1)
     }

@@ -4,11 +4,12 @@ use serde_json::{Map, Value};
 
 use super::{literal::scalar, text};
 
-/// Maximum length of one value in a constraint, in bytes.
+/// Maximum bytes of one value in a constraint. Longer ones, such as the patterns of whole URLs, tell a
+/// model little.
 const MAX_VALUE: usize = 120;
-/// Maximum length of all permitted values and examples of one field, in bytes.
+/// Maximum bytes of all permitted values of one field, and of all its examples: about 250 tokens.
 const MAX_VALUES: usize = 1_000;
-/// Maximum number of examples.
+/// Maximum number of examples. More of them show no new form.
 const MAX_EXAMPLES: usize = 3;
 
 /// Keywords with a number, and their words.

@@ -5,23 +5,24 @@ use serde_json::Value;
 use super::{
     constraints,
     language::Language,
-    literal::scalar,
+    literal::{MAX_PLACEHOLDER, scalar},
     missing,
-    names::{self, Function, Namespace, NamespaceMatch},
+    names::{Namespace, ScriptFunction},
     signature::{example, signature},
-    stub::Shown,
+    stub::ShownTool,
     text,
-    types::{Field, Types},
+    types::{SchemaField, Types},
 };
 use airlock_core::tool::Annotations;
 
-/// Maximum length of a tool's description, in bytes.
+/// Maximum bytes of a tool's description: about 2,000 tokens.
 const MAX_DESCRIPTION: usize = 8 << 10;
-/// Maximum length of a field's description, in bytes.
+/// Maximum bytes of a field's description. One field then takes a sixteenth of [`MAX_FIELDS`] at most.
 const MAX_FIELD: usize = 1 << 10;
-/// Maximum length of all fields, in bytes; for the arguments and the result separately.
+/// Maximum bytes of the lines of all fields, for the arguments and the result separately: about 4,000
+/// tokens each.
 const MAX_FIELDS: usize = 16 << 10;
-/// Maximum depth of described fields.
+/// Maximum nesting of described fields. References can make it endless.
 const MAX_DEPTH: usize = 3;
 
 /// Text in place of the fields of a schema that is too large.
@@ -32,12 +33,8 @@ pub(super) fn find<'a>(
     namespaces: &'a [Namespace],
     server: &str,
     tool: &str,
-) -> Result<(&'a Namespace, &'a Function), String> {
-    let namespace = match names::find(namespaces, server) {
-        NamespaceMatch::One(namespace) => namespace,
-        NamespaceMatch::Many(several) => return Err(missing::ambiguous(server, &several)),
-        NamespaceMatch::Nothing => return Err(missing::no_server(namespaces, server)),
-    };
+) -> Result<(&'a Namespace, &'a ScriptFunction), String> {
+    let namespace = missing::server(namespaces, server)?;
     let function = namespace
         .find(tool)
         .ok_or_else(|| missing::no_tool(namespace, tool, "Available tools are:"))?;
@@ -47,8 +44,8 @@ pub(super) fn find<'a>(
 /// Renders the documentation of a tool. `is_auto` is true if it runs without an approval.
 pub(super) fn page(
     namespace: &Namespace,
-    function: &Function,
-    shown: &Shown,
+    function: &ScriptFunction,
+    shown: &ShownTool,
     is_auto: bool,
     language: &Language,
 ) -> String {
@@ -68,18 +65,16 @@ pub(super) fn page(
 
 fn banner(
     namespace: &Namespace,
-    function: &Function,
-    shown: &Shown,
+    function: &ScriptFunction,
+    shown: &ShownTool,
     is_auto: bool,
     language: &Language,
 ) -> Vec<String> {
     let full = format!("{}.{}", namespace.identifier, function.identifier);
     let mut lines = vec![format!("# {full}")];
     if function.tool.original != function.identifier {
-        lines.push(format!(
-            "# The server's own name for it: {}",
-            text::line(&function.tool.original, 128)
-        ));
+        let original = text::echo(&function.tool.original);
+        lines.push(format!("# The server's own name for it: {original}"));
     }
     if let Some(alias) = &function.alias {
         lines.push(format!("# Also callable as {}.{alias}", namespace.identifier));
@@ -120,7 +115,7 @@ fn effect(annotations: &Annotations) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-fn docstring(namespace: &Namespace, function: &Function, shown: &Shown) -> Vec<String> {
+fn docstring(namespace: &Namespace, function: &ScriptFunction, shown: &ShownTool) -> Vec<String> {
     let tool = &function.tool;
     let mut lines = Vec::new();
     let description = tool.described();
@@ -163,7 +158,7 @@ fn docstring(namespace: &Namespace, function: &Function, shown: &Shown) -> Vec<S
 /// Describes the fields of an object, one per line, each followed by its own fields.
 pub(super) fn fields<'a>(types: Types<'a>, schema: &'a Value, what: &'a str) -> String {
     let Some(fields) = types.inner_fields(schema) else { return LEFT_OUT.to_owned() };
-    let mut listing = Listing { types, what, room: MAX_FIELDS, lines: Vec::new() };
+    let mut listing = FieldListing { types, what, room: MAX_FIELDS, lines: Vec::new() };
     listing.add(fields, 1);
     if listing.room == 0 {
         listing.lines.push("    ...".to_owned());
@@ -171,15 +166,15 @@ pub(super) fn fields<'a>(types: Types<'a>, schema: &'a Value, what: &'a str) -> 
     listing.lines.join("\n")
 }
 
-struct Listing<'a> {
+struct FieldListing<'a> {
     types: Types<'a>,
     what: &'a str,
     room: usize,
     lines: Vec<String>,
 }
 
-impl<'a> Listing<'a> {
-    fn add(&mut self, mut fields: Vec<Field<'a>>, depth: usize) {
+impl<'a> FieldListing<'a> {
+    fn add(&mut self, mut fields: Vec<SchemaField<'a>>, depth: usize) {
         fields.sort_by_key(|field| field.name);
         for field in fields {
             let line = format!("{}{}", "    ".repeat(depth), self.line(&field));
@@ -197,9 +192,9 @@ impl<'a> Listing<'a> {
     }
 
     /// Renders one field as `name (type): description (required)`.
-    fn line(&self, field: &Field<'_>) -> String {
+    fn line(&self, field: &SchemaField<'_>) -> String {
         let schema = self.types.resolve(field.schema);
-        let name = text::line(field.name, 128);
+        let name = text::echo(field.name);
         let description = schema.get("description").or_else(|| field.schema.get("description"));
         let description = description.and_then(Value::as_str);
         let description = match description.map(|text| text::line(text, MAX_FIELD)) {
@@ -210,8 +205,9 @@ impl<'a> Listing<'a> {
         let presence = if field.is_required { "required" } else { "optional" };
         let mut notes = vec![presence.to_owned()];
         let default = schema.get("default").or_else(|| field.schema.get("default"));
-        let default =
-            default.and_then(scalar).filter(|default| default.len() <= 80 && default != "None");
+        let default = default
+            .and_then(scalar)
+            .filter(|default| default.len() <= MAX_PLACEHOLDER && default != "None");
         notes.extend(default.map(|default| format!("default {default}")));
         let others = ["] | str", "] | int", "] | float", "] | bool", "] | list", "] | dict"];
         let is_cut =

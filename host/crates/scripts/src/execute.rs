@@ -7,10 +7,10 @@ use super::{
     ask::{QUESTION, approves, can_be_asked, is_approver, stopped},
     language::Language,
     names::{self, Namespace},
-    report::{self, Report},
-    scope::Scope,
+    report::{self, ScriptReport},
+    scope::ScriptScope,
 };
-use crate::runs::{self, Journal, Outcome, RunCalls, RunToken, Runs};
+use crate::runs::{self, Journal, RunCalls, RunOutcome, RunToken, Runs};
 use airlock_core::{
     door::{Admitted, ScriptLanguage, View},
     run::Phase,
@@ -24,7 +24,7 @@ impl CodeMode {
     pub(super) async fn execute(
         &self,
         call: &Admitted,
-        scope: &Scope,
+        scope: &ScriptScope,
         code: &str,
     ) -> Result<ToolOutput, CallError> {
         let chain = call.chain();
@@ -146,7 +146,7 @@ impl CodeMode {
         match result {
             Err(error) if runs::can_wait(&error) && journal.put_back().await => Err(error),
             result => {
-                journal.end(|| Outcome::new(&result, chain)).await;
+                journal.end(|| RunOutcome::new(&result, chain)).await;
                 result
             }
         }
@@ -173,7 +173,7 @@ impl CodeMode {
 
     /// Replays a stored run: derives its end from its journal alone. `call` is of a caller that may use
     /// no tool.
-    pub async fn replay(&self, call: &Admitted, stored: &StoredRun) -> Outcome {
+    pub async fn replay(&self, call: &Admitted, stored: &StoredRun) -> RunOutcome {
         let language = stored_language(stored);
         let read =
             language.and_then(|language| Ok((language, Arc::new(names::read(&stored.bindings)?))));
@@ -185,7 +185,7 @@ impl CodeMode {
             }
             Err(unreadable) => Err(unreadable),
         };
-        Outcome::new(&result, call.chain())
+        RunOutcome::new(&result, call.chain())
     }
 }
 
@@ -200,7 +200,7 @@ fn reported(
     let report = || {
         let succeeded = journal.completed();
         let failed = journal.failed();
-        Report::new(call.chain(), namespaces, language, succeeded, failed)
+        ScriptReport::new(call.chain(), namespaces, language, succeeded, failed)
     };
     match ran {
         Ok(value) => report().success(value).ok_or_else(|| {

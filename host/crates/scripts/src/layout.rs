@@ -22,7 +22,7 @@ pub struct Layout {
 
 /// Layouts that a text for all clients describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LayoutKind {
     /// One file per client.
     Server,
     /// One file per tool.
@@ -51,12 +51,12 @@ impl Layout {
     }
 
     /// Returns the layouts that clients have: the default one if no client has its own.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> LayoutKind {
         match (self.has(BindingLevel::Server), self.has(BindingLevel::Tool)) {
-            (true, true) => Kind::Mixed,
-            (false, true) => Kind::Tool,
-            (false, false) if self.default == BindingLevel::Tool => Kind::Tool,
-            _ => Kind::Server,
+            (true, true) => LayoutKind::Mixed,
+            (false, true) => LayoutKind::Tool,
+            (false, false) if self.default == BindingLevel::Tool => LayoutKind::Tool,
+            _ => LayoutKind::Server,
         }
     }
 

@@ -24,9 +24,9 @@ const RESERVE: Duration = Duration::from_secs(1);
 /// An executor that is compiled once, when it is first needed. Compiling takes up to a minute; scripts
 /// wait for it until the deadlines of their calls. Cheap to clone.
 #[derive(Clone)]
-pub struct LazyExecutor(Arc<Lazy>);
+pub struct LazyExecutor(Arc<LazyLoad>);
 
-struct Lazy {
+struct LazyLoad {
     load: Box<dyn Fn() -> BoxFuture<'static, Result<Executor, LoadError>> + Send + Sync>,
     loaded: OnceCell<Executor>,
 }
@@ -39,7 +39,7 @@ impl LazyExecutor {
         F: Future<Output = Result<Executor, LoadError>> + Send + 'static,
     {
         let load = Box::new(move || Box::pin(load()) as BoxFuture<'static, _>);
-        Self(Arc::new(Lazy { load, loaded: OnceCell::new() }))
+        Self(Arc::new(LazyLoad { load, loaded: OnceCell::new() }))
     }
 
     /// Loads the executor, unless it is loaded. Fails if it cannot be loaded.

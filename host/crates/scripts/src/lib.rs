@@ -61,11 +61,11 @@ use prometheus_client::registry::Registry;
 use self::{
     cache::StubCache,
     language::Language,
-    meta::Arguments,
-    names::{Namespace, NamespaceMatch},
+    meta::MetaArguments,
+    names::Namespace,
     observed::Observations,
-    scope::{Scope, Scopes},
-    stub::Shown,
+    scope::{ScriptScope, ScriptScopes},
+    stub::ShownTool,
 };
 pub use self::{
     layout::{BindingLevel, Layout},
@@ -87,7 +87,7 @@ pub struct CodeMode {
     others: BTreeMap<ScriptLanguage, Arc<dyn Runner>>,
     layout: Layout,
     stubs: StubCache,
-    scopes: Scopes,
+    scopes: ScriptScopes,
     observations: Arc<Observations>,
     /// Keeps the runs of scripts; `None` if nothing is kept.
     runs: Option<Runs>,
@@ -131,7 +131,7 @@ impl CodeMode {
             others,
             layout: layout.into(),
             stubs: StubCache::new(),
-            scopes: Scopes::default(),
+            scopes: ScriptScopes::default(),
             observations: Observations::new(),
             runs,
         })
@@ -219,7 +219,7 @@ impl CodeMode {
         call: &Admitted,
         answers: Option<&Answers>,
     ) -> Result<ToolOutput, CallError> {
-        let arguments = Arguments::new(call.arguments());
+        let arguments = MetaArguments::new(call.arguments());
         let view = call.chain().view();
         let scope = self.scopes.get(view);
         let namespaces = &scope.namespaces[..];
@@ -254,9 +254,9 @@ impl CodeMode {
     }
 
     /// Returns the stubs of tools as the tenant of `view` sees them.
-    async fn shown(&self, view: &View, tools: &[Arc<Tool>]) -> Vec<Shown> {
+    async fn shown(&self, view: &View, tools: &[Arc<Tool>]) -> Vec<ShownTool> {
         let stubs = self.stubs.stubs(tools).await;
-        let shown = stubs.into_iter().zip(tools).map(|(stub, tool)| Shown {
+        let shown = stubs.into_iter().zip(tools).map(|(stub, tool)| ShownTool {
             stub,
             observed: self.observations.shown(view.tenant(), tool),
         });
@@ -298,21 +298,16 @@ impl CodeMode {
     async fn search(
         &self,
         view: &View,
-        scope: &Scope,
+        scope: &ScriptScope,
         query: &str,
         server: Option<&str>,
         limit: usize,
     ) -> String {
         let namespaces = &scope.namespaces[..];
-        let only = match server.map(|server| (server, names::find(namespaces, server))) {
-            None => None,
-            Some((_, NamespaceMatch::One(namespace))) => Some(namespace),
-            Some((server, NamespaceMatch::Many(several))) => {
-                return missing::ambiguous(server, &several);
-            }
-            Some((server, NamespaceMatch::Nothing)) => {
-                return missing::no_server(namespaces, server);
-            }
+        let only = server.map(|server| missing::server(namespaces, server)).transpose();
+        let only = match only {
+            Ok(only) => only,
+            Err(missing) => return missing,
         };
         let hits = scope.index(&self.stubs).await.search(namespaces, query, only, limit);
         let tools: Vec<_> = hits.best.iter().map(|hit| hit.function.tool.clone()).collect();

@@ -4,12 +4,15 @@ use serde_json::Value;
 
 use super::{text, types::Types};
 
-/// Maximum length of the options of a `Literal`, in bytes.
+/// Maximum bytes of the options of a `Literal`, and half of that of any type: about 80 tokens. Fifty
+/// codes of two letters fit, such as those of states.
 pub(super) const MAX_TEXT: usize = 320;
-/// Maximum length of a value in an example, in bytes.
-const MAX_PLACEHOLDER: usize = 80;
-/// Maximum nesting of objects in an example, and of their fields.
+/// Maximum bytes of a default, and of a value in an example; an example has at most three times as
+/// many. It is one line of a file.
+pub(super) const MAX_PLACEHOLDER: usize = 80;
+/// Maximum nesting of objects in an example. References can make it endless.
 const MAX_EXAMPLE_DEPTH: u32 = 2;
+/// Maximum number of fields of each object in an example. Six values of a usual length fill it.
 const MAX_EXAMPLE_FIELDS: usize = 6;
 
 /// Renders a value. `None` for a list, an object, or a string longer than [`MAX_TEXT`].
@@ -130,7 +133,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::RenderBudget;
 
     #[test]
     fn options_that_do_not_fit_a_literal_become_their_types() {
@@ -193,6 +196,6 @@ mod tests {
     }
 
     fn placeholder(schema: &Value) -> String {
-        Types::new(schema, &Budget::whole()).placeholder(schema)
+        Types::new(schema, &RenderBudget::whole()).placeholder(schema)
     }
 }

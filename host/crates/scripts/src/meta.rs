@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     language::Language,
-    layout::{Kind, Layout},
+    layout::{Layout, LayoutKind},
     search::{DEFAULT_LIMIT, MAX_LIMIT},
     stubs::LineRange,
 };
@@ -24,7 +24,8 @@ pub(super) const SEARCH: &str = "searchTools";
 /// Parameters of all meta-tools.
 const PARAMETERS: [&str; 8] =
     ["fileName", "startLine", "endLine", "server", "tool", "query", "limit", "code"];
-/// Maximum length of a script, in bytes.
+/// Maximum bytes of a script: about 16,000 tokens, more than a model writes in one answer. The
+/// executors parse it on every run.
 const MAX_SOURCE: usize = 64 << 10;
 
 /// Returns the meta-tools that every view with scripts has, with texts for the layout of the files
@@ -32,15 +33,15 @@ const MAX_SOURCE: usize = 64 << 10;
 pub(super) fn tools(layout: &Layout, language: &Language) -> Vec<Arc<Tool>> {
     let by_tool = "servers/<server>/<tool>.pyi";
     let file = match layout.kind() {
-        Kind::Server => "one file a server, servers/<server>.pyi".to_owned(),
-        Kind::Tool => format!("one file a tool, {by_tool}"),
-        Kind::Mixed => {
+        LayoutKind::Server => "one file a server, servers/<server>.pyi".to_owned(),
+        LayoutKind::Tool => format!("one file a tool, {by_tool}"),
+        LayoutKind::Mixed => {
             format!("one file a server, servers/<server>.pyi, or one file a tool, {by_tool}")
         }
     };
     let example = match layout.kind() {
-        Kind::Server => "servers/github.pyi",
-        Kind::Tool | Kind::Mixed => {
+        LayoutKind::Server => "servers/github.pyi",
+        LayoutKind::Tool | LayoutKind::Mixed => {
             "servers/github/create_issue.pyi, or servers/github.pyi for all of a server's tools"
         }
     };
@@ -129,11 +130,11 @@ impl From<BadArgument> for CallError {
 }
 
 /// Arguments of a call. The error texts are those that existing models and clients expect.
-pub(super) struct Arguments(pub(super) Map<String, Value>);
+pub(super) struct MetaArguments(pub(super) Map<String, Value>);
 
-impl Arguments {
-    /// Reads the arguments of all meta-tools. Others are left out: a script runs for minutes, and what a
-    /// caller sent beside it would be held as a tree.
+impl MetaArguments {
+    /// Reads the arguments of all meta-tools. Others are left out: a script runs for minutes, and
+    /// what a caller sent beside it would be held as a tree.
     pub(super) fn new(arguments: &door::Arguments) -> Self {
         Self(arguments.scalars(&PARAMETERS))
     }

@@ -2,14 +2,31 @@
 
 use super::{
     layout::{BindingLevel, Layout},
-    names::Namespace,
-    text,
+    names::{self, Namespace, NamespaceMatch},
+    text::{self, MAX_NAMES},
 };
 
-/// Maximum length of a list of names, in bytes.
-const MAX_NAMES: usize = 4 << 10;
-/// Maximum length of the requested name in an error text, in bytes.
-const MAX_ECHO: usize = 128;
+/// Finds the server that a model names. The error is a text for the model that lists the existing
+/// ones.
+pub(super) fn server<'a>(
+    namespaces: &'a [Namespace],
+    asked: &str,
+) -> Result<&'a Namespace, String> {
+    server_or(namespaces, asked, || no_server(namespaces, asked))
+}
+
+/// Finds a server as [`server`] does. The error is `nothing` if no server has the name.
+pub(super) fn server_or<'a>(
+    namespaces: &'a [Namespace],
+    asked: &str,
+    nothing: impl FnOnce() -> String,
+) -> Result<&'a Namespace, String> {
+    match names::find(namespaces, asked) {
+        NamespaceMatch::One(namespace) => Ok(namespace),
+        NamespaceMatch::Many(several) => Err(ambiguous(asked, &several)),
+        NamespaceMatch::Nothing => Err(nothing()),
+    }
+}
 
 /// Text for a file that does not exist.
 pub(super) fn no_file(namespaces: &[Namespace], layout: &Layout, asked: &str) -> String {
@@ -27,17 +44,17 @@ pub(super) fn no_file(namespaces: &[Namespace], layout: &Layout, asked: &str) ->
     });
     format!(
         "No server found matching '{}'. Available virtual files are:\n{}",
-        text::line(asked, MAX_ECHO),
+        text::echo(asked),
         text::bounded(paths, MAX_NAMES)
     )
 }
 
 /// Text for a name that matches several servers if case is ignored.
-pub(super) fn ambiguous(asked: &str, several: &[&Namespace]) -> String {
+fn ambiguous(asked: &str, several: &[&Namespace]) -> String {
     let names = several.iter().map(|namespace| format!("  {}", namespace.client));
     format!(
         "More than one server matches '{}'; spell it exactly:\n{}",
-        text::line(asked, MAX_ECHO),
+        text::echo(asked),
         text::bounded(names, MAX_NAMES)
     )
 }
@@ -47,18 +64,18 @@ pub(super) fn no_tool(namespace: &Namespace, asked: &str, heading: &str) -> Stri
     let names = namespace.functions.iter().map(|function| format!("  {}", function.identifier));
     format!(
         "Tool '{}' not found in server '{}'. {heading}\n{}",
-        text::line(asked, MAX_ECHO),
+        text::echo(asked),
         namespace.client,
         text::bounded(names, MAX_NAMES)
     )
 }
 
 /// Text for a server that does not exist.
-pub(super) fn no_server(namespaces: &[Namespace], asked: &str) -> String {
+fn no_server(namespaces: &[Namespace], asked: &str) -> String {
     let names = namespaces.iter().map(|namespace| format!("  {}", namespace.client));
     format!(
         "Server '{}' not found. Available servers are:\n{}",
-        text::line(asked, MAX_ECHO),
+        text::echo(asked),
         text::bounded(names, MAX_NAMES)
     )
 }

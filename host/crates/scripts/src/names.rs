@@ -22,12 +22,12 @@ pub(super) struct Namespace {
     /// The client.
     pub(super) client: ClientName,
     /// Its tools, sorted by identifier.
-    pub(super) functions: Vec<Function>,
+    pub(super) functions: Vec<ScriptFunction>,
 }
 
 /// A tool in a script.
 #[derive(Debug)]
-pub(super) struct Function {
+pub(super) struct ScriptFunction {
     /// Name under the namespace, in lower case.
     pub(super) identifier: String,
     /// Second spelling, closer to the tool's original name.
@@ -64,10 +64,7 @@ pub(super) fn namespaces(scripted: BTreeMap<ClientName, Vec<Arc<Tool>>>) -> Vec<
 
 /// Returns the bindings of all tools that a run may call, for the executor.
 pub(super) fn bindings(namespaces: &[Namespace]) -> Bindings {
-    let functions = namespaces.iter().flat_map(|namespace| {
-        namespace.functions.iter().map(move |function| (namespace, function))
-    });
-    functions
+    every_function(namespaces)
         .map(|(namespace, function)| Binding {
             namespace: namespace.identifier.clone(),
             name: function.identifier.clone(),
@@ -75,6 +72,15 @@ pub(super) fn bindings(namespaces: &[Namespace]) -> Bindings {
             tool: function.tool.name.clone(),
         })
         .collect()
+}
+
+/// Returns every function with its namespace.
+pub(super) fn every_function(
+    namespaces: &[Namespace],
+) -> impl Iterator<Item = (&Namespace, &ScriptFunction)> {
+    namespaces
+        .iter()
+        .flat_map(|namespace| namespace.functions.iter().map(move |function| (namespace, function)))
 }
 
 /// A binding as it is stored: namespace, name, alias and tool.
@@ -132,14 +138,14 @@ impl Namespace {
 
     /// Finds a function by identifier, alias, or any of the tool's names: exactly, or else
     /// case-insensitively.
-    pub(super) fn find(&self, name: &str) -> Option<&Function> {
+    pub(super) fn find(&self, name: &str) -> Option<&ScriptFunction> {
         self.find_by(|known| known == name)
             .or_else(|| self.find_by(|known| known.eq_ignore_ascii_case(name)))
     }
 
     /// Finds the function one of whose names meets a condition: its identifier, or else its alias,
     /// or else a name of its tool.
-    fn find_by(&self, is_meant: impl Fn(&str) -> bool) -> Option<&Function> {
+    fn find_by(&self, is_meant: impl Fn(&str) -> bool) -> Option<&ScriptFunction> {
         let functions = &self.functions;
         functions
             .iter()
@@ -153,7 +159,7 @@ impl Namespace {
     }
 }
 
-fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
+fn functions(tools: Vec<Arc<Tool>>) -> Vec<ScriptFunction> {
     let wanted: Vec<_> =
         tools.iter().map(|tool| (tool.original.as_str(), canonical(&tool.original))).collect();
     let identifiers = distinct(&wanted);
@@ -164,7 +170,7 @@ fn functions(tools: Vec<Arc<Tool>>) -> Vec<Function> {
     }
     let named = tools.into_iter().zip(identifiers);
     let mut functions: Vec<_> = named
-        .map(|(tool, identifier)| Function {
+        .map(|(tool, identifier)| ScriptFunction {
             identifier,
             alias: alias(&tool, &spellings, &taken),
             tool,
@@ -312,7 +318,7 @@ mod tests {
         functions.iter().map(line).collect()
     }
 
-    fn line(function: &Function) -> String {
+    fn line(function: &ScriptFunction) -> String {
         let alias = function.alias.as_deref().unwrap_or("-");
         format!("{} -> {} {alias}\n", function.tool.original, function.identifier)
     }

@@ -22,9 +22,9 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::{
-    budget::Budget,
-    shape::{MAX_NODES, Shape},
-    stub::{Observed, Returned},
+    budget::RenderBudget,
+    shape::{MAX_NODES, ResultShape},
+    stub::{ObservedResult, RenderedResult},
 };
 use airlock_catalog::Observer;
 use airlock_core::{
@@ -39,11 +39,12 @@ const STEPS: [u32; 7] = [1, 3, 10, 30, 100, 300, 1_000];
 const SETTLED: u32 = 10;
 /// Results of one tool after which only some are sampled: one of as many.
 const ALL_SAMPLED: u64 = 32;
-/// Maximum length of a text that is read as JSON, in bytes.
+/// Maximum bytes of a text that is read as JSON. A sample waits as text: [`MAX_WAITING`] of them take 4
+/// MiB.
 const MAX_TEXT: usize = 64 << 10;
-/// Limit on the memory of the tree of such a text.
+/// Limit on the memory of the tree of such a text, which dense JSON takes 60 times its length for.
 const TEXT_CAPS: json::Caps = json::Caps::memory(4 << 20);
-/// Samples that wait. Further ones are dropped.
+/// Maximum number of samples that wait to be read, of all tenants. Further ones are dropped.
 const MAX_WAITING: usize = 64;
 /// Maximum memory of the shapes of one tenant, and of all of them, in bytes. Beyond the first,
 /// further tools are not observed; beyond the second, tenants that were not seen for long are
@@ -59,8 +60,8 @@ pub(super) struct Observations {
     tenants: Mutex<Tenants>,
     /// Results of each tool that did not fit those before them, of all tenants.
     misfits: Mutex<BTreeMap<ToolName, Misfits>>,
-    samples: mpsc::Sender<Sample>,
-    waiting: tokio::sync::Mutex<mpsc::Receiver<Sample>>,
+    samples: mpsc::Sender<ResultSample>,
+    waiting: tokio::sync::Mutex<mpsc::Receiver<ResultSample>>,
 }
 
 /// Results of one tool that did not fit.
@@ -70,28 +71,28 @@ struct Misfits {
 }
 
 /// A result that was not read yet.
-struct Sample {
+struct ResultSample {
     tenant: Tenant,
     tool: Arc<Tool>,
-    content: Content,
+    content: SampleContent,
 }
 
-enum Content {
-    Shape(Shape),
+enum SampleContent {
+    Shape(ResultShape),
     /// Text that may be JSON.
     Text(String),
 }
 
 #[derive(Default)]
 struct Tenants {
-    list: HashMap<Tenant, Tools>,
+    list: HashMap<Tenant, ObservedTools>,
     /// Number of the last use of a tenant.
     uses: u64,
     bytes: usize,
 }
 
 #[derive(Default)]
-struct Tools {
+struct ObservedTools {
     list: HashMap<ToolName, ObservedEntry>,
     used: u64,
     bytes: usize,
@@ -104,8 +105,8 @@ struct ObservedEntry {
     results: u64,
     /// Number of results in the shape.
     read: u32,
-    shape: Shape,
-    shown: Option<Arc<Observed>>,
+    shape: ResultShape,
+    shown: Option<Arc<ObservedResult>>,
     bytes: usize,
 }
 
@@ -122,7 +123,7 @@ impl Observations {
 
     /// Returns the observed result of a tool for `tenant`; `None` if the tool declares its result, or
     /// none was observed.
-    pub(super) fn shown(&self, tenant: &Tenant, tool: &Tool) -> Option<Arc<Observed>> {
+    pub(super) fn shown(&self, tenant: &Tenant, tool: &Tool) -> Option<Arc<ObservedResult>> {
         if tool.output_schema.is_some() {
             return None;
         }
@@ -164,11 +165,11 @@ impl Observations {
         self.misfits.lock().retain(|name, _| existing.contains(name));
     }
 
-    fn read(&self, sample: Sample) {
-        let Sample { tenant, tool, content } = sample;
+    fn read(&self, sample: ResultSample) {
+        let ResultSample { tenant, tool, content } = sample;
         let shape = match content {
-            Content::Shape(shape) => shape,
-            Content::Text(text) => of_text(&text),
+            SampleContent::Shape(shape) => shape,
+            SampleContent::Text(text) => of_text(&text),
         };
         if self.tenants.lock().add(&tenant, &tool.full_name, shape) {
             self.report_misfit(&tool);
@@ -196,13 +197,13 @@ impl Observer for Observations {
             return;
         }
         let content = match &output.structured {
-            Some(value) => Content::Shape(Shape::new(value)),
+            Some(value) => SampleContent::Shape(ResultShape::new(value)),
             None => match text_of(output) {
-                Some(text) => Content::Text(text),
+                Some(text) => SampleContent::Text(text),
                 None => return,
             },
         };
-        let sample = Sample { tenant: tenant.clone(), tool: tool.clone(), content };
+        let sample = ResultSample { tenant: tenant.clone(), tool: tool.clone(), content };
         // A full queue drops it.
         let _ = self.samples.try_send(sample);
     }
@@ -255,10 +256,10 @@ fn text_of(output: &ToolOutput) -> Option<String> {
 }
 
 /// Returns the shape of the value that a script gets for a text: what it is as JSON, or a text.
-fn of_text(text: &str) -> Shape {
+fn of_text(text: &str) -> ResultShape {
     let is_bounded = json::check(text.as_bytes(), &TEXT_CAPS).is_ok();
     let value = is_bounded.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
-    value.map_or_else(Shape::text, |value| Shape::new(&value))
+    value.map_or_else(ResultShape::text, |value| ResultShape::new(&value))
 }
 
 impl Tenants {
@@ -275,7 +276,7 @@ impl Tenants {
     }
 
     /// Adds the shape of a result. Returns true if it does not fit those before it.
-    fn add(&mut self, tenant: &Tenant, tool: &ToolName, shape: Shape) -> bool {
+    fn add(&mut self, tenant: &Tenant, tool: &ToolName, shape: ResultShape) -> bool {
         let uses = self.uses;
         let tools = self.list.entry(tenant.clone()).or_default();
         tools.used = uses;
@@ -304,7 +305,7 @@ impl Tenants {
 }
 
 impl ObservedEntry {
-    fn add(&mut self, shape: Shape) {
+    fn add(&mut self, shape: ResultShape) {
         self.read = self.read.saturating_add(1);
         let mut merged = self.shape.clone();
         merged.merge(shape);
@@ -313,12 +314,12 @@ impl ObservedEntry {
             self.shape = merged;
         }
         if STEPS.contains(&self.read) {
-            let returned = Returned::render(&self.shape.schema(), &Budget::whole());
+            let returned = RenderedResult::render(&self.shape.schema(), &RenderBudget::whole());
             let seen = match self.read {
                 1 => "1 result".to_owned(),
                 results => format!("{results}+ results"),
             };
-            self.shown = Some(Arc::new(Observed { returned, seen }));
+            self.shown = Some(Arc::new(ObservedResult { returned, seen }));
         }
         let shown = self.shown.as_ref().map_or(0, |shown| shown.returned.bytes());
         self.bytes = ENTRY_BYTES + NODE_BYTES * self.shape.nodes() + shown;
@@ -352,7 +353,7 @@ mod tests {
             observations.read_waiting();
         }
         let Some(shown) = observations.shown(&key(1), &tool) else { return "nothing".into() };
-        let Observed { returned, seen } = &*shown;
+        let ObservedResult { returned, seen } = &*shown;
         format!("{} {} in {seen}", returned.kind, returned.classes.join(" ")).replace('\0', "")
     }
 
@@ -487,14 +488,14 @@ mod tests {
     }
 
     /// Returns a value whose shape takes much memory.
-    fn large() -> Shape {
+    fn large() -> ResultShape {
         let fields = (0..40).map(|n: u8| {
             (format!("{}x{}", char::from(b'a' + n % 26), n / 26), json!({"a": 1, "b": [n]}))
         });
         let mut fields: serde_json::Map<_, _> = fields.collect();
         // Not all alike.
         fields["ax0"] = json!(1);
-        Shape::new(&Value::Object(fields))
+        ResultShape::new(&Value::Object(fields))
     }
 
     #[test]

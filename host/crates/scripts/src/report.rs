@@ -8,7 +8,11 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _, io};
 
 use serde_json::{Value, json};
 
-use super::{language::Language, names::Namespace};
+use super::{
+    language::Language,
+    names::{Namespace, every_function},
+    text::{self, MAX_NAMES},
+};
 use airlock_core::{
     door::{Chain, NESTED_CALLS},
     tool::{CallError, Content, ErrorKind, Limit, ToolError, ToolOutput},
@@ -16,22 +20,23 @@ use airlock_core::{
 use airlock_sandbox::{FailureKind, ScriptFailure};
 use airlock_strings::cut;
 
-/// Maximum size of a script's result as JSON, in bytes.
+/// Maximum bytes of a script's result as JSON. A program gets it whole as structured content, a model
+/// [`MAX_SHOWN`] of it.
 pub(super) const MAX_RESULT: usize = 1 << 20;
-/// Maximum length of the printed text that is repeated to the model, in bytes.
+/// Maximum bytes of the printed text in the report of a failure: about 16,000 tokens. It is more than
+/// after a success: of a script that failed, the printed text is all that remains.
 const MAX_PRINTED: usize = 64 << 10;
-/// Maximum length of the printed text and the result together, as the model receives them, in bytes:
-/// about 6,000 tokens.
+/// Maximum bytes of the printed text and the result together, as the model receives them: about 6,000
+/// tokens.
 const MAX_SHOWN: usize = 24_000;
-/// Maximum length of a failure with its call stack and source, in bytes.
+/// Maximum bytes of a failure with its call stack and source: about 4,000 tokens.
 const MAX_FAILURE: usize = 16 << 10;
-/// Maximum length of a failure message, in bytes.
+/// Maximum bytes of the message of a failure in its details. A script can fail with any text, such as a
+/// whole result of a tool.
 const MAX_MESSAGE: usize = 4 << 10;
-/// Maximum length of a list of names, in bytes.
-const MAX_NAMES: usize = 4 << 10;
 
 /// Output of a run besides its result.
-pub(super) struct Report<'a> {
+pub(super) struct ScriptReport<'a> {
     printed: String,
     /// Tools of the calls that have succeeded.
     succeeded: Vec<String>,
@@ -41,7 +46,7 @@ pub(super) struct Report<'a> {
     language: &'static Language,
 }
 
-impl<'a> Report<'a> {
+impl<'a> ScriptReport<'a> {
     /// Collects the printed text of a run and its calls, by the names of their tools: those that have
     /// `succeeded`, and those that may have changed something although they `failed`.
     pub(super) fn new(
@@ -193,17 +198,9 @@ fn reason(error: &CallError) -> String {
 /// Returns the text that the script printed so far, up to [`MAX_PRINTED`] bytes, with the number of
 /// omitted lines.
 fn printed(chain: &Chain) -> String {
-    let mut out = String::new();
-    let mut left_out = 0;
-    for part in &chain.reporter().emitted() {
-        let Some(text) = part.as_text() else { continue };
-        if left_out > 0 || out.len() + text.len() >= MAX_PRINTED {
-            left_out += 1;
-            continue;
-        }
-        out.push_str(text);
-        out.push('\n');
-    }
+    let emitted = chain.reporter().emitted();
+    let (mut out, left_out) =
+        text::fitting(emitted.iter().filter_map(|part| part.as_text()), MAX_PRINTED);
     out.truncate(out.trim_end().len());
     if left_out > 0 {
         let _ = write!(out, "\n[{left_out} more lines were printed and are left out]");
@@ -220,10 +217,7 @@ fn calls(tools: &[String], namespaces: &[Namespace]) -> String {
     if times.is_empty() {
         return String::new();
     }
-    let functions = namespaces.iter().flat_map(|namespace| {
-        namespace.functions.iter().map(move |function| (namespace, function))
-    });
-    let called = functions.filter_map(|(namespace, function)| {
+    let called = every_function(namespaces).filter_map(|(namespace, function)| {
         let times = *times.get(function.tool.name.as_str())?;
         Some((format!("{}.{}", namespace.identifier, function.identifier), times))
     });

@@ -31,22 +31,19 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
-use tracing::error;
 
 pub use self::{
-    answer::Answer,
+    answer::CallAnswer,
     calls::RunCalls,
-    describe::{COPIES, document, document_text, end, summary},
+    describe::{document, document_text, end, summary},
     journal::Journal,
-    outcome::{Ending, Outcome},
+    outcome::{RunEnding, RunOutcome},
     owner::Decisions,
     resume::{EXECUTOR_LOADING, RunToken, can_wait, code, resume},
 };
 use airlock_core::tenant::Tenant;
-use airlock_store::{self as store, Database, Unavailable, runs::RunBounds};
-use airlock_strings::with_causes;
+use airlock_store::{self as store, Database, LazyDatabase, Unavailable, runs::RunBounds};
 
 /// Name of the tool that runs scripts.
 pub const EXECUTE: &str = "executeToolCode";
@@ -55,8 +52,9 @@ const PREFIX: &str = "run_";
 
 /// Settings of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// False to keep no journal: a script that needs an approval then ends there, and cannot be resumed.
+pub struct RunSettings {
+    /// False to keep no journal: a script that needs an approval then ends there, and cannot be
+    /// resumed.
     pub journal: bool,
     /// Bounds on stored runs.
     pub bounds: RunBounds,
@@ -70,26 +68,23 @@ pub struct Settings {
 
 /// The runs of all owners. Cheap to clone. The database is opened when it is first needed.
 #[derive(Clone)]
-pub struct Runs(Arc<Inner>);
+pub struct Runs(Arc<RunsState>);
 
-struct Inner {
-    settings: Settings,
-    store: store::Settings,
-    database: OnceCell<Database>,
+struct RunsState {
+    settings: RunSettings,
+    database: LazyDatabase,
     /// Runs whose scripts run in this process, by their identifiers. The number is that of the epoch.
     live: Mutex<HashMap<String, (i64, CancellationToken)>>,
 }
 
 impl Runs {
     /// Creates the runs that are kept in this database.
-    pub fn new(settings: Settings, store: store::Settings) -> Self {
-        let database = OnceCell::new();
-        let live = Mutex::default();
-        Self(Arc::new(Inner { settings, store, database, live }))
+    pub fn new(settings: RunSettings, database: LazyDatabase) -> Self {
+        Self(Arc::new(RunsState { settings, database, live: Mutex::default() }))
     }
 
     /// The settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RunSettings {
         &self.0.settings
     }
 
@@ -100,23 +95,17 @@ impl Runs {
         Ok(database.runs(tenant.scope(), self.0.settings.bounds))
     }
 
-    /// Returns the database, for the operator. Fails as [`Self::of`].
+    /// Returns the database, for the operator. Fails if it cannot be opened; the next call tries again.
     pub async fn database(&self) -> Result<&Database, Unavailable> {
-        let database = self.0.database.get_or_try_init(|| async {
-            Database::open(self.0.store.clone()).await.map_err(|cause| {
-                error!(error = %with_causes(&cause), "the database of runs cannot be opened");
-                Unavailable::Lost
-            })
-        });
-        database.await
+        self.0.database.available().await
     }
 
     /// Registers a run whose script runs in this process. The token is cancelled if its owner
     /// cancels the run.
-    fn enter(&self, id: &str, epoch: i64) -> Live {
+    fn enter(&self, id: &str, epoch: i64) -> LiveRun {
         let token = CancellationToken::new();
         self.0.live.lock().insert(id.to_owned(), (epoch, token.clone()));
-        Live { runs: self.clone(), id: id.to_owned(), epoch, token }
+        LiveRun { runs: self.clone(), id: id.to_owned(), epoch, token }
     }
 
     /// Cancels a run, if its script runs in this process.
@@ -128,20 +117,20 @@ impl Runs {
 
     /// Returns the time of the store, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
-        let since = (self.0.store.clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = self.0.database.now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 }
 
 /// A run whose script runs in this process.
-struct Live {
+struct LiveRun {
     runs: Runs,
     id: String,
     epoch: i64,
     token: CancellationToken,
 }
 
-impl Drop for Live {
+impl Drop for LiveRun {
     fn drop(&mut self) {
         let mut live = self.runs.0.live.lock();
         // The script of a later epoch may run here by now.

@@ -12,48 +12,48 @@ use tokio::sync::OnceCell;
 use super::{
     cache::StubCache,
     names::{self, Namespace},
-    search::Index,
+    search::ToolIndex,
 };
 use airlock_core::door::{View, ViewId};
 use airlock_sandbox::Bindings;
 use airlock_store::runs::ScriptTools;
 
 /// Bounds of the kept scopes of views that requests share: of virtual keys, and of no key.
-const SHARED: Bounds = Bounds { scopes: 32, tools: 100_000 };
+const SHARED: ScopeBounds = ScopeBounds { scopes: 32, tools: 100_000 };
 /// Bounds of the kept scopes of views whose tools the headers of a request select. A caller makes as
 /// many as it likes, which drops those of other such requests alone.
-const SELECTED: Bounds = Bounds { scopes: 8, tools: 25_000 };
+const SELECTED: ScopeBounds = ScopeBounds { scopes: 8, tools: 25_000 };
 
 /// Bounds of kept scopes.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
+struct ScopeBounds {
     scopes: usize,
     /// Tools of all kept scopes together. Each takes about 400 bytes.
     tools: usize,
 }
 
 /// The tools that the scripts of one view may call.
-pub(super) struct Scope {
+pub(super) struct ScriptScope {
     /// Their names, sorted by client.
     pub(super) namespaces: Vec<Namespace>,
-    index: OnceCell<Index>,
+    index: OnceCell<ToolIndex>,
     bindings: OnceLock<Arc<Bindings>>,
     stored: OnceLock<ScriptTools>,
 }
 
 /// Scopes of the views that were used last.
-pub(super) struct Scopes {
+pub(super) struct ScriptScopes {
     shared: ScopeCache,
     selected: ScopeCache,
 }
 
 /// Scopes that are kept within bounds, the last one used first.
 struct ScopeCache {
-    bounds: Bounds,
-    scopes: Mutex<VecDeque<(ViewId, Arc<Scope>)>>,
+    bounds: ScopeBounds,
+    scopes: Mutex<VecDeque<(ViewId, Arc<ScriptScope>)>>,
 }
 
-impl Scope {
+impl ScriptScope {
     fn new(view: &View) -> Self {
         Self {
             namespaces: names::namespaces(view.scripted()),
@@ -88,27 +88,27 @@ impl Scope {
     }
 
     /// Returns the index of its tools.
-    pub(super) async fn index(&self, stubs: &StubCache) -> &Index {
+    pub(super) async fn index(&self, stubs: &StubCache) -> &ToolIndex {
         let index = self.index.get_or_init(|| async {
             let mut all = Vec::new();
             for namespace in &self.namespaces {
                 all.push(stubs.stubs(&namespace.tools()).await);
             }
-            Index::new(all)
+            ToolIndex::new(all)
         });
         index.await
     }
 }
 
-impl Default for Scopes {
+impl Default for ScriptScopes {
     fn default() -> Self {
         Self { shared: ScopeCache::new(SHARED), selected: ScopeCache::new(SELECTED) }
     }
 }
 
-impl Scopes {
+impl ScriptScopes {
     /// Returns the scope of a view.
-    pub(super) fn get(&self, view: &View) -> Arc<Scope> {
+    pub(super) fn get(&self, view: &View) -> Arc<ScriptScope> {
         let kept = if view.is_selected() { &self.selected } else { &self.shared };
         kept.get(view)
     }
@@ -128,22 +128,22 @@ impl Scopes {
 }
 
 impl ScopeCache {
-    fn new(bounds: Bounds) -> Self {
+    fn new(bounds: ScopeBounds) -> Self {
         Self { bounds, scopes: Mutex::default() }
     }
 
-    fn get(&self, view: &View) -> Arc<Scope> {
+    fn get(&self, view: &View) -> Arc<ScriptScope> {
         let id = view.id();
         if let Some(scope) = self.find(&id) {
             return scope;
         }
-        let scope = Arc::new(Scope::new(view));
+        let scope = Arc::new(ScriptScope::new(view));
         self.keep(id, scope.clone());
         scope
     }
 
     /// Finds a scope, and makes it the last that is dropped.
-    fn find(&self, id: &ViewId) -> Option<Arc<Scope>> {
+    fn find(&self, id: &ViewId) -> Option<Arc<ScriptScope>> {
         let mut kept = self.scopes.lock();
         let at = kept.iter().position(|(kept, _)| kept == id)?;
         let found = kept.remove(at)?;
@@ -152,7 +152,7 @@ impl ScopeCache {
         Some(scope)
     }
 
-    fn keep(&self, id: ViewId, scope: Arc<Scope>) {
+    fn keep(&self, id: ViewId, scope: Arc<ScriptScope>) {
         let mut kept = self.scopes.lock();
         kept.push_front((id, scope));
         // The tools of a view that no longer exists may be dropped too.
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_scope_is_made_once_for_a_view_and_dropped_with_it() {
-        let scopes = Scopes::default();
+        let scopes = ScriptScopes::default();
         let view = view(3);
         let scope = scopes.get(&view);
         assert_eq!(scope.len(), 3);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_kept_scopes_are_bounded_in_number() {
-        let kept = ScopeCache::new(Bounds { scopes: 2, tools: 100 });
+        let kept = ScopeCache::new(ScopeBounds { scopes: 2, tools: 100 });
         let views: Vec<_> = (0..3).map(|_| view(1)).collect();
         let made: Vec<_> = views.iter().map(|view| kept.get(view)).collect();
         assert_eq!(kept.scopes.lock().len(), 2);
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_kept_scopes_are_bounded_in_tools() {
-        let kept = ScopeCache::new(Bounds { scopes: 10, tools: 5 });
+        let kept = ScopeCache::new(ScopeBounds { scopes: 10, tools: 5 });
         let views = [view(3), view(2), view(1), view(6)];
         for (view, expected) in views.iter().zip([1, 2, 2, 0]) {
             kept.get(view);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn views_that_headers_select_do_not_drop_those_of_others() {
-        let scopes = Scopes::default();
+        let scopes = ScriptScopes::default();
         let shared = view(1);
         let made = scopes.get(&shared);
         let selected = Filter::parse(Some("c"), None);

@@ -7,34 +7,34 @@
 use std::collections::BTreeMap;
 
 use super::{
-    names::{Function, Namespace},
-    stub::{Shown, Stub},
+    names::{Namespace, ScriptFunction},
+    stub::{ShownTool, Stub},
     stubs, terms,
-    terms::{PLACES, Place, SearchTerms},
+    terms::{PLACES, SearchTerms, TermPlace},
     text,
 };
 use std::sync::Arc;
 
 /// Results of a search without `limit`.
 pub(super) const DEFAULT_LIMIT: usize = 10;
-/// Maximum number of results.
+/// Maximum number of results. The schema of the tool states it.
 pub(super) const MAX_LIMIT: usize = 30;
-/// Maximum number of different words of a query.
+/// Maximum number of different words of a query. Each is looked up in every tool of the view, on a
+/// thread that serves requests.
 const MAX_WORDS: usize = 16;
-/// Maximum length of all results, in bytes.
+/// Maximum bytes of all results: about 6,000 tokens, as much as a script's output. The classes of one
+/// tool alone can take as many.
 const MAX_RESULTS: usize = 24 << 10;
-/// Maximum length of the query in the text, in bytes.
-const MAX_ECHO: usize = 120;
 
 /// Saturation of repeated terms.
 const K1: f64 = 1.2;
 /// Weight of the length of a field.
 const B: f64 = 0.75;
-/// Weights of the fields, in the order of [`Place`].
+/// Weights of the fields, in the order of [`TermPlace`].
 const WEIGHTS: [f64; PLACES] = [3.0, 1.5, 1.0];
 
 /// All tools of a view, ready for searches.
-pub(super) struct Index {
+pub(super) struct ToolIndex {
     entries: Vec<IndexEntry>,
 }
 
@@ -45,18 +45,18 @@ struct IndexEntry {
 }
 
 /// A tool that was found.
-pub(super) struct Hit<'a> {
+pub(super) struct SearchHit<'a> {
     pub(super) namespace: &'a Namespace,
-    pub(super) function: &'a Function,
+    pub(super) function: &'a ScriptFunction,
 }
 
 /// Result of a search: the best tools, and the number of all that match.
-pub(super) struct Hits<'a> {
-    pub(super) best: Vec<Hit<'a>>,
+pub(super) struct SearchHits<'a> {
+    pub(super) best: Vec<SearchHit<'a>>,
     pub(super) total: usize,
 }
 
-impl Index {
+impl ToolIndex {
     /// Creates the index of all tools of a view. `stubs` has those of each namespace, in the same
     /// order.
     pub(super) fn new(stubs: Vec<Vec<Arc<Stub>>>) -> Self {
@@ -75,7 +75,7 @@ impl Index {
         query: &str,
         only: Option<&Namespace>,
         limit: usize,
-    ) -> Hits<'a> {
+    ) -> SearchHits<'a> {
         let entries = self.entries.iter().filter(|entry| {
             only.is_none_or(|only| std::ptr::eq(only, &raw const namespaces[entry.namespace]))
         });
@@ -89,9 +89,9 @@ impl Index {
         let total = found.len();
         let best = found.into_iter().take(limit).map(|(entry, _)| {
             let namespace = &namespaces[entry.namespace];
-            Hit { namespace, function: &namespace.functions[entry.function] }
+            SearchHit { namespace, function: &namespace.functions[entry.function] }
         });
-        Hits { best: best.collect(), total }
+        SearchHits { best: best.collect(), total }
     }
 }
 
@@ -131,7 +131,7 @@ fn averages(tools: &[&SearchTerms]) -> [f64; PLACES] {
 
 /// Returns the weighted frequency of a term in all fields of one tool.
 fn frequency(count: [u8; PLACES], lengths: [u8; PLACES], averages: [f64; PLACES]) -> f64 {
-    let places = [Place::Name, Place::Server, Place::Description].into_iter();
+    let places = [TermPlace::Name, TermPlace::Server, TermPlace::Description].into_iter();
     let weighted = places.map(|place| {
         let at = place as usize;
         let relative = f64::from(lengths[at]) / averages[at].max(1.0);
@@ -153,8 +153,13 @@ fn number(count: usize) -> f64 {
 
 /// Renders found tools as their signatures, grouped by server, the best first. `shown` has the stubs
 /// of `hits` in their order.
-pub(super) fn render(query: &str, hits: &Hits<'_>, shown: &[Shown], all: usize) -> String {
-    let query = text::line(query, MAX_ECHO);
+pub(super) fn render(
+    query: &str,
+    hits: &SearchHits<'_>,
+    shown: &[ShownTool],
+    all: usize,
+) -> String {
+    let query = text::echo(query);
     if hits.best.is_empty() {
         return format!("No tool of {all} matches '{query}'. Try other words, or listToolFiles.");
     }

@@ -7,29 +7,35 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// Maximum number of shapes in one shape. A value with more is not read to its end.
+/// Maximum number of shapes in one shape: about 50 KB. A value with more is not read to its end.
 pub(super) const MAX_NODES: usize = 256;
-/// Maximum depth of a shape.
+/// Maximum nesting of a shape. Types show 12 levels at most, and a shape is read by recursion.
 const MAX_DEPTH: usize = 8;
-/// Maximum number of keys of an object whose keys are kept.
+/// Maximum number of keys of an object whose keys are kept. Objects with more are mostly indexes, whose
+/// keys are data.
 const MAX_KEYS: usize = 40;
-/// Maximum length of a key that is kept, in bytes, and maximum number of digits in it.
+/// Maximum bytes of a key that is kept. Longer ones are rather texts than names of fields.
 const MAX_KEY: usize = 40;
+/// Maximum number of digits in a key that is kept. `sha256` and `line_1024` are names; identifiers and
+/// dates have more.
 const MAX_KEY_DIGITS: usize = 4;
-/// Maximum number of items of a list that are read.
+/// Maximum number of items of a list that are read. A list can have a million, and most lists have
+/// items of one shape.
 const MAX_ITEMS: usize = 16;
-/// Number of keys from which objects of one shape under each key are a map.
+/// Minimum number of keys of a map. With two, objects of one shape are more often two fields, such as
+/// `head` and `base`.
 const MIN_MAP: usize = 3;
-/// Number of values of an object after which keys that are never the same are data.
+/// Minimum number of values of an object after which keys that are never the same are data. Two values
+/// of a field can differ by chance.
 const MIN_VALUES: u32 = 3;
 
 /// Shape of one or more values. Nothing is known of a default one.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Shape {
+pub(super) struct ResultShape {
     /// JSON types of the plain values.
     kinds: BTreeSet<&'static str>,
     /// Shape of the items of lists.
-    items: Option<Box<Shape>>,
+    items: Option<Box<ResultShape>>,
     object: Option<Box<ObjectShape>>,
 }
 
@@ -44,12 +50,12 @@ struct ObjectShape {
 #[derive(Debug, Clone, PartialEq)]
 enum ObjectKeys {
     /// The keys that objects had, with the number of objects that had them.
-    Known(BTreeMap<String, (u32, Shape)>),
+    Known(BTreeMap<String, (u32, ResultShape)>),
     /// Keys are data. The shape of all values.
-    Data(Shape),
+    Data(ResultShape),
 }
 
-impl Shape {
+impl ResultShape {
     /// Returns the shape of a value.
     pub(super) fn new(value: &Value) -> Self {
         let mut left = MAX_NODES;
@@ -105,8 +111,8 @@ impl Shape {
         }
     }
 
-    /// Returns whether values of another shape fit the type that this one is shown as. A new key does: a
-    /// script that does not know it reads what it read before.
+    /// Returns whether values of another shape fit the type that this one is shown as. A new key
+    /// does: a script that does not know it reads what it read before.
     pub(super) fn accepts(&self, other: &Self) -> bool {
         if *self == Self::default() {
             return true;
@@ -164,12 +170,12 @@ impl ObjectShape {
         let keys = if are_names {
             let fields = members
                 .iter()
-                .map(|(key, value)| (key.clone(), (1, Shape::read(value, left, depth - 1))));
+                .map(|(key, value)| (key.clone(), (1, ResultShape::read(value, left, depth - 1))));
             ObjectKeys::Known(fields.collect())
         } else {
-            let mut shape = Shape::default();
+            let mut shape = ResultShape::default();
             for value in members.values().take(MAX_ITEMS) {
-                shape.merge(Shape::read(value, left, depth - 1));
+                shape.merge(ResultShape::read(value, left, depth - 1));
             }
             ObjectKeys::Data(shape)
         };
@@ -225,7 +231,7 @@ impl ObjectShape {
     }
 
     fn forget_keys(&mut self) {
-        let keys = std::mem::replace(&mut self.keys, ObjectKeys::Data(Shape::default()));
+        let keys = std::mem::replace(&mut self.keys, ObjectKeys::Data(ResultShape::default()));
         self.keys = ObjectKeys::Data(keys.values());
     }
 
@@ -250,11 +256,11 @@ impl ObjectShape {
 
 impl ObjectKeys {
     /// Returns the shape of all values.
-    fn values(self) -> Shape {
+    fn values(self) -> ResultShape {
         match self {
             Self::Data(shape) => shape,
             Self::Known(fields) => {
-                fields.into_values().fold(Shape::default(), |mut all, (_, shape)| {
+                fields.into_values().fold(ResultShape::default(), |mut all, (_, shape)| {
                     all.merge(shape);
                     all
                 })
@@ -274,7 +280,7 @@ fn is_name(key: &str) -> bool {
 
 /// Returns whether all values are objects with the same two or more keys: the rows of a table under
 /// their identifiers.
-fn are_alike(fields: &BTreeMap<String, (u32, Shape)>) -> bool {
+fn are_alike(fields: &BTreeMap<String, (u32, ResultShape)>) -> bool {
     let mut shapes = fields.values().map(|(_, shape)| shape);
     let Some(first) = shapes.next().and_then(known_keys).filter(|keys| keys.len() >= 2) else {
         return false;
@@ -283,7 +289,7 @@ fn are_alike(fields: &BTreeMap<String, (u32, Shape)>) -> bool {
 }
 
 /// Returns the keys of a shape, if it is of objects with known keys.
-fn known_keys(shape: &Shape) -> Option<Vec<String>> {
+fn known_keys(shape: &ResultShape) -> Option<Vec<String>> {
     match shape.object.as_ref().map(|object| &object.keys) {
         Some(ObjectKeys::Known(fields)) => Some(fields.keys().cloned().collect()),
         _ => None,
@@ -297,8 +303,8 @@ mod tests {
     use super::*;
 
     fn schema(values: &[Value]) -> String {
-        let shape = values.iter().fold(Shape::default(), |mut all, value| {
-            all.merge(Shape::new(value));
+        let shape = values.iter().fold(ResultShape::default(), |mut all, value| {
+            all.merge(ResultShape::new(value));
             all
         });
         shape.schema().to_string()
@@ -322,8 +328,8 @@ mod tests {
             json!({"id": 7, "name": "ann", "tags": ["a"], "note": null}),
             json!({"id": 8, "tags": [], "note": "x", "size": 1.5}),
         ];
-        let shape = seen.iter().fold(Shape::default(), |mut all, value| {
-            all.merge(Shape::new(value));
+        let shape = seen.iter().fold(ResultShape::default(), |mut all, value| {
+            all.merge(ResultShape::new(value));
             all
         });
         for (value, fits) in [
@@ -339,15 +345,15 @@ mod tests {
             (json!([]), false),
             (json!("text"), false),
         ] {
-            assert_eq!(shape.accepts(&Shape::new(&value)), fits, "{value}");
+            assert_eq!(shape.accepts(&ResultShape::new(&value)), fits, "{value}");
         }
         assert!(
-            Shape::new(&json!([])).accepts(&Shape::new(&json!([1]))),
+            ResultShape::new(&json!([])).accepts(&ResultShape::new(&json!([1]))),
             "nothing is known of items"
         );
-        let map = Shape::new(&json!({"ann@x.org": 1}));
-        assert!(map.accepts(&Shape::new(&json!({"bob@x.org": 2, "name": 3}))));
-        assert!(!map.accepts(&Shape::new(&json!({"bob@x.org": "2"}))));
+        let map = ResultShape::new(&json!({"ann@x.org": 1}));
+        assert!(map.accepts(&ResultShape::new(&json!({"bob@x.org": 2, "name": 3}))));
+        assert!(!map.accepts(&ResultShape::new(&json!({"bob@x.org": "2"}))));
     }
 
     #[test]
@@ -413,9 +419,9 @@ mod tests {
     fn a_value_is_read_up_to_a_number_of_shapes_and_a_depth() {
         let wide =
             json!([(0..100).map(|_| json!([(0..100).collect::<Vec<_>>()])).collect::<Vec<_>>()]);
-        assert!(Shape::new(&wide).nodes() <= MAX_NODES);
+        assert!(ResultShape::new(&wide).nodes() <= MAX_NODES);
         let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
-        assert_eq!(Shape::new(&deep).nodes(), MAX_DEPTH + 1);
+        assert_eq!(ResultShape::new(&deep).nodes(), MAX_DEPTH + 1);
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -4,16 +4,17 @@ use serde_json::Value;
 
 use super::{
     language, literal,
-    names::{Function, Namespace},
-    stub::Shown,
+    names::{Namespace, ScriptFunction},
+    stub::ShownTool,
     text,
-    types::{Field, TypeWriter, Types, alternatives},
+    types::{SchemaField, TypeWriter, Types, alternatives},
 };
 
-/// Maximum length of the parameters, in bytes: a schema of 256 KiB must not produce a line of that
-/// length.
+/// Maximum bytes of the parameters, and of the arguments in an example: a schema of 256 KiB must not
+/// produce a line of that length.
 const MAX_PARAMETERS: usize = 1_500;
-/// Maximum number of arguments in an example.
+/// Maximum number of arguments in an example, of a tool that requires more. An example shows the
+/// form of a call; the parameters are listed beside it.
 const MAX_ARGUMENTS: usize = 12;
 /// Parameters of a tool whose schema is too large.
 pub(super) const UNKNOWN_PARAMETERS: &str = "arguments: dict";
@@ -21,14 +22,18 @@ pub(super) const UNKNOWN_PARAMETERS: &str = "arguments: dict";
 pub(super) const UNKNOWN_ARGUMENTS: &str = "{...}";
 
 /// Renders `def name(parameters) -> type`.
-pub(super) fn signature(function: &Function, shown: &Shown) -> String {
+pub(super) fn signature(function: &ScriptFunction, shown: &ShownTool) -> String {
     let name = &function.identifier;
     let parameters = &shown.stub.parameters;
     super::stub::named(&format!("def {name}({parameters}) -> {}", shown.returns()), function)
 }
 
 /// Renders a call with all required arguments, or with the first argument if none is required.
-pub(super) fn example(namespace: &Namespace, function: &Function, shown: &Shown) -> String {
+pub(super) fn example(
+    namespace: &Namespace,
+    function: &ScriptFunction,
+    shown: &ShownTool,
+) -> String {
     format!("{}.{}({})", namespace.identifier, function.identifier, shown.stub.arguments)
 }
 
@@ -37,7 +42,7 @@ pub(super) fn example(namespace: &Namespace, function: &Function, shown: &Shown)
 pub(super) fn parameters<'a>(
     writer: &mut TypeWriter<'a, '_>,
     schema: &'a Value,
-    fields: Option<&[Field<'a>]>,
+    fields: Option<&[SchemaField<'a>]>,
 ) -> String {
     let Some(fields) = fields else { return UNKNOWN_PARAMETERS.to_owned() };
     if fields.is_empty() {
@@ -86,7 +91,7 @@ fn free_form<'a>(writer: &mut TypeWriter<'a, '_>, schema: &'a Value) -> String {
 }
 
 /// Returns a name for the parameters that are not shown, which none of them has.
-fn rest_of(fields: &[Field<'_>]) -> String {
+fn rest_of(fields: &[SchemaField<'_>]) -> String {
     let mut name = "others".to_owned();
     while fields.iter().any(|field| field.name == name) {
         name.push('_');
@@ -95,7 +100,7 @@ fn rest_of(fields: &[Field<'_>]) -> String {
 }
 
 /// Renders the text between the parentheses of an example.
-pub(super) fn arguments(types: Types<'_>, fields: Option<&[Field<'_>]>) -> String {
+pub(super) fn arguments(types: Types<'_>, fields: Option<&[SchemaField<'_>]>) -> String {
     let Some(fields) = fields else { return UNKNOWN_ARGUMENTS.to_owned() };
     let needed = fields.iter().filter(|field| field.is_required).count().clamp(1, MAX_ARGUMENTS);
     let shown =
@@ -111,6 +116,6 @@ pub(super) fn arguments(types: Types<'_>, fields: Option<&[Field<'_>]>) -> Strin
 }
 
 /// Returns whether a call must pass one dict, because a name is not valid as a keyword argument.
-fn takes_dict(fields: &[Field<'_>]) -> bool {
+fn takes_dict(fields: &[SchemaField<'_>]) -> bool {
     !fields.iter().all(|field| language::is_identifier(field.name) && field.name != "__debug__")
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    budget::{Batch, Budget},
+    budget::{Batch, RenderBudget},
     classes::{Classes, MARK, Side},
     docs,
-    names::Function,
+    names::ScriptFunction,
     signature,
     terms::SearchTerms,
     types::{TypeWriter, Types},
@@ -28,14 +28,14 @@ pub(super) struct Stub {
     /// Descriptions of its parameters, one per line.
     pub(super) parameter_lines: String,
     /// Its declared result. `None` if the tool declares no output schema.
-    pub(super) returned: Option<Returned>,
+    pub(super) returned: Option<RenderedResult>,
     /// Words by which it is found.
     pub(super) terms: SearchTerms,
 }
 
 /// The result of a tool as text.
 #[derive(Debug, PartialEq)]
-pub(super) struct Returned {
+pub(super) struct RenderedResult {
     /// Its type. Names classes.
     pub(super) kind: String,
     /// Its classes, one per line.
@@ -48,25 +48,25 @@ pub(super) struct Returned {
 
 /// The result of a tool as it was observed.
 #[derive(Debug)]
-pub(super) struct Observed {
+pub(super) struct ObservedResult {
     /// The observed type.
-    pub(super) returned: Returned,
+    pub(super) returned: RenderedResult,
     /// Number of results at the time, as text: `1 result`, `10+ results`.
     pub(super) seen: String,
 }
 
 /// A stub with the result to show: the declared one, or else the observed one.
 #[derive(Debug, Clone)]
-pub(super) struct Shown {
+pub(super) struct ShownTool {
     /// The stub.
     pub(super) stub: Arc<Stub>,
     /// The observed result; `None` if one is declared, or none was observed.
-    pub(super) observed: Option<Arc<Observed>>,
+    pub(super) observed: Option<Arc<ObservedResult>>,
 }
 
-impl Shown {
+impl ShownTool {
     /// Returns the result, if it is declared or was observed.
-    pub(super) fn returned(&self) -> Option<&Returned> {
+    pub(super) fn returned(&self) -> Option<&RenderedResult> {
         let observed = self.observed.as_ref().map(|observed| &observed.returned);
         self.stub.returned.as_ref().or(observed)
     }
@@ -82,20 +82,20 @@ impl Shown {
     }
 
     /// Returns the lines of its classes in the file of `function`.
-    pub(super) fn classes(&self, function: &Function) -> impl Iterator<Item = String> {
+    pub(super) fn classes(&self, function: &ScriptFunction) -> impl Iterator<Item = String> {
         let returned = self.returned().into_iter().flat_map(|returned| &returned.classes);
         self.stub.classes.iter().chain(returned).map(|line| named(line, function))
     }
 }
 
 /// Completes the names of classes in a text with the identifier of the tool.
-pub(super) fn named(text: &str, function: &Function) -> String {
+pub(super) fn named(text: &str, function: &ScriptFunction) -> String {
     text.replace(MARK, &format!("{}_", function.identifier))
 }
 
-impl Returned {
+impl RenderedResult {
     /// Renders the result that `schema` describes.
-    pub(super) fn render(schema: &Value, budget: &Budget) -> Self {
+    pub(super) fn render(schema: &Value, budget: &RenderBudget) -> Self {
         let types = Types::new(schema, budget);
         let mut classes = Classes::new(Side::Result);
         let kind = TypeWriter::new(types, Some(&mut classes)).text(schema, "");
@@ -129,7 +129,7 @@ impl Stub {
     }
 
     /// Renders one tool within a budget.
-    pub(super) fn render(tool: &Tool, budget: &Budget) -> Self {
+    pub(super) fn render(tool: &Tool, budget: &RenderBudget) -> Self {
         let output = tool.output_schema.as_ref().map(JsonText::to_value).transpose();
         let (Ok(input), Ok(output)) = (tool.input_schema.to_value(), output) else {
             return Self::left_out(tool);
@@ -144,7 +144,7 @@ impl Stub {
             parameters,
             arguments: signature::arguments(types, fields.as_deref()),
             parameter_lines: docs::fields(types, &input, "parameter"),
-            returned: output.as_ref().map(|output| Returned::render(output, budget)),
+            returned: output.as_ref().map(|output| RenderedResult::render(output, budget)),
             terms: SearchTerms::from_tool(tool),
         }
     }
@@ -164,7 +164,7 @@ impl Stub {
         let Self { parameters, classes, arguments, parameter_lines, returned, terms } = self;
         let texts = [parameters, arguments, parameter_lines].into_iter().chain(classes);
         let texts = texts.map(|text| text.len() + size_of::<String>()).sum::<usize>();
-        let returned = returned.as_ref().map_or(0, Returned::bytes);
+        let returned = returned.as_ref().map_or(0, RenderedResult::bytes);
         size_of::<Self>() + texts + returned + terms.bytes()
     }
 }

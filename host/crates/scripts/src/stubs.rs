@@ -5,24 +5,23 @@ use std::{fmt::Write as _, sync::Arc};
 use super::{
     layout::{BindingLevel, Layout},
     missing,
-    names::{self, Function, Namespace, NamespaceMatch},
+    names::{self, Namespace, ScriptFunction},
     signature::signature,
-    stub::Shown,
+    stub::ShownTool,
     text,
 };
 use airlock_core::tool::Tool;
 
-/// Maximum length of a listing, in bytes.
+/// Maximum bytes of a listing: about 16,000 tokens, or 2,000 tools with names of 25 letters.
 const MAX_LISTING: usize = 64 << 10;
-/// Maximum length of a file that is shown at once, in bytes.
+/// Maximum bytes of the part of a file that one call shows: about 32,000 tokens. The rest is read with
+/// `startLine`.
 const MAX_SHOWN: usize = 128 << 10;
-/// Maximum length of a tool's original name, in bytes.
-const MAX_NAME: usize = 128;
 
 /// A virtual file: some functions of one namespace.
 pub(super) struct StubFile<'a> {
     namespace: &'a Namespace,
-    functions: Vec<&'a Function>,
+    functions: Vec<&'a ScriptFunction>,
 }
 
 /// A range of lines that the model requests, from 1, both ends included.
@@ -90,11 +89,8 @@ pub(super) fn find<'a>(
     if path.contains("..") {
         return Err(missing::no_file(namespaces, layout, file_name));
     }
-    let namespace = match names::find(namespaces, server) {
-        NamespaceMatch::One(namespace) => namespace,
-        NamespaceMatch::Many(several) => return Err(missing::ambiguous(server, &several)),
-        NamespaceMatch::Nothing => return Err(missing::no_file(namespaces, layout, file_name)),
-    };
+    let namespace =
+        missing::server_or(namespaces, server, || missing::no_file(namespaces, layout, file_name))?;
     let functions = match tool {
         None => namespace.functions.iter().collect(),
         Some(tool) => {
@@ -115,7 +111,7 @@ impl StubFile<'_> {
 
     /// Renders the lines of a range, as many as may be shown at once. The first line of the file
     /// states the total number of lines, itself included. `shown` has the stub of each tool.
-    pub(super) fn show(&self, shown: &[Shown], range: LineRange) -> String {
+    pub(super) fn show(&self, shown: &[ShownTool], range: LineRange) -> String {
         let head = self.head();
         let total =
             1 + head.len() + shown.iter().map(|shown| shown.class_count() + 1).sum::<usize>();
@@ -195,7 +191,7 @@ impl StubFile<'_> {
 /// Part of a file: the lines before the stubs, or those of one stub.
 enum FilePart<'a> {
     Head(Vec<String>),
-    Stub(&'a Function, &'a Shown),
+    Stub(&'a ScriptFunction, &'a ShownTool),
 }
 
 impl FilePart<'_> {
@@ -221,26 +217,26 @@ pub(super) fn title(namespace: &Namespace) -> String {
 }
 
 /// Returns the line that marks the texts of a server that is not trusted.
-pub(super) fn marker(function: &Function) -> Option<String> {
+pub(super) fn marker(function: &ScriptFunction) -> Option<String> {
     let marker = function.tool.marker()?;
     Some(format!("# {marker}Names and descriptions are the server's own"))
 }
 
 /// Renders one tool: a line for each class, and one for its signature.
-pub(super) fn lines(function: &Function, shown: &Shown) -> Vec<String> {
+pub(super) fn lines(function: &ScriptFunction, shown: &ShownTool) -> Vec<String> {
     let mut lines: Vec<_> = shown.classes(function).collect();
     lines.push(stub(function, shown));
     lines
 }
 
 /// Renders the signature of a tool with its description on one line.
-fn stub(function: &Function, shown: &Shown) -> String {
+fn stub(function: &ScriptFunction, shown: &ShownTool) -> String {
     let signature = signature(function, shown);
     let mut comment = Vec::new();
     // If the identifier is not the preferred one of the tool's name, the original name identifies
     // the tool.
     if names::canonical(&function.tool.original) != function.identifier {
-        comment.push(format!("[{}]", text::line(&function.tool.original, MAX_NAME)));
+        comment.push(format!("[{}]", text::echo(&function.tool.original)));
     }
     comment.push(text::summary(&function.tool.description));
     if let Some(observed) = &shown.observed {

@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 
 use airlock_core::tool::Tool;
 
-/// Maximum number of terms that are read of one text.
+/// Maximum number of terms that are read of one text. Each takes 16 bytes as long as its tool is
+/// published; the first sentences of a description say what the tool is for.
 pub(super) const MAX_TERMS: usize = 60;
-/// Maximum length of the text that is read for them, in bytes.
+/// Maximum bytes of the text that is read for them, and so of one term. A text can consist of blanks.
 const MAX_READ: usize = 4 << 10;
-/// Maximum length of one term, in bytes. Longer ones are cut.
-const MAX_TERM: usize = 32;
 
-/// Number of times that a term counts in one field, however often it is there: repeating a word must
-/// not buy a better rank.
+/// Maximum number of times that a term counts in one field, however often it is there: repeating a
+/// word must not buy a better rank.
 const MAX_COUNT: u8 = 4;
 
 /// Fields of a tool in which terms are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TermPlace {
     /// Name of the tool at its source.
     Name = 0,
     /// Name of its server.
@@ -94,7 +93,7 @@ pub(super) fn terms(text: &str) -> Vec<String> {
         if !c.is_alphanumeric() || begins {
             take(&mut word, &mut out);
         }
-        if c.is_alphanumeric() && word.len() < MAX_TERM {
+        if c.is_alphanumeric() {
             word.extend(c.to_lowercase());
         }
         if out.len() >= MAX_TERMS {
@@ -187,7 +186,7 @@ mod tests {
         assert_eq!(terms(&"a ".repeat(MAX_TERMS)).len(), MAX_TERMS);
         assert_eq!(terms(&"a ".repeat(MAX_TERMS + 1)).len(), MAX_TERMS);
         assert_eq!(terms(&"aB".repeat(MAX_TERMS)).len(), MAX_TERMS);
-        assert_eq!(terms(&"x".repeat(10 * MAX_TERM))[0].len(), MAX_TERM);
+        assert_eq!(terms(&"x".repeat(MAX_READ + 1))[0].len(), MAX_READ);
         let late = format!("{}word", " ".repeat(MAX_READ));
         assert!(terms(&late).is_empty());
         let all = SearchTerms::new([&"a ".repeat(300), &"b ".repeat(300), &"a ".repeat(300)]);

@@ -107,7 +107,7 @@ fn open_policy(code_mode: bool) -> Policy {
 fn publish(catalog: &Catalog, name: &str, policy: Policy, tools: &Value) {
     let definitions: Vec<ToolDefinition> =
         serde_json::from_value(tools.clone()).expect("definitions");
-    catalog.add_client(&client(name), "internal", policy);
+    catalog.add_client(&client(name), airlock_catalog::SourceKind::Internal, policy);
     let dropped = catalog.blocking_publish(&client(name), definitions, Arc::new(Echo));
     assert!(dropped.is_empty(), "{dropped:?}");
 }
@@ -247,7 +247,7 @@ proptest! {
         prop_assert_eq!(bound.len(), names.len());
         let file = stubs::find(&namespaces, &BindingLevel::Server.into(), "x").expect("it is there");
         let tools = file.tools();
-        let rendered: Vec<_> = stub::Stub::render_all(tools.iter().map(|tool| &**tool)).into_iter().map(|stub| Shown { stub: Arc::new(stub), observed: None }).collect();
+        let rendered: Vec<_> = stub::Stub::render_all(tools.iter().map(|tool| &**tool)).into_iter().map(|stub| ShownTool { stub: Arc::new(stub), observed: None }).collect();
         let file = file.show(&rendered, stubs::LineRange::default());
         let defined = file.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('('));
         prop_assert_eq!(&defined.map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>(), &bound);

@@ -7,8 +7,14 @@
 use airlock_strings::is_invisible;
 use std::fmt::Write as _;
 
-/// Maximum ratio of bytes read from a text to bytes shown of it.
+/// Maximum ratio of bytes read from a text to bytes shown of it. Texts of servers have few blanks and
+/// hidden characters; a hostile one that consists of them costs 16 times what it shows.
 const MAX_READ: usize = 16;
+/// Maximum bytes of a name that a text repeats, written by a model or a server: as many as MCP
+/// recommends for the name of a tool (2025-11-25).
+const MAX_ECHO: usize = 128;
+/// Maximum bytes of a list of names in a text: about 1,000 tokens.
+pub(super) const MAX_NAMES: usize = 4 << 10;
 
 /// Returns text on one line, cut to `limit` bytes. Every run of blanks, line breaks and control
 /// characters becomes one blank.
@@ -34,6 +40,11 @@ pub(super) fn line(text: &str, limit: usize) -> String {
     }
     out.truncate(out.trim_end().len());
     airlock_strings::cut(out, limit)
+}
+
+/// Returns a name as [`line`] does, cut to [`MAX_ECHO`] bytes.
+pub(super) fn echo(name: &str) -> String {
+    line(name, MAX_ECHO)
 }
 
 /// Returns text as lines of a docstring, cut to `limit` bytes. The text cannot end the docstring.
@@ -80,18 +91,29 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// Joins lines up to `limit` bytes. The last line states the number of omitted lines.
-pub(super) fn bounded(lines: impl IntoIterator<Item = String>, limit: usize) -> String {
+/// Joins the first lines that fit into `limit` bytes, each with a line break. Returns the number of
+/// omitted lines too.
+pub(super) fn fitting<L: AsRef<str>>(
+    lines: impl IntoIterator<Item = L>,
+    limit: usize,
+) -> (String, usize) {
     let mut out = String::new();
     let mut left_out = 0_usize;
     for line in lines {
+        let line = line.as_ref();
         if left_out > 0 || out.len() + line.len() >= limit {
             left_out += 1;
             continue;
         }
-        out.push_str(&line);
+        out.push_str(line);
         out.push('\n');
     }
+    (out, left_out)
+}
+
+/// Joins lines up to `limit` bytes. The last line states the number of omitted lines.
+pub(super) fn bounded(lines: impl IntoIterator<Item = String>, limit: usize) -> String {
+    let (mut out, left_out) = fitting(lines, limit);
     if left_out > 0 {
         let _ = write!(out, "... and {left_out} more");
     }

@@ -2,47 +2,50 @@
 //!
 //! Schemas are untrusted and of any depth and width. References may form cycles or lead to one
 //! large object repeatedly. Every type is bounded in the schemas that it reads and in its length,
-//! and all types of one tool share a [`Budget`] for everything that is read. Beyond a bound, a type
-//! is rendered as `Any` or `dict`.
+//! and all types of one tool share a [`RenderBudget`] for everything that is read. Beyond a bound,
+//! a type is rendered as `Any` or `dict`.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
 use super::{
-    budget::Budget,
-    classes::{ClassName, Classes, Fields},
+    budget::RenderBudget,
+    classes::{ClassFields, ClassName, Classes},
     literal::{self, MAX_TEXT},
 };
 
-/// Maximum number of schemas that the types of one [`TypeWriter`] read.
+/// Maximum number of schemas that the types of one [`TypeWriter`] read: a thirty-second of a tool's
+/// [`RenderBudget`], so that one parameter leaves enough for the others.
 const MAX_SCHEMAS: u32 = 512;
-/// Maximum nesting of schemas.
+/// Maximum nesting of schemas. References can lead on for as many as [`MAX_SCHEMAS`], each a few frames
+/// of the stack.
 const MAX_DEPTH: usize = 12;
-/// Maximum number of alternatives of a union.
+/// Maximum number of alternatives of a union that is shown. Each can be a class of its own, of which a
+/// side has 16.
 const MAX_ALTERNATIVES: usize = 12;
-/// Maximum number of items of a tuple.
+/// Maximum number of items of a tuple that is shown; longer ones are lists.
 const MAX_ITEMS: usize = 8;
 /// Maximum number of fields of an object that is read. References can lead to one object once for
 /// each schema, so larger ones are not read at all.
 const MAX_FIELDS: usize = 256;
-/// Maximum number of references followed in a row.
+/// Maximum number of references followed in a row. They can form a cycle.
 const MAX_REFERENCES: usize = 8;
-/// Maximum length of a reference, in bytes. Each resolution reads all of it.
+/// Maximum bytes of a reference. Each resolution reads all of it, and no budget counts that.
 const MAX_REFERENCE: usize = 512;
-/// Maximum number of members of an `allOf`, and maximum nesting of such lists.
+/// Maximum number of members of an `allOf`, those of nested ones included. So it bounds the nesting
+/// too.
 const MAX_PARTS: usize = 8;
-const MAX_PART_DEPTH: usize = 3;
 
 /// Types of one schema document. References are resolved in `root`.
 #[derive(Clone, Copy)]
 pub(super) struct Types<'a> {
     root: &'a Value,
-    budget: &'a Budget,
+    budget: &'a RenderBudget,
 }
 
 /// A property of an object.
-pub(super) struct Field<'a> {
+pub(super) struct SchemaField<'a> {
     pub(super) name: &'a str,
     pub(super) schema: &'a Value,
     pub(super) is_required: bool,
@@ -50,15 +53,15 @@ pub(super) struct Field<'a> {
 
 impl<'a> Types<'a> {
     /// Creates the types of `root`. Everything read from it is paid from `budget`.
-    pub(super) fn new(root: &'a Value, budget: &'a Budget) -> Self {
+    pub(super) fn new(root: &'a Value, budget: &'a RenderBudget) -> Self {
         Self { root, budget }
     }
 
     /// Returns the properties of an object, those of its `allOf` included: required ones first, each
     /// group sorted by name. `None` if the budget does not cover them.
-    pub(super) fn fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
+    pub(super) fn fields(self, schema: &'a Value) -> Option<Vec<SchemaField<'a>>> {
         let mut parts = Vec::new();
-        self.parts(schema, &mut parts, 0);
+        self.parts(schema, &mut parts);
         let units = parts.iter().map(|part| {
             properties(part).map_or(0, Map::len) + required_names(part).map_or(0, Vec::len)
         });
@@ -73,7 +76,7 @@ impl<'a> Types<'a> {
             .filter_map(|part| properties(part))
             .flatten()
             .filter(|(name, _)| seen.insert(name.as_str()))
-            .map(|(name, schema)| Field {
+            .map(|(name, schema)| SchemaField {
                 name,
                 schema,
                 is_required: required.contains(name.as_str()),
@@ -86,7 +89,7 @@ impl<'a> Types<'a> {
     /// Returns the fields of a value of this type; or of its items if it is an array, of its values
     /// if it is a map, and of the only alternative besides `null`. `None` if the budget does not
     /// cover them.
-    pub(super) fn inner_fields(self, schema: &'a Value) -> Option<Vec<Field<'a>>> {
+    pub(super) fn inner_fields(self, schema: &'a Value) -> Option<Vec<SchemaField<'a>>> {
         let mut schema = self.resolve(schema);
         for _ in 0..2 {
             if has_fields(schema) || schema.get("allOf").is_some() {
@@ -131,7 +134,7 @@ impl<'a> Types<'a> {
     }
 
     /// Collects an object and the members of its `allOf`.
-    fn parts(self, schema: &'a Value, into: &mut Vec<&'a Map<String, Value>>, depth: usize) {
+    fn parts(self, schema: &'a Value, into: &mut Vec<&'a Map<String, Value>>) {
         let Some(schema) = self.resolve(schema).as_object() else { return };
         if into.iter().any(|part| std::ptr::eq(*part, schema)) {
             return;
@@ -139,8 +142,8 @@ impl<'a> Types<'a> {
         into.push(schema);
         let members = schema.get("allOf").and_then(Value::as_array);
         for member in members.into_iter().flatten().take(MAX_PARTS) {
-            if depth < MAX_PART_DEPTH && into.len() < MAX_PARTS {
-                self.parts(member, into, depth + 1);
+            if into.len() < MAX_PARTS {
+                self.parts(member, into);
             }
         }
     }
@@ -185,12 +188,12 @@ impl<'a, 'c> TypeWriter<'a, 'c> {
     pub(super) fn class(
         &mut self,
         schema: &'a Value,
-        fields: &[Field<'a>],
+        fields: &[SchemaField<'a>],
         hint: &str,
     ) -> Option<String> {
         let name = self.classes.as_mut()?.reserve(hint)?;
         self.named.insert(address(schema), name.clone());
-        let mut lines = Fields::default();
+        let mut lines = ClassFields::default();
         for field in fields {
             if !lines.has_room(field.name) {
                 break;

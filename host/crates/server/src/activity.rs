@@ -19,7 +19,7 @@ use tokio::{
 
 /// Maximum number of aborted requests of a connection in excess of those that got a response.
 /// Resetting streams as fast as they are opened costs a client nothing and the gateway one call
-/// each (CVE-2023-44487).
+/// each (CVE-2023-44487). It is twice the number of streams that a connection may have.
 const MAX_BROKEN_OFF: usize = 128;
 
 /// Maximum time of a connection in each state.
@@ -272,9 +272,9 @@ impl ActivityState {
         (self.running, unread.len(), in_time.first().map(|unsent| unsent.since + write))
     }
 
-    /// `None` while a request is running that may not be interrupted. An unsent response alone does not protect a connection: a
-    /// client that never reads its responses, not even a refusal for a missing key, would keep its
-    /// place until `write` is over.
+    /// `None` while a request is running that may not be interrupted. An unsent response alone does
+    /// not protect a connection: a client that never reads its responses, not even a refusal for a
+    /// missing key, would keep its place until `write` is over.
     fn rank(&self) -> Option<EvictionRank> {
         (self.running <= self.parked.len()).then(|| {
             let unsent = self.oldest_unsent().map(EvictionRank::Unsent);

@@ -14,7 +14,7 @@ use self::{
 };
 use super::{
     App,
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
@@ -26,7 +26,7 @@ use airlock_core::{
 };
 use airlock_strings::visible;
 
-/// Maximum characters of the message of a failure.
+/// Maximum characters of the message of a failure, which can repeat what a server sent.
 const MAX_FAILURE_CHARS: usize = 512;
 
 /// Lists clients and their tools, without anything that could be a secret. A request without a key
@@ -40,7 +40,7 @@ pub(super) async fn clients(
     app: &App,
     sender: &Sender,
     query: Option<&str>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let page = Page::parse(query.unwrap_or_default())?;
     let texts = app.tool_texts.clone();
@@ -175,7 +175,7 @@ fn describe(client: &Client) -> Value {
     json!({
         "config": {
             "name": client.name.as_str(),
-            "connection_type": client.connection_type,
+            "connection_type": client.kind.name(),
             "is_code_mode_client": client.policy.code_mode,
         },
         "state": client.state.name(),

@@ -14,7 +14,7 @@ use super::{
 use airlock_agent::{self as agent, Approver, Run, recall::Keeper};
 use airlock_catalog::Catalog;
 use airlock_core::door::{ApprovalChoice, Budget, Caller, Keys, Origin, View};
-use airlock_mcp_server::{service::Service, session::Sessions};
+use airlock_mcp_server::{Service, Sessions};
 use airlock_model::Models;
 
 /// Shared state of all request handlers.

@@ -8,20 +8,18 @@ use serde_json::json;
 
 use super::{
     App,
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
 };
 use airlock_agent::approvals::{self, LISTED};
 use airlock_store::{Unavailable, approvals::Approvals};
-use airlock_strings::cut;
 
 const PATH: &str = "/v1/approvals";
-/// Number of copies of the texts of calls in memory while they are listed.
-const COPIES: usize = 4;
-/// Longest part of a text of the caller in an error, in bytes.
-const MAX_SHOWN: usize = 64;
+/// Copies of the texts of calls while they are listed: as stored, as the members of their documents,
+/// and as the response. The fourth is for escapes.
+const LIST_COPIES: usize = 4;
 
 /// Part of the API that a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +60,7 @@ pub(super) async fn run(
     sender: &Sender,
     target: ApprovalTarget,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let approvals = app.hooks.approvals.as_ref().ok_or_else(keeps_none)?;
     let database = approvals.database().await.map_err(|error| unavailable(&error))?;
@@ -70,7 +68,7 @@ pub(super) async fn run(
     if target == ApprovalTarget::List {
         let calls = own.list(LISTED).await.map_err(|error| unavailable(&error))?;
         let bytes: usize = calls.iter().map(|call| call.text.len()).sum();
-        charge.grow(bytes.saturating_mul(COPIES))?;
+        charge.grow(bytes.saturating_mul(LIST_COPIES))?;
         let listed = work::on_tree(charge, move |_| {
             let data: Vec<_> = calls.iter().map(approvals::document).collect();
             Ok(respond::json(&json!({"object": "list", "data": data})))
@@ -84,7 +82,7 @@ async fn decide(own: &Approvals, id: &str, approves: bool) -> Result<Reply, ApiE
     if !own.decide(id, approves).await.map_err(|error| unavailable(&error))? {
         let message = format!(
             "no call {:?} waits for an approval: it has expired, or was decided about",
-            cut(id.to_owned(), MAX_SHOWN)
+            respond::excerpt(id)
         );
         let status = StatusCode::NOT_FOUND;
         let kind = "invalid_request_error";

@@ -14,7 +14,7 @@ use airlock_model::Object;
 
 /// Member of the `airlock` object with the missing sources.
 const UNAVAILABLE: &str = "unavailable";
-/// Most sources that a response names.
+/// Maximum number of sources that a response names. Each response to a model's caller repeats them.
 const MAX_NAMED: usize = 100;
 
 /// Waits for the sources that the sender may use and that are connecting for the first time, until
@@ -23,8 +23,8 @@ pub(super) async fn wait_for_sources(app: &App, sender: &Sender) {
     wait(app, sender, || false).await;
 }
 
-/// Waits as [`wait_for_sources`] does, and not longer than until the tool `name` of a source is there. A meta-tool
-/// uses the tools of all sources.
+/// Waits as [`wait_for_sources`] does, and not longer than until the tool `name` of a source is
+/// there. A meta-tool uses the tools of all sources.
 pub(super) async fn wait_for_tool(app: &App, sender: &Sender, name: &str) {
     let waiting = wait(app, sender, || {
         let view = app.view(sender);

@@ -12,8 +12,8 @@ use super::{
     Settings,
     activity::Parking,
     connections::Seat,
-    memory::{Charge, tree_bytes},
-    respond::ApiError,
+    memory::{RequestCharge, tree_bytes},
+    respond::{ApiError, excerpt},
     work,
 };
 use airlock_json::{self as json, Caps, RawObject};
@@ -22,11 +22,12 @@ use airlock_wire::message::{BadMessage, Message};
 
 /// Time that a body may take besides the time for its bytes at [`LEAST_RATE`].
 const GRACE: Duration = Duration::from_secs(5);
-/// Largest body that is read although its request is refused, in bytes.
+/// Maximum bytes of a body that is read although its request is refused: about as many as a socket
+/// buffers. A larger one costs its sender less than its reader.
 const MAX_DISCARDED: u64 = 64 << 10;
 /// Time for the body of a refused request to arrive.
 const DISCARD_TIME: Duration = Duration::from_millis(500);
-/// Smallest rate at which a body must arrive, in bytes per second, measured from its beginning. A
+/// Minimum rate at which a body must arrive, in bytes per second, measured from its beginning. A
 /// body that trickles keeps a connection, and 1,024 of them took all connections for the whole
 /// `read_timeout`.
 const LEAST_RATE: u64 = 4 << 10;
@@ -43,7 +44,7 @@ const BROWSER: [&str; 3] = ["origin", "referer", super::origin::FETCH_SITE];
 pub(super) async fn object(
     request: Request<Incoming>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Object, ApiError> {
     check_type(request.headers(), is_program(request.headers()))?;
     let text = read(request, settings, charge).await?;
@@ -61,7 +62,7 @@ pub(super) async fn object(
 pub(super) async fn members(
     request: Request<Incoming>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<RawObject, ApiError> {
     check_type(request.headers(), is_program(request.headers()))?;
     let text = read(request, settings, charge).await?;
@@ -79,7 +80,7 @@ pub(super) async fn members(
 pub(super) async fn message(
     request: Request<Incoming>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Result<Message, BadMessage>, ApiError> {
     // MCP requires the content type.
     check_type(request.headers(), false)?;
@@ -92,7 +93,7 @@ pub(super) async fn message(
 pub(super) async fn list(
     text: Vec<u8>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<Value>, ApiError> {
     let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
     work::on_text(text, charge, move |text, charge| {
@@ -113,7 +114,7 @@ fn check_type(headers: &HeaderMap, lenient: bool) -> Result<(), ApiError> {
         (Some(Ok(found)), None) if lenient && is_type(found, FORM) => return Ok(()),
         (None, _) if lenient => return Ok(()),
         (Some(Ok(found)), None) => {
-            format!("content type {:?}", airlock_strings::cut(found.to_owned(), 64))
+            format!("content type {:?}", excerpt(found))
         }
         (Some(Err(_)), None) => "a content type that is not text".to_owned(),
         (Some(_), Some(_)) => "more than one content type".to_owned(),
@@ -155,7 +156,7 @@ pub(super) async fn discard(mut body: Incoming) {
 async fn read(
     request: Request<Incoming>,
     settings: &Settings,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
     let limit = settings.max_body_bytes;
     let announced = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
@@ -195,7 +196,12 @@ fn time_for(len: usize) -> Duration {
 /// Lets `text` grow to `len` bytes, by doubling up to `most`. Only allocated bytes are charged: an
 /// announced length costs its sender nothing, so it must not reserve memory that other callers
 /// need.
-fn make_room(text: &mut Vec<u8>, len: usize, most: usize, charge: &Charge) -> Result<(), ApiError> {
+fn make_room(
+    text: &mut Vec<u8>,
+    len: usize,
+    most: usize,
+    charge: &RequestCharge,
+) -> Result<(), ApiError> {
     let capacity = text.capacity();
     if len > capacity {
         let wanted = len.max(capacity.saturating_mul(2).min(most));
@@ -205,7 +211,7 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, charge: &Charge) -> Re
     Ok(())
 }
 
-fn parse(text: &[u8], caps: &Caps, charge: &Charge) -> Result<Object, ApiError> {
+fn parse(text: &[u8], caps: &Caps, charge: &RequestCharge) -> Result<Object, ApiError> {
     let cost = match json::check(text, caps) {
         Ok(cost) => cost,
         Err(error @ json::Error::TooLarge { .. }) => return Err(too_dense(&error)),
@@ -282,7 +288,7 @@ mod tests {
         check_type(&headers, is_program(&headers))
     }
 
-    fn charge(memory: &Arc<Memory>) -> Charge {
+    fn charge(memory: &Arc<Memory>) -> RequestCharge {
         memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room")
     }
 

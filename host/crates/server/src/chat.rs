@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use self::stream::ChatStream;
 use super::{
     App, availability, body, events,
-    memory::Charge,
+    memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
@@ -30,7 +30,7 @@ pub(super) async fn complete(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let events_header = options::events(request.headers())?;
@@ -71,7 +71,7 @@ fn start(
     is_streamed: bool,
     wants_events: bool,
     timeout: Duration,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Run {
     let view = app.model_view(sender);
     let origin = Origin::Model;

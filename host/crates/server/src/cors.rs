@@ -9,7 +9,8 @@ use super::{
     respond::{Payload, Reply},
 };
 
-/// Time for which a browser keeps the answer to a preflight request, in seconds.
+/// Maximum time for which a browser keeps the response to a preflight request, in seconds. A change of
+/// `allowed_origins` takes effect after it; Firefox and Chromium permit more.
 const MAX_AGE: &str = "600";
 /// Headers of responses that pages may read.
 const EXPOSED: &str =

@@ -2,17 +2,16 @@
 //! approval.
 //!
 //! The body is a tool call as a model writes it. The response is the message that a model is sent
-//! back: in the form of chat completions, or of responses with `?format=responses`. Its text is what
-//! the agent loop would send to the model: marked, without hidden characters, with a preview of a
-//! large result. With `?present=raw`, the text is as its source sent it. The response
-//! also has an `airlock` object, with `result` as MCP's `CallToolResult`, unchanged, unless the text
-//! is all of it; `duration_ms`,
-//! `fuel` if the tool ran in the sandbox, `calls`
-//! with the calls that the tool made in turn, and `error.code` if the tool failed. A tool may ask the user during a call:
-//! `input_required` has the questions, and the caller sends the call once more with
-//! `request_state` and `input_responses`. A script that stops at a call that needs an approval is
-//! described by `run`; executed again with `request_state`, it is resumed, and the calls that were
-//! shown are approved.
+//! back: in the form of chat completions, or of responses with `?format=responses`. Its text is
+//! what the agent loop would send to the model: marked, without hidden characters, with a preview
+//! of a large result. With `?present=raw`, the text is as its source sent it. The response also has
+//! an `airlock` object, with `result` as MCP's `CallToolResult`, unchanged, unless the text is all
+//! of it; `duration_ms`, `fuel` if the tool ran in the sandbox, `calls` with the calls that the
+//! tool made in turn, and `error.code` if the tool failed. A tool may ask the user during a call:
+//! `input_required` has the questions, and the caller sends the call once more with `request_state`
+//! and `input_responses`. A script that stops at a call that needs an approval is described by
+//! `run`; executed again with `request_state`, it is resumed, and the calls that were shown are
+//! approved.
 
 mod form;
 
@@ -25,7 +24,7 @@ use serde_json::json;
 use self::form::{ExecuteCall, ExecuteOptions, ResultForm};
 use super::{
     App, availability, body,
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -50,7 +49,7 @@ pub(super) async fn run(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let options = ExecuteOptions::parse(request.uri().query())?;
     let most = app.budget.script.max(app.budget.deadline);

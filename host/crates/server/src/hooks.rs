@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 
 use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results::Results};
 use airlock_scripts::runs::Runs;
-use airlock_store as store;
+use airlock_store::LazyDatabase;
 
 /// Hooks into parts that the server does not depend on.
 #[derive(Default)]
@@ -31,9 +31,9 @@ pub struct Hooks {
     pub plugins: Option<Box<dyn Reload>>,
     /// Orders and diagnostics of MCP servers; `None` if there are no servers.
     pub upstreams: Option<Box<dyn Upstreams>>,
-    /// Database for responses, which the first response to store opens; `None` if responses are not
+    /// Database for responses; `None` if responses are not
     /// stored.
-    pub store: Option<store::Settings>,
+    pub store: Option<LazyDatabase>,
     /// Verifies access tokens at `/mcp`; `None` if only virtual keys are credentials.
     pub identity: Option<Verifier>,
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use airlock_identity::{Refusal, Verifier};
+use airlock_identity::{TokenRefusal, Verifier};
 use http::{HeaderMap, HeaderValue, header};
 use tracing::info;
 
@@ -61,15 +61,15 @@ pub(super) async fn sender(app: &App, headers: &HeaderMap) -> Result<Sender, Api
     Sender::new(Some(Arc::new(key)), &headers)
 }
 
-fn refused(refusal: &Refusal, verifier: &Verifier) -> ApiError {
+fn refused(refusal: &TokenRefusal, verifier: &Verifier) -> ApiError {
     let kind = match refusal {
-        Refusal::Invalid(_) => "authentication_error",
-        Refusal::Scope { .. } | Refusal::View => "permission_error",
-        Refusal::Unavailable { .. } => "server_error",
+        TokenRefusal::Invalid(_) => "authentication_error",
+        TokenRefusal::Scope { .. } | TokenRefusal::View => "permission_error",
+        TokenRefusal::Unavailable { .. } => "server_error",
     };
     let code = match refusal {
-        Refusal::View => "no_view",
-        Refusal::Unavailable { .. } => "issuer_unavailable",
+        TokenRefusal::View => "no_view",
+        TokenRefusal::Unavailable { .. } => "issuer_unavailable",
         _ => refusal.error().unwrap_or("invalid_token"),
     };
     let error = ApiError::new(refusal.status(), kind, code, refusal.to_string());
@@ -81,7 +81,7 @@ fn refused(refusal: &Refusal, verifier: &Verifier) -> ApiError {
 }
 
 /// Adds `WWW-Authenticate`, by which a client finds the authorization server.
-fn challenged(error: ApiError, verifier: &Verifier, refusal: Option<&Refusal>) -> ApiError {
+fn challenged(error: ApiError, verifier: &Verifier, refusal: Option<&TokenRefusal>) -> ApiError {
     match verifier.challenge(refusal) {
         Some(challenge) => error.with_header(header::WWW_AUTHENTICATE, challenge),
         None => error,

@@ -48,7 +48,7 @@ pub use self::{
     responses::BuiltinTools,
     settings::{BadSettings, Settings},
 };
-pub use airlock_store::responses::Bounds as ResponseBounds;
+pub use airlock_store::responses::ResponseBounds;
 
 #[cfg(test)]
 mod tests;

@@ -35,17 +35,19 @@ use super::{
     App, Settings,
     activity::{Activity, CloseReason, ConnectionTimeouts, RunningRequest, SendingResponse},
     connections::{ConnectionSlot, Connections, Seat},
-    memory::Charge,
+    memory::RequestCharge,
     peer::Peer,
     respond::{Parts, Payload},
     router::ChargedReply,
 };
 
-/// Maximum number of requests in flight on one HTTP/2 connection.
+/// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2,
+/// recommends at least 100 for browsers; here, requests run for minutes, and connections are
+/// bounded apart.
 const MAX_STREAMS: u32 = 64;
 /// Maximum number of streams on one HTTP/2 connection that the gateway resets because of client
 /// errors before it closes the connection (CVE-2025-8671). Streams that the client resets before
-/// they are accepted are bounded by `h2`, to 20.
+/// they are accepted are bounded by `h2`, to 20. As many errors are no accident.
 const MAX_LOCAL_RESETS: usize = 128;
 /// Pause after `accept` fails, which it usually does for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -268,7 +270,7 @@ struct Streaming {
     running: RunningRequest,
     /// Present while there is no room for the next part.
     waiting: Option<SendingResponse>,
-    charge: Option<Charge>,
+    charge: Option<RequestCharge>,
     /// Counts the request for its tenant until the end of the stream.
     _seat: Seat,
 }
@@ -298,7 +300,7 @@ impl hyper::body::Body for Streaming {
 /// Bytes that are not sent yet, with their charge. hyper drops them when they are sent.
 struct Unsent {
     bytes: Bytes,
-    _charge: Option<Charge>,
+    _charge: Option<RequestCharge>,
     _sending: SendingResponse,
 }
 

@@ -29,22 +29,16 @@ use super::{
     body,
     connections::Seat,
     events,
-    memory::Charge,
+    memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
 use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_mcp_server::{
-    event_log::Reader,
-    exchange::{Answer, Outgoing},
-    meta::{self, Peer},
-    relay,
-    service::{self, Client, EMPTY, Listed},
-    session::{Session, no_memory},
-    stdio::lists,
-    toolbox::{Scope, Selection},
-    watch::ListWatch,
+    Answer, Client, EMPTY_RESULT, EventReader, ListWatch, Listed, Outgoing, Peer, Scope, Selection,
+    Session, client_name, initialized_name, is_list, is_relayed, names_version, no_memory,
+    requested_log_level,
 };
 use airlock_model::MemoryBudget;
 use airlock_wire::{
@@ -75,7 +69,7 @@ pub(super) async fn handle(
     sender: &Sender,
     rest: &str,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let selection = selection(app, sender, rest)?;
     let seat = Seat::from_request(&request);
@@ -125,7 +119,7 @@ fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiErr
 struct McpCall<'a> {
     app: &'a App,
     selection: Selection,
-    charge: &'a Charge,
+    charge: &'a RequestCharge,
 }
 
 impl McpCall<'_> {
@@ -149,10 +143,10 @@ impl McpCall<'_> {
         };
         match message {
             Message::Request(request) => {
-                if lists(&request.method) {
+                if is_list(&request.method) {
                     self.app.mcp.settled(&self.selection).await;
                 }
-                let is_modern = meta::names_version(&request.params)
+                let is_modern = names_version(&request.params)
                     || version.is_modern()
                     || request.method == "server/discover";
                 if is_modern {
@@ -195,7 +189,7 @@ impl McpCall<'_> {
         timeout: Duration,
     ) -> Result<Reply, ApiError> {
         let checked = headers::check_version(headers, &request.params);
-        let peer = match checked.and_then(|()| meta::modern(&request.params)) {
+        let peer = match checked.and_then(|()| Peer::modern(&request.params)) {
             Ok(peer) => peer,
             Err(error) => return Ok(failed(Some(&request.id), &error, StatusCode::BAD_REQUEST)),
         };
@@ -217,7 +211,7 @@ impl McpCall<'_> {
         } else {
             None
         };
-        let name = meta::client_name(&request.params);
+        let name = client_name(&request.params);
         let client = Client { name, ..self.client(peer, timeout) };
         let mut exchange = self.app.mcp.begin(request, client);
         if !accept.streams {
@@ -261,13 +255,13 @@ impl McpCall<'_> {
     }
 
     fn initialize(&self, request: &message::Request) -> Reply {
-        let peer = match meta::initialize(&request.params) {
+        let peer = match Peer::initializing(&request.params) {
             Ok(peer) => peer,
             Err(error) => return failed(Some(&request.id), &error, StatusCode::OK),
         };
         match self.app.sessions.open(self.selection.tenant(), peer) {
             Ok(session) => {
-                if let Some(name) = meta::initialized_name(&request.params) {
+                if let Some(name) = initialized_name(&request.params) {
                     session.set_client_name(name);
                 }
                 let result = self.app.mcp.initialized(peer.version, &self.selection);
@@ -289,9 +283,9 @@ impl McpCall<'_> {
         let name = session.client_name();
         let mut client = Client { name, ..self.client(session.peer(), timeout) };
         let result = match request.method.as_str() {
-            "logging/setLevel" => service::log_level(&request).map(|level| {
+            "logging/setLevel" => requested_log_level(&request).map(|level| {
                 session.set_log_level(level);
-                EMPTY.to_owned()
+                EMPTY_RESULT.to_owned()
             }),
             "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
                 self.app.mcp.list(&request, &client).map(|Listed { text, known }| {
@@ -323,7 +317,7 @@ impl McpCall<'_> {
 
     /// Returns the response of a request that runs in its session: whole if it is ready at once, else
     /// as a stream that can be resumed.
-    async fn logged(&self, session: &Session, mut reader: Reader, accept: Accept) -> Reply {
+    async fn logged(&self, session: &Session, mut reader: EventReader, accept: Accept) -> Reply {
         if !accept.streams {
             // None of a cancelled request.
             return reader.response().await.map_or_else(accepted, |text| whole_text(&text));
@@ -350,7 +344,7 @@ impl McpCall<'_> {
         let id = request.id.clone();
         if request.method == "logging/setLevel" {
             // There is no stream that messages could be sent on.
-            let result = service::log_level(&request).map(|_| EMPTY.to_owned());
+            let result = requested_log_level(&request).map(|_| EMPTY_RESULT.to_owned());
             return self.whole(&id, Answer::new(&id, result), legacy_status);
         }
         let peer = Peer {
@@ -428,7 +422,7 @@ impl McpCall<'_> {
 
 /// Returns whether the gateway may ask the client while it handles a request.
 fn is_asking(method: &str) -> bool {
-    matches!(method, "tools/call" | "tasks/result") || relay::handles(method)
+    matches!(method, "tools/call" | "tasks/result") || is_relayed(method)
 }
 
 /// The client accepts no form of response that the request can have.

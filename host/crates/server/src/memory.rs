@@ -5,6 +5,10 @@
 //! request is charged for: a base amount, its head, the buffer of its body, the parsed tree, the
 //! bytes that a model and tools add, and then its response. One caller (a virtual key, or all
 //! callers without a key) gets at most half of the budget, so that other callers are still served.
+//!
+//! [`Memory`] is the budget and [`RequestCharge`] all that one request is charged for. The agent loop
+//! and the sessions of MCP clients charge their parts of it, each a
+//! [`Charge`](airlock_core::memory::Charge), through [`RequestMemory`].
 
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc};
@@ -67,9 +71,12 @@ impl Memory {
         self: &Arc<Self>,
         tenant: Tenant,
         head: &HeaderMap,
-    ) -> Result<Charge, ChargeRefused> {
-        let charge =
-            Charge(Arc::new(Charged { memory: self.clone(), tenant, bytes: Mutex::new(0) }));
+    ) -> Result<RequestCharge, ChargeRefused> {
+        let charge = RequestCharge(Arc::new(ChargedBytes {
+            memory: self.clone(),
+            tenant,
+            bytes: Mutex::new(0),
+        }));
         let head: usize = head.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         charge.grow(REQUEST_BYTES + head)?;
         Ok(charge)
@@ -113,17 +120,17 @@ impl Memory {
     }
 }
 
-/// Memory charge of one request. Released when the last clone is dropped.
+/// All that one request is charged for. Released when the last clone is dropped.
 #[derive(Clone)]
-pub(super) struct Charge(Arc<Charged>);
+pub(super) struct RequestCharge(Arc<ChargedBytes>);
 
-struct Charged {
+struct ChargedBytes {
     memory: Arc<Memory>,
     tenant: Tenant,
     bytes: Mutex<usize>,
 }
 
-impl Charge {
+impl RequestCharge {
     /// Charges `bytes` more. Fails without a charge if the caller's share or the budget has no
     /// room.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), ChargeRefused> {
@@ -133,45 +140,57 @@ impl Charge {
         Ok(())
     }
 
+    /// Returns a function that charges a stored text before it is read: `copies` times its bytes.
+    pub(super) fn for_stored(
+        &self,
+        copies: usize,
+    ) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
+        let charge = self.clone();
+        move |bytes| {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            charge.grow(bytes.saturating_mul(copies)).map_err(ApiError::from)
+        }
+    }
+
     /// Returns the tenant that is charged.
     pub(super) fn tenant(&self) -> &Tenant {
         &self.0.tenant
     }
 
     /// Returns the bytes that are charged now.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         *self.0.bytes()
     }
 
     /// Returns a charge of its own for `bytes`, for the same caller. It is made even if there is no
     /// room, because the bytes exist.
     pub(super) fn beside(&self, bytes: usize) -> Self {
-        let Charged { memory, tenant, .. } = &*self.0;
+        let ChargedBytes { memory, tenant, .. } = &*self.0;
         memory.replace(tenant, 0, bytes);
         let memory = memory.clone();
         let tenant = tenant.clone();
         let bytes = Mutex::new(bytes);
-        Self(Arc::new(Charged { memory, tenant, bytes }))
+        Self(Arc::new(ChargedBytes { memory, tenant, bytes }))
     }
 
     /// Returns a charge of its own for what this one has now, for work that outlives the request.
     pub(super) fn handed_on(&self) -> Self {
-        self.beside(self.held())
+        self.beside(self.bytes())
     }
 
     /// Replaces the whole charge by `bytes`, for a response. Fails if they are more than are charged
     /// and there is no room: clients that do not read their responses would else take the whole
     /// budget.
     pub(super) fn settle(&self, bytes: usize) -> Result<(), ChargeRefused> {
-        match self.held().checked_sub(bytes) {
+        match self.bytes().checked_sub(bytes) {
             Some(rest) => self.give_back(rest),
-            None => self.grow(bytes - self.held())?,
+            None => self.grow(bytes - self.bytes())?,
         }
         Ok(())
     }
 }
 
-impl RequestMemory for Charge {
+impl RequestMemory for RequestCharge {
     fn tenant(&self) -> Tenant {
         self.0.tenant.clone()
     }
@@ -188,13 +207,13 @@ impl RequestMemory for Charge {
     }
 }
 
-impl Charged {
+impl ChargedBytes {
     fn bytes(&self) -> MutexGuard<'_, usize> {
         self.bytes.lock()
     }
 }
 
-impl Drop for Charged {
+impl Drop for ChargedBytes {
     fn drop(&mut self) {
         let bytes = *self.bytes();
         self.memory.replace(&self.tenant, bytes, 0);
@@ -276,7 +295,7 @@ mod tests {
         Tenant::of_key(*blake3::hash(name.as_bytes()).as_bytes(), name)
     }
 
-    fn open(memory: &Arc<Memory>, name: &str) -> Charge {
+    fn open(memory: &Arc<Memory>, name: &str) -> RequestCharge {
         memory.open(account(name), &HeaderMap::new()).expect("there is room")
     }
 
@@ -313,11 +332,11 @@ mod tests {
         let charge = open(&memory, "ann");
         charge.grow(REQUEST_BYTES).expect("there is room");
         charge.settle(10).expect("it is less");
-        assert_eq!((charge.held(), memory.used().bytes), (10, 10));
+        assert_eq!((charge.bytes(), memory.used().bytes), (10, 10));
         charge.settle(LIMIT / 2).expect("all of the share");
         let refused = charge.settle(LIMIT / 2 + 1).expect_err("a byte more");
         assert_eq!(refused, ChargeRefused::Share { limit_bytes: LIMIT / 2 });
-        assert_eq!((charge.held(), memory.used().bytes), (LIMIT / 2, LIMIT / 2));
+        assert_eq!((charge.bytes(), memory.used().bytes), (LIMIT / 2, LIMIT / 2));
         let reply = refused.after_work().into_reply();
         assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(reply.headers()["x-should-retry"], "false");

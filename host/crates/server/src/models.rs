@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{
     App,
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -19,14 +19,14 @@ const PREFIX: &str = "/v1/models/";
 const SHOWN_BYTES: usize = 128;
 
 /// Lists the models of every provider that responds. The list is the same for every sender.
-pub(super) async fn list(app: &App, _: &Sender, charge: &Charge) -> Result<Reply, ApiError> {
+pub(super) async fn list(app: &App, _: &Sender, charge: &RequestCharge) -> Result<Reply, ApiError> {
     let lists = app.models.list().await;
     charge.grow(lists.iter().map(|list| list.len()).sum())?;
     Ok(respond::json_text(format!(r#"{{"object":"list","data":[{}]}}"#, lists.join(","))))
 }
 
 /// Shows one model of the list. Fails if it is not in it.
-pub(super) async fn show(app: &App, id: &str, charge: &Charge) -> Result<Reply, ApiError> {
+pub(super) async fn show(app: &App, id: &str, charge: &RequestCharge) -> Result<Reply, ApiError> {
     let id = percent_decode_str(id).decode_utf8_lossy().into_owned();
     let lists = app.models.list().await;
     let bytes: usize = lists.iter().map(|list| list.len()).sum();

@@ -13,7 +13,6 @@ use airlock_core::{
 };
 use airlock_json::RawObject;
 use airlock_model::Object;
-use airlock_strings::cut;
 
 /// Header with the time that a request may take: `30s`, or a whole number of seconds.
 const TIMEOUT: &str = "x-airlock-timeout";
@@ -21,8 +20,6 @@ const TIMEOUT: &str = "x-airlock-timeout";
 const EVENTS: &str = "x-airlock-events";
 /// Header that chooses what happens to calls that need an approval.
 const APPROVAL: &str = "x-airlock-approval";
-/// Maximum length of a value that an error repeats, in bytes.
-const SHOWN_BYTES: usize = 64;
 
 /// The member `airlock` of a request.
 #[derive(Debug, Default, Deserialize)]
@@ -113,7 +110,7 @@ fn bad_member(error: &serde_json::Error) -> ApiError {
 }
 
 fn bad_header(name: &str, found: &str, expected: &str) -> ApiError {
-    let found = cut(found.to_owned(), SHOWN_BYTES);
+    let found = respond::excerpt(found);
     ApiError::bad_request("bad_header", format!("header `{name}`: found {found:?}, {expected}"))
 }
 

@@ -13,7 +13,8 @@ use airlock_strings::cut;
 
 /// Header in which a browser states the relation between the origin of a request and its target.
 pub(super) const FETCH_SITE: &str = "sec-fetch-site";
-/// Maximum length of header values in error messages, in bytes.
+/// Maximum bytes of the values of a header in an error message. They come from a page that the browser
+/// does not trust, and an origin is shorter.
 const MAX_SHOWN_BYTES: usize = 200;
 
 /// Fails if `Host` is not one of the gateway's names, or if a page of another origin made the

@@ -13,12 +13,16 @@ use airlock_agent::{AgentError, EXTENSION, RespondingProvider};
 use airlock_model::{Object, object};
 use airlock_strings::{cut, with_causes};
 
-/// Maximum length of a path that an error repeats, in bytes.
+/// Maximum bytes of a path that an error repeats: the longest path of an API, with an identifier.
 const SHOWN_BYTES: usize = 128;
 
-/// Most names in a header that selects tools. A header of 60 KB has 12,000 short ones, and the set of
-/// them, which each request makes anew, takes 30 times the memory that its head is charged for.
+/// Maximum number of names in a header that selects tools. A header of 60 KB has 12,000 short ones, and
+/// the set of them, which each request makes anew, takes 30 times the memory that its head is charged
+/// for.
 const MAX_NAMES: usize = 1_000;
+
+/// Maximum bytes of a text of the caller that an error repeats: enough to find it in the request.
+const EXCERPT_BYTES: usize = 64;
 
 /// A response.
 pub(super) type Reply = Response<Payload>;
@@ -33,6 +37,12 @@ pub(super) enum Payload {
 
 /// Parts of a streamed body. Dropping them cancels the work behind them.
 pub(super) type Parts = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// Returns the beginning of a text of the caller, for an error.
+pub(super) fn excerpt(text: &str) -> String {
+    // Copies slightly more than the limit, so that `cut` detects the overflow.
+    cut(text[..text.floor_char_boundary(EXCERPT_BYTES + 4)].to_owned(), EXCERPT_BYTES)
+}
 
 /// Returns status 200 with a JSON body.
 pub(super) fn json(body: &Value) -> Reply {

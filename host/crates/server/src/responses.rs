@@ -2,9 +2,10 @@
 //! it.
 //!
 //! A request is translated into a chat completion request, which the agent loop runs. With it goes
-//! the request as it came, if its provider has the Responses API. The events of the loop become one *Response*, the object of the API, and its stream events. The whole and the
-//! streamed form come from the same events: if the caller does not ask for a stream, neither does
-//! the loop, and it renders the model's responses as chunks.
+//! the request as it came, if its provider has the Responses API. The events of the loop become one
+//! *Response*, the object of the API, and its stream events. The whole and the streamed form come
+//! from the same events: if the caller does not ask for a stream, neither does the loop, and it
+//! renders the model's responses as chunks.
 //!
 //! A Response is stored when it is complete, unless the request has `store: false`. It is not
 //! stored if it failed or if the caller disconnected before its end. A complete one that cannot be
@@ -47,7 +48,7 @@ use self::{
 };
 use super::{
     App, availability, body, events,
-    memory::Charge,
+    memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
@@ -69,7 +70,8 @@ const TOKEN_BYTES: usize = 4;
 const DROPPED_TOOLS: &str = "x-airlock-dropped-tools";
 /// Member of the `airlock` object with the same.
 const DROPPED: &str = "dropped_tools";
-/// Most types that are named.
+/// Maximum number of types that are named in a header and in the response. A request can have
+/// thousands.
 const MAX_DROPPED: usize = 32;
 /// Number of copies of the members that a Response repeats, beside those of the request: in the
 /// first two events, and later in the last event and its text.
@@ -114,7 +116,7 @@ pub(super) async fn create(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let (TranslatedRequest { chat, body }, keeper) = read(app, sender, request, charge).await?;
@@ -174,7 +176,7 @@ pub(super) async fn count(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let (TranslatedRequest { chat, body }, _) = read(app, sender, request, charge).await?;
     let native = chat.native.as_ref().map_or(0, |native| native.body.text_len());
@@ -205,7 +207,7 @@ async fn read(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<(TranslatedRequest, Option<OutputKeeper>), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
@@ -266,7 +268,7 @@ async fn restore(
     sender: &Sender,
     body: &mut Object,
     earlier: &[Value],
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Option<OutputKeeper>, ApiError> {
     let may_store = app.archive.is_some() && body.get("store").is_none_or(|store| *store != false);
     let Some(recall) = &app.hooks.recall else { return Ok(None) };
@@ -308,7 +310,7 @@ fn start(
     chat: &Chat,
     body: RawObject,
     timeout: Duration,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Run {
     let mut notes = Object::new();
     availability::add_notes(app, sender, &mut notes);
@@ -354,7 +356,7 @@ pub(super) async fn stored(
     target: StoredTarget,
     id: &str,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     // Drops the unread body.
     let head = request.into_parts().0;

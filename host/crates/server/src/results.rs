@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::{
     App,
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -20,13 +20,13 @@ pub(super) fn parse_path(path: &str) -> Option<&str> {
     path.strip_prefix(PATH).filter(|handle| !handle.is_empty())
 }
 
-/// Returns the result of a handle. Fails if there is no memory for a copy, or if there is none; one that expired and one of another
-/// tenant look the same.
+/// Returns the result of a handle. Fails if there is no memory for a copy, or if there is none; one
+/// that expired and one of another tenant look the same.
 pub(super) fn raw(
     app: &App,
     sender: &Sender,
     handle: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let results = app.hooks.results.as_ref();
     let found = results.and_then(|results| results.raw(&sender.tenant(), handle));

@@ -11,7 +11,7 @@ use super::{
     App, admin, alias, approvals, auth, body, chat,
     connections::{self, Seat},
     cors, execute, health, identity, mcp,
-    memory::{self, Charge},
+    memory::{self, RequestCharge},
     metrics, models,
     operator::{self, OperatorAct},
     origin, reload,
@@ -22,7 +22,7 @@ use super::{
 };
 
 /// Response to a request, and the memory charge that is held until the response is sent.
-pub(super) type ChargedReply = (Reply, Option<Charge>);
+pub(super) type ChargedReply = (Reply, Option<RequestCharge>);
 
 /// A route, with the identifier in its path.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ enum Admission<'p> {
     /// It is answered.
     Handled(Reply),
     /// Its API handles it.
-    Charged { route: Route<'p>, sender: Sender, charge: Charge },
+    Charged { route: Route<'p>, sender: Sender, charge: RequestCharge },
 }
 
 impl App {
@@ -191,7 +191,7 @@ impl App {
         route: Route<'_>,
         sender: &Sender,
         request: Request<Incoming>,
-        charge: &Charge,
+        charge: &RequestCharge,
     ) -> Result<Reply, ApiError> {
         match route {
             Route::Chat => chat::complete(self, sender, request, charge).await,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     App, body,
-    memory::Charge,
+    memory::RequestCharge,
     options,
     respond::{self, ApiError, Reply},
     sender::Sender,
@@ -26,11 +26,8 @@ use airlock_core::{
 use airlock_model::Object;
 use airlock_scripts::runs::{self, Decisions, EXECUTE, Runs};
 use airlock_store::{Unavailable, runs::RunError};
-use airlock_strings::cut;
 
 const PATH: &str = "/v1/runs";
-/// Longest part of a text of the caller in an error, in bytes.
-const MAX_SHOWN: usize = 64;
 
 /// Part of the API that a path means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +128,7 @@ pub(super) async fn run(
     target: RunTarget,
     id: &str,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let runs = app.hooks.runs.as_ref().ok_or_else(keeps_nothing)?;
     let tenant = sender.tenant();
@@ -188,7 +185,7 @@ async fn cancel(
     runs: &Runs,
     sender: &Sender,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let tenant = sender.tenant();
     let cancelled = runs.own(&tenant).cancel(id).await.map_err(|error| refusal(&error))?;
@@ -202,14 +199,15 @@ async fn cancel(
 
 /// Returns a run as it is now. Its texts are charged before they are read. Fails if there is no memory
 /// for them.
-async fn show(runs: &Runs, sender: &Sender, id: &str, charge: &Charge) -> Result<Reply, ApiError> {
+async fn show(
+    runs: &Runs,
+    sender: &Sender,
+    id: &str,
+    charge: &RequestCharge,
+) -> Result<Reply, ApiError> {
     let tenant = sender.tenant();
-    let memory = charge.clone();
     let runs = runs.own(&tenant);
-    let shown = runs.show_within(id, move |bytes| {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        memory.grow(bytes.saturating_mul(runs::COPIES)).map_err(ApiError::from)
-    });
+    let shown = runs.show_within(id, charge.for_stored(1));
     let shown = shown.await.map_err(|error| refusal(&error))??;
     let made = work::on_tree(charge, move |_| Ok(runs::document_text(&shown)));
     Ok(respond::json_text(made.await?))
@@ -275,7 +273,7 @@ fn parsed<T: for<'de> Deserialize<'de>>(body: Value) -> Result<T, ApiError> {
 
 fn parsed_position(text: &str) -> Result<Position, ApiError> {
     text.parse().map_err(|cause: BadPosition| {
-        let found = cut(text.to_owned(), MAX_SHOWN);
+        let found = respond::excerpt(text);
         let message = format!("{found:?} is no position of a call: {cause}");
         ApiError::bad_request("invalid_position", message).about("calls")
     })

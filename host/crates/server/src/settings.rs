@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use super::{ResponseBounds, memory, responses::BuiltinTools};
 
-/// Smallest head limit that hyper accepts.
+/// Minimum of `max_header_bytes`: hyper panics with less for HTTP/1.
 pub(super) const MIN_HEADER_BYTES: usize = 8 * 1024;
 
 /// Settings of the listener.

@@ -177,7 +177,7 @@ impl Gateway {
             keys,
             Hooks {
                 plugins: Some(Box::new(Shelf)),
-                store,
+                store: store.map(Into::into),
                 waiting: Some(Arc::new(Refusing)),
                 ..Hooks::default()
             },

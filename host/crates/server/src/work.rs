@@ -1,6 +1,6 @@
 //! Work of a request that would keep a worker of the runtime from other requests.
 
-use super::{memory::Charge, respond::ApiError};
+use super::{memory::RequestCharge, respond::ApiError};
 use airlock_core::threads::{self, INLINE_BYTES};
 
 /// Work on a tree is done on a blocking thread if its request has more than this charge, in bytes.
@@ -9,8 +9,8 @@ const INLINE_TREE_BYTES: usize = 8 * INLINE_BYTES;
 /// Runs work on a text: here if it is short, else on a blocking thread.
 pub(super) async fn on_text<T: Send + 'static>(
     text: Vec<u8>,
-    charge: &Charge,
-    work: impl FnOnce(Vec<u8>, &Charge) -> Result<T, ApiError> + Send + 'static,
+    charge: &RequestCharge,
+    work: impl FnOnce(Vec<u8>, &RequestCharge) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     if text.len() <= INLINE_BYTES {
         return work(text, charge);
@@ -20,10 +20,10 @@ pub(super) async fn on_text<T: Send + 'static>(
 
 /// Runs work on a tree that is charged: here if the charge is small, else on a blocking thread.
 pub(super) async fn on_tree<T: Send + 'static>(
-    charge: &Charge,
-    work: impl FnOnce(&Charge) -> Result<T, ApiError> + Send + 'static,
+    charge: &RequestCharge,
+    work: impl FnOnce(&RequestCharge) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    if charge.held() <= INLINE_TREE_BYTES {
+    if charge.bytes() <= INLINE_TREE_BYTES {
         return work(charge);
     }
     blocking(charge, work).await
@@ -31,10 +31,10 @@ pub(super) async fn on_tree<T: Send + 'static>(
 
 /// Runs work on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(
-    charge: &Charge,
-    work: impl FnOnce(&Charge) -> Result<T, ApiError> + Send + 'static,
+    charge: &RequestCharge,
+    work: impl FnOnce(&RequestCharge) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     // A clone of the charge, because the thread continues if the request is dropped.
-    let held = charge.clone();
-    threads::run(charge.tenant(), move || work(&held)).await
+    let own = charge.clone();
+    threads::run(charge.tenant(), move || work(&own)).await
 }

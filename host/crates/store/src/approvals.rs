@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use super::{Database, Unavailable, responses::Scope};
+use crate::{database::Database, error::Unavailable, owner::OwnerId};
 
-/// Maximum number of calls of one owner that wait or have an unused decision.
+/// Maximum number of calls of one owner that wait or have an unused decision. A model that repeats
+/// its call with other arguments must not fill the list that a person reads; each has up to 64 KiB.
 pub const MAX_CALLS: u32 = 64;
 /// Maximum number of expired calls that one change removes, so that it stays quick.
 const PURGED_AT_ONCE: u32 = 100;
@@ -21,7 +22,7 @@ pub type CallDigest = [u8; 32];
 
 /// State of a call whose client has asked for a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallVerdict {
     /// The call is undecided. The identifier of the call.
     Waiting(String),
     /// The call may run, once. The decision is used.
@@ -52,12 +53,12 @@ pub struct WaitingCall {
 pub struct Approvals {
     database: Database,
     /// `None` for all owners.
-    scope: Option<Scope>,
+    scope: Option<OwnerId>,
 }
 
 impl Database {
     /// Returns the waiting calls of one owner. Nothing is read or written yet.
-    pub fn approvals(&self, scope: Scope) -> Approvals {
+    pub fn approvals(&self, scope: OwnerId) -> Approvals {
         Approvals { database: self.of_party(scope), scope: Some(scope) }
     }
 
@@ -71,12 +72,12 @@ impl Database {
     /// `text` are those of a new call. Fails if the database cannot be used.
     pub async fn ask_approval(
         &self,
-        scope: Scope,
+        scope: OwnerId,
         call: CallDigest,
         id: String,
         text: String,
         life: Duration,
-    ) -> Result<Verdict, Unavailable> {
+    ) -> Result<CallVerdict, Unavailable> {
         let database = self.of_party(scope);
         let now = database.now_ms();
         let expires = now.saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
@@ -93,21 +94,25 @@ impl Database {
                 if let Some((id, None)) = found {
                     let update = "UPDATE approval SET expires = ?2 WHERE id = ?1";
                     transaction.execute(update, params![id, expires])?;
-                    return Ok(Verdict::Waiting(id));
+                    return Ok(CallVerdict::Waiting(id));
                 }
                 if let Some((id, Some(is_approved))) = found {
                     transaction.execute("DELETE FROM approval WHERE id = ?1", [id])?;
-                    return Ok(if is_approved { Verdict::Approved } else { Verdict::Denied });
+                    return Ok(if is_approved {
+                        CallVerdict::Approved
+                    } else {
+                        CallVerdict::Denied
+                    });
                 }
                 let count = "SELECT count(*) FROM approval WHERE scope = ?1";
                 let count: u32 = transaction.query_row(count, [scope], |row| row.get(0))?;
                 if count >= MAX_CALLS {
-                    return Ok(Verdict::Full);
+                    return Ok(CallVerdict::Full);
                 }
                 let insert = "INSERT INTO approval (id, scope, call, asked, expires, text) \
                               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
                 transaction.execute(insert, params![id, scope, call, now, expires, text])?;
-                Ok(Verdict::Waiting(id))
+                Ok(CallVerdict::Waiting(id))
             })
             .await
     }
@@ -156,7 +161,7 @@ impl Approvals {
 
 fn list(
     connection: &Connection,
-    scope: Option<&Scope>,
+    scope: Option<&OwnerId>,
     now: i64,
     limit: u32,
 ) -> rusqlite::Result<Vec<WaitingCall>> {
@@ -195,8 +200,8 @@ mod tests {
     use super::*;
     use crate::Settings;
 
-    const ANN: Scope = [1; 32];
-    const BOB: Scope = [2; 32];
+    const ANN: OwnerId = [1; 32];
+    const BOB: OwnerId = [2; 32];
     const LIFE: Duration = Duration::from_mins(1);
 
     struct Test {
@@ -220,14 +225,14 @@ mod tests {
             Self { database, seconds, _directory: directory }
         }
 
-        async fn ask(&self, scope: Scope, call: u8, id: &str) -> Verdict {
+        async fn ask(&self, scope: OwnerId, call: u8, id: &str) -> CallVerdict {
             let asked = self.database.ask_approval(scope, [call; 32], id.into(), "{}".into(), LIFE);
             asked.await.expect("it is usable")
         }
     }
 
-    fn waiting(id: &str) -> Verdict {
-        Verdict::Waiting(id.to_owned())
+    fn waiting(id: &str) -> CallVerdict {
+        CallVerdict::Waiting(id.to_owned())
     }
 
     #[tokio::test]
@@ -242,10 +247,10 @@ mod tests {
         assert!(own.decide("a", true).await.expect("usable"));
         assert!(!own.is_waiting("a").await.expect("usable"));
         assert!(!own.decide("a", false).await.expect("usable"), "it is decided");
-        assert_eq!(test.ask(ANN, 1, "d").await, Verdict::Approved);
+        assert_eq!(test.ask(ANN, 1, "d").await, CallVerdict::Approved);
         assert_eq!(test.ask(ANN, 1, "e").await, waiting("e"));
         assert!(test.database.all_approvals().decide("e", false).await.expect("usable"));
-        assert_eq!(test.ask(ANN, 1, "f").await, Verdict::Denied);
+        assert_eq!(test.ask(ANN, 1, "f").await, CallVerdict::Denied);
         assert_eq!(test.ask(BOB, 1, "g").await, waiting("c"), "no decision reached it");
     }
 
@@ -262,7 +267,7 @@ mod tests {
         for call in 2..=64 {
             assert_eq!(test.ask(ANN, call, &call.to_string()).await, waiting(&call.to_string()));
         }
-        assert_eq!(test.ask(ANN, 65, "65").await, Verdict::Full);
+        assert_eq!(test.ask(ANN, 65, "65").await, CallVerdict::Full);
         assert_eq!(test.ask(ANN, 64, "x").await, waiting("64"));
         assert_eq!(test.ask(BOB, 65, "y").await, waiting("y"));
         assert_eq!(test.database.approvals(ANN).list(100).await.expect("usable").len(), 64);

@@ -13,18 +13,25 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Database, OpenError, Unavailable, open, responses::Scope};
+use crate::{
+    database::Database,
+    error::{OpenError, Unavailable},
+    open,
+    owner::OwnerId,
+};
 
 /// First version of the schema in which a store has a holder.
 const HOLDERS_SINCE: i32 = 8;
 
-/// Longest key, in bytes. The shortest has one byte.
+/// Longest key, in bytes. The shortest has one byte. Part of the plugin contract (`kv` in
+/// `host.wit`), as are the three limits below.
 pub const MAX_KEY_BYTES: usize = 512;
-/// Largest value, in bytes.
+/// Largest value, in bytes. Up to 512 changes wait at once, each with its value.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
-/// Most keys on a page.
+/// Most keys on a page, which is copied to the guest at once: 512 KB.
 pub const MAX_PAGE_KEYS: u32 = 1_000;
-/// Most keys of one [`Store::get_many`].
+/// Most keys of one [`Store::get_many`]. Each is a look-up in the same transaction, which
+/// delays the reads of others.
 pub const MAX_KEYS: usize = 1_000;
 /// Bytes that an entry counts besides its key and its value, roughly its overhead on disk. So a
 /// million empty values are not free.
@@ -82,7 +89,7 @@ pub struct Page {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
     /// One tenant. No other reads or writes them.
-    Tenant(Scope),
+    Tenant(OwnerId),
     /// All tenants: each reads and writes the entries of all others.
     Everyone,
     /// No holder: the entries are from a version in which all tenants shared every store, and the
@@ -94,9 +101,9 @@ pub enum Holder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opener {
     /// The tenant opens its own store.
-    Own(Scope),
+    Own(OwnerId),
     /// The tenant opens the store of all tenants.
-    Shared(Scope),
+    Shared(OwnerId),
 }
 
 /// Reason that a store did not get another holder.
@@ -214,7 +221,7 @@ pub fn usage_at(path: &Path) -> Result<Vec<Usage>, OpenError> {
         1..HOLDERS_SINCE => sql::usage_without_holders(&connection, now),
         _ => sql::usage(&connection, now),
     };
-    usage.map_err(|error| open::sort(path, error))
+    usage.map_err(|error| OpenError::new(path, error))
 }
 
 impl Store {
@@ -270,7 +277,7 @@ impl Store {
         let now = self.database.now_ms();
         let expires =
             ttl.map(|ttl| now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)));
-        let change = sql::Change {
+        let change = sql::SetEntry {
             key: key.to_owned(),
             value,
             if_version,

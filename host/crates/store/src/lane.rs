@@ -13,12 +13,13 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync;
 use tracing::{error, warn};
 
-use super::{Unavailable, open::FileId};
+use crate::{error::Unavailable, open::FileId};
 
 /// Most operations that run or wait. One party has at most half of them, and each that waits may hold
-/// a value of 1 MiB.
+/// a value of 1 MiB, so that a flood takes 512 MiB and no more.
 pub(super) const MAX_PLACES: usize = 512;
-/// Longest time that an operation waits for its turn.
+/// Longest time that an operation waits for its turn. A full lane is served in time if
+/// an operation takes ten milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Those that share a queue, because one may not delay the others: the calls of one tenant, of one
@@ -52,18 +53,18 @@ pub(super) struct Lane {
 #[derive(Default)]
 struct Places {
     used: usize,
-    lines: HashMap<Party, Line>,
+    queues: HashMap<Party, PartyQueue>,
 }
 
 /// The operations of one party.
 #[derive(Default)]
-struct Line {
+struct PartyQueue {
     used: usize,
     turn: Arc<sync::Mutex<()>>,
 }
 
 /// The place of one operation.
-struct Place<'l> {
+struct QueuePlace<'l> {
     lane: &'l Lane,
     party: Party,
     turn: Arc<sync::Mutex<()>>,
@@ -114,17 +115,17 @@ impl Lane {
 
     /// Takes a place for an operation; `None` if the party has as many places as are free. So a party
     /// that is alone gets half of all, and however many others there are, a new one gets some.
-    fn place(&self, party: Party) -> Option<Place<'_>> {
+    fn place(&self, party: Party) -> Option<QueuePlace<'_>> {
         let mut places = self.places.lock();
         let free = MAX_PLACES - places.used;
-        let own = places.lines.get(&party).map_or(0, |line| line.used);
+        let own = places.queues.get(&party).map_or(0, |queue| queue.used);
         if own >= free {
             return None;
         }
         places.used += 1;
-        let line = places.lines.entry(party).or_default();
-        line.used += 1;
-        Some(Place { lane: self, party, turn: line.turn.clone() })
+        let queue = places.queues.entry(party).or_default();
+        queue.used += 1;
+        Some(QueuePlace { lane: self, party, turn: queue.turn.clone() })
     }
 
     /// Logs a failure for the operator, and returns the error that the caller may see.
@@ -147,7 +148,7 @@ impl Lane {
     }
 }
 
-impl Place<'_> {
+impl QueuePlace<'_> {
     /// Waits for the turn of the operation: in its party, then among the parties.
     async fn turn(&self) -> sync::OwnedMutexGuard<Connection> {
         let _first_of_party = self.turn.lock().await;
@@ -155,14 +156,14 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         let mut places = self.lane.places.lock();
         places.used -= 1;
-        let Some(line) = places.lines.get_mut(&self.party) else { return };
-        line.used -= 1;
-        if line.used == 0 {
-            places.lines.remove(&self.party);
+        let Some(queue) = places.queues.get_mut(&self.party) else { return };
+        queue.used -= 1;
+        if queue.used == 0 {
+            places.queues.remove(&self.party);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{fmt, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{Database, Unavailable};
+use crate::{database::Database, error::Unavailable};
 
 /// A login of one client at one MCP server.
 #[derive(Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Database {
         client: &str,
         server: &str,
     ) -> Result<Option<UpstreamLogin>, Unavailable> {
-        let key = Key::new(client, server);
+        let key = LoginKey::new(client, server);
         self.read(move |connection| Ok(key.read(connection)?.map(|(login, _)| login))).await
     }
 
@@ -72,7 +72,7 @@ impl Database {
         server: &str,
         login: UpstreamLogin,
     ) -> Result<(), Unavailable> {
-        let key = Key::new(client, server);
+        let key = LoginKey::new(client, server);
         self.write(move |transaction| key.write(transaction, &login)).await
     }
 
@@ -87,10 +87,7 @@ impl Database {
             })
             .await?;
         // The log has the tokens until it is copied into the file. A reader may prevent that.
-        let truncating = self.inner.writer.run(self.party, |connection| {
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        });
-        let _ = truncating.await;
+        let _ = self.truncate_log().await;
         Ok(removed)
     }
 
@@ -103,7 +100,7 @@ impl Database {
         access_token: &str,
         time: Duration,
     ) -> Result<RefreshClaim, Unavailable> {
-        let key = Key::new(client, server);
+        let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
         let now = self.now_ms();
         let until = now.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
@@ -133,7 +130,7 @@ impl Database {
         access_token: &str,
         login: UpstreamLogin,
     ) -> Result<bool, Unavailable> {
-        let key = Key::new(client, server);
+        let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
         self.write(move |transaction| {
             let present = key.read(transaction)?;
@@ -154,7 +151,7 @@ impl Database {
         server: &str,
         access_token: &str,
     ) -> Result<(), Unavailable> {
-        let key = Key::new(client, server);
+        let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
         self.write(move |transaction| key.set(transaction, &access_token, "refreshing_until_ms", 0))
             .await
@@ -169,7 +166,7 @@ impl Database {
         access_token: &str,
         wanted: &str,
     ) -> Result<(), Unavailable> {
-        let key = Key::new(client, server);
+        let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
         let wanted = wanted.to_owned();
         self.write(move |transaction| key.set(transaction, &access_token, "wanted", wanted)).await
@@ -177,12 +174,12 @@ impl Database {
 }
 
 /// Key of a login.
-struct Key {
+struct LoginKey {
     client: String,
     server: String,
 }
 
-impl Key {
+impl LoginKey {
     fn new(client: &str, server: &str) -> Self {
         Self { client: client.to_owned(), server: server.to_owned() }
     }

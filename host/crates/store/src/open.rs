@@ -16,7 +16,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tracing::warn;
 
-use super::{OpenError, Settings, schema};
+use crate::{error::OpenError, schema, settings::Settings};
 
 /// Most bytes that the write-ahead log keeps on disk after a large change.
 const LOG_BYTES: i64 = 16 << 20;
@@ -32,45 +32,34 @@ pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), Open
     let _turn = OPENING.lock();
 
     // Made absolute, because a path that begins with `file:` would be read as a URI.
-    let path =
-        std::path::absolute(&settings.path).map_err(|error| unusable(&settings.path, error))?;
-    make_private(&path).map_err(|error| unusable(&path, error))?;
-    let mut writer = connect(&path, settings.busy_timeout).map_err(|error| sort(&path, error))?;
+    let path = std::path::absolute(&settings.path)
+        .map_err(|error| OpenError::unusable(&settings.path, error))?;
+    make_private(&path).map_err(|error| OpenError::unusable(&path, error))?;
+    let mut writer =
+        connect(&path, settings.busy_timeout).map_err(|error| OpenError::new(&path, error))?;
     // Checked before anything is written, so that a file that is not Airlock's stays as it is.
     schema::check(&writer, &path)?;
-    into_wal(&writer, &path, settings.busy_timeout).map_err(|error| sort(&path, error))?;
+    into_wal(&writer, &path, settings.busy_timeout)
+        .map_err(|error| OpenError::new(&path, error))?;
     schema::migrate(&mut writer, &path)?;
-    let reader = connect(&path, settings.busy_timeout).map_err(|error| sort(&path, error))?;
-    reader.pragma_update(None, "query_only", true).map_err(|error| sort(&path, error))?;
+    let reader =
+        connect(&path, settings.busy_timeout).map_err(|error| OpenError::new(&path, error))?;
+    reader.pragma_update(None, "query_only", true).map_err(|error| OpenError::new(&path, error))?;
     Ok((writer, reader))
 }
 
 /// Opens a database for reading, without making or changing it. Returns its version too; `None` if
 /// there is no file.
 pub(super) fn look(path: &Path) -> Result<Option<(Connection, i32)>, OpenError> {
-    let path = std::path::absolute(path).map_err(|error| unusable(path, error))?;
-    if !path.try_exists().map_err(|error| unusable(&path, error))? {
+    let path = std::path::absolute(path).map_err(|error| OpenError::unusable(path, error))?;
+    if !path.try_exists().map_err(|error| OpenError::unusable(&path, error))? {
         return Ok(None);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =
-        Connection::open_with_flags(&path, flags).map_err(|error| sort(&path, error))?;
+        Connection::open_with_flags(&path, flags).map_err(|error| OpenError::new(&path, error))?;
     let version = schema::check(&connection, &path)?;
     Ok(Some((connection, version)))
-}
-
-/// Maps an error of `SQLite`: the file is damaged, or cannot be used for another reason.
-pub(super) fn sort(path: &Path, cause: rusqlite::Error) -> OpenError {
-    match cause.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            OpenError::Damaged { path: path.to_owned(), cause }
-        }
-        _ => unusable(path, cause),
-    }
-}
-
-fn unusable(path: &Path, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> OpenError {
-    OpenError::Unusable { path: path.to_owned(), cause: cause.into() }
 }
 
 /// Makes the file for this user alone, or removes the access that other users have to it. `SQLite`

@@ -10,12 +10,13 @@ mod sql;
 
 use std::{sync::Arc, time::Duration};
 
-use self::sql::Progress;
-use super::{Database, Unavailable, responses::Scope};
+use self::sql::RecordProgress;
+use crate::{database::Database, error::Unavailable, owner::OwnerId};
 
 /// Bytes that are counted for a record besides its text: roughly its overhead on disk.
 pub const OVERHEAD_BYTES: u64 = 256;
-/// Maximum number of anchors of one record. Further ones are ignored.
+/// Maximum number of anchors of one record, and so of rows that it takes. Further ones are ignored:
+/// a client sends all of a record's calls back, and one of them finds it.
 pub const MAX_ANCHORS: usize = 16;
 
 /// Digest of what a client sends back.
@@ -23,7 +24,7 @@ pub type Anchor = [u8; 32];
 
 /// Bounds on all records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct RecallBounds {
     /// Time until the text of a record expires.
     pub expire_after: Duration,
     /// Maximum number of records of one owner.
@@ -38,8 +39,8 @@ pub struct Bounds {
 #[derive(Debug, Clone)]
 pub struct Recall {
     database: Database,
-    scope: Scope,
-    bounds: Bounds,
+    scope: OwnerId,
+    bounds: RecallBounds,
 }
 
 /// A record to store.
@@ -55,7 +56,7 @@ pub struct NewRecord {
 
 /// A record that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct StoredRecord {
     /// Position of the first anchor that belongs to it.
     pub position: usize,
     /// The text; `None` if it has expired, was evicted or was not stored.
@@ -64,7 +65,7 @@ pub struct Found {
 
 impl Database {
     /// Returns the records of an owner. Nothing is read or written yet.
-    pub fn recall(&self, scope: Scope, bounds: Bounds) -> Recall {
+    pub fn recall(&self, scope: OwnerId, bounds: RecallBounds) -> Recall {
         Recall { database: self.of_party(scope), scope, bounds }
     }
 }
@@ -73,9 +74,10 @@ impl Recall {
     /// Stores a record.
     ///
     /// To make room, the oldest records of this owner are removed beyond
-    /// [`owner_records`](Bounds::owner_records), and its oldest texts beyond its bytes; if all owners
-    /// together exceed their bound, the oldest texts of the owner that stores most. If the future is
-    /// dropped, the record is stored completely or not at all. Fails if the database cannot be used.
+    /// [`owner_records`](RecallBounds::owner_records), and its oldest texts beyond its bytes; if
+    /// all owners together exceed their bound, the oldest texts of the owner that stores most. If
+    /// the future is dropped, the record is stored completely or not at all. Fails if the database
+    /// cannot be used.
     pub async fn put(&self, record: NewRecord) -> Result<(), Unavailable> {
         let put = Arc::new(sql::Put::new(record, self.database.now_ms(), self.bounds));
         loop {
@@ -84,8 +86,8 @@ impl Recall {
             let change =
                 self.database.write(move |transaction| sql::put(transaction, &scope, &put));
             match change.await? {
-                Progress::Stored => return Ok(()),
-                Progress::MadeRoom => {}
+                RecordProgress::Stored => return Ok(()),
+                RecordProgress::MadeRoom => {}
             }
         }
     }
@@ -97,7 +99,7 @@ impl Recall {
         &self,
         anchors: Vec<Anchor>,
         admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
-    ) -> Result<Result<Vec<Found>, E>, Unavailable> {
+    ) -> Result<Result<Vec<StoredRecord>, E>, Unavailable> {
         let scope = self.scope;
         let now = self.database.now_ms();
         self.database

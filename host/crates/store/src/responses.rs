@@ -8,15 +8,15 @@ mod sql;
 
 use std::{sync::Arc, time::Duration};
 
-use self::sql::Progress;
-use super::{Database, Unavailable};
+use self::sql::ResponseProgress;
+use crate::{database::Database, error::Unavailable, owner::OwnerId};
 
 /// Bytes that are counted for a response besides its texts: roughly its overhead on disk.
 pub const OVERHEAD_BYTES: u64 = 256;
 
 /// Bounds on all stored responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct ResponseBounds {
     /// Time from the last response of a conversation until it expires.
     pub expire_after: Duration,
     /// Maximum bytes of one owner.
@@ -25,15 +25,12 @@ pub struct Bounds {
     pub total_bytes: u64,
 }
 
-/// Identifier of an owner.
-pub type Scope = [u8; 32];
-
 /// The responses of one owner. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Responses {
     database: Database,
-    scope: Scope,
-    bounds: Bounds,
+    scope: OwnerId,
+    bounds: ResponseBounds,
 }
 
 /// A response to store.
@@ -60,7 +57,7 @@ pub struct Texts {
 
 /// Items of one turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct StoredTurn {
     /// Items that the response responds to.
     pub input: String,
     /// Items that it consists of.
@@ -69,7 +66,7 @@ pub struct Turn {
 
 /// List of items of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum List {
+pub enum ResponseList {
     /// Items that it responds to.
     Input,
     /// Items that it consists of.
@@ -118,7 +115,7 @@ pub enum ReadError<E> {
 
 impl Database {
     /// Returns the responses of an owner. Nothing is read or written yet.
-    pub fn responses(&self, scope: Scope, bounds: Bounds) -> Responses {
+    pub fn responses(&self, scope: OwnerId, bounds: ResponseBounds) -> Responses {
         Responses { database: self.of_party(scope), scope, bounds }
     }
 }
@@ -144,8 +141,8 @@ impl Responses {
             let change =
                 self.database.write(move |transaction| sql::put(transaction, &scope, &put));
             match change.await?? {
-                Progress::Stored => return Ok(()),
-                Progress::MadeRoom => {}
+                ResponseProgress::Stored => return Ok(()),
+                ResponseProgress::MadeRoom => {}
             }
         }
     }
@@ -171,7 +168,7 @@ impl Responses {
         &self,
         id: &str,
         admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
-    ) -> Result<Vec<Turn>, ReadError<E>> {
+    ) -> Result<Vec<StoredTurn>, ReadError<E>> {
         let scope = self.scope;
         let id = id.to_owned();
         let now = self.database.now_ms();
@@ -185,7 +182,7 @@ impl Responses {
     /// thread. Fails if `admit` fails, or if the database cannot be used.
     pub async fn lists<E: Send + 'static>(
         &self,
-        wanted: Vec<(String, List)>,
+        wanted: Vec<(String, ResponseList)>,
         admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Vec<Option<String>>, ReadError<E>> {
         let scope = self.scope;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::{OpenError, open::sort};
+use crate::error::OpenError;
 
 /// Identifies Airlock's files among those of other programs: `AIRL`.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
@@ -34,7 +34,8 @@ pub(super) const VERSION: i32 = MIGRATIONS.len() as i32;
 /// Returns the version of a database. Fails if the version is newer than [`VERSION`] or the
 /// database is not Airlock's.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<i32, OpenError> {
-    let (application, version, tables) = look(connection).map_err(|error| sort(path, error))?;
+    let (application, version, tables) =
+        look(connection).map_err(|error| OpenError::new(path, error))?;
     match (application, version) {
         (0, 0) if tables == 0 => Ok(0),
         (APPLICATION_ID, 0..=VERSION) => Ok(version),
@@ -62,12 +63,12 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
     }
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(|error| sort(path, error))?;
+        .map_err(|error| OpenError::new(path, error))?;
     // Checked again, because another process may have migrated it meanwhile.
     let version = check(&transaction, path)?;
     apply(&transaction, version)
         .and_then(|()| transaction.commit())
-        .map_err(|error| sort(path, error))
+        .map_err(|error| OpenError::new(path, error))
 }
 
 fn apply(transaction: &Transaction<'_>, version: i32) -> rusqlite::Result<()> {

@@ -1,8 +1,9 @@
 //! Tests of the file: how it is made, opened, refused and shared.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, join_all};
+use rusqlite::Connection;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::{Database, Unavailable};
+use crate::{database::Database, error::Unavailable};
 
 /// A pinned definition of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]

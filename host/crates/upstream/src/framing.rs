@@ -4,7 +4,7 @@
 //! silent, like one that is slow to start. So that a slow one is not disturbed, each attempt has one
 //! framing.
 
-use airlock_mcp_client::settings::Framing;
+use airlock_mcp_client::Framing;
 
 /// Silent attempts with lines before one with headers.
 const SILENT_ATTEMPTS: u32 = 2;

@@ -14,11 +14,14 @@
 //! | `metrics` | the counters of a server's calls |
 //! | `framing` | the framing that the next attempt to connect to a process uses |
 //! | [`pins`] | the definitions that the operator has accepted, and the quarantine of others |
-//! | `server` | runs the tools of one server, connected or not |
+//! | `provider` | the server as a provider: calls of its tools, and relayed requests |
+//! | `server` | one server, connected or not, and the calls of its tools |
 //! | `tasks` | follows calls whose results a server returns later |
 //! | `result` | reads the result of a tool call |
 //! | `questions` | questions of a server to the caller of a running request |
 //! | `relay` | relays requests for resources and prompts, and what the server reports of them |
+//! | `subscriptions` | subscriptions to changes of resources, which outlive connections |
+//! | `log_messages` | log messages of a server for the callers of its tools |
 //! | [`Runtime`] | threads for all of this |
 //!
 //! The crate `airlock-mcp-client` implements the protocol and the transports.
@@ -26,17 +29,20 @@
 mod control;
 mod framing;
 mod limits;
+mod log_messages;
 mod metrics;
 pub mod pins;
 #[cfg(test)]
 #[path = "../../mcp-client/src/link/tests/pipe.rs"]
 mod pipe;
+mod provider;
 mod questions;
 mod relay;
 mod result;
 mod runtime;
 mod server;
 mod status;
+mod subscriptions;
 mod supervise;
 mod tasks;
 #[cfg(test)]

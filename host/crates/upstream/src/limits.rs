@@ -1,5 +1,5 @@
 //! Bounds on the resources of the servers, besides those of one connection in
-//! [`airlock_mcp_client::limits`].
+//! the limits of `airlock-mcp-client`.
 
 use std::time::Duration;
 
@@ -7,36 +7,38 @@ use airlock_core::tool::ANSWER_TIMEOUT;
 
 // Questions of a server to a caller.
 
-/// Maximum questions of a legacy server during one call, and maximum rounds of questions of a modern
-/// one.
+/// Maximum questions of a legacy server during one call, and maximum rounds of questions of a
+/// modern one. A server that asks for ever would keep its caller for ever: the time for answers
+/// does not count as time of the call.
 pub(crate) const MAX_ROUNDS: u32 = 16;
 /// Time for a caller to come back with answers, a little more than it has to answer. Until then, a
 /// running call keeps its place. Coming back without answers does not extend it.
 pub(crate) const QUESTION_TIMEOUT: Duration =
     ANSWER_TIMEOUT.saturating_add(Duration::from_secs(10));
-/// Maximum requests of one server and one tenant that wait for answers: a quarter of the calls that
-/// run by default. One more ends the oldest.
+/// Maximum requests of one server and one tenant that wait for answers: a quarter of the calls
+/// that run by default, since each keeps its place at a legacy server. One more ends the oldest.
 pub(crate) const MAX_TENANT_PARKED: usize = 8;
 
 // Calls.
 
 /// Weight that divides the slots among tenants, see [`Shares`](airlock_core::tenant::Shares).
 pub(crate) const SLOTS_WEIGHT: usize = 3;
-/// Maximum size of a result, in bytes. A larger one is refused.
+/// Maximum size of a result, in bytes. A larger one is refused: a model cannot read it, and it is
+/// held several times on its way.
 pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;
-/// Length to which a tool's message about its failure is cut, in bytes.
+/// Length to which a tool's message about its failure is cut, in bytes. A model reads it, and a
+/// stack trace fits.
 pub(crate) const MAX_FAILURE_BYTES: usize = 16 << 10;
-/// Length to which the code of a tool's failure is cut, in bytes.
+/// Length to which the code of a tool's failure is cut, in bytes. It is one word.
 pub(crate) const MAX_CODE_BYTES: usize = 64;
-/// Maximum characters of a raw result that is used as a message.
+/// Maximum characters of a raw result that is used as a message, when a failed call has no text.
+/// Its beginning tells a model what it is.
 pub(crate) const MAX_RAW_CHARS: usize = 2_000;
 /// Delay before the state of a task is asked for, if its server names none.
 pub(crate) const TASK_POLL: Duration = Duration::from_secs(1);
 /// Minimum and maximum delay before the state of a task is asked for, in milliseconds, whatever delay
 /// its server names.
 pub(crate) const TASK_POLL_MILLIS: std::ops::RangeInclusive<u64> = 50..=30_000;
-/// Tools of one server whose calls are counted apart. Calls of further ones are counted together.
-pub(crate) const MAX_COUNTED_TOOLS: usize = airlock_catalog::MAX_TOOLS_PER_CLIENT;
 /// Time after which the operator is told that a call has waited for its server.
 pub(crate) const SLOW_GRANT: Duration = Duration::from_millis(100);
 /// Minimum time between two such messages about one server.
@@ -53,24 +55,37 @@ pub(crate) const QUICK_LIST_CHANGES: u32 = 4;
 /// the list keeps changing, the delay grows as it does between attempts to connect.
 pub(crate) const LIST_CHANGE_DELAY: Duration = Duration::from_millis(200);
 
+/// Minimum and maximum time after which a list is read again because its time to live has ended,
+/// whatever the server announces: a shorter one would have the gateway read all the time, a longer one
+/// is the same as none.
+pub(crate) const LIST_TTL: std::ops::RangeInclusive<Duration> =
+    Duration::from_mins(1)..=Duration::from_hours(24);
+
 // Resources and prompts.
 
-/// Maximum resources, and maximum prompts, of one server.
+/// Maximum resources, and maximum prompts, of one server. A list of them is kept for each server,
+/// and read anew at each change.
 pub(crate) const MAX_OFFERS: usize = 1_000;
-/// Maximum templates of resources of one server. Each is compared with the URI of each request.
+/// Maximum templates of resources of one server. Each is compared with the URI of each request
+/// that names no listed resource.
 pub(crate) const MAX_TEMPLATES: usize = 100;
-/// Maximum length of a URI template, in bytes.
+/// Maximum length of a URI template, in bytes. It bounds the steps of a comparison, together with
+/// the number of expressions.
 pub(crate) const MAX_TEMPLATE_BYTES: usize = 1 << 10;
-/// Maximum expressions of a URI template. Each is a step of a comparison.
+/// Maximum expressions of a URI template. Each is a step of a comparison that may begin anywhere
+/// in the URI.
 pub(crate) const MAX_EXPRESSIONS: usize = 16;
-/// Maximum length of a URI or the name of a prompt, in bytes.
+/// Maximum length of a URI or the name of a prompt, in bytes. It is repeated in each list,
+/// request and subscription, and clients send URIs of at most 4 KiB.
 pub(crate) const MAX_OFFER_KEY_BYTES: usize = 2 << 10;
 /// Time for the lists of resources and prompts to be read before the server counts as connected.
 /// Later ones are read in the background.
 pub(crate) const OFFERS_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum subscriptions to resources of one server, of all tenants.
+/// Maximum subscriptions to resources of one server, of all tenants: ten tenants with as many as
+/// each may have. Their URIs take 10 MiB at most.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 5_000;
-/// Maximum subscriptions to resources of one server, of one tenant.
+/// Maximum subscriptions to resources of one server, of one tenant: about eight sessions with 64
+/// each.
 pub(crate) const MAX_TENANT_SUBSCRIPTIONS: usize = 500;
 /// Delay before changed subscriptions are sent to a modern server, so that many changes cost one
 /// request: it names all resources.
@@ -87,7 +102,8 @@ pub(crate) const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const RECONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Changes of the state of a server that are kept for operators.
 pub(crate) const KEPT_TRANSITIONS: usize = 32;
-/// Characters to which the reason for an earlier state is cut, and that of the last failure.
+/// Characters to which the reason for an earlier state is cut, and that of the last failure, as
+/// the documentation of the admin API says: `history` has 32 of them for each server.
 pub(crate) const MAX_KEPT_REASON_CHARS: usize = 512;
 /// Time after which the same failure to connect is logged as a warning again.
 pub(crate) const WARNING_INTERVAL: Duration = Duration::from_mins(10);

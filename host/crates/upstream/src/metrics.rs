@@ -23,7 +23,8 @@ use self::{
     outcome::{Counters, Outcome},
     window::Window,
 };
-use crate::limits::{MAX_COUNTED_TOOLS, SLOW_GRANT, SLOW_GRANT_PAUSE};
+use crate::limits::{SLOW_GRANT, SLOW_GRANT_PAUSE};
+use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::tool::{CallError, ToolName, ToolOutput};
 
 /// Upper bounds of the buckets of times, in seconds. One more bucket has no bound.
@@ -77,7 +78,7 @@ impl Metrics {
     }
 
     /// Returns the counters of the calls that have ended, by tool and outcome. The tool is `None` for
-    /// calls of tools beyond [`MAX_COUNTED_TOOLS`]. Sorted; without zeros.
+    /// calls of tools beyond [`MAX_TOOLS_PER_CLIENT`]. Sorted; without zeros.
     fn calls(&self) -> Vec<(Option<ToolName>, Outcome, Counter)> {
         let tools = self.tools.load();
         let named = tools.iter().map(|(tool, counters)| (Some(tool), counters));
@@ -108,7 +109,7 @@ impl Metrics {
     }
 
     /// Returns the counters of a tool that was not called before. They are shared by all further
-    /// tools once there are [`MAX_COUNTED_TOOLS`], because a server may rename its tools for ever.
+    /// tools once there are [`MAX_TOOLS_PER_CLIENT`], because a server may rename its tools for ever.
     fn counters_of_new(&self, tool: &ToolName) -> Arc<Counters> {
         let mut own = self.other.clone();
         self.tools.rcu(|known| {
@@ -117,7 +118,7 @@ impl Metrics {
                 return known.clone();
             }
             own = self.other.clone();
-            if known.len() >= MAX_COUNTED_TOOLS {
+            if known.len() >= MAX_TOOLS_PER_CLIENT {
                 return known.clone();
             }
             let mut next = BTreeMap::clone(known);
@@ -252,10 +253,10 @@ mod tests {
     #[test]
     fn only_so_many_tools_are_counted_apart() {
         let metrics = Metrics::new();
-        for number in 0..=MAX_COUNTED_TOOLS {
+        for number in 0..=MAX_TOOLS_PER_CLIENT {
             metrics.count(&tool(&number.to_string()), Outcome::Ok);
         }
-        assert_eq!(metrics.tools.load().len(), MAX_COUNTED_TOOLS);
+        assert_eq!(metrics.tools.load().len(), MAX_TOOLS_PER_CLIENT);
         metrics.count(&tool("0"), Outcome::Ok);
         let calls = calls(&metrics);
         assert_eq!(calls[0], (None, Outcome::Ok, 1));

@@ -38,10 +38,12 @@ use self::{
 };
 use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
 use airlock_lock::{FileVersion, Lock, WATCH_PERIOD};
-pub use airlock_mcp_client::{Settings, settings::Pinning};
+pub use airlock_mcp_client::{Pinning, Settings};
+use airlock_store::LazyDatabase;
 use airlock_strings::{visible_line, with_causes};
 
-/// Maximum quarantined tools of one list that are logged one by one.
+/// Maximum quarantined tools of one list that are logged one by one; of the others, the log has
+/// the number. A server that renames all of its tools has 2,000.
 const MAX_LOGGED: usize = 20;
 /// Interval between two lists while the accepted definitions cannot be read.
 const RETRY: Duration = Duration::from_secs(30);
@@ -52,10 +54,10 @@ pub struct Pins(Arc<BTreeMap<ClientName, Arc<ClientPins>>>);
 
 impl Pins {
     /// Creates the pins of these servers. `lock` is the path of `airlock.lock`; `None` if the
-    /// configuration has no place for one. `store` is the path of the database. Nothing is read yet.
+    /// configuration has no place for one. `store` is the database. Nothing is read yet.
     pub fn new<'s>(
         lock: Option<PathBuf>,
-        store: PathBuf,
+        store: LazyDatabase,
         servers: impl IntoIterator<Item = &'s Settings>,
     ) -> Self {
         let keep = Arc::new(Keep::new(lock, store));

@@ -17,7 +17,7 @@ pub(super) use self::{
     conversation::{Conversation, conversation},
     parked::{Bound, Parked, ParkedRequest},
 };
-pub(super) use airlock_mcp_client::questions::{Again, Asked, Refused, TASK, asked};
+pub(super) use airlock_mcp_client::{Again, Asked, Refused, TASK, read_asked};
 
 /// Response of a server to a request.
 pub(super) enum Response<T> {

@@ -7,50 +7,29 @@
 //! | module | purpose |
 //! |---|---|
 //! | `lists` | reads the lists of resources, templates and prompts |
-//! | `hub` | subscribers to changes of a resource |
 //! | `follow` | keeps lists and subscriptions up to date over one connection |
 
 mod follow;
-mod hub;
 mod lists;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
 
 pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscribe};
-use self::hub::Hub;
 use super::{
     questions::{self, Bound, Refused, Response},
     server::{NoLink, Retry, Server},
 };
 use crate::limits::{MAX_FAILURE_BYTES, MAX_RESULT_BYTES};
 use airlock_core::{
-    door::{Log, LogLevel, Mailbox, Relay, RelayError, RelayRequest, Subject, Subscription},
-    tool::{Cause, ClientName},
+    door::{Mailbox, Relay, RelayError, RelayRequest, Subject, Subscription},
+    tool::Cause,
 };
 use airlock_json::raw;
-use airlock_mcp_client::{
-    decode,
-    inbox::{Logs, Party},
-    limits::MAX_QUOTE_BYTES,
-    link::{AskError, Link, Request},
-    transport::SendError,
-};
+use airlock_mcp_client::{AskError, Link, LogMessages, Party, Request, SendError, read_response};
 use airlock_strings::{cut, one_line};
 use airlock_wire::error::{RpcError, code};
-
-/// Member of `_meta` of a modern request that asks for log messages.
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-
-/// State of relaying that outlives the connections of a server.
-#[derive(Default)]
-pub(super) struct Relaying {
-    hub: Hub,
-    /// Notified when a list of resources or prompts may have changed.
-    lists_changed: Notify,
-}
 
 /// Sends an admitted request. Returns the result as the text of a JSON object.
 pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, RelayError> {
@@ -122,37 +101,6 @@ fn expected(request: &RelayRequest) -> (&'static str, char) {
     }
 }
 
-/// Asks for the log messages that a caller wants: in the modern era by a member of the request, in
-/// the legacy era by a level of the whole connection.
-pub(super) async fn with_log_level(
-    link: &Link,
-    request: Request,
-    level: Option<LogLevel>,
-) -> Request {
-    let Some(level) = level else { return request.with_logs(Logs::Dropped) };
-    let request = request.with_logs(Logs::Wanted);
-    if link.is_modern() {
-        return request.with_meta(LOG_LEVEL, Value::from(level.as_str()).to_string());
-    }
-    link.lower_log_level(level).await;
-    request
-}
-
-/// Reads `notifications/message`, with the name of the client before that of the logger; `None` if
-/// the text is not a log message.
-pub(super) fn read_log(client: Option<&ClientName>, text: &[u8]) -> Option<Log> {
-    let mut message: Value = serde_json::from_slice(text).ok()?;
-    let params = message.get_mut("params")?;
-    let level = LogLevel::find(params.get("level")?.as_str()?)?;
-    let client = client.map(ClientName::as_str).unwrap_or_default();
-    let logger = match params.get("logger").and_then(Value::as_str) {
-        Some(logger) => format!("{client}/{}", cut(one_line(logger), MAX_QUOTE_BYTES)),
-        None => client.to_owned(),
-    };
-    let data = params.get_mut("data").map(Value::take).unwrap_or_default();
-    Some(Log { level, logger, data })
-}
-
 fn to_request(request: &RelayRequest) -> Request {
     match request {
         RelayRequest::Read { uri } => Request::new("resources/read").about("uri", uri),
@@ -197,7 +145,7 @@ async fn ask(
     request: Request,
     expected: (&str, char),
 ) -> Result<Response<String>, RelayError> {
-    let text = match link.ask(request.with_logs(Logs::Dropped)).text().await {
+    let text = match link.ask(request.with_logs(LogMessages::Dropped)).text().await {
         Ok(text) => text,
         Err(error) => {
             if matches!(error, AskError::Lost | AskError::Send(_)) && !error.is_full() {
@@ -238,7 +186,7 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Response<String>,
     let is_error = raw::member(text, "error").is_some_and(|error| error != "null");
     let result = raw::member(text, "result").filter(|_| !is_error);
     let Some(result) = result.filter(|result| result.starts_with('{')) else {
-        return match decode::response(text.as_bytes()) {
+        return match read_response(text.as_bytes()) {
             Ok(Err(error)) => Err(refused(&error)),
             Ok(Ok(_)) => Err(invalid("its result is no object")),
             Err(reason) => Err(invalid(reason)),
@@ -253,7 +201,9 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Response<String>,
         Some(Some(kind)) if kind == "input_required" => {
             let mut result: Map<String, Value> =
                 serde_json::from_str(result).map_err(|_| invalid("its result is no object"))?;
-            return questions::asked(&mut result).map(Response::InputRequired).map_err(not_asked);
+            return questions::read_asked(&mut result)
+                .map(Response::InputRequired)
+                .map_err(not_asked);
         }
         Some(_) => return Err(invalid("its result is of an unknown type")),
     }
@@ -311,25 +261,6 @@ mod tests {
         );
         let unknown = read(br#"{"error":{"code":-32601,"message":"?"}}"#, READ);
         assert!(matches!(unknown, Err(RelayError::Unsupported)), "{unknown:?}");
-    }
-
-    #[test]
-    fn a_log_message_names_its_client_and_one_without_a_level_is_none() {
-        let log = logged(r#"{"level":"warning","logger":"a\nb","data":{"k":[1]}}"#);
-        let expected = Log {
-            level: LogLevel::Warning,
-            logger: "up/a b".into(),
-            data: serde_json::json!({"k": [1]}),
-        };
-        assert_eq!(log, Some(expected));
-        let plain = logged(r#"{"level":"info","data":"x"}"#).expect("a message");
-        assert_eq!(plain.logger, "up");
-        assert!(logged(r#"{"level":"loud","data":1}"#).is_none() && logged("7").is_none());
-    }
-
-    fn logged(params: &str) -> Option<Log> {
-        let client = ClientName::parse("up").expect("a good name");
-        read_log(Some(&client), format!(r#"{{"params":{params}}}"#).as_bytes())
     }
 
     #[test]

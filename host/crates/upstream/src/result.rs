@@ -18,7 +18,7 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub(super) fn asks(result: &mut Value) -> Option<Result<Asked, Refused>> {
     let result = result.as_object_mut()?;
     let is_asking = result.get("resultType").and_then(Value::as_str) == Some("input_required");
-    is_asking.then(|| questions::asked(result))
+    is_asking.then(|| questions::read_asked(result))
 }
 
 /// Returns the error of a call that cannot be resumed without answers.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::limits::{KEPT_TRANSITIONS, MAX_KEPT_REASON_CHARS};
-use airlock_mcp_client::agreed::Agreed;
+use airlock_mcp_client::Agreed;
 
 /// State of the connection to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

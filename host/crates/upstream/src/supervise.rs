@@ -26,18 +26,8 @@ use super::{
 use crate::limits::{FLOOD_COOL_DOWN, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL};
 use airlock_catalog::{Catalog, State};
 use airlock_mcp_client::{
-    backoff::Backoff,
-    connection::{Attempt, Connection},
-    connector::OpenError,
-    credentials::Credentials,
-    error::{ConnectionError, ConnectionFailure},
-    handshake::Handshake,
-    limits::LAST_RETRY,
-    link::Link,
-    listing::ToolList,
-    oauth::Logins,
-    settings::{Lifecycle, Restart, Settings},
-    skipped::SkippedTools,
+    Attempt, Backoff, Connection, ConnectionError, ConnectionFailure, Credentials, Handshake,
+    LAST_RETRY, Lifecycle, Link, Logins, OpenError, Restart, Settings, SkippedTools, ToolList,
 };
 use airlock_strings::with_causes;
 

@@ -14,13 +14,11 @@ use super::questions::TASK;
 use crate::limits::{TASK_POLL, TASK_POLL_MILLIS};
 use airlock_core::tool::{QuestionKinds, Tool};
 use airlock_json::raw;
-use airlock_mcp_client::{
-    agreed::Capability,
-    inbox::{Party, Taker},
-    limits::MAX_ID_BYTES,
-    link::{AskError, Link, Request},
+use airlock_mcp_client::{AskError, Capability, Link, Party, Request, Taker};
+use airlock_wire::{
+    error::{RpcError, code},
+    id::MAX_ID_BYTES,
 };
-use airlock_wire::error::{RpcError, code};
 
 /// A task at a server.
 #[derive(Debug, PartialEq, Eq)]
@@ -243,7 +241,7 @@ mod tests {
 
     use super::*;
     use crate::pipe::{Rest, Server, complete, connect};
-    use airlock_mcp_client::handshake::Handshake;
+    use airlock_mcp_client::Handshake;
 
     #[test]
     fn a_task_is_read_with_its_interval_within_bounds() {

@@ -12,17 +12,15 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{supervise::supervise_with, *};
-use airlock_catalog::{Catalog, Client, State};
+use airlock_catalog::{Catalog, Client, SourceKind, State};
 use airlock_core::{
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
     secret::{BadSecret, Secret},
     tool::{CallError, ClientName, Policy, Whitelist},
 };
 use airlock_mcp_client::{
-    Framing, HttpSettings, Lifecycle, Logins, Process, Settings, StreamableHttp,
-    connector::{Connector, OpenError},
-    credentials::Credentials,
-    limits,
+    Connector, Credentials, DEFAULT_RUNNING, DEFAULT_WAITING, Framing, HttpSettings, LAST_RETRY,
+    Lifecycle, Logins, MAX_REQUESTS_IN_FLIGHT, OpenError, Process, Settings, StreamableHttp,
 };
 
 /// Time limit for every wait, longer than any step takes on a busy machine.
@@ -45,7 +43,10 @@ fn settings(transport: impl Connector) -> Settings {
 
 impl Supervised {
     fn start(settings: Settings) -> Self {
-        let credentials = Credentials::new(&settings, &Logins::new("unused".into()));
+        let credentials = Credentials::new(
+            &settings,
+            &Logins::new(airlock_store::Settings::new("unused").into()),
+        );
         Self::start_with(settings, credentials)
     }
 
@@ -53,10 +54,11 @@ impl Supervised {
         let name = settings.name.clone();
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-        catalog.add_client(&name, settings.transport.connection_type(), policy);
+        catalog.add_client(&name, SourceKind::Server(settings.transport.connection_type()), policy);
         let stop = CancellationToken::new();
         let runtime = Handle::current();
-        let pins = pins::Pins::new(None, "unused".into(), [&settings]);
+        let pins =
+            pins::Pins::new(None, airlock_store::Settings::new("unused").into(), [&settings]);
         let pins = pins.client("up").expect("it has this name");
         let into = catalog.clone();
         let until = stop.clone();
@@ -271,7 +273,7 @@ async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
         let mut changes = server.catalog.changes();
         changes.mark_unchanged();
         // The clock is paused and advances at once.
-        let retried = timeout(10 * limits::LAST_RETRY, changes.changed()).await;
+        let retried = timeout(10 * LAST_RETRY, changes.changed()).await;
         assert!(retried.is_err(), "{:?}", server.client().state);
         let catalog = server.catalog.clone();
         server.stop().await;
@@ -328,7 +330,7 @@ async fn the_end_of_a_caller_spares_the_call_of_another() {
 #[tokio::test]
 async fn calls_beyond_the_waiting_limit_are_refused_at_once() {
     let server = Supervised::connected("well").await;
-    let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let slots = DEFAULT_RUNNING + DEFAULT_WAITING;
     let mut calls: Vec<_> =
         (0..slots).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
     assert!(join_all(&mut calls).now_or_never().is_none());
@@ -345,7 +347,7 @@ async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
         let rows = BTreeMap::from([(server.client().name.clone(), Whitelist::All)]);
         VirtualKey::new(name, &format!("sk-bf-{name}"), rows)
     });
-    let slots = limits::MAX_RUNNING + limits::MAX_WAITING;
+    let slots = DEFAULT_RUNNING + DEFAULT_WAITING;
     let mut calls: Vec<_> = (0..slots)
         .map(|_| Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run()))
         .collect();
@@ -369,7 +371,7 @@ async fn calls_to_a_server_that_stops_reading_end_at_their_deadline_and_keep_the
     // Each call fills the pipe, or stays in the outbox after its caller is gone. It holds its permits, so
     // a tenant alone does not get that far.
     let large = json!({"text": "x".repeat(64 << 10)}).to_string();
-    for _ in 0..=limits::MAX_REQUESTS_IN_FLIGHT + 1 {
+    for _ in 0..=MAX_REQUESTS_IN_FLIGHT + 1 {
         let ended = server.admit("echo", &large, short).run().await;
         assert_eq!(ended.expect_err("it is stalled").code(), CallError::DEADLINE);
     }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::version::Version;
 use airlock_strings::{cut, one_line};
 
-/// Length to which the text of an error is cut in a message about it, in bytes.
+/// Maximum bytes of the text of an error in a message about it; the rest is cut. A server can send
+/// megabytes, and models read the message: 2 KiB are about 500 tokens.
 const MAX_SHOWN_BYTES: usize = 2 << 10;
 
 /// Codes of errors: those of JSON-RPC 2.0, and those that MCP defines (2026-07-28, section "Error

@@ -6,7 +6,8 @@ use super::scan::IdScanner;
 /// that needed it.
 const KEPT_BYTES: usize = 64 << 10;
 const HEADER: &[u8] = b"content-length:";
-/// Longest block of headers before a message, in lines.
+/// Maximum number of header lines before a message. The Language Server Protocol, where the framing is
+/// from, has two.
 const MAX_HEADERS: usize = 8;
 
 /// Outcome of decoding.

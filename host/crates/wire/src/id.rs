@@ -8,7 +8,9 @@ use serde::{
 };
 use serde_json::Value;
 
-/// Maximum length of an identifier that the other end chooses, in bytes.
+/// Maximum bytes of an identifier that the other end chooses, also of an event. It is kept and sent
+/// back. UUIDs have 36, and a server may use a JSON Web Token (MCP 2025-03-26, section Session
+/// Management).
 pub const MAX_ID_BYTES: usize = 1 << 10;
 
 /// Identifier of a request: a string of at most [`MAX_ID_BYTES`] or an integer. `1` and `"1"` are

@@ -10,9 +10,10 @@ use super::{error::RpcError, id::RpcId};
 use airlock_json::{self as json, Caps, RawObject, raw};
 use airlock_strings::cut;
 
-/// The longest identifier of a client's request, in bytes of JSON. It is kept and repeated.
-const MAX_ID_BYTES: usize = 256;
-/// The longest name of a method, in bytes. MCP has none of more than 50.
+/// Maximum bytes of the identifier of a client's request, as JSON. Each pending request keeps it,
+/// and each message about the request repeats it. Clients send numbers or UUIDs.
+const MAX_REQUEST_ID_BYTES: usize = 256;
+/// Maximum bytes of the name of a method, and of a key in an error. MCP has no method of more than 50.
 const MAX_METHOD_BYTES: usize = 128;
 
 /// A message of a client.
@@ -142,7 +143,7 @@ impl Message {
 
 /// Reads an identifier; `None` if it is invalid or too long.
 fn id(text: &str) -> Option<RpcId> {
-    if text.len() > MAX_ID_BYTES { None } else { serde_json::from_str(text).ok() }
+    if text.len() > MAX_REQUEST_ID_BYTES { None } else { serde_json::from_str(text).ok() }
 }
 
 /// Returns a key for a message.
@@ -303,8 +304,8 @@ mod tests {
 
     #[test]
     fn identifier_and_method_are_bounded() {
-        assert!(read(&sized(MAX_ID_BYTES - 2, 1)).is_ok());
-        assert!(refusal(&sized(MAX_ID_BYTES - 1, 1)).1.starts_with("`id` must be"));
+        assert!(read(&sized(MAX_REQUEST_ID_BYTES - 2, 1)).is_ok());
+        assert!(refusal(&sized(MAX_REQUEST_ID_BYTES - 1, 1)).1.starts_with("`id` must be"));
         assert!(read(&sized(1, MAX_METHOD_BYTES)).is_ok());
         assert!(refusal(&sized(1, MAX_METHOD_BYTES + 1)).1.starts_with("`method` must be"));
     }

@@ -1,7 +1,8 @@
 //! Finds the identifier of a message that cannot be read as a whole: one that is too long, nested
 //! too deeply, or not JSON. Its request then fails at once and does not wait for its deadline.
 
-/// Longest key or identifier that is kept, in bytes. Longer ones are no identifier of the gateway.
+/// Maximum bytes of a key or an identifier that is kept. Identifiers of the gateway are numbers of
+/// at most 20 digits, and the key is `id`.
 const MAX_TOKEN_BYTES: usize = 32;
 
 /// Reads a JSON text in parts, in constant memory and linear time, and remembers the identifier.

@@ -14,7 +14,8 @@ pub const ERROR: &str = "error";
 
 /// Field whose lines are the message.
 const DATA: &[u8] = b"data:";
-/// Length to which the type of an event is cut, in bytes. The types that matter are shorter.
+/// Maximum bytes of the type of an event; the rest is cut. Those that matter are `message`, `endpoint`
+/// and `error`. Without this limit, an event could be kept that is twice as long as its own.
 const MAX_KIND_BYTES: usize = 32;
 /// Maximum buffer that is kept after a line, in bytes.
 const KEPT_LINE_BYTES: usize = 64 << 10;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::cli::{outcome::Done, output, spinner};
-use airlock_authoring::{Check, Finding, Outcome};
+use airlock_authoring::{Check, CheckOutcome, Finding};
 
 /// Check a plugin before you publish it
 ///
@@ -27,7 +27,7 @@ pub(super) struct PluginCheckArgs {
 
 pub(super) async fn run(args: &PluginCheckArgs) -> anyhow::Result<Done> {
     let checks = airlock_authoring::check(&args.file, &spinner::compiling).await?;
-    let ok = checks.iter().all(|check| check.outcome != Outcome::Fail);
+    let ok = checks.iter().all(|check| check.outcome != CheckOutcome::Fail);
     if args.json {
         output::document(&json!({"ok": ok, "file": args.file, "checks": checks}))?;
         return Ok(ok.into());
@@ -37,29 +37,29 @@ pub(super) async fn run(args: &PluginCheckArgs) -> anyhow::Result<Done> {
     }
     output::line(&format!(
         "\n{} passed, {} warned, {} failed",
-        count(&checks, Outcome::Pass),
-        count(&checks, Outcome::Warn),
-        count(&checks, Outcome::Fail)
+        count(&checks, CheckOutcome::Pass),
+        count(&checks, CheckOutcome::Warn),
+        count(&checks, CheckOutcome::Fail)
     ))?;
     Ok(ok.into())
 }
 
-fn count(checks: &[Check], outcome: Outcome) -> usize {
+fn count(checks: &[Check], outcome: CheckOutcome) -> usize {
     checks.iter().filter(|check| check.outcome == outcome).count()
 }
 
 /// Runs every check on a component. Returns lines for people about those that did not pass.
 pub(super) async fn faults(file: &Path) -> anyhow::Result<Vec<String>> {
     let checks = airlock_authoring::check(file, &spinner::compiling).await?;
-    Ok(checks.iter().filter(|check| check.outcome != Outcome::Pass).flat_map(lines).collect())
+    Ok(checks.iter().filter(|check| check.outcome != CheckOutcome::Pass).flat_map(lines).collect())
 }
 
 /// Returns a check and its findings as lines for people.
 fn lines(Check { name, outcome, details }: &Check) -> Vec<String> {
     let mark = match outcome {
-        Outcome::Pass => "pass",
-        Outcome::Warn => "warn",
-        Outcome::Fail => "FAIL",
+        CheckOutcome::Pass => "pass",
+        CheckOutcome::Warn => "warn",
+        CheckOutcome::Fail => "FAIL",
     };
     let details = details.iter().flat_map(Finding::lines);
     let details = details.map(|line| format!("      {}", line.replace('\n', "\n      ")));

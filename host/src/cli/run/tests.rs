@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use insta::assert_snapshot;
 
 use super::*;
-use airlock_catalog::Catalog;
+use airlock_catalog::{Catalog, SourceKind};
 use airlock_core::{
     door::{Admitted, Budget, Filter, OwnTools, Provider},
     tool::{ClientName, Content, ErrorKind, Policy, Tool, ToolError, Whitelist},
@@ -69,7 +69,7 @@ fn caller(origin: Origin) -> Caller {
     let auto_execute = Whitelist::parse(&["read"]).expect("a good list");
     catalog.add_client(
         &fs,
-        "stdio",
+        SourceKind::Server("stdio"),
         Policy { execute: Whitelist::All, auto_execute, code_mode: true, ..Policy::default() },
     );
     let tools = json!([{"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}}]);

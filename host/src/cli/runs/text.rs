@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
     use airlock_core::run::{Call, Called, Lease, Phase, Position};
-    use airlock_scripts::runs::{Answer, summary};
+    use airlock_scripts::runs::{CallAnswer, summary};
     use airlock_store::runs::{ShownAnswer, StoredRun};
 
     fn call(block: u32, arguments: &str, stage: Stage, answer: Option<&str>) -> ShownCall {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_run_is_shown_with_its_script_errors_and_output() {
         let error = r#"{"error":{"kind":"conflict","message":"it is closed"}}"#;
-        assert!(serde_json::from_str::<Answer>(error).is_ok());
+        assert!(serde_json::from_str::<CallAnswer>(error).is_ok());
         let outcome = json!({"status": "failed", "output": "one", "error": ["script_runtime", "no x"], "line": 2});
         let calls = vec![call(1, "{}", Stage::Answered, Some(error))];
         insta::assert_snapshot!(run(&stored(calls, Some(outcome))), @r"

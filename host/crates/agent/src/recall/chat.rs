@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{FoundRecord, Keeper, Recall, Trail, note};
+use super::{FoundRecord, Keeper, Recall, Trail, note, trail::MAX_SITES};
 use airlock_core::{tenant::Tenant, threads};
 use airlock_json::{
     RawObject,
@@ -22,8 +22,6 @@ use airlock_json::{
 };
 use airlock_store::recall::Anchor;
 
-/// Maximum number of messages with calls that are looked up, the newest first.
-const MAX_SITES: usize = 512;
 /// Memory for a message or a call, while records are put back, in bytes.
 const ENTRY_BYTES: usize = 128;
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{FoundRecord, Keeper, Recall, Trail, note};
+use super::{FoundRecord, Keeper, Recall, Trail, note, trail::MAX_SITES};
 use airlock_core::{
     tenant::Tenant,
     threads::{self, INLINE_BYTES},
@@ -28,8 +28,6 @@ const EXECUTED: &str = "mcp_call";
 const CALLS: [&str; 2] = ["function_call", "custom_tool_call"];
 /// Types of items with the results of these calls.
 const OUTPUTS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
-/// Maximum number of items that are looked up, the newest first.
-const MAX_SITES: usize = 512;
 /// Memory for an item, while records are put back, in bytes: its mark and its position.
 const ENTRY_BYTES: usize = 160;
 /// Length of a mark, in hexadecimal digits.

@@ -12,10 +12,13 @@ use airlock_model::object;
 const X: &str = "call_0123456789abcdef";
 const Y: &str = "call_fedcba9876543210";
 
-fn settings(store: Option<store::Settings>, stores_contents: bool) -> Settings {
-    let responses =
-        responses::Bounds { expire_after: IN_MEMORY, owner_bytes: 1 << 20, total_bytes: 1 << 20 };
-    Settings::new(store, stores_contents.then_some(responses), 1 << 20)
+fn settings(store: Option<airlock_store::Settings>, stores_contents: bool) -> Settings {
+    let responses = responses::ResponseBounds {
+        expire_after: IN_MEMORY,
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+    };
+    Settings::new(store.map(Into::into), stores_contents.then_some(responses), 1 << 20)
 }
 
 fn in_memory() -> Recall {
@@ -241,9 +244,9 @@ async fn the_bytes_that_are_put_back_are_charged() {
     assert_eq!(body.to_text(), before);
 }
 
-fn database() -> (tempfile::TempDir, store::Settings) {
+fn database() -> (tempfile::TempDir, airlock_store::Settings) {
     let directory = tempfile::tempdir().expect("a directory");
-    let settings = store::Settings::new(directory.path().join("airlock.db"));
+    let settings = airlock_store::Settings::new(directory.path().join("airlock.db"));
     (directory, settings)
 }
 
@@ -265,7 +268,7 @@ async fn stored_calls_outlive_the_process_and_others_are_reported_as_lost() {
     assert!(store.path.exists());
 }
 
-fn reopened(store: &store::Settings) -> Recall {
+fn reopened(store: &airlock_store::Settings) -> Recall {
     Recall::new(settings(Some(store.clone()), true))
 }
 

@@ -11,6 +11,9 @@ use sha2::{Digest as _, Sha256};
 use airlock_core::tenant::Tenant;
 use airlock_store::recall::Anchor;
 
+/// Maximum number of calls or items of a request that are looked up, the newest first. Each is a
+/// query in the database, and a request may have as many as its body has room for.
+pub(super) const MAX_SITES: usize = 512;
 /// Number of letters and digits from which an identifier counts as unique, whatever they are.
 const UNIQUE_CHARACTERS: usize = 16;
 /// Number of letters and digits of the shortest random word: Ollama's identifiers have one of 8 after

@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use crate::Failure;
-use airlock_model::{Document, Held, weight};
+use airlock_model::{Charge, Document, weight};
 
 /// State of one response.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(super) struct RelayedRound {
 
 impl RelayedRound {
     /// Holds a chunk with text back. Fails if there is no memory.
-    pub(super) fn hold_text(&mut self, chunk: Document, held: &Held) -> Result<(), Failure> {
+    pub(super) fn hold_text(&mut self, chunk: Document, held: &Charge) -> Result<(), Failure> {
         // A chunk that is made here has no charge of its own.
         if !held.grow(chunk.object().values().map(weight).sum()) {
             return Err(Failure::NoMemory);

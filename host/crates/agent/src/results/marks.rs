@@ -21,7 +21,8 @@ const SECOND_START: usize = 8;
 /// Text in place of a look-alike of [`WORDS`].
 const REPLACED: &str = "(words of a marker, quoted)";
 /// Maximum number of visible characters between two letters of a look-alike. Invisible characters
-/// are not counted.
+/// are not counted. A model still reads letters with a few marks between them as a word; with more,
+/// the letters of ordinary text would match.
 const MAX_GAP: usize = 8;
 /// Hexadecimal digits of a nonce. 60 of the 64 bits are random.
 const NONCE_DIGITS: usize = 16;

@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Provenance,
     kept::{ResultStore, StoredResult},
+    provenance::Provenance,
 };
 use airlock_core::{
     door::{Admitted, Provider},
@@ -184,7 +184,7 @@ mod tests {
         let server = ClientName::parse("web").expect("a good name");
         let catalog = Catalog::new();
         let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-        catalog.add_client(&server, "stdio", policy);
+        catalog.add_client(&server, airlock_catalog::SourceKind::Server("stdio"), policy);
         let tool = json!({"name": "t", "inputSchema": {}});
         let tool: ToolDefinition = serde_json::from_value(tool).expect("a definition");
         catalog.blocking_publish(&server, vec![tool], Arc::new(Unused));

@@ -8,7 +8,10 @@ use std::{sync::Arc, time::Instant};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::{Presented, Provenance, Results};
+use super::{
+    presentation::Results,
+    provenance::{Presented, Provenance},
+};
 use airlock_core::{
     door::{Admitted, Provider, RelayError, RelayRequest, RelayView},
     tool::{
@@ -23,7 +26,8 @@ const NAME: &str = "readResource";
 const DESCRIPTION: &str = "Reads a resource of an MCP server, for example one that the result of a tool links to. Its text \
                            comes from outside.";
 
-/// Longest URI, in bytes.
+/// Longest URI, in bytes: twice what browsers and proxies are sure to accept. It is compared with
+/// the templates of every server, and repeated in the error.
 const MAX_URI_BYTES: usize = 4_096;
 
 /// Runs the tool.

@@ -16,9 +16,11 @@ use wit_component::ComponentEncoder;
 
 use self::paths::Passing;
 use super::{
-    BuildError, BuildProfile, Reporter,
+    error::BuildError,
     process::{command, output_of},
+    profile::BuildProfile,
     project::Project,
+    reporter::Reporter,
 };
 
 /// Target of a plugin that uses WASI. Its linker writes a component.

@@ -13,14 +13,17 @@ use tempfile::TempDir;
 use tokio::{fs, process::Command};
 
 use super::{
-    BuildError, Reporter,
+    error::BuildError,
     process::{command, output_of, run, run_explained, version},
     project::Project,
+    reporter::Reporter,
     world,
 };
 use crate::interfaces::Interface;
 
+/// Oldest Node.js, as major and minor version, that runs componentize-js.
 const MIN_NODE: (u32, u32) = (20, 6);
+/// Oldest Python, as major and minor version, that componentize-py has a wheel for.
 const MIN_PYTHON: (u32, u32) = (3, 10);
 const JAVASCRIPT: &str = "node_modules/.bin/componentize-js";
 const PYTHON: &str = ".venv/bin/componentize-py";

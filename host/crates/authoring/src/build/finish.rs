@@ -8,14 +8,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{BuildError, project::Project};
+use super::{error::BuildError, project::Project};
 use crate::{Finding, Language, component, config_schema, finding};
-use airlock_core::tool::{ClientName, Tool, ToolDefinition};
+use airlock_core::tool::{ClientName, Tool, ToolDefinition, ToolName};
 use airlock_plugin::{CompileHook, MANIFEST_SECTION, Metadata};
 use airlock_sandbox::{self as sandbox, LoadError};
-
-/// Maximum length of a tool's name, which every MCP client and every model accepts.
-const MAX_TOOL_NAME: usize = 64;
 
 /// A component that was written to its file.
 #[derive(Debug)]
@@ -109,10 +106,9 @@ fn check(project: &Project, tools: &[ToolDefinition]) -> Result<(), BuildError> 
     let mut names = BTreeSet::new();
     for tool in tools {
         let name = &tool.name;
-        let is_fit = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !is_fit {
+        if !ToolName::is_valid(name) {
             return refuse(format!(
-                "found a tool called {name:?}; a name has 1 to {MAX_TOOL_NAME} of the characters a-z, A-Z, 0-9, `_` and `-`"
+                "found a tool called {name:?}; a name has 1 to 64 of the characters a-z, A-Z, 0-9, `_` and `-`"
             ));
         }
         if !names.insert(name.as_str()) {

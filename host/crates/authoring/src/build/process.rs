@@ -8,7 +8,7 @@ use std::{
 
 use tokio::process::Command;
 
-use super::{BuildError, Reporter};
+use super::{error::BuildError, reporter::Reporter};
 
 /// Prepares a command in a directory. Dropping the future that waits for it kills the process.
 pub(super) fn command(program: impl AsRef<OsStr>, directory: &Path) -> Command {

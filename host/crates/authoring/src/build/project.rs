@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::BuildError;
+use super::error::BuildError;
 use crate::Language;
 use airlock_manifest::Source;
 use airlock_plugin::Manifest;

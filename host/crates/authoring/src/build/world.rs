@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use semver::Version;
 
-use super::BuildError;
+use super::error::BuildError;
 use crate::{
     interfaces::{HOST, Interface, PACKAGES, PLUGIN, TOOLS},
     vendored::WIT,

@@ -1,6 +1,6 @@
 //! Compares the requested limits with the ceilings of the profiles.
 
-use crate::{Check, Finding, Outcome};
+use crate::{Check, CheckOutcome, Finding};
 use airlock_core::limit::{Limit, LimitSet};
 use airlock_plugin::Profile;
 
@@ -9,7 +9,7 @@ const CHECK: &str = "every profile grants the limits that it requests";
 /// Warns of a limit that only a trusted plugin gets, and fails for one that no plugin gets.
 pub(super) fn check(requested: &LimitSet) -> Check {
     let is_impossible = beyond(requested, Profile::Trusted).next().is_some();
-    let outcome = if is_impossible { Outcome::Fail } else { Outcome::Warn };
+    let outcome = if is_impossible { CheckOutcome::Fail } else { CheckOutcome::Warn };
     let findings =
         beyond(requested, Profile::Untrusted).map(|(limit, amount)| finding(limit, amount));
     Check::unless(CHECK, outcome, findings)
@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    fn checked(limits: &[(Limit, u64)]) -> (Outcome, String) {
+    fn checked(limits: &[(Limit, u64)]) -> (CheckOutcome, String) {
         let set = limits
             .iter()
             .fold(LimitSet::default(), |set, (limit, amount)| set.with(*limit, *amount));
@@ -57,15 +57,19 @@ mod tests {
 
     #[test]
     fn a_limit_within_every_profile_passes_up_to_its_edge() {
-        assert_eq!(checked(&[]), (Outcome::Pass, String::new()));
+        assert_eq!(checked(&[]), (CheckOutcome::Pass, String::new()));
         for limit in Limit::ALL {
-            assert_eq!(checked(&[(limit, limit.default_amount())]).0, Outcome::Pass, "{limit:?}");
+            assert_eq!(
+                checked(&[(limit, limit.default_amount())]).0,
+                CheckOutcome::Pass,
+                "{limit:?}"
+            );
             let more = checked(&[(limit, limit.default_amount() + 1)]).0;
-            assert_ne!(more, Outcome::Pass, "{limit:?}");
+            assert_ne!(more, CheckOutcome::Pass, "{limit:?}");
             let most = checked(&[(limit, limit.trusted_maximum())]).0;
-            assert_ne!(most, Outcome::Fail, "{limit:?}");
+            assert_ne!(most, CheckOutcome::Fail, "{limit:?}");
             let beyond = checked(&[(limit, limit.trusted_maximum() + 1)]).0;
-            assert_eq!(beyond, Outcome::Fail, "{limit:?}");
+            assert_eq!(beyond, CheckOutcome::Fail, "{limit:?}");
         }
     }
 
@@ -73,7 +77,7 @@ mod tests {
     fn each_limit_beyond_a_profile_is_found_with_what_the_profiles_grant() {
         let minutes = 60 * 1_000_000_000;
         let (outcome, text) = checked(&[(Limit::HttpTimeout, 5 * minutes), (Limit::Memory, 1)]);
-        assert_eq!(outcome, Outcome::Warn);
+        assert_eq!(outcome, CheckOutcome::Warn);
         insta::assert_snapshot!(text, @r#"
         plugin.toml: request.limits.http_timeout: requests 5m; the profile "untrusted" grants at most 30s, and "trusted" at most 1h
           write: at most 30s, if the plugin is to work without "trusted"
@@ -83,7 +87,7 @@ mod tests {
             (Limit::Memory, 4 << 30),
             (Limit::Fuel, 2_000_000_000),
         ]);
-        assert_eq!(outcome, Outcome::Fail);
+        assert_eq!(outcome, CheckOutcome::Fail);
         insta::assert_snapshot!(text, @r#"
         plugin.toml: request.limits.fuel: requests 2000000000; the profile "untrusted" grants at most 1000000000, and "trusted" at most 1000000000000
           write: at most 1000000000, if the plugin is to work without "trusted"

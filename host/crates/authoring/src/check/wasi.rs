@@ -1,7 +1,7 @@
 //! Finds calls of Rust's standard library that always fail in a component without WASI. Such a
 //! component has no file system to open, and its build does not fail for that.
 
-use crate::{Check, Finding, Outcome};
+use crate::{Check, CheckOutcome, Finding};
 use airlock_sandbox::{self as sandbox, LoadError};
 
 const CHECK: &str = "no call was found in its code that always fails without WASI";
@@ -16,7 +16,7 @@ const UNSUPPORTED: &[u8] = b"operation not supported on this platform";
 pub(super) fn check(wasm: &[u8], imports: &[String]) -> Result<Check, LoadError> {
     let has_wasi = imports.iter().any(|import| import.starts_with("wasi:"));
     let is_found = !has_wasi && sandbox::data_contains(wasm, UNSUPPORTED)?;
-    Ok(Check::unless(CHECK, Outcome::Warn, is_found.then(finding)))
+    Ok(Check::unless(CHECK, CheckOutcome::Warn, is_found.then(finding)))
 }
 
 fn finding() -> Finding {
@@ -32,7 +32,7 @@ fn finding() -> Finding {
 mod tests {
     use super::*;
 
-    fn checked(component: &str, imports: &[&str]) -> Outcome {
+    fn checked(component: &str, imports: &[&str]) -> CheckOutcome {
         let wasm = wat::parse_str(component).expect("a component");
         let imports: Vec<_> = imports.iter().map(ToString::to_string).collect();
         check(&wasm, &imports).expect("it is read").outcome
@@ -41,13 +41,13 @@ mod tests {
     #[test]
     fn a_call_without_wasi_is_found_by_its_message_and_one_with_wasi_is_none() {
         let call = with_data("a fileoperation not supported on this platformanother");
-        assert_eq!(checked(&call, &[]), Outcome::Warn);
-        assert_eq!(checked(&call, &["airlock:host/log@0.1.0"]), Outcome::Warn);
-        assert_eq!(checked(&call, &["wasi:filesystem/types@0.2.3"]), Outcome::Pass);
-        assert_eq!(checked(&with_data("operation not supported"), &[]), Outcome::Pass);
+        assert_eq!(checked(&call, &[]), CheckOutcome::Warn);
+        assert_eq!(checked(&call, &["airlock:host/log@0.1.0"]), CheckOutcome::Warn);
+        assert_eq!(checked(&call, &["wasi:filesystem/types@0.2.3"]), CheckOutcome::Pass);
+        assert_eq!(checked(&with_data("operation not supported"), &[]), CheckOutcome::Pass);
         let outside =
             "(component (@custom \"airlock:tools\" \"operation not supported on this platform\"))";
-        assert_eq!(checked(outside, &[]), Outcome::Pass, "it is no code");
+        assert_eq!(checked(outside, &[]), CheckOutcome::Pass, "it is no code");
     }
 
     fn with_data(text: &str) -> String {

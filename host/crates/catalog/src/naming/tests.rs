@@ -25,7 +25,7 @@ fn open(prefix: Prefix) -> Policy {
 }
 
 fn add(catalog: &Catalog, name: &str, policy: Policy) {
-    catalog.add_client(&client(name), "stdio", policy);
+    catalog.add_client(&client(name), crate::SourceKind::Server("stdio"), policy);
 }
 
 fn publish(catalog: &Catalog, name: &str, tools: &[&str]) -> Vec<String> {

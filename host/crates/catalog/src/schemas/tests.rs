@@ -2,6 +2,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Map, json};
 
 use super::*;
+use crate::SourceKind;
 use crate::{Catalog, published::Published};
 use airlock_core::{
     door::{Budget, Caller, Filter, Origin, Provider},
@@ -28,7 +29,7 @@ impl Provider for Returns {
     }
 }
 
-async fn caller(connection_type: &'static str) -> Caller {
+async fn caller(kind: SourceKind) -> Caller {
     let endless = json!({"anyOf": [{"$ref": "#"}]});
     let slow = json!({"type": "object", "properties": {
         "returns": {}, "text": {"type": "string", "pattern": "^[01]*1[01]{350}[a-y]"}}});
@@ -46,7 +47,7 @@ async fn caller(connection_type: &'static str) -> Caller {
     let name = ClientName::parse("db").expect("a good name");
     let catalog = Catalog::new();
     let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-    catalog.add_client(&name, connection_type, policy);
+    catalog.add_client(&name, kind, policy);
     let tools = serde_json::from_value(tools).expect("definitions");
     assert_eq!(catalog.publish(&name, tools, Arc::new(Returns)).await, [""; 0]);
     let budget = Budget {
@@ -67,7 +68,7 @@ async fn call(caller: &Caller, tool: &str, arguments: &Value) -> Result<String, 
 
 #[tokio::test]
 async fn a_result_that_does_not_fit_the_output_schema_of_a_server_fails_with_its_own_code() {
-    let caller = caller("stdio").await;
+    let caller = caller(SourceKind::Server("stdio")).await;
     let fits = call(&caller, "rows", &json!({"returns": {"rows": ["a"]}})).await;
     assert_eq!(fits.expect("it fits"), "text");
     let refused = call(&caller, "rows", &json!({"returns": {"rows": ["a", 7]}})).await;
@@ -80,8 +81,8 @@ async fn a_result_that_does_not_fit_the_output_schema_of_a_server_fails_with_its
 
 #[tokio::test]
 async fn arguments_that_do_not_fit_the_input_schema_never_reach_a_server_or_an_embedded_tool() {
-    for connection_type in ["stdio", "http", "internal"] {
-        let caller = caller(connection_type).await;
+    for kind in [SourceKind::Server("http"), SourceKind::Internal] {
+        let caller = caller(kind).await;
         let fits = call(&caller, "strict", &json!({"returns": "x"})).await;
         assert_eq!(fits.expect("it fits"), "text");
         let refused = call(&caller, "strict", &json!({"returns": 7})).await;
@@ -91,13 +92,13 @@ async fn arguments_that_do_not_fit_the_input_schema_never_reach_a_server_or_an_e
         let missing = call(&caller, "strict", &json!({})).await.expect_err("nothing");
         assert_eq!(missing.code(), "bad_arguments", "the tool itself would fail otherwise");
     }
-    let plugin = caller("wasm").await;
+    let plugin = caller(SourceKind::Plugin).await;
     assert!(call(&plugin, "strict", &json!({"returns": 7})).await.is_ok(), "it checks itself");
 }
 
 #[tokio::test]
 async fn a_null_may_stand_for_an_argument_that_may_be_absent() {
-    let caller = caller("stdio").await;
+    let caller = caller(SourceKind::Server("stdio")).await;
     let optional = call(&caller, "slow", &json!({"returns": {}, "text": null})).await;
     assert_eq!(optional.expect("`text` may be absent"), "text");
     let nested = call(&caller, "slow", &json!({"returns": {"text": null}})).await;
@@ -108,7 +109,7 @@ async fn a_null_may_stand_for_an_argument_that_may_be_absent() {
 
 #[tokio::test]
 async fn arguments_pass_if_their_schema_cannot_be_checked_and_the_state_says_so() {
-    let caller = caller("stdio").await;
+    let caller = caller(SourceKind::Server("stdio")).await;
     assert!(call(&caller, "odd", &json!({"returns": 7})).await.is_ok());
     let reported = status(&list(&[json!({"anyOf": [{"$ref": "#"}]})]));
     let reason = reported["unchecked"][0].as_str().expect("a reason");
@@ -128,7 +129,7 @@ fn a_check_that_takes_long_does_not_run_on_a_worker() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
     runtime.block_on(async {
-        let caller = caller("stdio").await;
+        let caller = caller(SourceKind::Server("stdio")).await;
         for (bytes, is_here) in [(2, true), (6_000, false)] {
             let misfit = json!({"text": "01".repeat(bytes / 2)});
             for (arguments, code) in
@@ -153,7 +154,7 @@ fn a_check_that_takes_long_does_not_run_on_a_worker() {
 
 #[tokio::test]
 async fn no_tree_of_long_arguments_is_built_before_there_is_a_thread() {
-    let caller = caller("stdio").await;
+    let caller = caller(SourceKind::Server("stdio")).await;
     let held = threads::occupy(caller.view().tenant()).await;
     let arguments = json!({"returns": "x".repeat(INLINE_BYTES)}).to_string();
     let admitted = caller.admit("db-strict", &arguments).expect("it needs no approval");
@@ -165,18 +166,18 @@ async fn no_tree_of_long_arguments_is_built_before_there_is_a_thread() {
 
 #[tokio::test]
 async fn a_failure_is_not_checked() {
-    let caller = caller("http").await;
+    let caller = caller(SourceKind::Server("http")).await;
     let failed = call(&caller, "rows", &json!({})).await.expect_err("it failed");
     assert_eq!((failed.code(), failed.to_string().as_str()), ("tool_error", "it failed"));
 }
 
 #[tokio::test]
 async fn results_pass_if_there_is_no_schema_that_can_be_checked_or_no_server() {
-    let servers = caller("stdio").await;
+    let servers = caller(SourceKind::Server("stdio")).await;
     for tool in ["endless", "broken", "plain"] {
         assert!(call(&servers, tool, &json!({"returns": {"rows": 7}})).await.is_ok(), "{tool}");
     }
-    let plugin = caller("wasm").await;
+    let plugin = caller(SourceKind::Plugin).await;
     assert!(call(&plugin, "rows", &json!({"returns": {"rows": 7}})).await.is_ok());
 }
 

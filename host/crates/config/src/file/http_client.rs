@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::EnvText;
+use crate::env_text::EnvText;
 
 /// The gateway as a client of an authorization server. Each URL begins with `https://`, unless its
 /// host is `localhost` or a private IP address.

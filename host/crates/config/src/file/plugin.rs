@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::NameOr;
+use super::forms::NameOr;
 use airlock_core::{limit::LimitSet, units::Size};
 use airlock_plugin::Profile;
 

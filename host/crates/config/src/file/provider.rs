@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ranged::{Count, DAY, Flag, MILLISECOND, MINUTE, SECOND, Time};
-use crate::values::EnvText;
+use crate::env_text::EnvText;
 
 /// One model provider.
 #[derive(Deserialize, JsonSchema)]

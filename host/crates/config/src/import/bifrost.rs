@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    Outcome,
-    desktop::{free_name, renamed as renamed_client},
+    client_name::{free_name, renamed as renamed_client},
     draft::Draft,
+    report::Outcome,
 };
-use crate::KeyPath;
+use crate::key_path::KeyPath;
 
 /// Settings of the file without a meaning for the gateway, with the reason.
 const NO_MEANING: [(&str, &str); 8] = [

@@ -2,18 +2,21 @@
 //! `servers` of VS Code, `context_servers` of Zed. Claude Code also has a list for each project.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, draft::Draft};
-use crate::{
-    KeyPath,
-    values::{has_reference, has_reference_of_editors},
+use super::{
+    client_name::{free_name, renamed},
+    draft::Draft,
+    report::Outcome,
 };
-use airlock_core::tool::ClientName;
+use crate::{
+    env_text::{has_reference, has_reference_of_editors},
+    key_path::KeyPath,
+};
 
 /// Keys of the lists, and the programs that have them.
 const LISTS: [(&str, &str); 3] = [
@@ -57,7 +60,7 @@ fn lists_of_projects(projects: &Value) -> impl Iterator<Item = (&String, &Map<St
 }
 
 /// A list of servers.
-struct List<'v> {
+struct ServerList<'v> {
     key: KeyPath,
     servers: &'v Map<String, Value>,
     /// The directory of the project that has the list.
@@ -68,7 +71,7 @@ struct List<'v> {
 
 /// A server and what its list adds to it.
 #[derive(PartialEq)]
-struct Found<'v> {
+struct ListedServer<'v> {
     value: &'v Value,
     /// The directory of the process.
     directory: Option<PathBuf>,
@@ -78,17 +81,17 @@ struct Found<'v> {
 pub(super) fn translate(source: &Value) -> Draft {
     let mut draft = Draft::new(json!({"mcp": {"client_configs": []}}));
     // The servers so far, by their names.
-    let mut seen = BTreeMap::<&str, Vec<Found<'_>>>::new();
+    let mut seen = BTreeMap::<&str, Vec<ListedServer<'_>>>::new();
     for (name, value) in source.as_object().into_iter().flatten() {
         let lists = lists(name, value);
         if lists.is_empty() {
             let key = KeyPath::default().member(name);
             draft.note(key, Outcome::NoMeaning, "is a setting of the agent, not a server");
         }
-        for List { key, servers, project, disabled } in lists {
+        for ServerList { key, servers, project, disabled } in lists {
             for (server, value) in servers {
                 let key = key.member(server);
-                let found = Found {
+                let found = ListedServer {
                     value,
                     directory: directory(value, project),
                     is_disabled: disabled.iter().any(|name| name == server),
@@ -138,11 +141,11 @@ fn elements<'v>(project: &'v Value, list: &str) -> &'v [Value] {
 }
 
 /// Returns the lists of servers in a member of the file.
-fn lists<'v>(name: &str, value: &'v Value) -> Vec<List<'v>> {
+fn lists<'v>(name: &str, value: &'v Value) -> Vec<ServerList<'v>> {
     let key = KeyPath::default().member(name);
     match name {
         PROJECTS => lists_of_projects(value)
-            .map(|(project, servers)| List {
+            .map(|(project, servers)| ServerList {
                 key: key.member(project).member(LIST_OF_PROJECT),
                 servers,
                 project: Some(Path::new(project)).filter(|project| project.is_absolute()),
@@ -155,9 +158,9 @@ fn lists<'v>(name: &str, value: &'v Value) -> Vec<List<'v>> {
     }
 }
 
-fn list(key: KeyPath, value: Option<&Value>) -> Vec<List<'_>> {
+fn list(key: KeyPath, value: Option<&Value>) -> Vec<ServerList<'_>> {
     match value.and_then(Value::as_object) {
-        Some(servers) => vec![List { key, servers, project: None, disabled: &[] }],
+        Some(servers) => vec![ServerList { key, servers, project: None, disabled: &[] }],
         None => Vec::new(),
     }
 }
@@ -194,7 +197,7 @@ fn url(members: &Map<String, Value>) -> Option<(&'static str, &Value)> {
     names.into_iter().find_map(|name| Some((name, members.get(name)?)))
 }
 
-fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &Found<'_>) {
+fn translate_server(draft: &mut Draft, key: &KeyPath, name: &str, server: &ListedServer<'_>) {
     let Some(members) = server.value.as_object() else {
         draft.note(key.clone(), Outcome::Refused, "expected an object");
         return;
@@ -395,39 +398,4 @@ fn note_rest(draft: &mut Draft, key: &KeyPath, members: &Map<String, Value>) {
         };
         draft.note(key.member(name), outcome, reason);
     }
-}
-
-/// Returns the line about a client that could not keep its name.
-pub(super) fn renamed(name: &str, client_name: &str) -> String {
-    let nearest = self::client_name(name);
-    let reason = if nearest == client_name {
-        "names have no other characters than letters, digits and `_`".to_owned()
-    } else {
-        format!("another client is named {nearest:?}")
-    };
-    format!("the client is named {client_name:?}: {reason}")
-}
-
-/// Returns the nearest name that a client may have and no other one has.
-pub(super) fn free_name<'a>(name: &str, taken: impl Iterator<Item = &'a str>) -> String {
-    let nearest = client_name(name);
-    let taken: HashSet<_> = taken.collect();
-    let numbered = (2..).map(|number| {
-        let end = format!("_{number}");
-        let most = 32 - end.len();
-        format!("{}{end}", nearest.get(..most).unwrap_or(&nearest))
-    });
-    let mut candidates = std::iter::once(nearest.clone()).chain(numbered);
-    candidates.find(|name| !taken.contains(name.as_str())).expect("the numbers do not end")
-}
-
-/// Returns the nearest name that a client may have.
-fn client_name(name: &str) -> String {
-    let cleaned = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-    let mut cleaned: String = cleaned.take(32).collect();
-    if ClientName::parse(&cleaned).is_err() {
-        cleaned.insert(0, '_');
-        cleaned.truncate(32);
-    }
-    cleaned
 }

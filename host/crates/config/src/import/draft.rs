@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::{Line, Outcome};
-use crate::{KeyPath, Problem, Segment, json};
+use super::report::{Outcome, SettingReport};
+use crate::{
+    error::Problem,
+    json,
+    key_path::{KeyPath, Segment},
+};
 
 /// Parts whose elements are reported as a whole: the member with their names, if they are a list.
 const COLLECTIONS: [(&str, Option<&str>); 3] = [
@@ -17,9 +21,9 @@ const COLLECTIONS: [(&str, Option<&str>); 3] = [
 /// A configuration in the making.
 pub(super) struct Draft {
     pub(super) file: Value,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<SettingReport>,
     /// The same lines.
-    noted: BTreeSet<Line>,
+    noted: BTreeSet<SettingReport>,
 }
 
 impl Draft {
@@ -28,7 +32,7 @@ impl Draft {
     }
 
     pub(super) fn note(&mut self, key: KeyPath, outcome: Outcome, message: impl Into<String>) {
-        let line = Line { key, outcome, message: message.into() };
+        let line = SettingReport { key, outcome, message: message.into() };
         if self.noted.insert(line.clone()) {
             self.lines.push(line);
         }
@@ -71,19 +75,12 @@ impl Draft {
 
     /// Returns the elements of the list at `key`.
     pub(super) fn elements(&self, key: &KeyPath) -> Vec<KeyPath> {
-        let list = find(&self.file, key).and_then(Value::as_array);
+        let list = find(&self.file, &key.segments()).and_then(Value::as_array);
         (0..list.map_or(0, Vec::len)).map(|index| key.element(index)).collect()
     }
 
     pub(super) fn object(&mut self, key: &KeyPath) -> Option<&mut Map<String, Value>> {
-        let mut value = &mut self.file;
-        for segment in key.segments() {
-            value = match segment {
-                Segment::Member(name) => value.get_mut(name)?,
-                Segment::Element(index) => value.get_mut(index)?,
-            };
-        }
-        value.as_object_mut()
+        json::get_mut(&mut self.file, &key.segments())?.as_object_mut()
     }
 
     /// Removes what a reading refused: the values with `problems`, and the `unusable` ones without
@@ -109,7 +106,7 @@ impl Draft {
     pub(super) fn label(&self, key: &KeyPath) -> String {
         let segments = key.segments();
         let end = segments.iter().position(|segment| matches!(segment, Segment::Element(_)));
-        let element = end.and_then(|end| find_in(&self.file, &segments[..=end]));
+        let element = end.and_then(|end| find(&self.file, &segments[..=end]));
         let name = element.and_then(|element| element.get("name")).and_then(Value::as_str);
         name.map(|name| format!("{name:?}: ")).unwrap_or_default()
     }
@@ -135,11 +132,7 @@ impl Draft {
     }
 }
 
-fn find<'v>(value: &'v Value, key: &KeyPath) -> Option<&'v Value> {
-    find_in(value, &key.segments())
-}
-
-fn find_in<'v>(value: &'v Value, segments: &[Segment]) -> Option<&'v Value> {
+fn find<'v>(value: &'v Value, segments: &[Segment]) -> Option<&'v Value> {
     segments.iter().try_fold(value, |value, segment| match segment {
         Segment::Member(name) => value.get(name),
         Segment::Element(index) => value.get(index),

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{super::file, Field};
+use super::{file_env::FileEnv, resolved::Resolved};
+use crate::file;
 use airlock_core::{
     door::{ApprovalChoice, Keys, RelayRow, VirtualKey},
-    tool::{ClientName, INTERNAL_CLIENT, Whitelist, with_internal_client},
+    tool::{ClientName, INTERNAL_CLIENT, UriList, Whitelist, with_internal_client},
 };
 
 /// Prefix of credentials, which distinguishes them from a provider's own keys.
@@ -13,47 +14,77 @@ const PREFIX: &str = "sk-bf-";
 /// Minimum length of a credential. Shorter ones could be guessed.
 const MIN_CHARACTERS: usize = 20;
 
-/// Returns whether a key is active. An inactive key is checked too, but its environment variable
-/// need not exist.
-pub(super) fn is_active(key: &file::VirtualKey) -> bool {
-    key.is_active.0
-}
-
+/// Resolves every active key. An inactive one is checked too, but its environment variable need not
+/// exist.
 pub(super) fn resolve(
-    field: &Field<'_>,
     keys: Vec<file::VirtualKey>,
     clients: &BTreeSet<ClientName>,
-) -> Keys {
+    env: FileEnv<'_>,
+) -> Resolved<Keys> {
     let mut names = BTreeSet::new();
     let mut values = BTreeMap::new();
-    let mut resolved = Vec::new();
-    for (index, key) in keys.into_iter().enumerate() {
-        let field = field.element(index);
-        let name = field.member("name");
+    let keys = Resolved::elements(keys, |problems, key| {
         if key.name.trim().is_empty() {
-            name.refuse("is empty");
+            problems.refuse("name", "is empty");
         } else if !names.insert(key.name.clone()) {
-            name.refuse(format_args!("another key is named {:?} already", key.name));
+            problems.refuse("name", format_args!("another key is named {:?} already", key.name));
         }
-        let is_active = is_active(&key);
-        let approval = key.approval.map(ApprovalChoice::from);
-        let rows = rows(&field.member("mcp_configs"), &key.mcp_configs, clients);
-        let field = field.member("value");
-        let Some(value) = is_active.then(|| field.text(key.value)).flatten() else { continue };
+        let rows = problems.take("mcp_configs", rows(&key.mcp_configs, clients));
+        if !key.is_active.0 {
+            return None;
+        }
+        let value = problems.accept("value", env.text(key.value))?;
         if !is_credential(value.expose()) {
-            field.refuse(format_args!(
+            problems.refuse("value", format_args!(
                 "must start with {PREFIX:?} and have at least {MIN_CHARACTERS} characters, without spaces"
             ));
         }
         if let Some(first) = values.insert(value.expose().to_owned(), key.name.clone()) {
-            field.refuse(format_args!("is the same as that of the key {first:?}"));
+            problems.refuse("value", format_args!("is the same as that of the key {first:?}"));
         }
         let relayed = rows.iter().map(|(client, (_, row))| (client.clone(), row.clone())).collect();
-        let rows = rows.into_iter().map(|(client, (tools, _))| (client, tools)).collect();
-        let key = VirtualKey::new(key.name, value.expose(), rows);
-        resolved.push(key.with_relayed(relayed).with_approval(approval));
+        let tools = rows.into_iter().map(|(client, (tools, _))| (client, tools)).collect();
+        let resolved = VirtualKey::new(key.name, value.expose(), tools);
+        let approval = key.approval.map(ApprovalChoice::from);
+        Some(resolved.with_relayed(relayed).with_approval(approval))
+    });
+    keys.map(Keys::new)
+}
+
+/// Returns the tools, resources and prompts of each client that a key opens.
+fn rows(
+    rows: &[file::KeyRow],
+    clients: &BTreeSet<ClientName>,
+) -> Resolved<BTreeMap<ClientName, (Whitelist, RelayRow)>> {
+    let mut seen = BTreeSet::new();
+    let rows = Resolved::elements(rows, |problems, row| {
+        let tools = Whitelist::parse(&row.tools_to_execute);
+        let resources = UriList::parse(&row.resources_to_read);
+        let prompts = Whitelist::parse(&row.prompts_to_get);
+        let tools = problems.accept("tools_to_execute", tools).unwrap_or_default();
+        let relayed = RelayRow {
+            resources: problems.accept("resources_to_read", resources).unwrap_or_default(),
+            prompts: problems.accept("prompts_to_get", prompts).unwrap_or_default(),
+        };
+        let client = client(&row.mcp_client_name, clients);
+        let client = problems.accept("mcp_client_name", client)?;
+        if !seen.insert(client.clone()) {
+            let message = format_args!("there is another row for {client:?}");
+            problems.refuse("mcp_client_name", message);
+        }
+        Some((client, (tools, relayed)))
+    });
+    rows.map(BTreeMap::from_iter)
+}
+
+fn client(name: &str, clients: &BTreeSet<ClientName>) -> Result<ClientName, String> {
+    let full_name = with_internal_client(name);
+    if full_name == INTERNAL_CLIENT {
+        // Registered at run time by the embedding program.
+        return Ok(ClientName::internal());
     }
-    Keys::new(resolved)
+    let client = clients.iter().find(|client| client.as_str() == full_name);
+    client.cloned().ok_or_else(|| format!("no client is named {name:?}"))
 }
 
 /// Returns whether `text` is a valid credential. Blanks are invalid because they cannot be sent in
@@ -62,35 +93,4 @@ fn is_credential(text: &str) -> bool {
     text.starts_with(PREFIX)
         && text.len() >= MIN_CHARACTERS
         && text.chars().all(|c| c.is_ascii_graphic())
-}
-
-fn rows(
-    field: &Field<'_>,
-    rows: &[file::KeyRow],
-    clients: &BTreeSet<ClientName>,
-) -> BTreeMap<ClientName, (Whitelist, RelayRow)> {
-    let mut resolved = BTreeMap::new();
-    for (index, row) in rows.iter().enumerate() {
-        let field = field.element(index);
-        let tools = field.member("tools_to_execute").whitelist(&row.tools_to_execute);
-        let relayed = RelayRow {
-            resources: field.member("resources_to_read").uri_list(&row.resources_to_read),
-            prompts: field.member("prompts_to_get").whitelist(&row.prompts_to_get),
-        };
-        let field = field.member("mcp_client_name");
-        let name = with_internal_client(&row.mcp_client_name);
-        let client = if name == INTERNAL_CLIENT {
-            // Registered at run time by the embedding program.
-            ClientName::internal()
-        } else if let Some(client) = clients.iter().find(|client| client.as_str() == name) {
-            client.clone()
-        } else {
-            field.refuse(format_args!("no client is named {:?}", row.mcp_client_name));
-            continue;
-        };
-        if resolved.insert(client.clone(), (tools, relayed)).is_some() {
-            field.refuse(format_args!("there is another row for {client:?}"));
-        }
-    }
-    resolved
 }

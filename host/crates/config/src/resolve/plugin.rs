@@ -6,8 +6,13 @@ use std::{
 };
 
 use super::{
-    super::file::{self, NameOr},
-    Field,
+    file_env::FileEnv,
+    resolved::{Problems, Resolved},
+    same_variants::same_variants,
+};
+use crate::{
+    file::{self, NameOr},
+    key_path::KeyPath,
 };
 use airlock_core::{
     limit::LimitSet,
@@ -17,7 +22,7 @@ use airlock_core::{
 };
 use airlock_egress::{Injection, Rule};
 use airlock_plugin::{
-    FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant, Settings,
+    self as plugin, FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant,
 };
 use airlock_sandbox::Access;
 use airlock_strings::cut;
@@ -26,162 +31,156 @@ use airlock_strings::cut;
 const MAX_LISTED: usize = 200;
 
 /// The configured clients, as one plugin refers to them.
-pub(super) struct Clients<'a> {
+pub(super) struct KnownClients<'a> {
     pub(super) names: &'a BTreeSet<ClientName>,
     /// The plugin's own name.
     pub(super) own: &'a ClientName,
 }
 
-pub(super) fn resolve(field: &Field<'_>, wasm: file::Wasm, clients: &Clients<'_>) -> Settings {
-    let grants = field.member("grants");
-    let file = wasm.grants;
-    let grant = Grant {
-        profile: wasm.profile,
-        config: Arc::new(wasm.config),
-        descriptions: descriptions(&field.member("descriptions"), wasm.descriptions),
-        http: rules(&grants.member("http"), file.http),
-        secret: secrets(&grants.member("secret"), file.secret),
-        kv: stores(&grants.member("kv"), file.kv),
-        files: directories(&grants.member("files"), file.files),
-        scratch: file.scratch.map(|scratch| quota(scratch.max_bytes, scratch.max_files)),
-        slots: slots(&grants.member("slot"), file.slot, clients),
-        tools: tools(&grants.member("tools"), &file.tools, clients),
-        clocks: file.clocks,
-        limits: limits(&field.member("limits"), wasm.limits, wasm.profile),
-    };
-    Settings { component: field.member("component").path(&wasm.component), grant }
+pub(super) fn resolve(
+    wasm: file::Wasm,
+    clients: &KnownClients<'_>,
+    env: FileEnv<'_>,
+) -> Resolved<plugin::Settings> {
+    Resolved::new(|problems| {
+        check_descriptions(problems, &wasm.descriptions);
+        let granted = problems.take("grants", grants(wasm.grants, clients, env));
+        let grant = Grant {
+            profile: wasm.profile,
+            config: Arc::new(wasm.config),
+            descriptions: wasm.descriptions,
+            limits: problems.take("limits", limits(wasm.limits, wasm.profile)),
+            ..granted
+        };
+        let component = problems.take("component", env.path(&wasm.component));
+        plugin::Settings { component, grant }
+    })
 }
 
-fn descriptions(
-    field: &Field<'_>,
-    descriptions: BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
-    for (tool, description) in &descriptions {
-        if description.trim().is_empty() {
-            field.member(tool).refuse("is empty: a model chooses a tool by its description");
-        }
+fn check_descriptions(problems: &mut Problems, descriptions: &BTreeMap<String, String>) {
+    for (tool, _) in descriptions.iter().filter(|(_, text)| text.trim().is_empty()) {
+        let key = KeyPath::parse("descriptions").member(tool);
+        problems.refuse(key, "is empty: a model chooses a tool by its description");
     }
-    descriptions
+}
+
+/// Resolves `grants`: the grant, without what is beside them.
+fn grants(file: file::Grants, clients: &KnownClients<'_>, env: FileEnv<'_>) -> Resolved<Grant> {
+    Resolved::new(|problems| Grant {
+        http: problems.take("http", rules(file.http)),
+        secret: problems.take("secret", secrets(file.secret, env)),
+        kv: problems.take("kv", stores(file.kv)),
+        files: problems.take("files", directories(file.files, env)),
+        scratch: file.scratch.map(|scratch| quota(scratch.max_bytes, scratch.max_files)),
+        slots: problems.take("slot", slots(file.slot, clients)),
+        tools: problems.take("tools", tools(&file.tools, clients)),
+        clocks: file.clocks,
+        ..Grant::default()
+    })
 }
 
 fn slots(
-    field: &Field<'_>,
     slots: BTreeMap<String, String>,
-    clients: &Clients<'_>,
-) -> BTreeMap<String, String> {
-    for (slot, tool) in &slots {
-        check_full_name(&field.member(slot), tool, clients);
-    }
-    slots
+    clients: &KnownClients<'_>,
+) -> Resolved<BTreeMap<String, String>> {
+    Resolved::members(slots, |problems, _, tool| {
+        problems.accept_whole(check_full_name(&tool, clients));
+        Some(tool)
+    })
 }
 
-fn tools(field: &Field<'_>, tools: &[String], clients: &Clients<'_>) -> Vec<String> {
-    let tools: Vec<_> = tools.iter().map(|tool| with_internal_client(tool).into_owned()).collect();
-    for (index, tool) in tools.iter().enumerate() {
-        check_full_name(&field.element(index), tool, clients);
-    }
-    tools
+fn tools(tools: &[String], clients: &KnownClients<'_>) -> Resolved<Vec<String>> {
+    Resolved::elements(tools, |problems, tool| {
+        let tool = with_internal_client(tool).into_owned();
+        problems.accept_whole(check_full_name(&tool, clients));
+        Some(tool)
+    })
 }
 
 /// Checks that `tool` can be the full name of a tool of a configured client.
-fn check_full_name(field: &Field<'_>, tool: &str, clients: &Clients<'_>) {
-    match tool.split_once('-') {
+fn check_full_name(tool: &str, clients: &KnownClients<'_>) -> Result<(), String> {
+    let client = match tool.split_once('-') {
         None | Some((_, "" | "*")) => {
-            field
-                .refuse(format_args!("found {tool:?}, expected one tool's full name: CLIENT-TOOL"));
+            return Err(format!("found {tool:?}, expected one tool's full name: CLIENT-TOOL"));
         }
-        // Tools of an embedding program are registered at run time, so they are not known here.
-        Some((client, _))
-            if client != INTERNAL_CLIENT
-                && !clients.names.iter().any(|name| name.as_str() == client) =>
-        {
-            let others = clients.names.iter().filter(|name| *name != clients.own);
-            let others: Vec<_> = others.map(ClientName::as_str).collect();
-            let others = match others.as_slice() {
-                [] => "no other client is configured".to_owned(),
-                others => format!("configured: {}", cut(others.join(", "), MAX_LISTED)),
-            };
-            field.refuse(format_args!("{tool:?}: no client is named {client:?}; {others}"));
-        }
-        Some(_) => {}
+        Some((client, _)) => client,
+    };
+    // Tools of an embedding program are registered at run time, so they are not known here.
+    if client == INTERNAL_CLIENT || clients.names.iter().any(|name| name.as_str() == client) {
+        return Ok(());
     }
+    let others = clients.names.iter().filter(|name| *name != clients.own);
+    let others: Vec<_> = others.map(ClientName::as_str).collect();
+    let others = match others.as_slice() {
+        [] => "no other client is configured".to_owned(),
+        others => format!("configured: {}", cut(others.join(", "), MAX_LISTED)),
+    };
+    Err(format!("{tool:?}: no client is named {client:?}; {others}"))
 }
 
-fn rules(field: &Field<'_>, rules: Vec<NameOr<file::HttpRule>>) -> Vec<HttpGrant> {
-    let granted = rules.into_iter().enumerate().filter_map(|(index, rule)| match rule {
+fn rules(rules: Vec<NameOr<file::HttpRule>>) -> Resolved<Vec<HttpGrant>> {
+    Resolved::elements(rules, |problems, rule| match rule {
         NameOr::Name(name) => Some(HttpGrant::Requested(name)),
         NameOr::Whole(rule) => {
-            let made = Rule::new(&rule.url, &rule.methods, &rule.paths, rule.private);
-            field.element(index).accept(made.and_then(Rule::reachable)).map(HttpGrant::Rule)
+            let rule = Rule::new(&rule.url, &rule.methods, &rule.paths, rule.private);
+            problems.accept_whole(rule.and_then(Rule::reachable)).map(HttpGrant::Rule)
         }
-    });
-    granted.collect()
+    })
 }
 
 fn secrets(
-    field: &Field<'_>,
     secrets: BTreeMap<String, file::SecretGrant>,
-) -> BTreeMap<String, SecretGrant> {
-    let granted = secrets.into_iter().filter_map(|(name, secret)| {
-        let field = field.member(&name);
-        let grant = SecretGrant {
-            source: field.member("from").accept(Source::parse(&secret.from, field.base))?,
-            audience: secret.audience.map(|audience| rules(&field.member("audience"), audience)),
-            inject: secret.inject.and_then(|inject| injection(&field.member("inject"), &inject)),
-            reveal: secret.reveal,
-        };
-        Some((name, grant))
-    });
-    granted.collect()
+    env: FileEnv<'_>,
+) -> Resolved<BTreeMap<String, SecretGrant>> {
+    Resolved::members(secrets, |problems, _, secret| {
+        let source = Source::parse(&secret.from, env.directory);
+        let source = problems.accept("from", source)?;
+        let audience = secret.audience.map(|audience| problems.take("audience", rules(audience)));
+        let inject = secret.inject.map(|inject| problems.take("inject", injection(&inject)));
+        Some(SecretGrant { source, audience, inject: inject.flatten(), reveal: secret.reveal })
+    })
 }
 
-fn injection(field: &Field<'_>, inject: &file::Inject) -> Option<Injection> {
+fn injection(inject: &file::Inject) -> Resolved<Option<Injection>> {
     if !inject.prefix.is_empty() && inject.header.is_none() {
-        field.member("prefix").refuse("can be set only with `header`");
-        return None;
+        return Resolved::new(|problems| {
+            problems.refuse("prefix", "can be set only with `header`");
+            None
+        });
     }
     match (&inject.header, &inject.basic, &inject.query) {
-        (Some(header), None, None) => field.accept(Injection::header(header, &inject.prefix)),
-        (None, Some(user), None) => field.accept(Injection::basic(user)),
-        (None, None, Some(query)) => field.accept(Injection::query(query)),
-        _ => {
-            field.refuse("expected one of `header`, `basic` and `query`");
-            None
-        }
+        (Some(header), None, None) => Injection::header(header, &inject.prefix).into(),
+        (None, Some(user), None) => Injection::basic(user).into(),
+        (None, None, Some(query)) => Injection::query(query).into(),
+        _ => Err("expected one of `header`, `basic` and `query`").into(),
     }
 }
 
-fn stores(field: &Field<'_>, stores: BTreeMap<String, file::KvGrant>) -> BTreeMap<String, KvGrant> {
-    let granted = stores.into_iter().map(|(name, store)| {
-        check_name(&field.member(&name), &name);
-        let max_bytes = store.max_bytes.map(|size| size.0);
-        (name, KvGrant { max_bytes, shared: store.shared })
-    });
-    granted.collect()
+fn stores(stores: BTreeMap<String, file::KvGrant>) -> Resolved<BTreeMap<String, KvGrant>> {
+    Resolved::members(stores, |problems, name, store| {
+        problems.accept_whole(check_name(name));
+        Some(KvGrant { max_bytes: store.max_bytes.map(|size| size.0), shared: store.shared })
+    })
 }
 
 fn directories(
-    field: &Field<'_>,
     directories: BTreeMap<String, file::FilesGrant>,
-) -> BTreeMap<String, FilesGrant> {
-    let granted = directories.into_iter().map(|(name, directory)| {
-        let field = field.member(&name);
-        check_name(&field, &name);
-        let access = match directory.access {
-            file::Access::ReadOnly => Access::ReadOnly,
-            file::Access::ReadWrite => Access::ReadWrite,
-        };
-        if access == Access::ReadOnly
-            && (directory.max_bytes.is_some() || directory.max_files.is_some())
-        {
-            field.refuse("`max_bytes` and `max_files` can be set only with `read_write`");
+    env: FileEnv<'_>,
+) -> Resolved<BTreeMap<String, FilesGrant>> {
+    Resolved::members(directories, |problems, name, directory| {
+        problems.accept_whole(check_name(name));
+        let access = directory.access.into();
+        let has_quota = directory.max_bytes.is_some() || directory.max_files.is_some();
+        if access == Access::ReadOnly && has_quota {
+            problems.refuse_whole("`max_bytes` and `max_files` can be set only with `read_write`");
         }
-        let path = field.member("path").path(&directory.path);
+        let path = problems.take("path", env.path(&directory.path));
         let quota = quota(directory.max_bytes, directory.max_files);
-        (name, FilesGrant { path, access, quota })
-    });
-    granted.collect()
+        Some(FilesGrant { path, access, quota })
+    })
 }
+
+same_variants!(file::Access => Access { ReadOnly, ReadWrite });
 
 fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
     PartialQuota { bytes: bytes.map(|size| size.0), files }
@@ -189,29 +188,30 @@ fn quota(bytes: Option<Size>, files: Option<u64>) -> PartialQuota {
 
 /// Checks the name of a store or a directory. A request may have the name `*`; a grant may not,
 /// because it names one directory.
-fn check_name(field: &Field<'_>, name: &str) {
+fn check_name(name: &str) -> Result<(), String> {
     let is_fit = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    if name.is_empty() || name.len() > 64 || !is_fit {
-        field.refuse(format_args!(
-            "found the name {name:?}, expected 1 to 64 letters, digits, `_` or `-`"
-        ));
+    if (1..=64).contains(&name.len()) && is_fit {
+        return Ok(());
     }
+    Err(format!("found the name {name:?}, expected 1 to 64 letters, digits, `_` or `-`"))
 }
 
 /// Checks the limits. Their maximum is that of the profile, so that a typing error such as an hour
 /// of CPU time cannot take the gateway down.
-fn limits(field: &Field<'_>, limits: LimitSet, profile: Profile) -> LimitSet {
-    for (limit, found) in limits.amounts() {
-        let minimum = limit.minimum();
-        let maximum = profile.maximum(limit);
-        if !(minimum..=maximum).contains(&found) {
-            let [minimum, maximum, found] =
-                [minimum, maximum, found].map(|amount| limit.show(amount));
-            let profile = profile.name();
-            field.member(limit.key()).refuse(format_args!(
-                "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"
-            ));
+fn limits(limits: LimitSet, profile: Profile) -> Resolved<LimitSet> {
+    Resolved::new(|problems| {
+        for (limit, found) in limits.amounts() {
+            let minimum = limit.minimum();
+            let maximum = profile.maximum(limit);
+            if !(minimum..=maximum).contains(&found) {
+                let [minimum, maximum, found] =
+                    [minimum, maximum, found].map(|amount| limit.show(amount));
+                let profile = profile.name();
+                problems.refuse(limit.key(), format_args!(
+                    "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"
+                ));
+            }
         }
-    }
-    limits
+        limits
+    })
 }

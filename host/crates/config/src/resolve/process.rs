@@ -7,14 +7,20 @@ use std::{
 };
 
 use super::{
-    super::{
-        file::{self, Ranged},
-        values::{EnvText, has_reference_of_editors, is_reference},
-    },
-    Field, NOT_EXPANDED_FOR_PROCESS,
+    file_env::FileEnv,
+    resolved::{Problems, Resolved},
+};
+use crate::{
+    env_text::{EnvText, has_reference_of_editors, is_reference},
+    file::{self, Ranged},
+    key_path::KeyPath,
 };
 use airlock_core::secret::Secret;
 use airlock_mcp_client::{Confinement, Docker, Image, Mount, Place, Process, ProcessLimits};
+
+/// Message about a text for a process with a reference that neither it nor the gateway expands.
+const NOT_EXPANDED: &str = "the gateway does not expand `${…}`, and neither does the process: write the value, or put the whole value \
+     into a variable of the gateway's environment and `NAME=env.OTHER` into `envs`";
 
 /// Variables that every process inherits from the gateway: places, languages and names, which most
 /// programs need and which grant no access.
@@ -41,40 +47,49 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// `sleep` know.
 const DEFAULT_MAIN: [&str; 2] = ["sleep", "2147483647"];
 
-pub(super) fn stdio(field: &Field<'_>, stdio: file::Stdio) -> Process {
-    let command = field.member("command");
-    if stdio.command.trim().is_empty() {
-        command.refuse("is empty");
-    }
-    // Other references may be for the process: a shell expands `${NAME}`.
-    command.refuse_reference_of_editors(&stdio.command);
-    let args = field.member("args");
-    for (index, arg) in stdio.args.iter().enumerate() {
-        args.element(index).refuse_reference_of_editors(arg);
-    }
-    if let Some(directory) = stdio.cwd.as_deref().and_then(Path::to_str) {
-        field.member("cwd").refuse_reference_of_editors(directory);
-    }
-    // A command without `/` is searched in `PATH`.
-    let is_path = stdio.command.contains('/');
-    let command = if is_path {
-        command.base.join(&stdio.command).to_string_lossy().into_owned()
-    } else {
-        stdio.command
-    };
-    let mut env = environment(&field.member("envs"), &stdio.envs);
-    for name in INHERITED {
-        if let Some(value) = (field.env)(name).filter(|value| !value.is_empty()) {
-            env.entry(name.to_owned()).or_insert_with(|| Secret::new(value));
+pub(super) fn stdio(stdio: file::Stdio, env: FileEnv<'_>) -> Resolved<Process> {
+    Resolved::new(|problems| {
+        if stdio.command.trim().is_empty() {
+            problems.refuse("command", "is empty");
         }
-    }
-    Process {
-        command,
-        args: stdio.args,
-        env,
-        directory: stdio.cwd.map(|path| field.member("cwd").path(&path)),
-        limits: limits(&stdio.limits),
-        confinement: stdio.confine.map(|confine| confinement(&field.member("confine"), &confine)),
+        check_references(problems, &stdio);
+        // A command without `/` is searched in `PATH`.
+        let command = if stdio.command.contains('/') {
+            env.directory.join(&stdio.command).to_string_lossy().into_owned()
+        } else {
+            stdio.command
+        };
+        let mut variables = problems.take("envs", environment(&stdio.envs, env));
+        for name in INHERITED {
+            if let Some(value) = env.optional(name) {
+                variables.entry(name.to_owned()).or_insert_with(|| Secret::new(value));
+            }
+        }
+        Process {
+            command,
+            args: stdio.args,
+            env: variables,
+            directory: stdio.cwd.map(|path| problems.take("cwd", env.path(&path))),
+            limits: limits(&stdio.limits),
+            confinement: stdio
+                .confine
+                .map(|confine| problems.take("confine", confinement(&confine, env))),
+        }
+    })
+}
+
+/// Refuses references that only an editor expands. Others may be for the process: a shell expands
+/// `${NAME}`.
+fn check_references(problems: &mut Problems, stdio: &file::Stdio) {
+    let args = stdio.args.iter().enumerate();
+    let args = args.map(|(index, arg)| (KeyPath::parse("args").element(index), arg.as_str()));
+    let directory = stdio.cwd.as_deref().and_then(Path::to_str);
+    let texts = [(KeyPath::parse("command"), stdio.command.as_str())]
+        .into_iter()
+        .chain(args)
+        .chain(directory.map(|directory| (KeyPath::parse("cwd"), directory)));
+    for (key, _) in texts.filter(|(_, text)| has_reference_of_editors(text)) {
+        problems.refuse(key, NOT_EXPANDED);
     }
 }
 
@@ -87,94 +102,98 @@ fn limits(limits: &file::ProcessLimits) -> ProcessLimits {
     }
 }
 
-fn confinement(field: &Field<'_>, confine: &file::Confine) -> Confinement {
-    if confine.read.is_empty() && confine.write.is_empty() {
-        field.refuse("names no path; list the paths that the process needs in `read` and `write`");
-    }
-    Confinement {
-        read: paths(&field.member("read"), &confine.read),
-        write: paths(&field.member("write"), &confine.write),
-        required: confine.required.0,
-    }
-}
-
-fn paths(field: &Field<'_>, paths: &[std::path::PathBuf]) -> Vec<std::path::PathBuf> {
-    paths.iter().enumerate().map(|(at, path)| field.element(at).path(path)).collect()
-}
-
-pub(super) fn docker(field: &Field<'_>, docker: file::Docker) -> Option<Docker> {
-    if docker.command.first().is_none_or(|program| program.trim().is_empty()) {
-        field.member("command").refuse("is empty");
-    }
-    let env = environment(&field.member("envs"), &docker.envs);
-    let host = host(&field.member("host"), docker.host.as_deref());
-    let place = match (&docker.image, &docker.container) {
-        (Some(_), Some(_)) | (None, None) => {
-            field.refuse("needs either `image` or `container`, and not both");
-            return None;
+fn confinement(confine: &file::Confine, env: FileEnv<'_>) -> Resolved<Confinement> {
+    Resolved::new(|problems| {
+        if confine.read.is_empty() && confine.write.is_empty() {
+            problems.refuse_whole(
+                "names no path; list the paths that the process needs in `read` and `write`",
+            );
         }
-        (Some(name), None) => Place::Own(Box::new(image(field, name, &docker))),
-        (None, Some(name)) => {
-            refuse_keys_of_images(field, &docker);
-            if !is_name(name, "_.-") {
-                field.member("container").refuse("is not the name or identifier of a container");
+        Confinement {
+            read: problems.take("read", env.paths(&confine.read)),
+            write: problems.take("write", env.paths(&confine.write)),
+            required: confine.required.0,
+        }
+    })
+}
+
+pub(super) fn docker(docker: file::Docker, env: FileEnv<'_>) -> Resolved<Option<Docker>> {
+    Resolved::new(|problems| {
+        if docker.command.first().is_none_or(|program| program.trim().is_empty()) {
+            problems.refuse("command", "is empty");
+        }
+        let variables = problems.take("envs", environment(&docker.envs, env));
+        let host = problems.accept("host", host(docker.host.as_deref(), env));
+        let place = match (&docker.image, &docker.container) {
+            (Some(_), Some(_)) | (None, None) => {
+                problems.refuse_whole("needs either `image` or `container`, and not both");
+                return None;
             }
-            Place::Existing(name.clone())
-        }
-    };
-    Some(Docker {
-        host,
-        place,
-        command: docker.command,
-        env,
-        directory: docker.workdir,
-        user: docker.user,
+            (Some(name), None) => Place::Own(Box::new(problems.merge(image(name, &docker)))),
+            (None, Some(name)) => {
+                for key in keys_of_images(&docker) {
+                    problems.refuse(key, "belongs to a container that is created from an `image`");
+                }
+                if !is_name(name, "_.-") {
+                    problems.refuse("container", "is not the name or identifier of a container");
+                }
+                Place::Existing(name.clone())
+            }
+        };
+        Some(Docker {
+            host: host.unwrap_or_else(|| DEFAULT_HOST.to_owned()),
+            place,
+            command: docker.command,
+            env: variables,
+            directory: docker.workdir,
+            user: docker.user,
+        })
     })
 }
 
 /// Returns the address of the daemon.
-fn host(field: &Field<'_>, written: Option<&str>) -> String {
-    let host = match written {
-        Some(host) => Some(host.to_owned()),
-        None => (field.env)("DOCKER_HOST").filter(|host| !host.is_empty()),
-    };
+fn host(written: Option<&str>, env: FileEnv<'_>) -> Result<String, String> {
+    let host = written.map(str::to_owned).or_else(|| env.optional("DOCKER_HOST"));
     let host = host.unwrap_or_else(|| DEFAULT_HOST.to_owned());
     let is_path = host.strip_prefix("unix://").is_some_and(|path| Path::new(path).is_absolute());
     // Whoever reaches a daemon over TCP has the rights of root, and the connection is not encrypted.
     let address = host.strip_prefix("tcp://").and_then(|host| host.parse::<SocketAddr>().ok());
-    if !is_path && !address.is_some_and(|address| address.ip().is_loopback()) {
-        let origin = if written.is_some() { "" } else { " of the variable DOCKER_HOST" };
-        field.refuse(format_args!(
-            "the address{origin} must be `unix:///PATH`, or `tcp://ADDRESS:PORT` with a loopback address; to use the daemon of another machine, forward its socket with `ssh -L`"
-        ));
+    if is_path || address.is_some_and(|address| address.ip().is_loopback()) {
+        return Ok(host);
     }
-    host
+    let origin = if written.is_some() { "" } else { " of the variable DOCKER_HOST" };
+    Err(format!(
+        "the address{origin} must be `unix:///PATH`, or `tcp://ADDRESS:PORT` with a loopback address; to use the daemon of another machine, forward its socket with `ssh -L`"
+    ))
 }
 
-fn image(field: &Field<'_>, name: &str, docker: &file::Docker) -> Image {
-    if !is_name(name, "_.-/:@") || name.contains("..") {
-        field.member("image").refuse("is not the name of an image");
-    }
-    let network = docker.network.clone().unwrap_or_else(|| "none".to_owned());
-    if !is_name(&network, "_.-:") {
-        field.member("network").refuse("is not a network mode or the name of a network");
-    }
-    let main = docker.main.clone().unwrap_or_else(|| DEFAULT_MAIN.map(str::to_owned).to_vec());
-    if main.first().is_none_or(|program| program.trim().is_empty()) {
-        field.member("main").refuse("is empty");
-    }
-    Image {
-        name: name.to_owned(),
-        pull: docker.pull.unwrap_or_default().0,
-        main,
-        network,
-        memory_bytes: docker.memory.unwrap_or_default().get().0,
-        nano_cpus: docker.cpus.map(|cpus| nano_cpus(&field.member("cpus"), cpus)),
-        pids: docker.pids_limit.unwrap_or_default().get(),
-        read_only: docker.read_only.unwrap_or_default().0,
-        mounts: mounts(&field.member("mounts"), docker.mounts.as_deref().unwrap_or_default()),
-        keep: docker.keep.unwrap_or_default().0,
-    }
+fn image(name: &str, docker: &file::Docker) -> Resolved<Image> {
+    Resolved::new(|problems| {
+        if !is_name(name, "_.-/:@") || name.contains("..") {
+            problems.refuse("image", "is not the name of an image");
+        }
+        let network = docker.network.clone().unwrap_or_else(|| "none".to_owned());
+        if !is_name(&network, "_.-:") {
+            problems.refuse("network", "is not a network mode or the name of a network");
+        }
+        let main = docker.main.clone().unwrap_or_else(|| DEFAULT_MAIN.map(str::to_owned).to_vec());
+        if main.first().is_none_or(|program| program.trim().is_empty()) {
+            problems.refuse("main", "is empty");
+        }
+        let mounts = mounts(docker.mounts.as_deref().unwrap_or_default());
+        Image {
+            name: name.to_owned(),
+            pull: docker.pull.unwrap_or_default().0,
+            main,
+            network,
+            memory_bytes: docker.memory.unwrap_or_default().get().0,
+            nano_cpus: docker.cpus.and_then(|cpus| problems.accept("cpus", nano_cpus(cpus))),
+            pids: docker.pids_limit.unwrap_or_default().get(),
+            read_only: docker.read_only.unwrap_or_default().0,
+            mounts: problems.take("mounts", mounts),
+            keep: docker.keep.unwrap_or_default().0,
+        }
+    })
 }
 
 #[expect(
@@ -182,39 +201,30 @@ fn image(field: &Field<'_>, name: &str, docker: &file::Docker) -> Image {
     clippy::cast_sign_loss,
     reason = "the range is checked, and the rest of a nanosecond does not count"
 )]
-fn nano_cpus(field: &Field<'_>, cpus: f64) -> u64 {
+fn nano_cpus(cpus: f64) -> Result<u64, String> {
     let range = 0.01..=1024.0;
     if !range.contains(&cpus) {
-        field.refuse(format_args!(
-            "must be from {} to {}, found {cpus}",
-            range.start(),
-            range.end()
-        ));
+        return Err(format!("must be from {} to {}, found {cpus}", range.start(), range.end()));
     }
-    (cpus * 1e9) as u64
+    Ok((cpus * 1e9) as u64)
 }
 
-fn mounts(field: &Field<'_>, mounts: &[file::DockerMount]) -> Vec<Mount> {
-    let mounts = mounts.iter().enumerate().map(|(at, mount)| {
-        let field = field.element(at);
-        for (name, path) in
-            [("source", mount.source.as_path()), ("target", Path::new(&mount.target))]
-        {
-            if !path.is_absolute() {
-                field.member(name).refuse("must be an absolute path");
-            }
+fn mounts(mounts: &[file::DockerMount]) -> Resolved<Vec<Mount>> {
+    Resolved::elements(mounts, |problems, mount| {
+        let paths = [("source", mount.source.as_path()), ("target", Path::new(&mount.target))];
+        for (key, _) in paths.into_iter().filter(|(_, path)| !path.is_absolute()) {
+            problems.refuse(key, "must be an absolute path");
         }
-        Mount {
+        Some(Mount {
             source: mount.source.clone(),
             target: mount.target.clone(),
             read_only: mount.read_only.0,
-        }
-    });
-    mounts.collect()
+        })
+    })
 }
 
-/// Refuses settings of a container that the gateway would create, because they would be ignored.
-fn refuse_keys_of_images(field: &Field<'_>, docker: &file::Docker) {
+/// Returns the keys of a container that the gateway would create. They would be ignored for another.
+fn keys_of_images(docker: &file::Docker) -> impl Iterator<Item = &'static str> {
     let keys = [
         ("network", docker.network.is_some()),
         ("memory", docker.memory.is_some()),
@@ -226,9 +236,7 @@ fn refuse_keys_of_images(field: &Field<'_>, docker: &file::Docker) {
         ("keep", docker.keep.is_some()),
         ("main", docker.main.is_some()),
     ];
-    for (key, _) in keys.into_iter().filter(|(_, is_given)| *is_given) {
-        field.member(key).refuse("belongs to a container that is created from an `image`");
-    }
+    keys.into_iter().filter_map(|(key, is_given)| is_given.then_some(key))
 }
 
 /// Returns whether a name begins with a letter or digit, and has only these and `others`.
@@ -238,39 +246,40 @@ fn is_name(name: &str, others: &str) -> bool {
 }
 
 /// Returns the configured variables of a process.
-fn environment(field: &Field<'_>, entries: &[String]) -> BTreeMap<String, Secret> {
-    let mut variables = BTreeMap::new();
+fn environment(entries: &[String], env: FileEnv<'_>) -> Resolved<BTreeMap<String, Secret>> {
     let mut seen = BTreeSet::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let field = field.element(index);
-        let (name, value) = entry
-            .split_once('=')
-            .map_or((entry.as_str(), None), |(name, value)| (name, Some(value)));
-        if !is_variable_name(name) {
+    let variables = Resolved::elements(entries, |problems, entry| {
+        let (name, value) = match entry.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (entry.as_str(), None),
+        };
+        let value = if !is_variable_name(name) {
             // The entry is not quoted: it may be a secret without its name.
-            field.refuse("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`");
+            Err("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`".to_owned())
         } else if !seen.insert(name) {
-            field.refuse(format_args!("{name} is listed twice"));
-        } else if let Some(value) = variable(&field, name, value) {
-            variables.insert(name.to_owned(), value);
-        }
-    }
-    variables
+            Err(format!("{name} is listed twice"))
+        } else {
+            variable(name, value, env)
+        };
+        Some((name.to_owned(), problems.accept_whole(value)?))
+    });
+    variables.map(BTreeMap::from_iter)
 }
 
-fn variable(field: &Field<'_>, name: &str, value: Option<&str>) -> Option<Secret> {
-    match value.map(EnvText::parse) {
-        None => field.variable(name),
-        Some(EnvText::Variable(other)) => field.variable(&other),
+fn variable(name: &str, value: Option<&str>, env: FileEnv<'_>) -> Result<Secret, String> {
+    let name = match value.map(EnvText::parse) {
+        None => name.to_owned(),
+        Some(EnvText::Variable(other)) => other,
         Some(EnvText::Written(value) | EnvText::Literal(value)) => {
-            let value_text = value.expose();
-            if is_reference(value_text) || has_reference_of_editors(value_text) {
-                field.refuse(NOT_EXPANDED_FOR_PROCESS);
+            let text = value.expose();
+            if is_reference(text) || has_reference_of_editors(text) {
+                return Err(NOT_EXPANDED.to_owned());
             }
             // A variable may be set to the empty string on purpose.
-            Some(value)
+            return Ok(value);
         }
-    }
+    };
+    env.variable(&name).map_err(|error| error.to_string())
 }
 
 fn is_variable_name(name: &str) -> bool {

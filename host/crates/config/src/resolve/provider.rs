@@ -6,67 +6,83 @@ mod network;
 
 use std::collections::BTreeSet;
 
-use self::known::{Known, Name};
-use super::{
-    super::{
-        file::{self, ProviderApi, ProviderKind},
-        values::EnvText,
-    },
-    Field, upstream,
+use self::known::KnownName;
+use super::{endpoint, file_env::FileEnv, resolved::Resolved};
+use crate::{
+    env_text::EnvText,
+    file::{self, ProviderApi, ProviderKind},
+    key_path::KeyPath,
 };
-use airlock_model::{Api, Apis, Kind, MAX_FALLBACKS, Service, Settings};
+use airlock_model::{self as model, Api, Apis, Kind, MAX_FALLBACKS, Service};
 
-pub(super) fn resolve(field: &Field<'_>, file: file::Entries<file::Provider>) -> Vec<Settings> {
+/// Message about a key of the other kinds.
+const OF_ANOTHER_KIND: &str = "belongs to a provider of another kind";
+
+pub(super) fn resolve(
+    file: file::Entries<file::Provider>,
+    env: FileEnv<'_>,
+) -> Resolved<Vec<model::Settings>> {
     let names: BTreeSet<_> = file.0.iter().map(|(name, _)| name.clone()).collect();
-    let entries = file.0.into_iter();
-    entries.filter_map(|(name, file)| provider(&field.member(&name), name, file, &names)).collect()
+    Resolved::new(|problems| {
+        let providers = file.0.into_iter().filter_map(|(name, file)| {
+            let key = KeyPath::default().member(&name);
+            problems.take(key, provider(name, file, &names, env))
+        });
+        providers.collect()
+    })
 }
 
 fn provider(
-    field: &Field<'_>,
     name: String,
     mut file: file::Provider,
     names: &BTreeSet<String>,
-) -> Option<Settings> {
-    let is_fit = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    if name.is_empty() || name.len() > 64 || !is_fit {
-        field.refuse("a provider's name has 1 to 64 letters, digits, `_`, `-` or `.`");
-    }
-    let fallbacks = std::mem::take(&mut file.fallbacks);
-    check_fallbacks(&field.member("fallbacks"), &fallbacks, names);
-    let known = known::find(&name);
-    let kind = match file.kind {
-        Some(kind) => kind,
-        None => implied_kind(field, &known)?,
-    };
-    let kind = match kind {
-        ProviderKind::OpenAi => service(field, file, &known, Api::OpenAi)?,
-        ProviderKind::Anthropic => service(field, file, &known, Api::Anthropic)?,
-        ProviderKind::Scripted => scripted(field, file)?,
-    };
-    Some(Settings { name, kind, fallbacks })
+    env: FileEnv<'_>,
+) -> Resolved<Option<model::Settings>> {
+    Resolved::new(|problems| {
+        let is_fit =
+            name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        if !(1..=64).contains(&name.len()) || !is_fit {
+            problems.refuse_whole("a provider's name has 1 to 64 letters, digits, `_`, `-` or `.`");
+        }
+        let fallbacks = std::mem::take(&mut file.fallbacks);
+        let fallbacks = problems.take("fallbacks", self::fallbacks(fallbacks, names));
+        let known = known::find(&name);
+        let kind = match file.kind {
+            Some(kind) => kind,
+            None => problems.merge(implied_kind(&known))?,
+        };
+        let kind = match kind {
+            ProviderKind::OpenAi => service(file, &known, Api::OpenAi, env),
+            ProviderKind::Anthropic => service(file, &known, Api::Anthropic, env),
+            ProviderKind::Scripted => scripted(file, env),
+        };
+        Some(model::Settings { name, kind: problems.merge(kind)?, fallbacks })
+    })
 }
 
 /// Returns the kind that a provider's name implies.
-fn implied_kind(field: &Field<'_>, known: &Name) -> Option<ProviderKind> {
-    match known {
-        Name::Known(Known { api: Api::OpenAi, .. }) => Some(ProviderKind::OpenAi),
-        Name::Known(Known { api: Api::Anthropic, .. }) => Some(ProviderKind::Anthropic),
-        Name::Refused(reason) => {
-            field.refuse(reason);
+fn implied_kind(known: &KnownName) -> Resolved<Option<ProviderKind>> {
+    Resolved::new(|problems| match known {
+        KnownName::Service(service) => Some(match service.api {
+            Api::OpenAi => ProviderKind::OpenAi,
+            Api::Anthropic => ProviderKind::Anthropic,
+        }),
+        KnownName::Refused(reason) => {
+            problems.refuse_whole(reason);
             None
         }
-        Name::Unknown => {
-            field.member("kind").refuse(
+        KnownName::Unknown => {
+            problems.refuse(
+                "kind",
                 "is required, but missing: expected \"openai\", \"anthropic\" or \"scripted\", because the name of the provider \
                  implies no kind",
             );
             None
         }
-    }
+    })
 }
 
-fn scripted(field: &Field<'_>, file: file::Provider) -> Option<Kind> {
+fn scripted(file: file::Provider, env: FileEnv<'_>) -> Resolved<Option<Kind>> {
     let of_services = [
         ("base_url", file.base_url.is_some()),
         ("apis", file.apis.is_some()),
@@ -81,124 +97,131 @@ fn scripted(field: &Field<'_>, file: file::Provider) -> Option<Kind> {
         ("network_config", file.network_config.is_some()),
         ("proxy_config", file.proxy_config.is_some()),
     ];
-    for (key, _) in of_services.iter().filter(|(_, is_set)| *is_set) {
-        field.member(key).refuse("belongs to a provider of another kind");
-    }
-    let script = field.member("script");
-    Some(Kind::Scripted { script: script.path(&script.required(file.script)?) })
+    Resolved::new(|problems| {
+        for (key, _) in of_services.into_iter().filter(|(_, is_set)| *is_set) {
+            problems.refuse(key, OF_ANOTHER_KIND);
+        }
+        let script = problems.required("script", file.script)?;
+        Some(Kind::Scripted { script: problems.take("script", env.path(&script)) })
+    })
 }
 
-fn service(field: &Field<'_>, file: file::Provider, known: &Name, api: Api) -> Option<Kind> {
-    if file.script.is_some() {
-        field.member("script").refuse("belongs to a provider of another kind");
-    }
-    let mut network = file.network_config.unwrap_or_default();
-    let has_own_url = file.base_url.is_some() || network.base_url.is_some();
-    let is_openai = matches!(known, Name::Known(known) if known.name == "openai");
-    let default = if is_openai && !has_own_url { Apis::Both } else { Apis::Chat };
-    let apis = apis(&field.member("apis"), file.apis.as_deref(), api, default)?;
-    let base_url = base_url(field, file.base_url, network.base_url.take(), known, api);
-    let needs_key = !has_own_url && !known.is_local();
-    let keys = keys::resolve(field, file.api_key, file.keys, needs_key);
-    let headers = network::headers(field, file.headers, network.extra_headers.take(), api, &keys);
-    let timeouts = network::timeouts(field, &file.timeouts.unwrap_or_default(), &network);
-    let retries = network::retries(field, &file.retries.unwrap_or_default(), &network);
-    let proxy = network::proxy(field, file.proxy, file.proxy_config);
-    let ca = file.ca.map(|path| field.member("ca").path(&path));
-    let defaults = Service::new(api, base_url?);
-    let images_in_tool_results =
-        file.images_in_tool_results.unwrap_or(defaults.images_in_tool_results);
-    Some(Kind::Service(Box::new(Service {
-        apis,
-        keys,
-        headers,
-        timeouts,
-        retries,
-        images_in_tool_results,
-        proxy,
-        ca,
-        ..defaults
-    })))
+fn service(
+    file: file::Provider,
+    known: &KnownName,
+    api: Api,
+    env: FileEnv<'_>,
+) -> Resolved<Option<Kind>> {
+    Resolved::new(|problems| {
+        if file.script.is_some() {
+            problems.refuse("script", OF_ANOTHER_KIND);
+        }
+        let mut network = file.network_config.unwrap_or_default();
+        let has_own_url = file.base_url.is_some() || network.base_url.is_some();
+        let apis = match file.apis {
+            Some(listed) => problems.take("apis", apis(&listed, api))?,
+            None if known.is_openai() && !has_own_url && api == Api::OpenAi => Apis::Both,
+            None => Apis::Chat,
+        };
+        let base_url = base_url(file.base_url, network.base_url.take(), known, api, env);
+        let base_url = problems.merge(base_url);
+        let needs_key = !has_own_url && !known.is_local();
+        let keys = keys::resolve(file.api_key, file.keys, needs_key, env);
+        let keys = problems.merge(keys);
+        let extra = network.extra_headers.take();
+        let headers = network::headers(file.headers, extra, api, &keys, env);
+        let headers = problems.merge(headers);
+        let timeouts = network::timeouts(&file.timeouts.unwrap_or_default(), &network);
+        let timeouts = problems.merge(timeouts);
+        let retries = network::retries(&file.retries.unwrap_or_default(), &network);
+        let retries = problems.merge(retries);
+        let proxy = problems.merge(network::proxy(file.proxy, file.proxy_config, env));
+        let ca = file.ca.map(|path| problems.take("ca", env.path(&path)));
+        let defaults = Service::new(api, base_url?);
+        let images_in_tool_results =
+            file.images_in_tool_results.unwrap_or(defaults.images_in_tool_results);
+        Some(Kind::Service(Box::new(Service {
+            apis,
+            keys,
+            headers,
+            timeouts,
+            retries,
+            images_in_tool_results,
+            proxy,
+            ca,
+            ..defaults
+        })))
+    })
 }
 
 /// Returns the APIs of OpenAI that a service has.
-fn apis(
-    field: &Field<'_>,
-    listed: Option<&[ProviderApi]>,
-    api: Api,
-    default: Apis,
-) -> Option<Apis> {
-    let Some(listed) = listed else {
-        return Some(if api == Api::OpenAi { default } else { Apis::default() });
-    };
-    if api == Api::Anthropic {
-        field.refuse("belongs to a provider of kind \"openai\"");
-        return None;
-    }
-    if let Some(at) = (1..listed.len()).find(|at| listed[..*at].contains(&listed[*at])) {
-        field.element(at).refuse("is in the list already");
-        return None;
-    }
-    match (listed.contains(&ProviderApi::Chat), listed.contains(&ProviderApi::Responses)) {
-        (true, true) => Some(Apis::Both),
-        (true, false) => Some(Apis::Chat),
-        (false, true) => Some(Apis::Responses),
-        (false, false) => {
-            field.refuse("found [], expected at least one of \"chat\" and \"responses\"");
-            None
+fn apis(listed: &[ProviderApi], api: Api) -> Resolved<Option<Apis>> {
+    Resolved::new(|problems| {
+        if api == Api::Anthropic {
+            problems.refuse_whole("belongs to a provider of kind \"openai\"");
+            return None;
         }
-    }
+        if let Some(at) = (1..listed.len()).find(|at| listed[..*at].contains(&listed[*at])) {
+            problems.refuse(at, "is in the list already");
+            return None;
+        }
+        match (listed.contains(&ProviderApi::Chat), listed.contains(&ProviderApi::Responses)) {
+            (true, true) => Some(Apis::Both),
+            (true, false) => Some(Apis::Chat),
+            (false, true) => Some(Apis::Responses),
+            (false, false) => {
+                problems
+                    .refuse_whole("found [], expected at least one of \"chat\" and \"responses\"");
+                None
+            }
+        }
+    })
 }
 
-/// Returns the URL of the API, up to and including its version.
+/// Returns the URL of the API, up to and including its version. `root` is the one of
+/// `network_config`.
 fn base_url(
-    field: &Field<'_>,
     own: Option<EnvText>,
     root: Option<EnvText>,
-    known: &Name,
+    known: &KnownName,
     api: Api,
-) -> Option<String> {
-    let network = field.member("network_config").member("base_url");
-    match (own, root) {
+    env: FileEnv<'_>,
+) -> Resolved<Option<String>> {
+    let root_key = KeyPath::parse("network_config.base_url");
+    Resolved::new(|problems| match (own, root) {
         (Some(_), Some(_)) => {
-            network.refuse("the provider has a `base_url` already");
+            problems.refuse(root_key, "the provider has a `base_url` already");
             None
         }
         (Some(url), None) => {
-            let url = upstream::url(&field.member("base_url"), url)?;
+            let url = problems.accept("base_url", endpoint::url(url, env))?;
             Some(url.trim_end_matches('/').to_owned())
         }
         (None, Some(root)) => {
-            let root = upstream::url(&network, root)?;
+            let root = problems.accept(root_key, endpoint::url(root, env))?;
             Some(known.url_below(root.trim_end_matches('/'), api))
         }
-        (None, None) => {
-            let url = known.url(api);
-            if url.is_none() {
-                let reason = match known {
-                    Name::Known(_) => "because the service of this name has an API of another kind",
-                    _ => "because no service of this name is known",
-                };
-                field.member("base_url").refuse(format_args!("is required, {reason}"));
-            }
-            url
-        }
-    }
+        (None, None) => problems.accept("base_url", known.url(api)),
+    })
 }
 
-fn check_fallbacks(field: &Field<'_>, fallbacks: &[String], names: &BTreeSet<String>) {
-    if fallbacks.len() > MAX_FALLBACKS {
-        field.refuse(format_args!(
-            "must have at most {MAX_FALLBACKS} elements, found {}",
-            fallbacks.len()
-        ));
-    }
-    for (index, fallback) in fallbacks.iter().enumerate() {
-        match fallback.split_once('/') {
-            Some((name, model)) if names.contains(name) && !model.is_empty() => {}
-            _ => field.element(index).refuse(format_args!(
-                "found {fallback:?}, expected NAME/model with the name of a provider"
-            )),
+fn fallbacks(fallbacks: Vec<String>, names: &BTreeSet<String>) -> Resolved<Vec<String>> {
+    Resolved::new(|problems| {
+        let count = fallbacks.len();
+        if count > MAX_FALLBACKS {
+            problems.refuse_whole(format_args!(
+                "must have at most {MAX_FALLBACKS} elements, found {count}"
+            ));
         }
-    }
+        let fallbacks = Resolved::elements(fallbacks, |problems, fallback| {
+            let parts = fallback.split_once('/');
+            if !parts.is_some_and(|(name, model)| names.contains(name) && !model.is_empty()) {
+                problems.refuse_whole(format_args!(
+                    "found {fallback:?}, expected NAME/model with the name of a provider"
+                ));
+            }
+            Some(fallback)
+        });
+        problems.merge(fallbacks)
+    })
 }

@@ -1,11 +1,9 @@
 //! Servers that are processes: `stdio_config` and `docker_config`.
 
-use std::{any::Any, time::Duration};
+use std::{any::Any, path::PathBuf, time::Duration};
 
 use super::*;
-use airlock_mcp_client::{
-    Docker, Image, Mount, Place, Process, ProcessLimits, connector::Connector,
-};
+use airlock_mcp_client::{Connector, Docker, Image, Mount, Place, Process, ProcessLimits};
 
 /// Returns the settings of the transport of the only server.
 fn transport<T: Connector + Clone>(file: &Value) -> T {

@@ -305,7 +305,7 @@ fn a_setting_that_is_written_twice_or_in_another_kind_is_refused() {
     providers.openai.network_config.base_url: the provider has a `base_url` already
     providers.openai.headers.Authorization: is set by the transport itself
     providers.openai.network_config.extra_headers.x-a: is in `headers` already
-    providers.openai.network_config.default_request_timeout_in_seconds: `providers.openai.timeouts.request` has it already
+    providers.openai.network_config.default_request_timeout_in_seconds: `timeouts.request` has it already
     providers.openai.proxy_config: the provider has a `proxy` already
     ");
     let scripted =
@@ -378,4 +378,20 @@ async fn certificates_of_a_provider_are_checked_with_the_other_files() {
     assert_snapshot!(check("no.pem").await, @"gateway.json: providers.ollama.ca: there is no file …/no.pem");
     std::fs::write(home.path().join("ca.pem"), "text").expect("a file");
     assert_snapshot!(check("ca.pem").await, @r#"gateway.json: providers.ollama.ca: the file …/ca.pem of provider "ollama" has no certificate in PEM format"#);
+}
+
+#[test]
+fn providers_keep_their_order() {
+    let config = good(&json!({"providers": {
+        "z": {"kind": "scripted", "script": "z.json"},
+        "a": {"kind": "openai", "base_url": "http://localhost:9/v1/", "api_key": {"env_var": "env.GOOD", "from_env": true}},
+    }}));
+    let names: Vec<_> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
+    assert_eq!(names, ["z", "a"]);
+    let api_key = Secret::new(format!("{SECRET}-GOOD"));
+    let service = Service {
+        keys: vec![Key::new("api_key", api_key)],
+        ..Service::new(Api::OpenAi, "http://localhost:9/v1")
+    };
+    assert_eq!(config.providers[1].kind, Kind::Service(Box::new(service)));
 }

@@ -31,7 +31,7 @@ pub struct Budget {
 }
 
 /// State that the calls of one chain share.
-pub(super) struct Shared {
+pub(super) struct ChainBudget {
     budget: Budget,
     nested_left: AtomicU32,
     /// Host calls that all guests together have left; set by the first guest.
@@ -52,7 +52,7 @@ impl Budget {
     }
 }
 
-impl Shared {
+impl ChainBudget {
     pub(super) fn new(budget: &Budget) -> Self {
         Self {
             budget: *budget,
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn fuel_burnt_by_a_nested_guest_is_subtracted_from_the_shared_fuel() {
-        let shared = Shared::new(&BUDGET);
+        let shared = ChainBudget::new(&BUDGET);
         assert_eq!(shared.share_fuel(1, 100, 3).expect("the first has its own limit"), 100);
         assert_eq!(shared.share_fuel(2, 1_000, 9).expect("there is some"), 100);
         shared.spend_fuel(1, 100);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn host_calls_and_nested_calls_are_counted_for_the_whole_chain() {
-        let shared = Shared::new(&BUDGET);
+        let shared = ChainBudget::new(&BUDGET);
         shared.share_fuel(1, 1, 2).expect("the first");
         shared.share_fuel(2, 1, 100).expect("a nested one renews nothing");
         assert_eq!([(); 3].map(|()| shared.take_host_call()), [true, true, false]);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn each_depth_has_its_own_permits_and_the_first_has_no_limit() {
-        let shared = Shared::new(&BUDGET);
+        let shared = ChainBudget::new(&BUDGET);
         let enter = |depth| shared.wait_for_siblings(depth).now_or_never();
         assert!(matches!(enter(1), Some(None)));
         let held = [enter(2).flatten(), enter(2).flatten(), enter(3).flatten()];

@@ -14,7 +14,7 @@ use super::{
     Admitted, Approved, Budget, CallId, Chain, Entry, Event, Events, Ledger, LogLevel, Origin,
     Resumed, View,
     arguments::{Arguments, MAX_NAME_BYTES, ToArguments},
-    budget::Shared,
+    budget::ChainBudget,
     event,
     report::Report,
 };
@@ -23,9 +23,9 @@ use airlock_strings::cut;
 
 /// One request's authority to call tools. Cheap to clone.
 #[derive(Clone)]
-pub struct Caller(Arc<Inner>);
+pub struct Caller(Arc<CallerData>);
 
-struct Inner {
+struct CallerData {
     view: View,
     origin: Origin,
     budget: Budget,
@@ -61,7 +61,7 @@ impl SessionId {
 
 /// Position of a call in its chain.
 pub(super) struct Start {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ChainBudget>,
     pub(super) parent: Option<CallId>,
     pub(super) depth: u32,
     pub(super) deadline: Instant,
@@ -100,15 +100,23 @@ impl Caller {
     ) -> Self {
         let ledger = Ledger::default();
         let approves_scripts = false;
-        Self(Arc::new(Inner { view, origin, budget, ledger, events, hearing, approves_scripts }))
+        Self(Arc::new(CallerData {
+            view,
+            origin,
+            budget,
+            ledger,
+            events,
+            hearing,
+            approves_scripts,
+        }))
     }
 
     /// Approves every call of the scripts that the caller runs, ahead of the calls.
     #[must_use]
     pub fn approving_scripts(self) -> Self {
         let Self(inner) = self;
-        let Inner { view, origin, budget, ledger, events, hearing, .. } = &*inner;
-        Self(Arc::new(Inner {
+        let CallerData { view, origin, budget, ledger, events, hearing, .. } = &*inner;
+        Self(Arc::new(CallerData {
             view: view.clone(),
             origin: origin.clone(),
             budget: *budget,
@@ -182,7 +190,7 @@ impl Caller {
 
     fn start(&self) -> Start {
         Start {
-            shared: Arc::new(Shared::new(&self.0.budget)),
+            shared: Arc::new(ChainBudget::new(&self.0.budget)),
             parent: None,
             depth: 1,
             deadline: Instant::now(),

@@ -6,9 +6,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     Admitted, Approved, CallId, Caller, Hearing, Ledger, Origin, View,
-    budget::Shared,
+    budget::ChainBudget,
     caller::Start,
-    ledger::Open,
+    ledger::OpenRecord,
     meter::Meter,
     report::{Report, Reporter},
 };
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Chain {
     caller: Caller,
-    shared: Arc<Shared>,
+    shared: Arc<ChainBudget>,
     id: CallId,
     parent: Option<CallId>,
     depth: u32,
@@ -152,7 +152,7 @@ impl Chain {
         tool: ToolName,
         untrusted: Option<ClientName>,
         arguments: Arc<str>,
-    ) -> Result<Open, CallError> {
+    ) -> Result<OpenRecord, CallError> {
         let ids = (self.id, self.parent);
         self.ledger().open(ids, tool, untrusted, arguments, self.report.clone())
     }

@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-/// Maximum size of all names and values, in bytes.
+/// Maximum size of all names and values, in bytes. They are held until the request ends and sent to
+/// each source that asks for them; servers such as nginx and Apache accept 8 KiB for each header.
 pub const MAX_CALLER_HEADER_BYTES: usize = 16 << 10;
 
 /// Headers of a caller's request. Each source decides by its configuration which of them it passes

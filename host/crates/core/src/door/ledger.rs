@@ -14,17 +14,20 @@ use crate::tool::{CallError, CallFailure, ClientName, Content, ToolName, ToolOut
 use airlock_strings::cut;
 
 /// The most calls of one request, nested calls included. Their records and the response that lists
-/// them are held until the request ends; one record takes 264 bytes besides its texts.
+/// them are held until the request ends; one record takes 264 bytes besides its texts, so all of
+/// them take 5 MB.
 const MAX_CALLS: usize = 20_000;
-/// The longest arguments in one record, in bytes. Longer ones are cut and are then no longer valid
-/// JSON.
+/// The longest arguments in one record, in bytes, so that [`MAX_TEXT_BYTES`] has room for 64 calls
+/// with the longest ones. Longer ones are cut and are then no longer valid JSON.
 const MAX_ARGUMENT_BYTES: usize = 64 << 10;
 /// Limit on the arguments and error messages in all records of one request, in bytes. A request may
 /// make [`MAX_CALLS`] calls, and its response lists all of them.
 const MAX_TEXT_BYTES: usize = 4 << 20;
-/// Limit on the emitted content in all records of one request, in bytes.
+/// Limit on the emitted content in all records of one request, in bytes. It holds three images of
+/// the largest size that models accept, 5 MiB.
 const MAX_EMITTED_BYTES: usize = 16 << 20;
-/// The longest message, in bytes, if [`MAX_TEXT_BYTES`] leaves no room for the whole message.
+/// The longest message, in bytes, if [`MAX_TEXT_BYTES`] leaves no room for the whole message. A
+/// request with [`MAX_CALLS`] such messages holds 2.5 MB more.
 const MAX_SHORT_MESSAGE: usize = 128;
 /// Text in place of arguments that are not kept.
 const NOT_KEPT: &str = "…";
@@ -158,7 +161,7 @@ impl Ledger {
         untrusted: Option<ClientName>,
         arguments: Arc<str>,
         report: Arc<Report>,
-    ) -> Result<Open, CallError> {
+    ) -> Result<OpenRecord, CallError> {
         // Only the beginning of huge arguments is kept, because a request may make many calls and
         // its response lists all of them.
         let arguments = if arguments.len() > MAX_ARGUMENT_BYTES {
@@ -189,18 +192,18 @@ impl Ledger {
             started: Instant::now(),
             is_open: true,
         });
-        Ok(Open { ledger: self.clone(), index: records.calls.len() - 1, report })
+        Ok(OpenRecord { ledger: self.clone(), index: records.calls.len() - 1, report })
     }
 }
 
 /// Record of a call that has not ended. Dropping it ends the record.
-pub(super) struct Open {
+pub(super) struct OpenRecord {
     ledger: Ledger,
     index: usize,
     report: Arc<Report>,
 }
 
-impl Open {
+impl OpenRecord {
     pub(super) fn close(self, result: &Result<ToolOutput, CallError>) {
         let mut records = self.ledger.records.lock();
         records.calls[self.index].outcome = match result {
@@ -216,7 +219,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenRecord {
     fn drop(&mut self) {
         let emitted = self.report.take_emitted();
         let mut records = self.ledger.records.lock();

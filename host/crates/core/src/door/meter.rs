@@ -1,18 +1,18 @@
 //! Counts the fuel and the host calls that the guest of one call takes from the budget of its
 //! chain.
 
-use super::{budget::Shared, report::Report};
+use super::{budget::ChainBudget, report::Report};
 use crate::tool::CallError;
 
 /// Meter of the fuel and the host calls of one call.
 pub struct Meter<'c> {
-    shared: &'c Shared,
+    shared: &'c ChainBudget,
     depth: u32,
     report: &'c Report,
 }
 
 impl<'c> Meter<'c> {
-    pub(super) fn new(shared: &'c Shared, depth: u32, report: &'c Report) -> Self {
+    pub(super) fn new(shared: &'c ChainBudget, depth: u32, report: &'c Report) -> Self {
         Self { shared, depth, report }
     }
 

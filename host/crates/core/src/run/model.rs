@@ -7,8 +7,10 @@
 //!
 //! | file | purpose |
 //! |---|---|
+//! | `run` | the script of a run, and bounds on what happens to it |
 //! | `journal` | the stored part of a run; each of its functions is one transaction, as in the store |
 //! | `gateway` | a process that runs the script, and loses all that it knows in a crash |
+//! | `state`, `action`, `steps` | everything there is at one moment, and the steps from it to the next |
 //! | `record` | what happened to a call, kept apart from the protocol and compared with it |
 //! | `properties` | what holds in every state, and what is reached in some |
 //!
@@ -16,247 +18,45 @@
 //! answer is received and stored in one step: a crash between the two leaves the same as a crash
 //! before both. A repeatable call without an approval is made at once: only its answer is stored.
 
+mod action;
 mod gateway;
 mod journal;
 mod properties;
 mod record;
+mod run;
+mod state;
+mod steps;
 
 use std::time::Instant;
 
 use stateright::{Checker as _, Model, Property};
 
 use self::{
-    gateway::Gateway,
-    journal::{Decision, Journal},
-    record::Fault,
+    action::ModelAction,
+    gateway::ModelGateway,
+    journal::{Journal, PersonDecision},
+    run::{ApprovalNeed, ModelRun},
+    state::ModelState,
 };
-use super::{Called, Position, Refused};
 
-/// Time for which a gateway has a lease.
-const LEASE_MS: i64 = 1;
-/// Time for which an approval is valid.
-const APPROVAL_MS: i64 = 2;
+impl Model for ModelRun {
+    type State = ModelState;
+    type Action = ModelAction;
 
-/// A call of the script.
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    position: Position,
-    is_repeatable: bool,
-    approval: Approval,
-}
-
-/// Need of an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Approval {
-    No,
-    /// Before the call is made.
-    Before,
-    /// A plugin runs, and its own call needs the approval. An approval of the plugin's call is enough;
-    /// a decision to retry it is not.
-    Within,
-}
-
-/// A run, with bounds on what happens to it.
-struct Run {
-    script: Vec<Line>,
-    /// Each line with each definition of its tool.
-    called: Vec<[Called; 2]>,
-    /// Times that the run is begun or continued.
-    epochs: i64,
-    /// Time at which the clock stops.
-    end_ms: i64,
-    /// Decisions of the person about calls.
-    decisions: u32,
-    /// True if the definitions of the tools change once.
-    redefines: bool,
-}
-
-/// Everything there is at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct State {
-    now_ms: i64,
-    /// Index of the definition that each tool has.
-    definition: usize,
-    /// Decisions that the person has made.
-    decisions: u32,
-    journal: Journal,
-    /// In order, because it does not matter which is which.
-    gateways: [Gateway; 2],
-    /// Properties that are broken.
-    faults: Vec<Fault>,
-}
-
-/// A step. Gateways and lines are counted from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Tick,
-    Redefine,
-    Decide(usize, Decision),
-    Cancel,
-    Claim(usize),
-    /// The gateway stores the intent of a call.
-    Intend(usize, usize),
-    /// It sends the call.
-    Send(usize, usize),
-    /// It receives the answer of a call and stores it.
-    Answer(usize, usize),
-    /// It extends its lease.
-    Renew(usize),
-    /// It suspends or ends the run.
-    Stop(usize),
-    /// Its caller has gone: it ends the run, whatever the calls in flight do.
-    Abandon(usize),
-    /// It loses all that it knows.
-    Crash(usize),
-}
-
-impl Run {
-    fn new(script: &[(&str, bool, Approval)]) -> Self {
-        let lines = script.iter().map(|&(position, is_repeatable, approval)| Line {
-            position: position.parse().expect("a position"),
-            is_repeatable,
-            approval,
-        });
-        let called = script.iter().map(|&(position, is_repeatable, _)| {
-            ["old", "new"].map(|definition| Called {
-                tool: position.into(),
-                arguments: "{}".into(),
-                definition: definition.into(),
-                is_repeatable,
-            })
-        });
-        Self {
-            script: lines.collect(),
-            called: called.collect(),
-            epochs: 3,
-            end_ms: 3,
-            decisions: 3,
-            redefines: false,
-        }
-    }
-
-    /// Returns whether some sequence of steps ends the run, and none of them is a crash: to cancel the
-    /// run once its lease has expired, and also to continue it then, with a person who decides about
-    /// each call that needs it. The second one must complete the script. Only states without a
-    /// gateway are examined: any other leads to one of them, because each gateway can crash.
-    fn can_end(&self, state: &State) -> bool {
-        if state.gateways != [Gateway::Idle, Gateway::Idle] || !state.journal.is_stored() {
-            return true;
-        }
-        let mut state = state.clone();
-        state.now_ms = state.journal.free_at(state.now_ms);
-        let mut cancelled = state.clone();
-        let is_cancelled = cancelled.cancel().is_ok() && cancelled.journal.has_ended();
-        state.journal.has_ended()
-            || is_cancelled && (state.journal.is_cancelled() || self.completes(state))
-    }
-
-    /// Continues a run that no gateway runs. Returns whether its script completes.
-    fn completes(&self, mut state: State) -> bool {
-        // Each round decides about the calls of at least one block.
-        for _ in 0..=2 * self.script.len() {
-            for line in 0..self.script.len() {
-                for decision in [Decision::Approve, Decision::Skip] {
-                    // Refused where there is nothing to decide.
-                    let _ = state.decide(line, decision);
-                }
-            }
-            if state.claim(self, 0).is_err() {
-                return false;
-            }
-            while let Gateway::Runs(_) = state.gateways[0] {
-                let mut steps = Vec::new();
-                state.gateways[0].steps(0, &mut steps);
-                let Some(step) = steps.first() else { return false };
-                state.take(self, *step);
-            }
-            if state.journal.has_completed() {
-                return state.faults.is_empty();
-            }
-        }
-        false
-    }
-}
-
-impl State {
-    /// Takes a step. A step that is refused leaves the journal as it was.
-    fn take(&mut self, run: &Run, action: Action) {
-        // A decision that is refused changes nothing. A gateway notes its own refusals.
-        let _: Result<(), Refused> = match action {
-            Action::Tick => {
-                self.now_ms += 1;
-                Ok(())
-            }
-            Action::Redefine => {
-                self.definition = 1;
-                Ok(())
-            }
-            Action::Decide(line, decision) => {
-                let decided = self.decide(line, decision);
-                self.decisions += u32::from(decided.is_ok());
-                decided
-            }
-            Action::Cancel => self.cancel(),
-            Action::Claim(gateway) => self.claim(run, gateway),
-            Action::Crash(gateway) => {
-                self.gateways[gateway] = Gateway::Idle;
-                Ok(())
-            }
-            Action::Intend(gateway, _)
-            | Action::Send(gateway, _)
-            | Action::Answer(gateway, _)
-            | Action::Renew(gateway)
-            | Action::Stop(gateway)
-            | Action::Abandon(gateway) => {
-                gateway::step(self, run, gateway, action);
-                Ok(())
-            }
-        };
-    }
-
-    fn decide(&mut self, line: usize, decision: Decision) -> Result<(), Refused> {
-        let decided = self.journal.decide(line, decision, self.now_ms)?;
-        self.commit(decided);
-        Ok(())
-    }
-
-    fn cancel(&mut self) -> Result<(), Refused> {
-        let cancelled = self.journal.cancel(self.now_ms)?;
-        self.commit(cancelled);
-        Ok(())
-    }
-
-    fn claim(&mut self, run: &Run, gateway: usize) -> Result<(), Refused> {
-        let claimed = self.journal.claim(self.now_ms)?;
-        self.commit(claimed);
-        self.gateways[gateway] = Gateway::claim(run, self);
-        Ok(())
-    }
-
-    fn commit(&mut self, journal: Journal) {
-        record::compare(&self.journal, &journal, &mut self.faults);
-        self.journal = journal;
-    }
-}
-
-impl Model for Run {
-    type State = State;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<State> {
-        let mut state = State {
+    fn init_states(&self) -> Vec<ModelState> {
+        let mut state = ModelState {
             now_ms: 0,
             definition: 0,
             decisions: 0,
             journal: Journal::new(self.script.len()),
-            gateways: [Gateway::Idle, Gateway::Idle],
+            gateways: [ModelGateway::Idle, ModelGateway::Idle],
             faults: Vec::new(),
         };
-        state.gateways[1] = Gateway::begin(self, &state);
+        state.gateways[1] = ModelGateway::begin(self, state.definition);
         vec![state]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &ModelState, actions: &mut Vec<ModelAction>) {
         if !state.faults.is_empty() {
             // Reported already.
             return;
@@ -264,33 +64,35 @@ impl Model for Run {
         for (number, gateway) in state.gateways.iter().enumerate() {
             gateway.steps(number, actions);
             match gateway {
-                Gateway::Runs(_) => {
-                    let others = [Action::Renew, Action::Abandon, Action::Crash];
+                ModelGateway::Runs(_) => {
+                    let others = [ModelAction::Renew, ModelAction::Abandon, ModelAction::Crash];
                     actions.extend(others.map(|action| action(number)));
                 }
-                Gateway::Idle if state.journal.epoch() < self.epochs => {
-                    actions.push(Action::Claim(number));
+                ModelGateway::Idle if state.journal.epoch() < self.epochs => {
+                    actions.push(ModelAction::Claim(number));
                 }
-                Gateway::Idle => {}
+                ModelGateway::Idle => {}
             }
         }
         if state.now_ms < self.end_ms {
-            actions.push(Action::Tick);
+            actions.push(ModelAction::Tick);
         }
         if self.redefines && state.definition == 0 {
-            actions.push(Action::Redefine);
+            actions.push(ModelAction::Redefine);
         }
         if !state.journal.is_cancelled() {
-            actions.push(Action::Cancel);
+            actions.push(ModelAction::Cancel);
         }
         if state.decisions < self.decisions {
             for line in 0..self.script.len() {
-                actions.extend(Decision::ALL.map(|decision| Action::Decide(line, decision)));
+                actions.extend(
+                    PersonDecision::ALL.map(|decision| ModelAction::Decide(line, decision)),
+                );
             }
         }
     }
 
-    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+    fn next_state(&self, last: &ModelState, action: ModelAction) -> Option<ModelState> {
         let mut state = last.clone();
         state.take(self, action);
         state.gateways.sort_unstable();
@@ -303,7 +105,7 @@ impl Model for Run {
 }
 
 /// Checks every state of a run, and prints how many there are.
-fn check(name: &str, run: Run) {
+fn check(name: &str, run: ModelRun) {
     let begun = Instant::now();
     let checker = run.checker().threads(2).spawn_bfs().join();
     let states = checker.unique_state_count();
@@ -311,35 +113,38 @@ fn check(name: &str, run: Run) {
     checker.assert_properties();
 }
 
-use Approval::{Before, No, Within};
+use ApprovalNeed::{Before, No, Within};
 
 #[test]
 fn a_write_is_made_once_whatever_crashes_or_stalls() {
     let script = [("1", true, No), ("2", false, No), ("3", true, No)];
-    check("write", Run { decisions: 2, ..Run::new(&script) });
+    check("write", ModelRun { decisions: 2, ..ModelRun::new(&script) });
 }
 
 #[test]
 fn an_approval_is_used_once_in_time_and_for_the_definition_that_was_shown() {
     let script = [("1", false, Before)];
-    check("approval", Run { redefines: true, ..Run::new(&script) });
+    check("approval", ModelRun { redefines: true, ..ModelRun::new(&script) });
 }
 
 #[test]
 fn an_approval_of_a_repeatable_call_is_used_once() {
     let script = [("1", true, Before)];
-    check("repeatable", Run { redefines: true, ..Run::new(&script) });
+    check("repeatable", ModelRun { redefines: true, ..ModelRun::new(&script) });
 }
 
 #[test]
 fn a_plugin_that_needs_an_approval_within_goes_on_with_it() {
     let script = [("1", false, Within)];
-    check("within", Run { epochs: 4, redefines: true, ..Run::new(&script) });
+    check("within", ModelRun { epochs: 4, redefines: true, ..ModelRun::new(&script) });
 }
 
 #[test]
 fn calls_that_run_at_the_same_time_are_each_made_once() {
-    check("block", Run { end_ms: 2, ..Run::new(&[("1.1", false, No), ("1.2", false, Before)]) });
+    check(
+        "block",
+        ModelRun { end_ms: 2, ..ModelRun::new(&[("1.1", false, No), ("1.2", false, Before)]) },
+    );
 }
 
 #[test]
@@ -351,5 +156,5 @@ fn a_whole_script_goes_on_where_it_stopped() {
         ("4.1", false, No),
         ("4.2", false, Before),
     ];
-    check("script", Run { epochs: 4, end_ms: 1, decisions: 3, ..Run::new(&script) });
+    check("script", ModelRun { epochs: 4, end_ms: 1, decisions: 3, ..ModelRun::new(&script) });
 }

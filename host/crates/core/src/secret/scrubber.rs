@@ -45,9 +45,9 @@ pub enum BadSecret {
 ///
 /// A scrubber without secrets does nothing. A text without secrets is not copied.
 #[derive(Default)]
-pub struct Scrubber(Option<Inner>);
+pub struct Scrubber(Option<SecretPatterns>);
 
-struct Inner {
+struct SecretPatterns {
     /// Replacement text of each secret.
     markers: Vec<String>,
     /// Patterns of the plain values and their base64.
@@ -75,7 +75,7 @@ struct Owner {
 }
 
 /// A range of bytes that holds a secret.
-struct Hit {
+struct SecretRange {
     start: usize,
     end: usize,
     secret: usize,
@@ -106,7 +106,7 @@ impl Scrubber {
                 hex.push((owner, text::hex(value.as_bytes())));
             }
         }
-        Ok(Self(Some(Inner {
+        Ok(Self(Some(SecretPatterns {
             markers: markers(&secrets),
             texts: Patterns::new(texts, false)?,
             hex: Patterns::new(hex, true)?,
@@ -187,9 +187,9 @@ fn marker(name: &str, secrets: &[(&str, &str)]) -> String {
         .unwrap_or_else(|| "***".to_owned())
 }
 
-impl Inner {
+impl SecretPatterns {
     /// Finds all secrets, in no particular order. Allocates nothing if no pattern occurs.
-    fn hits(&self, bytes: &[u8]) -> Vec<Hit> {
+    fn hits(&self, bytes: &[u8]) -> Vec<SecretRange> {
         let mut hits = Vec::new();
         self.texts.find(bytes, &mut hits);
         self.hex.find(bytes, &mut hits);
@@ -204,7 +204,7 @@ impl Inner {
 
     /// Replaces the hits by markers. Hits that touch or overlap form one run: it has one marker for
     /// each secret, and none for a hit inside another hit.
-    fn replace(&self, text: &str, mut hits: Vec<Hit>) -> String {
+    fn replace(&self, text: &str, mut hits: Vec<SecretRange>) -> String {
         hits.sort_unstable_by_key(|hit| (hit.start, Reverse(hit.end), hit.secret));
         let mut scrubbed = String::with_capacity(text.len());
         let mut named = Vec::new();
@@ -241,7 +241,7 @@ impl Patterns {
     }
 
     /// Finds the patterns in the bytes, overlapping ones included.
-    fn find(&self, bytes: &[u8], hits: &mut Vec<Hit>) {
+    fn find(&self, bytes: &[u8], hits: &mut Vec<SecretRange>) {
         let found = self
             .nfa
             .try_find_overlapping_iter(Input::new(bytes))
@@ -249,7 +249,7 @@ impl Patterns {
         for hit in found {
             push(
                 hits,
-                Hit {
+                SecretRange {
                     start: hit.start(),
                     end: hit.end(),
                     secret: self.owners[hit.pattern()].secret,
@@ -271,7 +271,7 @@ impl Patterns {
 
     /// Finds the patterns of long secrets in the decoded bytes. A hit has the range of the escaped
     /// bytes.
-    fn find_behind(&self, escapes: Escapes, bytes: &[u8], hits: &mut Vec<Hit>) {
+    fn find_behind(&self, escapes: Escapes, bytes: &[u8], hits: &mut Vec<SecretRange>) {
         // A ring of the offsets at which the last decoded bytes begin in the text. It is as long as
         // the longest pattern.
         let longest = self.nfa.max_pattern_len();
@@ -288,7 +288,7 @@ impl Patterns {
                     let owner = self.owners[pattern];
                     if owner.is_long {
                         let start = starts[(read - self.nfa.pattern_len(pattern)) % longest];
-                        push(hits, Hit { start, end: piece.end, secret: owner.secret });
+                        push(hits, SecretRange { start, end: piece.end, secret: owner.secret });
                     }
                 }
             }
@@ -298,7 +298,7 @@ impl Patterns {
 
 /// Adds a hit, or extends the last one if it is of the same secret and the two touch. Otherwise a
 /// value that repeats itself would add a hit at every byte.
-fn push(hits: &mut Vec<Hit>, hit: Hit) {
+fn push(hits: &mut Vec<SecretRange>, hit: SecretRange) {
     match hits.last_mut() {
         Some(last) if last.secret == hit.secret && (last.start..=last.end).contains(&hit.start) => {
             last.end = last.end.max(hit.end);

@@ -10,21 +10,19 @@ use super::{
     hidden::{HiddenKey, text_of},
     parameters,
 };
-use airlock_json::JsonText;
+use airlock_json::{JsonText, schema::MAX_SCHEMA_BYTES};
 use airlock_strings::{cut, hex};
 
 /// The longest name of a tool, in characters, as MCP recommends (2025-11-25: 1 to 128).
 const MAX_NAME: usize = 128;
-/// The longest title, in bytes. Longer ones are cut.
+/// The longest title, in bytes. Longer ones are cut: a client shows it on one line.
 const MAX_TITLE: usize = 256;
-/// The longest description, in bytes. Longer ones are cut, because a description is part of every
-/// request to a model.
+/// The longest description, in bytes: 4,000 tokens. Longer ones are cut, because a description is
+/// part of every request to a model.
 const MAX_DESCRIPTION: usize = 16 * 1024;
-/// The most bytes of vendor keys, of other members, and of other annotations. More are left out.
+/// The most bytes of vendor keys, of other members, and of other annotations, each. More are left
+/// out: they are kept for each tool, of which a server may have thousands.
 const MAX_META: usize = 64 * 1024;
-/// The largest schema, in bytes. Larger ones are refused, and so are schemas that are nested deeper
-/// than `serde_json` parses.
-pub(super) const MAX_SCHEMA: usize = 256 * 1024;
 
 /// A tool as the catalog keeps it: checked, of limited size, and with its name on the wire. It
 /// takes about as much memory as its texts.
@@ -98,7 +96,7 @@ pub enum BadTool {
         which: &'static str,
     },
     /// The schema is too large to be sent to a model with every request.
-    #[error("the {which} of tool {tool:?} is larger than {MAX_SCHEMA} bytes")]
+    #[error("the {which} of tool {tool:?} is larger than {MAX_SCHEMA_BYTES} bytes")]
     SchemaTooLarge {
         /// Name of the tool at its source.
         tool: String,
@@ -161,14 +159,14 @@ impl Tool {
             Some(schema) => Some(Schema::output(&original, schema)?),
             None => None,
         };
-        let title = definition.title.map(|title| Text::new(title, MAX_TITLE));
-        let description = Text::new(definition.description, MAX_DESCRIPTION);
+        let title = definition.title.map(|title| ToolText::new(title, MAX_TITLE));
+        let description = ToolText::new(definition.description, MAX_DESCRIPTION);
         let is_changed = title.as_ref().is_some_and(|title| title.announced.is_some())
             || description.announced.is_some()
             || input.announced.is_some();
         let announced = is_changed.then(|| {
             Box::new(Announced {
-                title: title.as_ref().map(Text::announced),
+                title: title.as_ref().map(ToolText::announced),
                 description: description.announced(),
                 input_schema: input.announced.clone().unwrap_or_else(|| input.schema.clone()),
             })
@@ -281,13 +279,13 @@ impl Tool {
 }
 
 /// A text with and without hidden characters.
-struct Text {
+struct ToolText {
     shown: String,
     /// `None` if it is the same.
     announced: Option<String>,
 }
 
-impl Text {
+impl ToolText {
     fn new(announced: String, limit_bytes: usize) -> Self {
         match text_of(&announced) {
             None => Self { shown: cut(announced, limit_bytes), announced: None },
@@ -357,7 +355,7 @@ fn members(
 }
 
 fn bounded_schema(tool: &str, which: &'static str, json: JsonText) -> Result<JsonText, BadTool> {
-    if json.as_str().len() <= MAX_SCHEMA {
+    if json.as_str().len() <= MAX_SCHEMA_BYTES {
         Ok(json)
     } else {
         Err(BadTool::SchemaTooLarge { tool: tool.to_owned(), which })

@@ -204,7 +204,7 @@ impl Content {
                         )
                     }
                     (Some(text), _) => write!(out, "{text}"),
-                    (None, _) => write!(out, "{}", Text(members)),
+                    (None, _) => write!(out, "{}", ObjectText(members)),
                 }
             }
         };
@@ -292,9 +292,9 @@ impl Resource {
 }
 
 /// JSON text of an object.
-struct Text<'a>(&'a Map<String, Value>);
+struct ObjectText<'a>(&'a Map<String, Value>);
 
-impl std::fmt::Display for Text<'_> {
+impl std::fmt::Display for ObjectText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&serde_json::to_string(self.0).unwrap_or_default())
     }
@@ -371,7 +371,7 @@ fn resource(members: &mut Map<String, Value>) -> Option<Resource> {
 /// no meaning to any reader and becomes text.
 fn unknown(kind: &str, mut members: Map<String, Value>) -> Content {
     if matches!(kind, "" | "text" | "image" | "audio" | "resource_link" | "resource") {
-        let text = take(&mut members, "text").unwrap_or_else(|| Text(&members).to_string());
+        let text = take(&mut members, "text").unwrap_or_else(|| ObjectText(&members).to_string());
         return Content::text(text);
     }
     let (annotations, meta) = take_common(&mut members);

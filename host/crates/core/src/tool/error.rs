@@ -26,10 +26,10 @@ pub type Code = &'static str;
 /// An error that several crates make or ask for has a constructor and a constant here; any other is
 /// made beside the code that fails, by [`CallError::new`] or [`CallError::about`].
 #[derive(Debug)]
-pub struct CallError(Box<Inner>);
+pub struct CallError(Box<CallErrorParts>);
 
 #[derive(Debug)]
-struct Inner {
+struct CallErrorParts {
     kind: ErrorKind,
     code: Code,
     /// The message, around the name of the tool.
@@ -250,7 +250,7 @@ impl CallError {
 
     /// Creates an error whose message names no tool.
     pub fn new(kind: ErrorKind, code: Code, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(CallErrorParts {
             kind,
             code,
             message: ("", message.into()),
@@ -469,7 +469,7 @@ impl CallError {
     pub fn into_tool_error(self) -> Result<ToolError, Self> {
         match self.0.details {
             Details::Tool(error) => Ok(*error),
-            details => Err(Self(Box::new(Inner { details, ..*self.0 }))),
+            details => Err(Self(Box::new(CallErrorParts { details, ..*self.0 }))),
         }
     }
 

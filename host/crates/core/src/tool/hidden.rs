@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use airlock_json::JsonText;
 use airlock_strings::{cut, stripped, visible};
 
-/// The longest name of a member in an error, in bytes.
+/// The longest name of a member in an error, in bytes. A name may be as long as the schema, and the
+/// error is one line.
 const MAX_KEY: usize = 128;
 
 /// A JSON value has a member with hidden characters in its name: the name, cut.

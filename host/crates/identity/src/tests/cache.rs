@@ -15,8 +15,8 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// Lifetime of a key set that says nothing about it.
 const LIFETIME: Duration = Duration::from_mins(10);
 
-fn unavailable(outcome: &Result<Principal, Refusal>) -> bool {
-    matches!(outcome, Err(Refusal::Unavailable { .. }))
+fn unavailable(outcome: &Result<Principal, TokenRefusal>) -> bool {
+    matches!(outcome, Err(TokenRefusal::Unavailable { .. }))
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_caller_that_gives_up_does_not_stop_the_fetch_of_the_others() {
 fn start_verifying(
     gate: &Arc<Gate>,
     signer: &Signer,
-) -> tokio::task::JoinHandle<Result<Principal, Refusal>> {
+) -> tokio::task::JoinHandle<Result<Principal, TokenRefusal>> {
     let gate = gate.clone();
     let token = signer.token(&claims());
     tokio::spawn(async move { gate.verify(&token).await })
@@ -72,7 +72,7 @@ async fn a_dropped_verifier_stops_its_fetch() {
     let signer = Signer::es256("a");
     let issuer = Issuer::start([("/keys", Page::IsSilent)]).await;
     let verifier =
-        Arc::new(verifier(Settings { jwks_uri: Some(issuer.url("/keys")), ..settings() }));
+        Arc::new(verifier(VerifierSettings { jwks_uri: Some(issuer.url("/keys")), ..settings() }));
     let waiting = tokio::spawn({
         let verifier = verifier.clone();
         let token = signer.token(&claims());
@@ -287,7 +287,7 @@ async fn without_keys_the_issuer_is_asked_every_5_seconds() {
     for fetches in 1..=3 {
         for _ in 0..50 {
             match gate.verify(&token).await {
-                Err(refusal @ Refusal::Unavailable { .. }) => {
+                Err(refusal @ TokenRefusal::Unavailable { .. }) => {
                     assert!(
                         refusal.retry_after_s().is_some_and(|seconds| (1..=5).contains(&seconds))
                     );

@@ -7,18 +7,21 @@ async fn gate_and_signer() -> (Gate, Signer) {
     gate_with(|_| {}).await
 }
 
-async fn gate_with(change: impl FnOnce(&mut Settings)) -> (Gate, Signer) {
+async fn gate_with(change: impl FnOnce(&mut VerifierSettings)) -> (Gate, Signer) {
     let signer = Signer::es256("a");
     (Gate::with(Page::keys(&[signer.jwk()]), change).await, signer)
 }
 
 /// Verifies accepted claims with changes.
-async fn outcome((gate, signer): &(Gate, Signer), changes: Value) -> Result<Principal, Refusal> {
+async fn outcome(
+    (gate, signer): &(Gate, Signer),
+    changes: Value,
+) -> Result<Principal, TokenRefusal> {
     gate.verify(&signer.token(&claims_with(changes))).await
 }
 
-fn invalid<T>(invalid: Invalid) -> Result<T, Refusal> {
-    Err(Refusal::Invalid(invalid))
+fn invalid<T>(invalid: Invalid) -> Result<T, TokenRefusal> {
+    Err(TokenRefusal::Invalid(invalid))
 }
 
 #[tokio::test]
@@ -257,7 +260,7 @@ async fn all_required_scopes_are_needed() {
     ] {
         assert!(outcome(&both, changes.clone()).await.is_ok(), "{changes}");
     }
-    let lacking = Refusal::Scope { required };
+    let lacking = TokenRefusal::Scope { required };
     for changes in [
         json!({ "scope": null }),
         json!({ "scope": "" }),
@@ -291,7 +294,7 @@ async fn the_first_row_that_matches_chooses_the_view_and_without_one_nothing_is_
         (json!({ "admins": true }), None),
     ] {
         let seen = outcome(&both, json!({ "groups": groups.clone() })).await;
-        let expected = view.map(str::to_owned).ok_or(Refusal::View);
+        let expected = view.map(str::to_owned).ok_or(TokenRefusal::View);
         assert_eq!(seen.map(|principal| principal.view), expected, "{groups}");
     }
 }

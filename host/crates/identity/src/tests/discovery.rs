@@ -10,7 +10,7 @@ const OIDC: &str = "/.well-known/openid-configuration";
 async fn discover<const N: usize>(
     path: &str,
     pages: [(&str, &str); N],
-) -> (Result<Principal, Refusal>, Vec<String>) {
+) -> (Result<Principal, TokenRefusal>, Vec<String>) {
     let signer = Signer::es256("a");
     let issuer = Issuer::start([("/keys", Page::keys(&[signer.jwk()]))]).await;
     let identifier = issuer.url(path);
@@ -64,7 +64,7 @@ async fn metadata_of_another_issuer_is_not_used() {
         r#"{"issuer":"https://idp.example.com","issuer":"ISSUER","jwks_uri":"ORIGIN/keys"}"#,
     ] {
         let (outcome, requests) = discover("", [(OAUTH, document), (OIDC, document)]).await;
-        assert!(matches!(outcome, Err(Refusal::Unavailable { .. })), "{document}");
+        assert!(matches!(outcome, Err(TokenRefusal::Unavailable { .. })), "{document}");
         assert_eq!(requests, [OAUTH, OIDC]);
     }
 }
@@ -84,7 +84,7 @@ async fn keys_are_not_fetched_from_an_unsafe_address() {
     ] {
         let document = format!(r#"{{"issuer":"ISSUER","jwks_uri":{jwks_uri}}}"#);
         let (outcome, requests) = discover("", [(OAUTH, &document)]).await;
-        assert!(matches!(outcome, Err(Refusal::Unavailable { .. })), "{jwks_uri}");
+        assert!(matches!(outcome, Err(TokenRefusal::Unavailable { .. })), "{jwks_uri}");
         assert_eq!(requests, [OAUTH, OIDC]);
     }
 }
@@ -97,7 +97,7 @@ async fn an_issuer_that_closes_the_connection_is_not_asked_for_other_documents()
     settings.issuer = issuer.url("");
     let verifier = verifier(settings);
     let outcome = verifier.verify(&signer.token(&claims())).await;
-    assert!(matches!(outcome, Err(Refusal::Unavailable { .. })));
+    assert!(matches!(outcome, Err(TokenRefusal::Unavailable { .. })));
     assert_eq!(issuer.requests(), [OAUTH]);
 }
 
@@ -144,7 +144,7 @@ async fn a_redirect_to_another_origin_is_not_followed() {
     for location in [&elsewhere.url("/keys"), &other_host, "/hop", "file:///etc/passwd"] {
         gate.issuer.set("/keys", Page::redirect(location));
         let outcome = gate.verify(&token).await;
-        assert!(matches!(outcome, Err(Refusal::Unavailable { .. })), "{location}");
+        assert!(matches!(outcome, Err(TokenRefusal::Unavailable { .. })), "{location}");
         pass(crate::key_cache::PAUSE_WITHOUT_KEYS).await;
     }
     assert_eq!(elsewhere.fetches(), 0);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    key::{Key, Unusable},
+    key::{IssuerKey, UnusableKey},
     key_set::{BadKeySet, KeySet, MAX_KEYS},
     tests::signer::encode,
 };
@@ -12,7 +12,7 @@ async fn assert_unavailable(page: Page) {
     let signer = Signer::es256("a");
     let gate = Gate::with(page, |_| {}).await;
     let outcome = gate.verify(&signer.token(&claims())).await;
-    assert!(matches!(outcome, Err(Refusal::Unavailable { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(TokenRefusal::Unavailable { .. })), "{outcome:?}");
     assert_eq!(gate.issuer.fetches(), 1);
 }
 
@@ -57,7 +57,7 @@ async fn a_key_set_with_another_status_than_200_is_refused() {
         let body = json!({ "keys": [signer.jwk()] }).to_string();
         let gate = Gate::with(Page::Response { status, headers, body }, |_| {}).await;
         let outcome = gate.verify(&signer.token(&claims())).await;
-        assert!(matches!(outcome, Err(Refusal::Unavailable { .. })), "{status}");
+        assert!(matches!(outcome, Err(TokenRefusal::Unavailable { .. })), "{status}");
     }
 }
 
@@ -118,7 +118,7 @@ async fn an_issuer_that_does_not_respond_is_given_5_seconds() {
     let outcome = waiting.await.expect("no panic");
     let retry_after = Duration::from_secs(5);
     match outcome {
-        Err(Refusal::Unavailable { retry_after: found }) => assert!(found <= retry_after),
+        Err(TokenRefusal::Unavailable { retry_after: found }) => assert!(found <= retry_after),
         other => panic!("not unavailable: {other:?}"),
     }
 }
@@ -175,80 +175,80 @@ fn a_key_that_must_not_be_used_is_left_out() {
         assert_eq!(fault_with(&signer, changes.clone()), None, "{changes}");
     }
     for (changes, reason) in [
-        (json!({ "use": "enc" }), Unusable::Purpose),
-        (json!({ "use": "SIG" }), Unusable::Purpose),
-        (json!({ "use": 1 }), Unusable::Malformed),
-        (json!({ "key_ops": ["encrypt"] }), Unusable::Purpose),
-        (json!({ "key_ops": [] }), Unusable::Purpose),
-        (json!({ "key_ops": "verify" }), Unusable::Malformed),
-        (json!({ "alg": "ES384" }), Unusable::Purpose),
-        (json!({ "alg": "RS256" }), Unusable::Purpose),
-        (json!({ "alg": "HS256" }), Unusable::Purpose),
-        (json!({ "alg": "none" }), Unusable::Purpose),
-        (json!({ "alg": "ECDH-ES" }), Unusable::Purpose),
-        (json!({ "alg": 1 }), Unusable::Malformed),
-        (json!({ "kid": 1 }), Unusable::Malformed),
-        (json!({ "kty": null }), Unusable::Malformed),
-        (json!({ "kty": 1 }), Unusable::Malformed),
-        (json!({ "kty": "ec" }), Unusable::Type),
-        (json!({ "kty": "OKP" }), Unusable::Type),
-        (json!({ "crv": null }), Unusable::Malformed),
-        (json!({ "crv": "P-384" }), Unusable::Malformed),
-        (json!({ "crv": "P-521" }), Unusable::Type),
-        (json!({ "crv": "secp256k1" }), Unusable::Type),
-        (json!({ "crv": "Ed25519" }), Unusable::Type),
-        (json!({ "x": null }), Unusable::Malformed),
-        (json!({ "x": encode([1; 31]) }), Unusable::Malformed),
-        (json!({ "x": encode([1; 33]) }), Unusable::Malformed),
-        (json!({ "y": "not base64!" }), Unusable::Malformed),
-        (json!({ "y": 1 }), Unusable::Malformed),
+        (json!({ "use": "enc" }), UnusableKey::Purpose),
+        (json!({ "use": "SIG" }), UnusableKey::Purpose),
+        (json!({ "use": 1 }), UnusableKey::Malformed),
+        (json!({ "key_ops": ["encrypt"] }), UnusableKey::Purpose),
+        (json!({ "key_ops": [] }), UnusableKey::Purpose),
+        (json!({ "key_ops": "verify" }), UnusableKey::Malformed),
+        (json!({ "alg": "ES384" }), UnusableKey::Purpose),
+        (json!({ "alg": "RS256" }), UnusableKey::Purpose),
+        (json!({ "alg": "HS256" }), UnusableKey::Purpose),
+        (json!({ "alg": "none" }), UnusableKey::Purpose),
+        (json!({ "alg": "ECDH-ES" }), UnusableKey::Purpose),
+        (json!({ "alg": 1 }), UnusableKey::Malformed),
+        (json!({ "kid": 1 }), UnusableKey::Malformed),
+        (json!({ "kty": null }), UnusableKey::Malformed),
+        (json!({ "kty": 1 }), UnusableKey::Malformed),
+        (json!({ "kty": "ec" }), UnusableKey::Type),
+        (json!({ "kty": "OKP" }), UnusableKey::Type),
+        (json!({ "crv": null }), UnusableKey::Malformed),
+        (json!({ "crv": "P-384" }), UnusableKey::Malformed),
+        (json!({ "crv": "P-521" }), UnusableKey::Type),
+        (json!({ "crv": "secp256k1" }), UnusableKey::Type),
+        (json!({ "crv": "Ed25519" }), UnusableKey::Type),
+        (json!({ "x": null }), UnusableKey::Malformed),
+        (json!({ "x": encode([1; 31]) }), UnusableKey::Malformed),
+        (json!({ "x": encode([1; 33]) }), UnusableKey::Malformed),
+        (json!({ "y": "not base64!" }), UnusableKey::Malformed),
+        (json!({ "y": 1 }), UnusableKey::Malformed),
         // Private and symmetric keys.
-        (json!({ "d": encode([1; 32]) }), Unusable::Secret),
-        (json!({ "k": "AA" }), Unusable::Secret),
-        (json!({ "kty": "oct", "k": "AA" }), Unusable::Secret),
-        (json!({ "kty": "oct" }), Unusable::Secret),
+        (json!({ "d": encode([1; 32]) }), UnusableKey::Secret),
+        (json!({ "k": "AA" }), UnusableKey::Secret),
+        (json!({ "kty": "oct", "k": "AA" }), UnusableKey::Secret),
+        (json!({ "kty": "oct" }), UnusableKey::Secret),
     ] {
         assert_eq!(fault_with(&signer, changes.clone()), Some(reason), "{changes}");
     }
     for curve in ["X25519", "Ed448"] {
         let jwk = Signer::ed25519("a").jwk_with(json!({ "crv": curve }));
-        assert_eq!(Key::parse(&jwk).err(), Some(Unusable::Type));
+        assert_eq!(IssuerKey::parse(&jwk).err(), Some(UnusableKey::Type));
     }
 }
 
-fn fault_with(signer: &Signer, changes: Value) -> Option<Unusable> {
-    Key::parse(&signer.jwk_with(changes)).err()
+fn fault_with(signer: &Signer, changes: Value) -> Option<UnusableKey> {
+    IssuerKey::parse(&signer.jwk_with(changes)).err()
 }
 
 #[test]
 fn an_rsa_key_has_2048_to_8192_bits_and_an_odd_exponent_of_3_or_more() {
     let exponent = [1, 0, 1];
     for (bits, outcome) in [
-        (0, Some(Unusable::Size)),
-        (1024, Some(Unusable::Size)),
-        (2047, Some(Unusable::Size)),
+        (0, Some(UnusableKey::Size)),
+        (1024, Some(UnusableKey::Size)),
+        (2047, Some(UnusableKey::Size)),
         (2048, None),
         (4096, None),
         (8192, None),
-        (8193, Some(Unusable::Size)),
-        (100_000, Some(Unusable::Size)),
+        (8193, Some(UnusableKey::Size)),
+        (100_000, Some(UnusableKey::Size)),
     ] {
         let modulus = if bits == 0 { Vec::new() } else { modulus(bits) };
         assert_eq!(rsa_fault(modulus, &exponent), outcome, "{bits}");
     }
     // Zeros before the number add no bits.
     assert_eq!(rsa_fault(padded(2048), &exponent), None);
-    assert_eq!(rsa_fault(padded(2040), &exponent), Some(Unusable::Size));
+    assert_eq!(rsa_fault(padded(2040), &exponent), Some(UnusableKey::Size));
     for e in [&[3][..], &[0, 1, 0, 1], &[1, 0, 1]] {
         assert_eq!(rsa_fault(modulus(2048), e), None, "{e:?}");
     }
     for e in [&[][..], &[0], &[1], &[0, 1], &[2], &[4], &[1, 0, 0]] {
-        assert_eq!(rsa_fault(modulus(2048), e), Some(Unusable::Malformed), "{e:?}");
+        assert_eq!(rsa_fault(modulus(2048), e), Some(UnusableKey::Malformed), "{e:?}");
     }
 }
 
-fn rsa_fault(n: Vec<u8>, e: &[u8]) -> Option<Unusable> {
-    Key::parse(&json!({ "kty": "RSA", "n": encode(n), "e": encode(e) })).err()
+fn rsa_fault(n: Vec<u8>, e: &[u8]) -> Option<UnusableKey> {
+    IssuerKey::parse(&json!({ "kty": "RSA", "n": encode(n), "e": encode(e) })).err()
 }
 
 /// Returns a number of so many bits.

@@ -3,7 +3,7 @@
 use super::*;
 
 fn verifier_of(resource: &str) -> Verifier {
-    verifier(Settings { resource: resource.to_owned(), ..settings() })
+    verifier(VerifierSettings { resource: resource.to_owned(), ..settings() })
 }
 
 #[test]
@@ -72,17 +72,18 @@ fn a_challenge_is_sent_if_another_token_would_help() {
         r#""https://gw.example.com/.well-known/oauth-protected-resource/mcp""#
     );
     assert_eq!(challenge(&verifier, None).as_deref(), Some(start));
-    for refusal in
-        [Refusal::Invalid(Invalid::Expired), Refusal::Scope { required: vec!["x".to_owned()] }]
-    {
+    for refusal in [
+        TokenRefusal::Invalid(Invalid::Expired),
+        TokenRefusal::Scope { required: vec!["x".to_owned()] },
+    ] {
         assert!(challenge(&verifier, Some(&refusal)).is_some_and(|value| value.starts_with(start)));
     }
-    assert_eq!(challenge(&verifier, Some(&Refusal::View)), None);
-    let unavailable = Refusal::Unavailable { retry_after: Duration::from_secs(1) };
+    assert_eq!(challenge(&verifier, Some(&TokenRefusal::View)), None);
+    let unavailable = TokenRefusal::Unavailable { retry_after: Duration::from_secs(1) };
     assert_eq!(challenge(&verifier, Some(&unavailable)), None);
 }
 
-fn challenge(verifier: &Verifier, refusal: Option<&Refusal>) -> Option<String> {
+fn challenge(verifier: &Verifier, refusal: Option<&TokenRefusal>) -> Option<String> {
     let value = verifier.challenge(refusal)?;
     Some(value.to_str().expect("ASCII").to_owned())
 }

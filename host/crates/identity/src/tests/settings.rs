@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns the error for good settings with a change.
-fn refused(change: impl FnOnce(&mut Settings)) -> Option<String> {
+fn refused(change: impl FnOnce(&mut VerifierSettings)) -> Option<String> {
     let mut settings = settings();
     change(&mut settings);
     settings.check().err().map(|error| error.field)
@@ -56,7 +56,7 @@ fn unsafe_urls_are_refused_by_name() {
 #[test]
 fn an_empty_table_of_views_is_refused() {
     assert_eq!(refused(|settings| settings.views.clear()).as_deref(), Some("views"));
-    let error = Settings { views: Vec::new(), ..settings() }.check().expect_err("no views");
+    let error = VerifierSettings { views: Vec::new(), ..settings() }.check().expect_err("no views");
     insta::assert_snapshot!(error, @"views: must have a row: without one, every token is refused");
 }
 
@@ -112,7 +112,7 @@ fn rows(count: usize) -> Vec<ViewRule> {
 
 #[test]
 fn a_verifier_checks_its_settings() {
-    let settings = Settings { views: Vec::new(), ..settings() };
+    let settings = VerifierSettings { views: Vec::new(), ..settings() };
     let error = Verifier::new(settings, reqwest::Client::builder()).expect_err("no views");
-    assert!(matches!(error, crate::Error::Settings(_)));
+    assert!(matches!(error, crate::VerifierError::Settings(_)));
 }

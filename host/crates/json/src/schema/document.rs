@@ -4,7 +4,11 @@
 use jsonschema::Draft;
 use serde_json::{Map, Value};
 
-use super::{MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SHOWN, Problem, graph::Misplaced, walk::extent};
+use super::{
+    limits::{MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_SHOWN},
+    price::extent,
+    problem::{Misplaced, Problem},
+};
 use airlock_strings::cut;
 
 /// Memory of a value in addition to its text: the value itself, and the same again for spare
@@ -12,7 +16,7 @@ use airlock_strings::cut;
 const VALUE_BYTES: usize = 2 * size_of::<Value>();
 
 /// The document that is compiled.
-pub(super) struct Document {
+pub(super) struct SchemaDocument {
     pub(super) draft: Draft,
     /// The schema without its own `$schema` and identifier.
     pub(super) schema: Value,
@@ -20,7 +24,7 @@ pub(super) struct Document {
     pub(super) bytes: usize,
 }
 
-impl Document {
+impl SchemaDocument {
     pub(super) fn read(schema: &Value) -> Result<Self, Misplaced> {
         // The depth is checked before the schema is rendered, because rendering recurses too.
         if is_deeper(schema, MAX_DEPTH) {

@@ -2,17 +2,10 @@
 //! until a limit is reached.
 
 use super::{
-    Problem,
-    graph::{Edge, Graph, Misplaced},
-    walk::MAX_NESTING,
+    graph::{Edge, Graph},
+    limits::{MAX_COPIES, MAX_EVALUATIONS, MAX_NESTING},
+    problem::{Misplaced, Problem},
 };
-
-/// The most evaluations of one value, without those of its members and items. References and
-/// `anyOf` multiply the subschemas that the author wrote. A union of a thousand forms passes; a
-/// fan-out of 2⁵ times 2⁵ levels does not.
-pub(super) const MAX_EVALUATIONS: u64 = 1_024;
-/// The most subschemas that are compiled for `unevaluated` keywords.
-pub(super) const MAX_COMPILED: usize = 10_000;
 
 /// Expands every subschema, and notes its [`repeats`](super::graph::Node::repeats). Fails if the
 /// subschemas of one value are too many or too deep inside each other, or if too much would be
@@ -25,13 +18,12 @@ pub(super) fn expand(graph: &mut Graph) -> Result<usize, Misplaced> {
     for (node, expanded) in graph.nodes.iter_mut().zip(expanded) {
         node.repeats = expanded.repeats;
     }
-    let mut compilation =
-        Compilation { graph, left: MAX_COMPILED, open: vec![false; numbers.len()] };
+    let mut compilation = Compilation { graph, left: MAX_COPIES, open: vec![false; numbers.len()] };
     for number in numbers.filter(|number| graph.nodes[*number].is_unevaluated) {
         let compiled = compilation.follow(number, true, 1);
         compiled.map_err(|problem| (graph.places[number].clone(), problem))?;
     }
-    Ok(MAX_COMPILED - compilation.left)
+    Ok(MAX_COPIES - compilation.left)
 }
 
 /// Expansion of the subschemas that meet one value. Each is expanded once.

@@ -10,17 +10,13 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{
-    MAX_SHOWN, MAX_SUBSCHEMAS, Problem,
+    limits::{MAX_EDGES, MAX_SHOWN, MAX_SUBSCHEMAS},
     pattern::PatternCosts,
-    walk::{EVALUATION, LOOKUP, MULTIPLE_OF, extent},
-    work::Work,
+    price::{EVALUATION, LOOKUP, MULTIPLE_OF, extent},
+    problem::{Misplaced, Problem},
+    work::DocumentWork,
 };
 use airlock_strings::{self as text, cut};
-
-/// The most applications of subschemas in a document. A reference to an anchor applies every
-/// subschema that has the anchor, so they multiply; each takes 32 bytes and is looked at by every
-/// evaluation. A union of 200 forms with ten members each has 2,200.
-const MAX_EDGES: usize = 50_000;
 
 /// Frequent keywords that have no errors of their own.
 const NEVER_FAIL: [&str; 9] = [
@@ -34,9 +30,6 @@ const NEVER_FAIL: [&str; 9] = [
     "properties",
     "title",
 ];
-
-/// A problem with its place in the schema.
-pub(super) type Misplaced = (String, Problem);
 
 /// Subschemas by number; the document itself is number 0.
 pub(super) struct Graph {
@@ -94,7 +87,7 @@ pub(super) enum Edge {
 }
 
 /// Reads a document from its root, one subschema after the other.
-struct Reader<'s, 'w> {
+struct GraphReader<'s, 'w> {
     graph: Graph,
     /// The subschema of each node, as JSON.
     schemas: Vec<&'s Value>,
@@ -106,9 +99,9 @@ struct Reader<'s, 'w> {
 impl Graph {
     /// Reads every subschema that the document's validator can reach. Fails if there are too many,
     /// if a reference or pattern cannot be used, or if too little work is left.
-    pub(super) fn read(document: &Value, work: &mut Work) -> Result<Self, Misplaced> {
+    pub(super) fn read(document: &Value, work: &mut DocumentWork) -> Result<Self, Misplaced> {
         let graph = Self { nodes: Vec::new(), places: Vec::new(), pattern_bytes: 0, edges: 0 };
-        let mut reader = Reader {
+        let mut reader = GraphReader {
             graph,
             schemas: Vec::new(),
             numbers: HashMap::new(),
@@ -128,7 +121,7 @@ impl Graph {
     }
 }
 
-impl<'s> Reader<'s, '_> {
+impl<'s> GraphReader<'s, '_> {
     fn number(
         &mut self,
         schema: &'s Value,

@@ -5,22 +5,13 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::{MAX_SHOWN, Problem, work::Work};
+use super::{
+    limits::{MAX_COMPILED_BYTES, MAX_PATTERN_BYTES, MAX_PATTERNS, MAX_SHOWN, MAX_STATES_BYTES},
+    problem::Problem,
+    work::DocumentWork,
+};
 use airlock_strings::cut;
 
-/// The longest pattern, in bytes. The parser of `regex` has no limit: a class such as `\pL` takes two
-/// thousand times its text.
-pub(super) const MAX_PATTERN_BYTES: usize = 1 << 10;
-/// The largest compiled pattern. `^.{1,100}$` takes 64 KiB, an e-mail address 4 KiB.
-pub(super) const MAX_COMPILED_BYTES: usize = 256 << 10;
-/// Limit on the cache of DFA states of one pattern, for each thread that matches it.
-pub(super) const MAX_STATES_BYTES: usize = 64 << 10;
-/// The most different patterns of a document.
-pub(super) const MAX_PATTERNS: usize = 64;
-/// Limit on the compiled size of all patterns of a document together.
-const MAX_TOTAL_BYTES: usize = 1 << 20;
-/// Cost of the start of a match, in bytes of text.
-pub(super) const START_BYTES: usize = 4;
 /// Size limits below [`MAX_COMPILED_BYTES`] that a pattern is compiled with, to find its size.
 const SIZES: [usize; 8] =
     [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
@@ -29,11 +20,11 @@ const SIZES: [usize; 8] =
 pub(super) struct PatternCosts<'s, 'w> {
     known: HashMap<&'s str, u64>,
     total_bytes: usize,
-    work: &'w mut Work,
+    work: &'w mut DocumentWork,
 }
 
 impl<'s, 'w> PatternCosts<'s, 'w> {
-    pub(super) fn new(work: &'w mut Work) -> Self {
+    pub(super) fn new(work: &'w mut DocumentWork) -> Self {
         Self { known: HashMap::new(), total_bytes: 0, work }
     }
 
@@ -60,9 +51,6 @@ impl<'s, 'w> PatternCosts<'s, 'w> {
             .ok_or_else(|| Problem::Pattern(cut(pattern.to_owned(), MAX_SHOWN)))?;
         self.work.take(compiled as u64 / COMPILED_BYTES_PER_UNIT)?;
         self.total_bytes += compiled;
-        if self.total_bytes > MAX_TOTAL_BYTES {
-            return Err(Problem::TooManyPatterns);
-        }
         // The worst case that was measured, with patterns made for it: 0.16 ns for each byte of
         // text and of the compiled pattern. That is 1 µs for a byte of text at 8 KiB and 40 µs at
         // 256 KiB.
@@ -72,9 +60,9 @@ impl<'s, 'w> PatternCosts<'s, 'w> {
     }
 }
 
-/// Bytes of a compiled pattern that take one unit of [`Work`].
+/// Bytes of a compiled pattern that take one unit of [`DocumentWork`].
 const COMPILED_BYTES_PER_UNIT: u64 = 25;
-/// Bytes of a pattern whose parsing takes one unit of [`Work`].
+/// Bytes of a pattern whose parsing takes one unit of [`DocumentWork`].
 const PARSED_BYTES_PER_UNIT: usize = 25;
 /// Price of a class of Unicode (`\pL`): 50 µs, measured.
 const UNICODE_CLASS: usize = 50;
@@ -138,7 +126,7 @@ fn fits(schema: &Value, bytes: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::work::MAX_WORK, *};
+    use super::{super::limits::MAX_COMPILE_WORK, *};
 
     #[test]
     fn a_pattern_has_the_price_of_its_most_expensive_parts() {
@@ -151,7 +139,7 @@ mod tests {
             price_of_spaces(64) > 12 * price_of_spaces(16),
             "each is replaced in the whole pattern"
         );
-        assert!(price_of_spaces(512) > MAX_WORK && price_of_spaces(100) < MAX_WORK);
+        assert!(price_of_spaces(512) > MAX_COMPILE_WORK && price_of_spaces(100) < MAX_COMPILE_WORK);
         assert_eq!(price(r"\pL\PL") / UNICODE_CLASS as u64, 2);
         for folded in
             [r"(?i)[a-\u{10FFFF}]", "(?i)[a-\u{10FFFF}]", r"(?s-i:[a-\x{10FFFF}])", r"(?i)\pL"]

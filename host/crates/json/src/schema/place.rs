@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Length at which a place is cut, in bytes. The segment that crosses it is still added.
+/// Length at which a place is cut, in bytes: about two lines of a terminal. The segment that
+/// crosses it is still added. Without it, 64 levels of long keys that are escaped would take 25 KB.
 const MAX_PLACE: usize = 160;
-/// The longest key in a place, in bytes. Longer keys are cut.
+/// The longest key in a place, in bytes. Longer keys are cut: a key may have as many bytes as
+/// the value.
 const MAX_KEY: usize = 64;
 
 /// Renders a JSON pointer into `value` as a place. The place of the outermost value is empty.

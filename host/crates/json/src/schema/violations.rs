@@ -9,18 +9,24 @@ use jsonschema::{
 };
 use serde_json::Value;
 
-use super::{MAX_DEPTH, MAX_SHOWN, place};
+use super::{
+    limits::{MAX_DEPTH, MAX_SHOWN},
+    place,
+};
 use airlock_strings::{cut, nearest};
 
-/// The most violations that are listed; the others are counted.
+/// The most violations that are listed; the others are counted. A model mends a few at once, and
+/// tries again.
 const MAX_TOLD: usize = 5;
-/// The longest text of all violations together, in bytes.
+/// The longest text of all violations together, in bytes: about 500 tokens. Five of [`MAX_PROBLEM`]
+/// with long places would have three times that, and every failed call adds them to a conversation.
 const MAX_TEXT: usize = 2 << 10;
-/// The longest problem of one violation, in bytes.
+/// The longest problem of one violation, in bytes. A list of [`MAX_LISTED`] values of [`MAX_VALUE`]
+/// with a hint fits.
 const MAX_PROBLEM: usize = 480;
-/// The most values or keys in a list.
+/// The most values or keys in a list. The others are counted.
 const MAX_LISTED: usize = 8;
-/// The longest value in a text, in bytes.
+/// The longest value in a text, in bytes. Enough to recognize a value that the model itself wrote.
 const MAX_VALUE: usize = 40;
 
 /// Violations of a schema by a value. The text is for the model or program that made the value. It

@@ -8,31 +8,17 @@ use serde_json::Value;
 
 use super::{
     graph::{Edge, Node},
-    pattern,
+    limits::{MAX_CHECK_WORK, MAX_ERROR_BYTES, MAX_NESTING},
+    price::{LOOKUP, TEXT_BYTES, extent, text_units},
 };
 
-/// The most subschemas that may be evaluated inside each other, over the whole depth of a value.
-/// Each takes up to 2 KiB of stack in `jsonschema`, measured. A check must fit into half a megabyte
-/// of stack, because it may run on the stack of a guest's fiber.
-pub(super) const MAX_NESTING: u64 = 256;
-/// The most that a check may cost, in units of about 5 ns: 50 ms. For comparison, a guest may
-/// compute for two seconds.
-const MAX_WORK: u64 = 10_000_000;
 /// The most that a quick check may cost: a millisecond.
-const QUICK_WORK: u64 = MAX_WORK / 50;
-/// The most memory of all errors together, in bytes.
-const MAX_ERROR_BYTES: u64 = 16 << 20;
+const QUICK_WORK: u64 = MAX_CHECK_WORK / 50;
 /// The most memory of all errors of a quick check, in bytes: about a thousand of them.
 const QUICK_ERROR_BYTES: u64 = MAX_ERROR_BYTES / 16;
 
-/// Work of one evaluation, before the keywords.
-pub(super) const EVALUATION: u64 = 4;
-/// Work of a look-up of a member by name.
-pub(super) const LOOKUP: u64 = 5;
-/// Work of a `multipleOf`. Large floats are divided as fractions, which takes up to 5 µs, measured.
-pub(super) const MULTIPLE_OF: u64 = 1_000;
-/// Bytes of text that are compared, hashed or counted in one unit of work.
-const TEXT_BYTES: usize = 32;
+/// Cost of the start of a match, in bytes of text.
+const MATCH_START_BYTES: usize = 4;
 /// The largest integer that has a hash of its own in `jsonschema`, which hashes integers as floats.
 const EXACT: u64 = 1 << 53;
 /// Memory of an error without its path and the value that it describes, in bytes.
@@ -45,50 +31,34 @@ const STEP_BYTES: usize = 8;
 /// Memory of a copied value for each unit of its [`extent`], in bytes.
 const COPIED_BYTES: u64 = 128;
 
-/// Returns whether the check of a value takes at most [`MAX_WORK`] and nests at most
+/// Returns whether the check of a value takes at most [`MAX_CHECK_WORK`] and nests at most
 /// [`MAX_NESTING`] subschemas.
 pub(super) fn affords_check(nodes: &[Node], value: &Value) -> bool {
-    Walk { nodes, price: work, left: MAX_WORK }.affords(value)
+    ValueWalk { nodes, price: work, left: MAX_CHECK_WORK }.affords(value)
 }
 
 /// Returns whether the check of a value takes at most [`QUICK_WORK`], also if its errors are collected.
 pub(super) fn is_quick(nodes: &[Node], value: &Value) -> bool {
-    Walk { nodes, price: work, left: QUICK_WORK }.affords(value)
-        && Walk { nodes, price: error_bytes, left: QUICK_ERROR_BYTES }.affords(value)
+    ValueWalk { nodes, price: work, left: QUICK_WORK }.affords(value)
+        && ValueWalk { nodes, price: error_bytes, left: QUICK_ERROR_BYTES }.affords(value)
 }
 
 /// Returns whether all errors of a value may be collected. Errors inside `anyOf` and `oneOf` hold a
 /// copy of the value that they describe.
 pub(super) fn affords_errors(nodes: &[Node], value: &Value) -> bool {
-    Walk { nodes, price: error_bytes, left: MAX_ERROR_BYTES }.affords(value)
+    ValueWalk { nodes, price: error_bytes, left: MAX_ERROR_BYTES }.affords(value)
 }
 
-/// Returns the size of a value: one for each value in it, and one for every [`TEXT_BYTES`].
-pub(super) fn extent(value: &Value) -> u64 {
-    1 + match value {
-        Value::String(string) => text_units(string),
-        Value::Array(items) => items.iter().map(extent).sum(),
-        Value::Object(members) => {
-            members.iter().map(|(key, member)| text_units(key) + extent(member)).sum()
-        }
-        _ => 0,
-    }
-}
-
-fn text_units(text: &str) -> u64 {
-    (text.len() / TEXT_BYTES) as u64
-}
-
-struct Walk<'n> {
+struct ValueWalk<'n> {
     nodes: &'n [Node],
     /// Price of an evaluation at a path of so many bytes.
-    price: fn(&Node, Subject<'_>, u64) -> u64,
+    price: fn(&Node, Evaluated<'_>, u64) -> u64,
     left: u64,
 }
 
 /// Subject of an evaluation: a value, or a key of an object (`propertyNames`).
 #[derive(Clone, Copy)]
-enum Subject<'v> {
+enum Evaluated<'v> {
     Value(&'v Value),
     Key(&'v str),
 }
@@ -96,9 +66,9 @@ enum Subject<'v> {
 /// The budget of a walk is used up.
 struct Exhausted;
 
-impl Walk<'_> {
+impl ValueWalk<'_> {
     fn affords(mut self, value: &Value) -> bool {
-        self.evaluate(0, (Subject::Value(value), 0), 1, MAX_NESTING).is_ok()
+        self.evaluate(0, (Evaluated::Value(value), 0), 1, MAX_NESTING).is_ok()
     }
 
     /// Pays for `times` evaluations of a subject by a subschema, and by all subschemas that it
@@ -107,7 +77,7 @@ impl Walk<'_> {
     fn evaluate(
         &mut self,
         number: usize,
-        (subject, path): (Subject<'_>, u64),
+        (subject, path): (Evaluated<'_>, u64),
         times: u64,
         nesting: u64,
     ) -> Result<(), Exhausted> {
@@ -122,28 +92,28 @@ impl Walk<'_> {
             };
             match (edge, subject) {
                 (Edge::Same | Edge::Reference, _) => each(subject, 0, again)?,
-                (Edge::Key, Subject::Value(Value::Object(members))) => {
-                    members.keys().try_for_each(|key| each(Subject::Key(key), 0, times))?;
+                (Edge::Key, Evaluated::Value(Value::Object(members))) => {
+                    members.keys().try_for_each(|key| each(Evaluated::Key(key), 0, times))?;
                 }
-                (Edge::Member(name), Subject::Value(Value::Object(members))) => {
+                (Edge::Member(name), Evaluated::Value(Value::Object(members))) => {
                     let step = name.len() + STEP_BYTES;
                     if let Some(member) = members.get(name) {
-                        each(Subject::Value(member), step, times)?;
+                        each(Evaluated::Value(member), step, times)?;
                     }
                 }
-                (Edge::AnyMember, Subject::Value(Value::Object(members))) => {
+                (Edge::AnyMember, Evaluated::Value(Value::Object(members))) => {
                     members.iter().try_for_each(|(key, member)| {
-                        each(Subject::Value(member), key.len() + STEP_BYTES, again)
+                        each(Evaluated::Value(member), key.len() + STEP_BYTES, again)
                     })?;
                 }
-                (Edge::Item(index), Subject::Value(Value::Array(items))) => {
+                (Edge::Item(index), Evaluated::Value(Value::Array(items))) => {
                     if let Some(item) = items.get(*index) {
-                        each(Subject::Value(item), STEP_BYTES, times)?;
+                        each(Evaluated::Value(item), STEP_BYTES, times)?;
                     }
                 }
-                (Edge::AnyItem, Subject::Value(Value::Array(items))) => {
+                (Edge::AnyItem, Evaluated::Value(Value::Array(items))) => {
                     let mut items = items.iter();
-                    items.try_for_each(|item| each(Subject::Value(item), STEP_BYTES, again))?;
+                    items.try_for_each(|item| each(Evaluated::Value(item), STEP_BYTES, again))?;
                 }
                 _ => {}
             }
@@ -153,26 +123,26 @@ impl Walk<'_> {
 }
 
 /// Returns the work of one evaluation, in units of about 5 ns.
-fn work(node: &Node, subject: Subject<'_>, _: u64) -> u64 {
+fn work(node: &Node, subject: Evaluated<'_>, _: u64) -> u64 {
     let own = match subject {
-        Subject::Key(key) => matched(key, node.pattern_cost),
-        Subject::Value(Value::String(text)) => matched(text, node.pattern_cost),
-        Subject::Value(Value::Array(items)) => {
+        Evaluated::Key(key) => matched(key, node.pattern_cost),
+        Evaluated::Value(Value::String(text)) => matched(text, node.pattern_cost),
+        Evaluated::Value(Value::Array(items)) => {
             let compared = if node.is_unique { comparisons(items) } else { 0 };
             compared.saturating_add(items.len() as u64 * LOOKUP)
         }
-        Subject::Value(Value::Object(members)) => members
+        Evaluated::Value(Value::Object(members)) => members
             .keys()
             .map(|key| matched(key, node.key_pattern_cost).saturating_add(LOOKUP))
             .fold(0, u64::saturating_add),
-        Subject::Value(_) => 0,
+        Evaluated::Value(_) => 0,
     };
     node.weight.saturating_add(own)
 }
 
 /// Returns the work of matching a text with patterns that cost `cost` for each byte.
 fn matched(text: &str, cost: u64) -> u64 {
-    let bytes = text.len() + pattern::START_BYTES;
+    let bytes = text.len() + MATCH_START_BYTES;
     cost.saturating_mul(bytes as u64).saturating_add(text_units(text))
 }
 
@@ -199,9 +169,9 @@ fn has_own_hash(value: &Value) -> bool {
 /// Returns the memory of all errors that one evaluation can have, in bytes, and at least
 /// [`EXPLANATION_BYTES`]. Each error holds its path, and may hold a copy of the value.
 /// `propertyNames` has an error for each key, which describes the whole object.
-fn error_bytes(node: &Node, subject: Subject<'_>, path: u64) -> u64 {
+fn error_bytes(node: &Node, subject: Evaluated<'_>, path: u64) -> u64 {
     let keys = match subject {
-        Subject::Value(Value::Object(members)) => members.len() as u64,
+        Evaluated::Value(Value::Object(members)) => members.len() as u64,
         _ => 0,
     };
     let errors = node.errors.saturating_add(node.errors_per_key.saturating_mul(keys));
@@ -209,8 +179,8 @@ fn error_bytes(node: &Node, subject: Subject<'_>, path: u64) -> u64 {
         return EXPLANATION_BYTES;
     }
     let extent = match subject {
-        Subject::Value(value) => extent(value),
-        Subject::Key(key) => 1 + (key.len() / TEXT_BYTES) as u64,
+        Evaluated::Value(value) => extent(value),
+        Evaluated::Key(key) => 1 + (key.len() / TEXT_BYTES) as u64,
     };
     let bytes = errors.saturating_mul(ERROR_BYTES + path + COPIED_BYTES * extent);
     bytes.max(EXPLANATION_BYTES)

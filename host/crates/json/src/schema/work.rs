@@ -1,9 +1,7 @@
 //! Work of the compiler, counted before it is done.
 
-use super::Problem;
+use super::{limits::MAX_COMPILE_WORK, problem::Problem};
 
-/// The most work of compiling one document, in units of about a microsecond.
-pub(super) const MAX_WORK: u64 = 100_000;
 /// Price of a subschema that is compiled.
 pub(super) const SUBSCHEMA: u64 = 2;
 
@@ -20,33 +18,33 @@ pub struct CompileWork {
 impl CompileWork {
     /// Creates the work that `documents` documents may take if each takes as much as it may.
     pub const fn of_documents(documents: u64) -> Self {
-        Self { left: MAX_WORK.saturating_mul(documents) }
+        Self { left: MAX_COMPILE_WORK.saturating_mul(documents) }
     }
 
     /// Creates the work for a list of ordinary schemas: a tenth of what one document may take.
     pub const fn quick() -> Self {
-        Self { left: MAX_WORK / 10 }
+        Self { left: MAX_COMPILE_WORK / 10 }
     }
 
     /// Returns the work that the next document may take.
-    pub(super) fn next(&self) -> Work {
-        let left = self.left.min(MAX_WORK);
-        Work { begun: left, left }
+    pub(super) fn next(&self) -> DocumentWork {
+        let left = self.left.min(MAX_COMPILE_WORK);
+        DocumentWork { begun: left, left }
     }
 
     /// Takes the work that was done for a document.
-    pub(super) fn spend(&mut self, work: &Work) {
+    pub(super) fn spend(&mut self, work: &DocumentWork) {
         self.left = self.left.saturating_sub(work.begun - work.left);
     }
 }
 
 /// Work that may be done for one document.
-pub(super) struct Work {
+pub(super) struct DocumentWork {
     begun: u64,
     left: u64,
 }
 
-impl Work {
+impl DocumentWork {
     /// Takes work. Fails if it is more than is left; then none is left.
     pub(super) fn take(&mut self, units: u64) -> Result<(), Problem> {
         let left = self.left.checked_sub(units);

@@ -38,7 +38,8 @@ const CLIENT_LABEL: &str = "airlock.client";
 const CONFIG_LABEL: &str = "airlock.config";
 /// Digits of the digest in the name of a container.
 const NAME_DIGITS: usize = 12;
-/// Maximum sessions of a container that are looked at.
+/// Maximum sessions of a container that are looked at, each with a request to the daemon. With
+/// more of them, the container is left as it is.
 const MAX_SESSIONS: usize = 64;
 /// `/tmp` of a container whose file system cannot be written.
 const TMP_OPTIONS: &str = "rw,nosuid,nodev,size=64m,mode=1777";

@@ -4,7 +4,8 @@ use std::{io, path::PathBuf};
 
 use reqwest::Certificate;
 
-/// Maximum size of a file of certificates, in bytes. The system's whole store is smaller.
+/// Maximum size of a file of certificates, in bytes, so that the path of another file is noticed
+/// before it is read. The system's whole store is smaller.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// Certificates that are trusted in addition to the system's.

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    super::{inbox::Inbox, limits::MAX_HTTP_REQUESTS},
+    super::{inbox::Inbox, limits::MAX_REQUESTS_IN_FLIGHT},
     body,
     events::Events,
 };
@@ -16,12 +16,11 @@ use airlock_wire::sse::Item;
 
 /// Time limit for the rest of a body. Nearly always it is already there.
 const TIME: Duration = Duration::from_secs(1);
-/// Maximum rest of a body that is not a stream, in bytes.
+/// Maximum rest of a body that is not a stream, in bytes. To read more takes longer than to
+/// connect once more.
 const MAX_BYTES: usize = 4 << 10;
-/// Maximum events that follow a response.
-const MAX_EVENTS: usize = 64;
 
-/// Rests of bodies that are being read, at most [`MAX_HTTP_REQUESTS`].
+/// Rests of bodies that are being read, at most [`MAX_REQUESTS_IN_FLIGHT`].
 pub(crate) struct Drains {
     inbox: Arc<Inbox>,
     tasks: TaskTracker,
@@ -38,7 +37,8 @@ impl Drains {
     pub(crate) fn events(&self, mut events: Events) {
         let inbox = self.inbox.clone();
         self.run(async move {
-            for _ in 0..MAX_EVENTS {
+            // What follows is charged to the server as any other part of a stream.
+            loop {
                 match events.next().await {
                     Ok(Some(Item::Event(event))) => {
                         if let Some(text) = event.message() {
@@ -62,7 +62,7 @@ impl Drains {
     }
 
     fn run(&self, reading: impl Future<Output = ()> + Send + 'static) {
-        if self.tasks.len() < MAX_HTTP_REQUESTS {
+        if self.tasks.len() < MAX_REQUESTS_IN_FLIGHT {
             let closed = self.closed.clone();
             self.tasks.spawn(async move {
                 tokio::select! {

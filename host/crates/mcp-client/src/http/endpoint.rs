@@ -20,7 +20,8 @@ use super::{
 };
 use airlock_core::{secret::Secret, tool::Cause};
 
-/// Attempts to send a request whose access token the server refuses.
+/// Maximum attempts to send a request whose access token the server refuses: one with the known
+/// token, one with another.
 const MAX_ATTEMPTS: usize = 2;
 
 /// Methods of requests that the gateway makes for itself.
@@ -135,7 +136,7 @@ impl Endpoint {
             }
             .map_err(unauthorized)?;
         }
-        Err(unauthorized(authorizer.give_up(bearer.as_ref(), purpose == Purpose::Own)))
+        Err(unauthorized(authorizer.refused_twice(bearer.as_ref(), purpose == Purpose::Own)))
     }
 
     /// Begins a request without an access token to `url`, which must be of the same origin as [`Self::url`]. `own` headers

@@ -7,7 +7,7 @@ use reqwest::Response;
 
 use super::{
     super::{
-        limits::{MAX_ERROR_BODY_BYTES, MAX_ID_BYTES, MAX_MESSAGE_BYTES},
+        limits::{MAX_ERROR_BODY_BYTES, MAX_MESSAGE_BYTES},
         transport::{Outgoing, OutgoingKind, RequestHead, SendError},
     },
     EVENT_STREAM, Events, Purpose, Refusal, Session, add_all, body, broken, failed, has_type,
@@ -15,7 +15,7 @@ use super::{
     resume::Position,
     unexpected_type,
 };
-use airlock_wire::{envelope::MessageKind, headers, sse::Item, version::Version};
+use airlock_wire::{envelope::MessageKind, headers, id::MAX_ID_BYTES, sse::Item, version::Version};
 
 /// Content types of a response, in the order that the specification shows.
 const ACCEPTED: &str = "application/json, text/event-stream";
@@ -26,10 +26,7 @@ impl Session {
     /// Sends a message. Completes for a request when its response was received.
     pub(super) async fn exchange(&self, message: Outgoing) -> Result<(), SendError> {
         let Outgoing { text, kind } = message;
-        let is_request = matches!(kind, OutgoingKind::Request(_));
-        let permits = if is_request { &self.requests } else { &self.control };
-        // The semaphores are never closed.
-        let _permit = permits.acquire().await.map_err(|_| SendError::Closed)?;
+        let _permit = self.connection.permit(&kind).await?;
         let purpose = Purpose::of(&kind);
         let had_session = self.id.get().is_some();
         let mut own = self.headers(&kind);
@@ -42,16 +39,16 @@ impl Session {
             OutgoingKind::Notification(method) => (None, method),
             OutgoingKind::Response => (None, ""),
         };
-        let sending = self.endpoint.send(
+        let sending = self.connection.endpoint.send(
             purpose,
-            (Method::POST, self.endpoint.url()),
+            (Method::POST, self.connection.endpoint.url()),
             own,
             Some(text),
-            &self.inbox,
+            &self.connection.inbox,
         );
         let response = sending.await?;
         if response.status() == StatusCode::NOT_FOUND && had_session {
-            return Err(self.expire());
+            return Err(self.connection.expire());
         }
         match head {
             Some(head) => self.answer(&head, had_session, response).await,
@@ -91,15 +88,19 @@ impl Session {
         response: Response,
     ) -> Result<(), SendError> {
         if !response.status().is_success() {
-            let refusal = Refusal::read(response, &self.inbox).await;
+            let refusal = Refusal::read(response, &self.connection.inbox).await;
             let is_lost = had_session && refusal.names_lost_session();
-            return Err(if is_lost { self.expire() } else { refusal.into_error(&self.inbox) });
+            return Err(if is_lost {
+                self.connection.expire()
+            } else {
+                refusal.into_error(&self.connection.inbox)
+            });
         }
         if method == "notifications/initialized" {
             // Sent once.
             let _ = self.initialized.set(());
         }
-        self.drains.body(response);
+        self.connection.drains.body(response);
         Ok(())
     }
 
@@ -112,26 +113,28 @@ impl Session {
     ) -> Result<(), SendError> {
         let status = response.status();
         if !status.is_success() {
-            let refusal = Refusal::read(response, &self.inbox).await;
+            let refusal = Refusal::read(response, &self.connection.inbox).await;
             if had_session && refusal.names_lost_session() {
-                return Err(self.expire());
+                return Err(self.connection.expire());
             }
             let is_probe = head.method == PROBE && !had_session;
             let is_handshake = head.method == "initialize";
-            return refusal.hand_over(head.id, is_probe, is_handshake, &self.inbox);
+            return refusal.hand_over(head.id, is_probe, is_handshake, &self.connection.inbox);
         }
         if head.method == "initialize" {
             self.begin(&response)?;
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            self.drains.body(response);
+            self.connection.drains.body(response);
             return self.accepted(status);
         }
         if has_type(&response, EVENT_STREAM) {
-            return self.stream(head.id, Events::new(response, self.inbox.clone())).await;
+            return self
+                .stream(head.id, Events::new(response, self.connection.inbox.clone()))
+                .await;
         }
         if !has_type(&response, JSON) {
-            return Err(unexpected_type(&response, &[JSON, EVENT_STREAM], &self.inbox));
+            return Err(unexpected_type(&response, &[JSON, EVENT_STREAM], &self.connection.inbox));
         }
         self.whole(head.id, response).await
     }
@@ -163,15 +166,15 @@ impl Session {
 
     /// Receives a response that is a whole body.
     async fn whole(&self, id: i64, response: Response) -> Result<(), SendError> {
-        let body = body::read(response, MAX_MESSAGE_BYTES, &self.inbox).await;
+        let body = body::read(response, MAX_MESSAGE_BYTES, &self.connection.inbox).await;
         let body = body.map_err(|error| match error {
             body::BodyError::TooLarge { .. } => SendError::TooLarge,
-            body::BodyError::Broken(error) => broken(error, &self.inbox),
+            body::BodyError::Broken(error) => broken(error, &self.connection.inbox),
         })?;
         if self.receive(id, &body) {
             return Ok(());
         }
-        let quoted = self.inbox.quote(&body);
+        let quoted = self.connection.inbox.quote(&body);
         Err(failed(format!("the body is no response to the request: {quoted}")))
     }
 
@@ -205,7 +208,7 @@ impl Session {
                 None => return Err(failed("the stream ended before the response")),
                 Some(Item::TooLong { answered }) => {
                     if let Some(id) = answered {
-                        self.inbox.refuse_too_long(id);
+                        self.connection.inbox.refuse_too_long(id);
                     }
                     // Without an identifier, it is the response: notifications are never that long.
                     if answered.is_none_or(|answered| answered == id) {
@@ -215,7 +218,7 @@ impl Session {
                 Some(Item::Event(event)) => {
                     position.advance(&event);
                     if event.message().is_some_and(|text| self.receive(id, text)) {
-                        self.drains.events(events);
+                        self.connection.drains.events(events);
                         return Ok(());
                     }
                 }
@@ -226,15 +229,15 @@ impl Session {
     /// Receives a message. Returns whether it was the response to `id`, or whether that is no longer
     /// expected.
     fn receive(&self, id: i64, text: &[u8]) -> bool {
-        self.inbox.receive_within(Some(id), text);
-        if !self.inbox.is_awaited(id) {
+        self.connection.inbox.receive_within(Some(id), text);
+        if !self.connection.inbox.is_awaited(id) {
             return true;
         }
         // Some servers do not repeat the identifier in errors.
         let is_refusal = text.len() <= MAX_ERROR_BODY_BYTES
             && matches!(MessageKind::read(text), Some(MessageKind::Refusal));
         if is_refusal {
-            self.inbox.receive_as(id, text);
+            self.connection.inbox.receive_as(id, text);
         }
         is_refusal
     }

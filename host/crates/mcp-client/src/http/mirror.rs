@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use airlock_wire::headers::{ANNOTATION, PREFIX, encoded};
 
-/// Maximum annotations of one tool.
+/// Maximum annotations of one tool. Each is a header of a call, and servers accept about a
+/// hundred in a request.
 const MAX_ANNOTATIONS: usize = 64;
 
 /// Reason that a tool cannot be used over HTTP.
@@ -55,7 +56,7 @@ pub(crate) fn check(schema: &Value) -> Result<(), BadAnnotation> {
 
 /// Returns the headers that mirror arguments. Schema and arguments are JSON text. An argument that
 /// is absent or null has none. Annotations that [`check`] refuses have none either.
-pub fn headers(schema: &str, arguments: &str) -> Vec<(HeaderName, HeaderValue)> {
+pub fn mirrored_headers(schema: &str, arguments: &str) -> Vec<(HeaderName, HeaderValue)> {
     // Nearly no schema has an annotation, and the others need no parsing.
     if !schema.contains(ANNOTATION) {
         return Vec::new();
@@ -151,7 +152,7 @@ mod tests {
     }
 
     fn mirrored(schema: &Value, arguments: &Value) -> Vec<(String, String)> {
-        let headers = headers(&schema.to_string(), &arguments.to_string()).into_iter();
+        let headers = mirrored_headers(&schema.to_string(), &arguments.to_string()).into_iter();
         headers
             .map(|(name, value)| (name.to_string(), value.to_str().expect("ASCII").to_owned()))
             .collect()

@@ -95,7 +95,7 @@ impl Session {
                 Ok(events) => {
                     if !is_first && position.last.is_none() {
                         // A report of a change may have been lost between the streams.
-                        self.inbox.suspect_change();
+                        self.connection.inbox.suspect_change();
                     }
                     self.is_heard.store(true, Ordering::Relaxed);
                     self.hear(events, &mut position).await;
@@ -125,12 +125,12 @@ impl Session {
                     // Only time makes this stream stable: one event each costs a server nothing.
                     position.attempts = attempts;
                     if let Some(text) = event.message() {
-                        self.inbox.receive(text);
+                        self.connection.inbox.receive(text);
                     }
                 }
                 Item::TooLong { answered } => {
                     if let Some(id) = answered {
-                        self.inbox.refuse_too_long(id);
+                        self.connection.inbox.refuse_too_long(id);
                     }
                 }
             }
@@ -139,33 +139,43 @@ impl Session {
 
     /// Opens a stream. Charges the server for it.
     async fn open(&self, last: Option<&HeaderValue>) -> Result<Events, Unopened> {
-        let ready = self.inbox.ready().await.map_err(StreamError::from);
+        let ready = self.connection.inbox.ready().await.map_err(StreamError::from);
         ready.map_err(|error| Unopened::Refused(super::failed(error.to_string())))?;
-        self.inbox.charge_stream();
+        self.connection.inbox.charge_stream();
         let mut own = HeaderMap::new();
         own.insert(header::ACCEPT, HeaderValue::from_static(EVENT_STREAM));
         if let Some(last) = last {
             own.insert(headers::LAST_EVENT, last.clone());
         }
         self.add_own(&mut own);
-        let url = self.endpoint.url();
-        let sending = self.endpoint.send(Purpose::Call, (Method::GET, url), own, None, &self.inbox);
+        let url = self.connection.endpoint.url();
+        let sending = self.connection.endpoint.send(
+            Purpose::Call,
+            (Method::GET, url),
+            own,
+            None,
+            &self.connection.inbox,
+        );
         let response = sending.await.map_err(|error| match error {
             SendError::LoginNeeded(_) => Unopened::Refused(error),
             error => Unopened::Failed(error),
         })?;
         match response.status() {
             status if status.is_success() && has_type(&response, EVENT_STREAM) => {
-                Ok(Events::new(response, self.inbox.clone()))
+                Ok(Events::new(response, self.connection.inbox.clone()))
             }
-            status if status.is_success() => {
-                Err(Unopened::Refused(unexpected_type(&response, &[EVENT_STREAM], &self.inbox)))
-            }
+            status if status.is_success() => Err(Unopened::Refused(unexpected_type(
+                &response,
+                &[EVENT_STREAM],
+                &self.connection.inbox,
+            ))),
             StatusCode::NOT_FOUND if self.id.get().is_some() => {
-                Err(Unopened::Refused(self.expire()))
+                Err(Unopened::Refused(self.connection.expire()))
             }
             status => {
-                let error = Refusal::read(response, &self.inbox).await.into_error(&self.inbox);
+                let error = Refusal::read(response, &self.connection.inbox)
+                    .await
+                    .into_error(&self.connection.inbox);
                 let is_transient = status.is_server_error()
                     && status != StatusCode::NOT_IMPLEMENTED
                     || status == StatusCode::TOO_MANY_REQUESTS;

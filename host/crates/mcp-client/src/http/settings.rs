@@ -6,7 +6,7 @@ use reqwest::{Url, redirect::Policy};
 
 use super::{
     super::{
-        limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT, MAX_IDLE_CONNECTIONS},
+        limits::{HTTP_CONNECT_TIMEOUT, HTTP_IDLE_TIMEOUT},
         oauth::Oauth,
         secrets::Secrets,
     },
@@ -65,7 +65,6 @@ impl HttpSettings {
             .no_proxy()
             .connect_timeout(HTTP_CONNECT_TIMEOUT)
             .pool_idle_timeout(HTTP_IDLE_TIMEOUT)
-            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
             .tcp_nodelay(true)
             .referer(false)
             .redirect(redirects);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     decode::Reception,
-    inbox::{ResponseKind, Unsolicited, Waiting},
+    inbox::{Inbox, ResponseKind, Unsolicited, Waiting},
     transport::{OutgoingKind, RequestHead},
 };
 
@@ -35,7 +35,8 @@ impl Connection {
 
     fn with(server: Server, settings: &HttpSettings) -> Self {
         let (inbox, unsolicited) = Inbox::new(Arc::default());
-        let transport = transport(settings, inbox.clone(), None).expect("good settings");
+        let connection = HttpConnection::open(settings, inbox.clone(), None);
+        let transport = transport(connection.expect("good settings"));
         Self { server, transport, inbox, _unsolicited: unsolicited }
     }
 

@@ -38,7 +38,7 @@ use airlock_wire::{
 
 /// Form in which a response is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResponseKind {
+pub(crate) enum ResponseKind {
     /// As a whole, bounded as a tree and redacted.
     Whole,
     /// As received, because one item of a list may be unusable and the others not. The reader
@@ -51,7 +51,7 @@ pub(crate) type Reports = mpsc::Receiver<Progress>;
 
 /// Use of the log messages of the server during a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Logs {
+pub enum LogMessages {
     /// They are dropped.
     Dropped,
     /// They are handed on.
@@ -109,7 +109,7 @@ impl AbandonedRequest {
 
 /// Reason that a question of the server reaches no caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotAsked {
+pub(crate) enum NotAsked {
     /// No request of a caller that can be asked is in flight.
     #[error("no call is running whose client can answer it")]
     NoCaller,
@@ -138,7 +138,7 @@ pub(super) struct Awaited {
     pub(super) kind: ResponseKind,
     response: oneshot::Sender<Reception>,
     progress: mpsc::Sender<Progress>,
-    logs: Logs,
+    logs: LogMessages,
     log: mpsc::Sender<Vec<u8>>,
     /// The caller whose request it is; `None` if it is the gateway's own.
     caller: Option<Party>,
@@ -257,7 +257,7 @@ impl Awaited {
 
 /// A response that is expected. Dropping it ends the expectation: a response that arrives later is
 /// dropped.
-pub struct Waiting {
+pub(crate) struct Waiting {
     inbox: Arc<Inbox>,
     id: i64,
     /// Completes with the response; fails if the connection is gone.
@@ -277,7 +277,7 @@ impl Waiting {
             kind,
             response: sender,
             progress,
-            logs: Logs::Dropped,
+            logs: LogMessages::Dropped,
             log,
             caller: None,
             questions: None,
@@ -286,7 +286,7 @@ impl Waiting {
     }
 
     /// Makes the request one of a caller, to whom log messages and questions of the server may belong.
-    pub(crate) fn belong(&self, caller: Party, logs: Logs, questions: Option<Taker>) {
+    pub(crate) fn belong(&self, caller: Party, logs: LogMessages, questions: Option<Taker>) {
         if let Some(awaited) = self.inbox.in_flight.lock().awaited.get_mut(&self.id) {
             (awaited.caller, awaited.logs, awaited.questions) = (Some(caller), logs, questions);
         }
@@ -377,7 +377,7 @@ impl InFlight {
 
     /// Hands a log message to the request that it belongs to.
     pub(super) fn log(&self, text: Vec<u8>) {
-        if let Ok((_, newest)) = self.newest(|request| request.logs == Logs::Wanted) {
+        if let Ok((_, newest)) = self.newest(|request| request.logs == LogMessages::Wanted) {
             // A full queue means that the caller takes them more slowly than the server sends them.
             let _ = newest.log.try_send(text);
         }

@@ -69,16 +69,16 @@ async fn a_log_message_belongs_to_the_only_request_of_a_caller() {
     let message = json!({"method": "notifications/message", "params": {"level": "info"}});
     let mut gateways_own = inbox.expect(1, ResponseKind::Whole);
     let mut first = inbox.expect(2, ResponseKind::Whole);
-    first.belong(party(&ann()), Logs::Wanted, None);
+    first.belong(party(&ann()), LogMessages::Wanted, None);
     receive(&inbox, &message);
     assert!(first.logs.try_recv().is_ok() && gateways_own.logs.try_recv().is_err());
     let mut second = inbox.expect(3, ResponseKind::Whole);
-    second.belong(party(&ann()), Logs::Dropped, None);
+    second.belong(party(&ann()), LogMessages::Dropped, None);
     receive(&inbox, &message);
     assert!(first.logs.try_recv().is_err(), "it may be about the other one");
     drop(first);
     let mut third = inbox.expect(4, ResponseKind::Whole);
-    third.belong(party(&ann()), Logs::Wanted, None);
+    third.belong(party(&ann()), LogMessages::Wanted, None);
     receive(&inbox, &answer(3));
     receive(&inbox, &message);
     assert!(third.logs.try_recv().is_err(), "it may be about the one that was given up");
@@ -230,9 +230,9 @@ fn request(id: usize, method: &str) -> Value {
 #[tokio::test]
 async fn the_method_of_a_request_is_cut() {
     let (inbox, mut unsolicited) = inbox();
-    receive(&inbox, &json!({"id": 3, "method": "m".repeat(MAX_METHOD_BYTES + 1)}));
+    receive(&inbox, &json!({"id": 3, "method": "m".repeat(MAX_QUOTE_BYTES + 1)}));
     let request = unsolicited.requests.try_recv().expect("a request");
-    assert_eq!(request.method.len(), MAX_METHOD_BYTES);
+    assert_eq!(request.method.len(), MAX_QUOTE_BYTES);
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +300,7 @@ fn notification(method: &str) -> String {
 fn cost_of_abandoned(response: &Value, times: usize) -> u128 {
     cost(|inbox| {
         let waiting = inbox.expect(1, ResponseKind::Whole);
-        waiting.belong(party(&ann()), Logs::Dropped, None);
+        waiting.belong(party(&ann()), LogMessages::Dropped, None);
         drop(waiting);
         (0..times).for_each(|_| receive(inbox, response));
     })
@@ -325,11 +325,11 @@ async fn a_question_reaches_the_only_caller_or_the_one_on_whose_stream_it_came()
         Some(id)
     };
     let first = inbox.expect(1, ResponseKind::Whole);
-    first.belong(party(&ann()), Logs::Dropped, Some(taker));
+    first.belong(party(&ann()), LogMessages::Dropped, Some(taker));
     ask(1, None);
     assert_eq!((next(), refused()), (Some(RpcId::from(1)), None));
     let second = inbox.expect(2, ResponseKind::Whole);
-    second.belong(party(&ann()), Logs::Dropped, None);
+    second.belong(party(&ann()), LogMessages::Dropped, None);
     ask(2, None);
     assert_eq!((next(), refused()), (None, Some(RpcId::from(2))), "it may be either's");
     ask(3, Some(1));
@@ -352,7 +352,7 @@ async fn after_a_call_was_given_up_only_its_tenant_is_asked_until_it_is_answered
     let (inbox, _unsolicited) = inbox();
     let bob = Tenant::of_key([2; 32], "bob");
     let given_up = inbox.expect(1, ResponseKind::Whole);
-    given_up.belong(party(&ann()), Logs::Dropped, None);
+    given_up.belong(party(&ann()), LogMessages::Dropped, None);
     drop(given_up);
     tokio::time::advance(super::super::limits::LOG_QUARANTINE * 100).await;
     let mut id = 100;
@@ -360,7 +360,7 @@ async fn after_a_call_was_given_up_only_its_tenant_is_asked_until_it_is_answered
         id += 1;
         let (taker, mut asked) = Taker::new(1);
         let waiting = inbox.expect(id, ResponseKind::Whole);
-        waiting.belong(party(tenant), Logs::Dropped, Some(taker));
+        waiting.belong(party(tenant), LogMessages::Dropped, Some(taker));
         let question = json!({"jsonrpc": "2.0", "id": format!("q{id}"), "method": "roots/list"});
         receive(&inbox, &question);
         let is_asked = asked.try_recv().is_ok();
@@ -385,7 +385,7 @@ async fn a_question_reaches_the_session_of_all_running_calls_and_no_other() {
         last += 1;
         let waiting = inbox.expect(last, ResponseKind::Whole);
         let party = Party { tenant: ann(), session };
-        waiting.belong(party, Logs::Dropped, Some(taker.clone()));
+        waiting.belong(party, LogMessages::Dropped, Some(taker.clone()));
         waiting
     };
     let mut next = 0;
@@ -434,7 +434,7 @@ async fn questions_that_callers_have_are_no_flood_and_are_forgotten_with_them() 
     let count = MAX_UNANSWERED + 10;
     let (taker, mut asked) = Taker::new(count);
     let waiting = inbox.expect(1, ResponseKind::Whole);
-    waiting.belong(party(&ann()), Logs::Dropped, Some(taker));
+    waiting.belong(party(&ann()), LogMessages::Dropped, Some(taker));
     for id in 0..count {
         receive(&inbox, &json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"}));
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     super::{
         agreed::Agreed,
-        inbox::{Logs, Party, ResponseKind, Taker},
+        inbox::{LogMessages, Party, ResponseKind, Taker},
     },
     HeldPermits,
 };
@@ -26,7 +26,7 @@ pub struct Request {
     /// Members of `_meta`, as JSON text.
     meta: Vec<String>,
     wants_progress: bool,
-    pub(super) logs: Logs,
+    pub(super) logs: LogMessages,
     /// Questions that the caller can answer.
     kinds: QuestionKinds,
     takes_tasks: bool,
@@ -49,7 +49,7 @@ impl Request {
             params: Vec::new(),
             meta: Vec::new(),
             wants_progress: false,
-            logs: Logs::Dropped,
+            logs: LogMessages::Dropped,
             kinds: QuestionKinds::NONE,
             takes_tasks: false,
             questions: None,
@@ -109,7 +109,7 @@ impl Request {
     }
 
     /// Sets what happens with log messages that the server sends meanwhile.
-    pub fn with_logs(mut self, logs: Logs) -> Self {
+    pub fn with_logs(mut self, logs: LogMessages) -> Self {
         self.logs = logs;
         self
     }

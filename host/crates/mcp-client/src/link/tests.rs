@@ -8,7 +8,7 @@ use self::pipe::{Server, complete, connect};
 use super::*;
 use crate::{
     agreed::Capability,
-    connection::check,
+    connection::check_connection,
     error::ConnectionError,
     handshake::Handshake,
     inbox::Party,
@@ -276,7 +276,7 @@ async fn a_ping_that_finds_no_place_is_retried_until_its_time_limit() {
     let full =
         link.ask(Request::new("tools/list")).result().await.expect_err("the server reads nothing");
     assert!(full.is_full() && full.is_unsent(), "{full}");
-    let checked = check(&link).await;
+    let checked = check_connection(&link).await;
     assert!(matches!(checked, Err(ConnectionError::PingTimeout(PING_TIMEOUT))), "{checked:?}");
     let waiting = calls.len() - 1;
     let reading = async {
@@ -289,7 +289,7 @@ async fn a_ping_that_finds_no_place_is_retried_until_its_time_limit() {
         }
     };
     tokio::select! {
-        checked = check(&link) => assert!(checked.is_ok(), "{checked:?}"),
+        checked = check_connection(&link) => assert!(checked.is_ok(), "{checked:?}"),
         () = reading => unreachable!("the server reads without end"),
         _ = join_all(calls.drain(..waiting)) => unreachable!("no list is sent"),
     }
@@ -343,7 +343,7 @@ async fn a_check_is_a_ping_or_a_discovery_by_the_era_and_an_error_counts_as_a_re
         };
         let checking = async {
             complete(&link, Handshake::ModernFirst).await.expect("agreed");
-            check(&link).await.expect("the server has answered");
+            check_connection(&link).await.expect("the server has answered");
         };
         let (check, ()) = tokio::join!(serving, checking);
         assert_eq!(check["method"], method);

@@ -13,10 +13,11 @@ use url::form_urlencoded;
 
 /// Path of the redirect.
 const PATH: &str = "/callback";
-/// Maximum length of the head of a request, in bytes.
+/// Maximum length of the head of a request to the callback, in bytes. It has room for a code of
+/// an authorization server and the cookies that a browser has for the host.
 const MAX_HEAD_BYTES: usize = 32 << 10;
-/// Maximum connections from which a request is awaited: a further one ends the oldest. Browsers open
-/// some that they do not use, and any process of this machine can.
+/// Maximum connections from which a request is awaited: a further one ends the oldest. Browsers
+/// open some that they do not use, and any process of this machine can.
 const MAX_CONNECTIONS: usize = 32;
 /// Time for a connection to send its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(2);

@@ -6,9 +6,10 @@ use rmcp::transport::auth::WWWAuthenticateParams;
 
 use super::tokens::scopes;
 
-/// Maximum values of the header `WWW-Authenticate` that are read, and maximum length of each, in
-/// bytes.
+/// Maximum values of the header `WWW-Authenticate` that are read: a server has one for each
+/// scheme, and HTTP/2 bounds the number of headers by their size alone.
 const MAX_VALUES: usize = 8;
+/// Maximum length of such a value, in bytes: twice the longest list of scopes.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 
 /// Demand of a server that refuses a request.

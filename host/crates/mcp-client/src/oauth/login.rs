@@ -8,7 +8,7 @@ use rmcp::transport::auth::{AuthError, AuthorizationManager};
 use serde_json::Value;
 
 use super::{
-    super::{secrets::Redactor, settings::Settings},
+    super::{limits::MAX_REASON_BYTES, secrets::Redactor, settings::Settings},
     callback::{Callback, CallbackError, Redirected},
     logins::{Logins, LoginsUnavailable, StoredLogin},
     outbound::{Outbound, OutboundError, TIMEOUT},
@@ -17,9 +17,6 @@ use super::{
 use airlock_core::secret::Scrubber;
 use airlock_store::login::UpstreamLogin;
 use airlock_strings::{cut, with_causes};
-
-/// Maximum length of a reason that has text of the server, in bytes.
-const MAX_REASON_BYTES: usize = 600;
 
 const EXCHANGE: &str = "exchanging the code for tokens";
 /// Error code of a login with scopes that the authorization server does not know.

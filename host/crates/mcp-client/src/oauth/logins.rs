@@ -1,13 +1,11 @@
 //! The stored logins.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
-
-use tokio::sync::OnceCell;
+use std::time::Duration;
 
 use super::{super::http::HttpSettings, settings::Oauth};
 use airlock_core::tool::ClientName;
 use airlock_store::{
-    Database, OpenError, Settings, Unavailable,
+    Database, LazyDatabase, OpenError, Unavailable,
     login::{RefreshClaim, UpstreamLogin},
 };
 
@@ -25,18 +23,12 @@ pub enum LoginsUnavailable {
 /// The stored logins of all servers. Cheap to clone. The store is opened at the first use, and
 /// shared with other processes.
 #[derive(Debug, Clone)]
-pub struct Logins(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    path: PathBuf,
-    database: OnceCell<Database>,
-}
+pub struct Logins(LazyDatabase);
 
 impl Logins {
-    /// Creates the logins that are kept in the store at `path`. Nothing is opened yet.
-    pub fn new(path: PathBuf) -> Self {
-        Self(Arc::new(Shared { path, database: OnceCell::new() }))
+    /// Creates the logins that are kept in this database. Nothing is opened yet.
+    pub fn new(database: LazyDatabase) -> Self {
+        Self(database)
     }
 
     /// Removes the logins of a client. Returns whether there were any.
@@ -45,7 +37,7 @@ impl Logins {
     }
 
     async fn database(&self) -> Result<&Database, OpenError> {
-        self.0.database.get_or_try_init(|| Database::open(Settings::new(&self.0.path))).await
+        self.0.open().await
     }
 
     /// Returns the login of a client at one server with these settings: with other ones of OAuth, it

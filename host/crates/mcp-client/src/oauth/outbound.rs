@@ -24,9 +24,11 @@ use airlock_strings::with_causes;
 
 /// Time for one request with its response.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum length of a response, in bytes. Documents of real servers have a few thousand.
+/// Maximum length of a response of an authorization server, in bytes. Documents of real servers
+/// have a few thousand.
 pub(super) const MAX_BODY_BYTES: usize = 256 << 10;
-/// Maximum requests of one login: a document may name any number of authorization servers.
+/// Maximum requests of one login: a document may name any number of authorization servers, each
+/// with several places for its metadata.
 pub(super) const MAX_REQUESTS: usize = 48;
 
 /// Reason that a request has no response. It names no secret.

@@ -9,14 +9,16 @@ use airlock_strings::cut;
 
 /// Maximum length of a token, in bytes. Redaction and the head of a request have room for it.
 pub(super) const MAX_TOKEN_BYTES: usize = 16 << 10;
-/// Maximum length of a list of scopes, in bytes.
+/// Maximum length of a list of scopes, in bytes. It is a parameter of a URL for the browser,
+/// which has room for 8 KiB.
 pub(super) const MAX_SCOPES_BYTES: usize = 4 << 10;
-/// Maximum scopes in a message, and maximum length of each, in bytes.
+/// Maximum scopes in a message. The operator has to read them.
 const MAX_QUOTED: usize = 10;
-const MAX_QUOTED_BYTES: usize = 64;
-/// Maximum length of an error code in a message, in bytes.
-const MAX_CODE_BYTES: usize = 64;
-/// Longest life of a token that is believed.
+/// Maximum length of a word of a server in a message, in bytes: a scope, an error code, the name
+/// of a parameter. Those of RFC 6749 have at most 25.
+pub(super) const MAX_QUOTED_BYTES: usize = 64;
+/// Longest life of a token that is believed: ten years, so that the time at which it ends can be
+/// computed.
 const MAX_LIFE: Duration = Duration::from_hours(24 * 3650);
 
 /// Reason that a response is not used. It has no text of the response.
@@ -135,7 +137,7 @@ pub(super) fn quoted(list: &str) -> String {
 /// response may repeat secrets.
 pub(super) fn error_code(body: &Value) -> Option<&str> {
     let code = body.get("error")?.as_str()?;
-    let is_code = (1..=MAX_CODE_BYTES).contains(&code.len())
+    let is_code = (1..=MAX_QUOTED_BYTES).contains(&code.len())
         && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     is_code.then_some(code)
 }
@@ -262,10 +264,10 @@ pub(super) mod tests {
 
     #[test]
     fn an_error_code_has_no_room_for_a_secret() {
-        for code in ["invalid_grant", &"x".repeat(MAX_CODE_BYTES)] {
+        for code in ["invalid_grant", &"x".repeat(MAX_QUOTED_BYTES)] {
             assert_eq!(error_code(&json!({"error": code})), Some(code));
         }
-        for code in ["Echo s3cret", "", &"x".repeat(MAX_CODE_BYTES + 1)] {
+        for code in ["Echo s3cret", "", &"x".repeat(MAX_QUOTED_BYTES + 1)] {
             assert_eq!(error_code(&json!({"error": code})), None);
         }
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     decode::Reception,
     http::StreamableHttp,
-    inbox::{ResponseKind, Unsolicited, Waiting},
+    inbox::{Inbox, ResponseKind, Unsolicited, Waiting},
     transport::RequestHead,
 };
 
@@ -32,7 +32,8 @@ impl Connection {
         .await;
         let settings = HttpSettings::new(server.url("127.0.0.1", "/sse"));
         let (inbox, unsolicited) = Inbox::new(Arc::default());
-        let transport = transport(&settings, inbox.clone(), None).expect("good settings");
+        let connection = HttpConnection::open(&settings, inbox.clone(), None);
+        let transport = transport(connection.expect("good settings"));
         Self { server, transport, inbox, _unsolicited: unsolicited }
     }
 

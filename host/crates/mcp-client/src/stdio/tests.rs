@@ -49,7 +49,7 @@ async fn requests_and_control_messages_have_queues_of_their_own_and_fail_as_clos
     // One is being written.
     assert_eq!(requests.len(), MAX_REQUESTS_IN_FLIGHT + 1);
     let control = fill(&pipe, |_| cancellation()).await;
-    assert_eq!(control.len(), MAX_CONTROL_IN_FLIGHT);
+    assert_eq!(control.len(), MAX_ABANDONED + MAX_UNANSWERED);
     pipe.close().await;
     let sent = join_all(requests.into_iter().chain(control)).await;
     assert!(sent.iter().all(|sent| matches!(sent, Err(SendError::Closed))));

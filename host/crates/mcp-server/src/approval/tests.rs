@@ -32,7 +32,7 @@ fn view() -> View {
     let catalog = Catalog::new();
     let name = ClientName::parse("fs").expect("a good name");
     let policy = Policy { execute: Whitelist::All, ..Policy::default() };
-    catalog.add_client(&name, "stdio", policy);
+    catalog.add_client(&name, airlock_catalog::SourceKind::Server("stdio"), policy);
     let tools = json!([{"name": "rm", "inputSchema": {}}, {"name": "mv", "inputSchema": {}}]);
     let tools = serde_json::from_value(tools).expect("definitions");
     catalog.blocking_publish(&name, tools, Arc::new(Nobody));

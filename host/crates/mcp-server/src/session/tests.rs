@@ -13,8 +13,13 @@ use airlock_wire::{
     version::Version,
 };
 
-const BOUNDS: Bounds =
-    Bounds { total: 4, per_key: 3, streams_per_key: 2, streams: 3, idle: Duration::from_mins(10) };
+const BOUNDS: SessionBounds = SessionBounds {
+    total: 4,
+    per_key: 3,
+    streams_per_key: 2,
+    streams: 3,
+    idle: Duration::from_mins(10),
+};
 const PEER: Peer = Peer {
     version: Version::V2025_11_25,
     questions: QuestionKinds::ELICITATION,
@@ -52,7 +57,7 @@ fn unlimited() -> MemoryBudget {
     MemoryBudget::unlimited()
 }
 
-async fn texts(reader: &mut Reader) -> Vec<Arc<str>> {
+async fn texts(reader: &mut EventReader) -> Vec<Arc<str>> {
     let mut texts = Vec::new();
     while let Some(Next { text, .. }) = reader.next().await {
         texts.push(text);

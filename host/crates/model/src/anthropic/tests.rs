@@ -40,7 +40,7 @@ async fn respond(
     service: &Service,
     prompt: &Prompt,
     is_streamed: bool,
-    held: &Held,
+    held: &Charge,
 ) -> Result<Vec<Value>, ModelError> {
     let client = service::ServiceClient::new("claude", service).expect("a good service");
     let deadline = Instant::now() + Duration::from_mins(1);
@@ -56,8 +56,8 @@ async fn respond(
     Ok(read)
 }
 
-fn free() -> Held {
-    MemoryBudget::unlimited().hold()
+fn free() -> Charge {
+    MemoryBudget::unlimited().charge()
 }
 
 /// Sends a request to a service that gives one answer.
@@ -249,14 +249,14 @@ async fn the_tree_of_a_request_is_charged_and_released() {
     let prompt = request(json!({"messages": [{"role": "user", "content": long}]}));
     for limit in [1_000, 300_000, 450_000] {
         let memory = Limited::new(limit);
-        let held = MemoryBudget::new(memory.clone()).hold();
+        let held = MemoryBudget::new(memory.clone()).charge();
         let service = settings("http://127.0.0.1:1/v1");
         let error = respond(&service, &prompt, false, &held).await.expect_err("no room");
         assert!(matches!(error, ModelError::NoMemory { .. }), "of {limit}: {error:?}");
         assert_eq!(memory.taken(), 0);
     }
     let memory = Limited::new(1 << 20);
-    let held = MemoryBudget::new(memory.clone()).hold();
+    let held = MemoryBudget::new(memory.clone()).charge();
     let fake = FakeService::start(vec![fake::json("200 OK", RECORDED[0].2)]).await;
     respond(&settings(&fake.base_url), &prompt, false, &held).await.expect("an answer");
     assert_eq!(memory.taken(), 0);
@@ -275,7 +275,7 @@ async fn thinking_that_is_kept_until_its_signature_comes_is_charged() {
     assert_ne!(piece, delta);
     let long = sse.replacen(&delta, &piece.repeat(50), 1);
     let memory = Limited::new(1 << 20);
-    let held = MemoryBudget::new(memory.clone()).hold();
+    let held = MemoryBudget::new(memory.clone()).charge();
     let fake = FakeService::start(vec![fake::events(&long)]).await;
     respond(&settings(&fake.base_url), &request(json!({})), true, &held).await.expect("a stream");
     assert!(memory.most() > 50_000, "{}", memory.most());

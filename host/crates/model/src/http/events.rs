@@ -4,7 +4,7 @@ use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
 
 use super::HttpClient;
-use crate::{Document, Held, ModelError};
+use crate::{Charge, Document, ModelError};
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
 use airlock_wire::sse::{Decoder, Dialect, Event, Item};
@@ -21,7 +21,7 @@ pub(crate) struct Events<'a> {
     /// Bytes that are received and not decoded yet.
     received: Bytes,
     received_bytes: usize,
-    held: Held,
+    held: Charge,
     /// Bytes that `held` holds for the decoder.
     held_bytes: usize,
     has_ended: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Events<'a> {
 
 impl<'a> Events<'a> {
     /// Reads the events of a response. Their memory is held in `held`.
-    pub(crate) fn new(client: &'a HttpClient, response: reqwest::Response, held: Held) -> Self {
+    pub(crate) fn new(client: &'a HttpClient, response: reqwest::Response, held: Charge) -> Self {
         Self {
             client,
             response,

@@ -13,7 +13,8 @@ use crate::{
 };
 use airlock_wire::sse::ERROR;
 
-/// Maximum number of choices of one response. OpenAI's maximum is 128.
+/// Maximum number of choices of one response, whose indexes are kept until it ends. OpenAI's
+/// maximum is 128, and servers of other makers have none.
 const MAX_CHOICES: usize = 1_024;
 
 /// Chunks of one streamed response.

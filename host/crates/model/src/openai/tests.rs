@@ -83,7 +83,7 @@ fn prompt(body: &Object) -> Prompt {
 async fn respond(
     client: &ServiceClient,
     prompt: &Prompt,
-    held: &Held,
+    held: &Charge,
 ) -> Result<Document, ModelError> {
     let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
     match client
@@ -95,8 +95,8 @@ async fn respond(
     }
 }
 
-fn free() -> Held {
-    MemoryBudget::unlimited().hold()
+fn free() -> Charge {
+    MemoryBudget::unlimited().charge()
 }
 
 async fn complete(behaviour: Service) -> Result<Object, ModelError> {
@@ -199,7 +199,7 @@ async fn a_response_is_held_with_its_text_until_it_is_dropped() {
             json::check(text.as_bytes(), &Caps::memory(1 << 20)).expect("good JSON").tree_bytes;
         let bounds = ServiceBounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
         let memory = Limited::new(1 << 20);
-        let held = MemoryBudget::new(memory.clone()).hold();
+        let held = MemoryBudget::new(memory.clone()).charge();
         let (base_url, task) = service(answer("200 OK", &text)).await;
         let answer = respond(&client(&base_url, bounds), &Prompt::default(), &held).await;
         task.await.expect("the service ends");
@@ -215,7 +215,7 @@ async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
     // Limits that are too small for the request, for the text of the response, and for its tree.
     for limit in [1, 10, 20_000] {
         let memory = Limited::new(limit);
-        let held = MemoryBudget::new(memory.clone()).hold();
+        let held = MemoryBudget::new(memory.clone()).charge();
         let (base_url, task) = service(answer("200 OK", &text)).await;
         let bounds = ServiceBounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
         let error = respond(&client(&base_url, bounds), &Prompt::default(), &held)
@@ -236,7 +236,7 @@ async fn a_request_without_memory_is_not_sent() {
     // The response takes far less than is left beside the request.
     for (limit, is_sent) in [(9_000, false), (20_000, true)] {
         let memory = Limited::new(limit);
-        let held = MemoryBudget::new(memory.clone()).hold();
+        let held = MemoryBudget::new(memory.clone()).charge();
         let (base_url, task) = service(answer("200 OK", r#"{"choices":[]}"#)).await;
         let result = respond(&client(&base_url, SMALL), &prompt, &held).await;
         assert_eq!(result.is_ok(), is_sent, "{result:?}");

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::stream::{Chunk, ResponseTranslation};
 use crate::{
-    Document, Held, Merged, ModelError, Object, Part,
+    Charge, Document, Merged, ModelError, Object, Part,
     backend::ChunkSource,
     http::{DONE, Events, HttpClient},
     translation::ResponseError,
@@ -26,7 +26,7 @@ pub(super) struct ResponsesChunks<'a> {
     /// Chunks of the last event that were not returned yet.
     left: VecDeque<Document>,
     /// The memory of a whole response.
-    _held: Option<Held>,
+    _held: Option<Charge>,
 }
 
 impl<'a> ResponsesChunks<'a> {
@@ -41,7 +41,7 @@ impl<'a> ResponsesChunks<'a> {
         client: &HttpClient,
         answer: &Document,
         includes_usage: bool,
-        held: &Held,
+        held: &Charge,
     ) -> Result<Self, ModelError> {
         let mut translation = ResponseTranslation::new(includes_usage);
         let chunks = translation.whole(answer.object());

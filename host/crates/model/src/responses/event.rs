@@ -18,12 +18,15 @@ use super::{
 use crate::{Object, translation::ResponseError};
 
 /// Maximum bytes of the identifiers and names that are kept or repeated: of a Response and its
-/// model, of reasoning items, and of tools.
+/// model, of reasoning items, and of tools. Each chunk repeats the first two. OpenAI's have some
+/// 60 bytes, those of a proxy before it more.
 pub(super) const MAX_NAME_BYTES: usize = 256;
-/// Maximum number of items of one Response.
+/// Maximum number of items of one Response: the calls that the agent reads, each with an item of
+/// reasoning before it. Each item keeps its state while it is open.
 pub(super) const MAX_ITEMS: usize = 2_048;
 
-/// Maximum number of steps that are not streamed.
+/// Maximum number of steps of the items that came with the end of a Response and were not streamed.
+/// Each becomes a chunk, and all of them are held at once: four for each of [`MAX_ITEMS`].
 const MAX_STEPS: usize = 8_192;
 
 /// One step of a Response.

@@ -45,7 +45,7 @@ async fn exchange(
     apis: Apis,
     prompt: &Prompt,
     [is_streamed, in_chunks]: [bool; 2],
-    held: &Held,
+    held: &Charge,
 ) -> (Result<Vec<Document>, ModelError>, Vec<String>) {
     let fake = FakeService::start(answers).await;
     let client = ServiceClient::new("up", &settings(&fake.base_url, apis)).expect("a good service");
@@ -66,8 +66,8 @@ async fn exchange(
     (answered, fake.requests().await)
 }
 
-fn free() -> Held {
-    MemoryBudget::unlimited().hold()
+fn free() -> Charge {
+    MemoryBudget::unlimited().charge()
 }
 
 fn line(request: &str) -> &str {
@@ -214,7 +214,7 @@ async fn errors_of_the_service_keep_their_status_and_shape() {
 #[tokio::test]
 async fn all_memory_is_released_and_a_request_without_room_is_not_sent() {
     let memory = Limited::new(1 << 20);
-    let held = MemoryBudget::new(memory.clone()).hold();
+    let held = MemoryBudget::new(memory.clone()).charge();
     for (answer, is_streamed) in [(fake::events(REASONING[0]), true), (whole(), false)] {
         let terms = [is_streamed, true];
         let (chunks, _) = exchange(vec![answer], Apis::Responses, &chat(), terms, &held).await;
@@ -223,7 +223,7 @@ async fn all_memory_is_released_and_a_request_without_room_is_not_sent() {
         assert_eq!(memory.taken(), 0);
     }
     for prompt in [chat(), native(None)] {
-        let held = MemoryBudget::new(Limited::new(20)).hold();
+        let held = MemoryBudget::new(Limited::new(20)).charge();
         let terms = [false, true];
         let (answered, _) = exchange(Vec::new(), Apis::Responses, &prompt, terms, &held).await;
         assert!(matches!(answered, Err(ModelError::NoMemory { .. })), "{answered:?}");

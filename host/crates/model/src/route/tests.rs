@@ -34,7 +34,7 @@ fn request(fallbacks: &Value) -> RawObject {
 }
 
 async fn ask(route: &mut Route<'_>, prompt: &mut Prompt) -> Result<Value, ModelError> {
-    let held = MemoryBudget::unlimited().hold();
+    let held = MemoryBudget::unlimited().charge();
     let deadline = Instant::now() + Duration::from_mins(1);
     let terms = Terms { is_streamed: false, in_chunks: false, deadline, held: &held };
     match route.respond(prompt, terms).await? {

@@ -29,7 +29,7 @@ fn respond(
     body: &Object,
     is_streamed: bool,
 ) -> Result<Response<'static>, ModelError> {
-    let held = MemoryBudget::unlimited().hold();
+    let held = MemoryBudget::unlimited().charge();
     script.reply(&Prompt::new(RawObject::from(body)), is_streamed, &held)
 }
 

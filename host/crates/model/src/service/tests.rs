@@ -29,7 +29,7 @@ fn prompt() -> Prompt {
 /// Sends a request and reads the whole response.
 async fn respond(service: &Service, is_streamed: bool) -> Result<Value, ModelError> {
     let client = ServiceClient::new("up", service).expect("a good service");
-    let held = MemoryBudget::unlimited().hold();
+    let held = MemoryBudget::unlimited().charge();
     let deadline = Instant::now() + Duration::from_mins(1);
     let terms = Terms { is_streamed, in_chunks: false, deadline, held: &held };
     match client.respond(&prompt(), terms).await? {

@@ -338,6 +338,6 @@ fn a_line_is_the_line_of_the_lock_file() {
         "limits.memory 1MiB",
         "effect of nothing",
     ] {
-        assert_eq!(Line::parse(line).to_string(), line);
+        assert_eq!(LockLine::parse(line).to_string(), line);
     }
 }

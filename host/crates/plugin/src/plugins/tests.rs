@@ -19,7 +19,7 @@ fn plugins() -> Plugins {
         catalog: Catalog::new(),
         sandbox: Sandbox::new(&settings).expect("a sandbox"),
         lock: None,
-        store: "airlock.db".into(),
+        store: airlock_store::Settings::new("airlock.db").into(),
         environment: |_| None,
         on_compile: None,
         recorder: None,

@@ -11,8 +11,8 @@ use rustix::process::Pid;
 
 use crate::tag::{Tag, VARIABLE};
 
-/// Maximum length of an environment that is searched, in bytes: as much as the kernel allows by
-/// default.
+/// Maximum bytes of an environment that is searched: as many as the kernel permits with the usual
+/// limit of the stack, of which arguments and environment take a quarter (`execve(2)`).
 const MAX_ENVIRONMENT_BYTES: u64 = 2 << 20;
 
 /// Returns the number of this process's namespace of process numbers; 0 if it is not known.
@@ -60,8 +60,8 @@ impl Stat {
     }
 }
 
-/// Returns the field with a number, counted from 1 in the whole line. The first of `fields` is the third
-/// of the line.
+/// Returns the field with a number, counted from 1 in the whole line. The first of `fields` is the
+/// third of the line.
 fn number(fields: &[&str], nth: usize) -> Option<u64> {
     fields.get(nth - 3)?.parse().ok()
 }

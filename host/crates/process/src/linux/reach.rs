@@ -11,12 +11,14 @@ use super::{
 };
 use crate::tag::Tag;
 
-/// Maximum rounds of searching. A process that forks faster than it is killed needs a cgroup.
+/// Maximum number of searches for the processes of a child, each of which reads all of `/proc`. A
+/// process that forks faster than it is killed needs a cgroup.
 const MAX_ROUNDS: usize = 20;
 /// Pause before a search is repeated because a mark could not be read: `execve` takes about a
 /// millisecond.
 const UNREADABLE_PAUSE: Duration = Duration::from_millis(1);
-/// Maximum descendants that are remembered.
+/// Maximum number of descendants that are remembered, each by a file descriptor: a quarter of the usual
+/// limit of a process.
 const MAX_FAMILY: usize = 256;
 
 /// Everything by which the processes of one child are found.

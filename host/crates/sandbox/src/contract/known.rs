@@ -4,6 +4,8 @@
 
 use wasmtime::component::Component;
 
+use super::version::is_of;
+
 /// Interfaces that the host provides, by package and range of versions.
 const KNOWN: [(&str, &str, &[&str]); 9] = [
     ("airlock:types", "0.1", &["types"]),
@@ -59,7 +61,7 @@ fn is_known(import: &str) -> bool {
     let Some((path, version)) = import.split_once('@') else { return false };
     let Some((package, interface)) = path.split_once('/') else { return false };
     KNOWN.iter().any(|(known, range, interfaces)| {
-        *known == package && super::is_of(range, version) && interfaces.contains(&interface)
+        *known == package && is_of(range, version) && interfaces.contains(&interface)
     })
 }
 

@@ -18,10 +18,10 @@ pub(crate) use self::{
     executor::{ScriptGuest, open_executor},
     link::{link, link_executor},
 };
-use super::{Returned, ToolGuest};
 use crate::{
-    load::section,
-    run::instance::{CallHandle, State},
+    descriptors,
+    run::state::{CallHandle, State},
+    tool_guest::{Returned, ToolGuest},
 };
 
 /// A plugin of this version.
@@ -44,10 +44,10 @@ impl ToolGuest for Guest {
                 Ok(tools) => {
                     // Checked before parsing, as with embedded descriptors.
                     let bytes = convert::schema_bytes(&tools);
-                    if bytes > section::MAX_BYTES {
+                    if bytes > descriptors::MAX_BYTES {
                         return Ok(Err(format!(
                             "{bytes} bytes of schemas; the limit is {}",
-                            section::MAX_BYTES
+                            descriptors::MAX_BYTES
                         )));
                     }
                     let tools: Result<Vec<_>, _> =

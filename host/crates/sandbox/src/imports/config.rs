@@ -2,8 +2,13 @@
 
 use serde_json::Value;
 
-use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::Use;
+use crate::{
+    Use,
+    run::{
+        charge::{BASE_FUEL, charge, charge_call},
+        state::Store,
+    },
+};
 
 /// Returns one member as JSON text; `None` if there is no such member.
 pub(crate) fn get(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<String>> {

@@ -7,12 +7,15 @@ use airlock_core::{
     tool::{CallError, Content},
 };
 
-use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::run::instance::State;
+use crate::run::{
+    charge::{BASE_FUEL, charge, charge_call},
+    state::{State, Store},
+};
 
 /// Most bytes of memory that a byte of JSON takes as a tree, rounded up: `[0],` takes 112.
 const TREE_BYTES: usize = 128;
-/// Bytes of a progress message; the rest is cut.
+/// Bytes of a progress message; the rest is cut. A client shows it as one line, and a queue of
+/// events holds many of them until the client has read them.
 const MAX_MESSAGE_BYTES: usize = 1 << 10;
 
 /// Returns the call's identifier; empty while a guest only describes itself.

@@ -4,13 +4,14 @@ use airlock_egress::{Error, Request, Response, Session};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
-use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::{DeclaredEffect, Effect, run::instance::State};
-
-/// Fuel that sending a request costs in addition to [`BASE_FUEL`].
-pub(super) const SEND_FUEL: u64 = 9_000;
-/// Bytes charged for one header in addition to its name and value.
-const HEADER_BYTES: usize = 48;
+use super::http_cost::{SEND_FUEL, request_bytes, response_bytes};
+use crate::{
+    DeclaredEffect, Effect,
+    run::{
+        charge::{BASE_FUEL, charge, charge_call},
+        state::{State, Store},
+    },
+};
 
 /// Sends a request and waits for the whole response.
 pub(crate) async fn send(
@@ -46,24 +47,6 @@ async fn detach(session: &Session, request: Request) -> Result<Response, Error> 
         error!(cause = %lost, "an outbound request was lost");
         Err(Error::lost())
     })
-}
-
-/// Returns the bytes that a request is charged for.
-pub(super) fn request_bytes(request: &Request) -> usize {
-    request.method.len()
-        + request.url.len()
-        + header_bytes(&request.headers)
-        + request.body.as_ref().map_or(0, bytes::Bytes::len)
-        + request.credentials.iter().map(|name| size_of::<String>() + name.len()).sum::<usize>()
-}
-
-/// Returns the bytes that a response is charged for.
-pub(super) fn response_bytes(response: &Response) -> usize {
-    response.final_url.len() + header_bytes(&response.headers) + response.body.len()
-}
-
-fn header_bytes(headers: &[(String, Vec<u8>)]) -> usize {
-    headers.iter().map(|(name, value)| HEADER_BYTES + name.len() + value.len()).sum()
 }
 
 #[cfg(test)]

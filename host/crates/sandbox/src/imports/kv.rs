@@ -6,8 +6,13 @@ use airlock_store::{Unavailable, kv};
 use tracing::warn;
 use wasmtime::component::Resource;
 
-use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::{Effect, Use};
+use crate::{
+    Effect, Use,
+    run::{
+        charge::{BASE_FUEL, charge, charge_call},
+        state::Store,
+    },
+};
 
 /// Fuel that a store call costs in addition to [`BASE_FUEL`]: it waits for a disk.
 const KV_FUEL: u64 = 9_000;

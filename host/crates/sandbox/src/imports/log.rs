@@ -2,17 +2,16 @@
 //! bounded for each call, and the rate for all calls of a tenant together. For a script, lines are
 //! the output of `print`.
 
-mod rate;
-
 use airlock_core::tool::Content;
 use tracing::{debug, enabled, error, info, trace, warn};
 
-pub(crate) use self::rate::LogRate;
-use self::rate::Verdict;
-use super::{BASE_FUEL, Store, charge};
 use crate::{
     Effect,
-    run::instance::{Guest, State},
+    run::{
+        charge::{BASE_FUEL, charge},
+        log_rate::Verdict,
+        state::{Guest, State, Store},
+    },
 };
 
 /// Severity of a line.

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use super::{
-    BASE_FUEL, Store, charge, charge_call,
-    tools::{Answer, Request, TOOL_FUEL, receive},
-};
+use super::tools::{Answer, Request, TOOL_FUEL, receive};
 use crate::{
     Bindings, ScriptCall, ScriptCalls,
-    run::instance::{Guest, ScriptSide, State},
+    run::{
+        charge::{BASE_FUEL, charge, charge_call},
+        state::{Guest, ScriptSide, State, Store},
+    },
 };
 
 impl State {

@@ -1,7 +1,12 @@
 //! Secrets: whether one exists and, for plugins that were granted it, its value.
 
-use super::{BASE_FUEL, Store, charge_call};
-use crate::{Effect, Use};
+use crate::{
+    Effect, Use,
+    run::{
+        charge::{BASE_FUEL, charge_call},
+        state::Store,
+    },
+};
 
 /// Reasons for which a secret's value is not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

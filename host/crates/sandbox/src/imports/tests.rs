@@ -5,6 +5,7 @@ mod uses;
 
 use std::sync::Arc;
 
+use airlock_compile::pooled_engine;
 use airlock_core::{
     door::{Chain, Origin},
     secret::Secret,
@@ -15,13 +16,13 @@ use airlock_egress::{ErrorKind, Request};
 use airlock_store::{Database, Settings};
 use wasmtime::{AsContextMut as _, component::Resource};
 
-use super::{BASE_FUEL, Store, context, http, kv, kv::KvError, secrets, secrets::SecretError};
+use super::{context, http, kv, kv::KvError, secrets, secrets::SecretError};
 use crate::{
     DeclaredEffect, Grants, KvStore, Limits,
-    engine::engine,
     run::{
-        instance::{self, Call, Guest},
-        memory,
+        charge::BASE_FUEL,
+        instance, memory,
+        state::{Call, Guest, Store},
     },
 };
 
@@ -54,7 +55,7 @@ async fn with_memory<T>(
         grants: Arc::new(grants),
         ..Call::denied(ToolName::new(&client, "run"), guest, Limits::PLUGIN)
     };
-    let engine = engine(1, None).expect("an engine");
+    let engine = pooled_engine(1, None).expect("an engine");
     instance::run(&engine, memory, call, async |store| body(store.as_context_mut()).await).await
 }
 

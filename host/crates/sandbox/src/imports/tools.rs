@@ -14,8 +14,15 @@ use airlock_strings::cut;
 use futures_util::{StreamExt as _, stream};
 use tracing::{error, warn};
 
-use super::{BASE_FUEL, Store, charge, charge_call};
-use crate::{Effect, Lost, Use, run::instance::State, run_apart, run_beside};
+use crate::{
+    Effect, Lost, Use,
+    run::{
+        charge::{BASE_FUEL, charge, charge_call},
+        state::{State, Store},
+    },
+    run_apart, run_beside,
+    tool_guest::MAX_NAME_BYTES,
+};
 
 /// Code of the error of a slot to which the operator has bound no tool.
 const UNBOUND_SLOT: Code = "unbound_slot";
@@ -24,10 +31,8 @@ const UNDECLARED_EFFECT: Code = "undeclared_effect";
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 pub(super) const TOOL_FUEL: u64 = 9_000;
-/// Tools that one page lists at most.
+/// Tools that one page lists. The contract promises this number (`tools.list`).
 const MAX_PAGE: u32 = 1_000;
-/// Bytes of a name in an error; the rest is cut. Longer than any name of a tool.
-const MAX_NAME_BYTES: usize = 128;
 
 /// A tool as a guest sees it.
 pub(crate) struct Listed {

@@ -6,23 +6,28 @@
 //! are returned to the guest: its HTTP stack follows them itself, and each is a separate request. A
 //! guest cannot name credentials here.
 
+mod link;
+
 use std::{future::Future, sync::Arc, time::Duration};
 
-use airlock_core::tenant::Held;
+use airlock_core::tenant::Reservation;
 use airlock_egress::{self, ErrorKind, Redirects, Request, RequestSlot, Session};
 use bytes::Bytes;
 use http::{HeaderName, header};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use wasmtime::component::Linker;
+use wasmtime::component::ResourceTable;
 use wasmtime_wasi_http::{
     Error as HttpError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
-    WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
+    WasiHttpCtxView, WasiHttpHooks,
 };
 
-use super::http::{SEND_FUEL, request_bytes, response_bytes};
-use crate::run::{instance::State, meter::LateFuel};
+pub(crate) use self::link::link;
+use super::http_cost::{SEND_FUEL, request_bytes, response_bytes};
+use crate::run::meter::LateFuel;
 
-/// Bytes of one set of headers that a guest builds, as held in memory.
+/// Bytes of one set of headers that a guest builds, as held in memory: half of what the egress
+/// accepts in a request. The engine checks it at each header, before any limit of the egress
+/// applies.
 const MAX_FIELD_BYTES: usize = 32 << 10;
 /// Bytes that a guest may write to a body at once; they wait there until they are collected.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -45,11 +50,6 @@ struct Hooks {
 type Io = Box<dyn Future<Output = Result<(), HttpError>> + Send>;
 type Sent = Result<(http::Response<WasiBody>, Io), HttpError>;
 
-/// Links outgoing HTTP, on top of the other interfaces of WASI.
-pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
-}
-
 impl WasiHttp {
     /// Creates the state. Without a session every request is denied.
     pub(crate) fn new(session: Option<Session>) -> Self {
@@ -64,6 +64,11 @@ impl WasiHttp {
                 late_fuel: LateFuel::default(),
             },
         }
+    }
+
+    /// Returns the state as wasmtime's implementation takes it, with the `table` of its store.
+    fn view<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
+        WasiHttpCtxView { hooks: &mut self.hooks, table, ctx: &mut self.context }
     }
 
     /// Returns the session that sends the guest's requests; `None` if all are denied.
@@ -84,16 +89,6 @@ impl WasiHttp {
     /// Returns the fuel that requests and responses cost.
     pub(crate) fn late_fuel(&self) -> &LateFuel {
         &self.hooks.late_fuel
-    }
-}
-
-impl WasiHttpView for State {
-    fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView {
-            hooks: &mut self.wasi_http.hooks,
-            table: &mut self.table,
-            ctx: &mut self.wasi_http.context,
-        }
     }
 }
 
@@ -137,7 +132,7 @@ async fn send(
     options: Option<RequestOptions>,
     late_fuel: &LateFuel,
 ) -> Sent {
-    // Held from the first byte of the request's body to the last of the response's, because both
+    // Reservation from the first byte of the request's body to the last of the response's, because both
     // are held in memory.
     let mut slot = session.reserve().map_err(for_guest)?;
     let (head, body) = request.into_parts();
@@ -191,7 +186,7 @@ fn timeout(options: RequestOptions) -> Option<Duration> {
 /// of it is dropped.
 struct Unread {
     body: Vec<u8>,
-    _memory: Held,
+    _memory: Reservation,
 }
 
 impl AsRef<[u8]> for Unread {

@@ -24,8 +24,9 @@ use super::{
     shape::{Field, Shape},
 };
 
-/// Host memory that the arguments of one call may take. Three bytes of JSON, an empty object, may
-/// stand for a record of a thousand absent options.
+/// Host memory that the arguments of one call may take, in bytes: the default of the memory of the
+/// guest, which has to hold them too. Three bytes of JSON, an empty object, may stand for a record
+/// of a thousand absent options.
 const MAX_BYTES: usize = 64 << 20;
 /// Bytes that an allocation takes in addition to its content.
 const ALLOCATION: usize = 32;

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use airlock_compile::{CompileError, section};
 use serde::Deserialize;
-
-use crate::{LoadError, load::section};
 
 /// Name of the section.
 pub(super) const SECTION: &str = "package-docs";
-/// Bytes of documentation; a larger section is not read.
+/// Bytes of the documentation of a component; a larger section is not read. As JSON of empty
+/// functions it takes many times as much memory while it is read.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Reasons for which a documentation section cannot be read.
@@ -32,13 +32,7 @@ pub(super) enum BadDocs {
     Json(#[from] serde_json::Error),
     /// The component around the section cannot be read.
     #[error(transparent)]
-    Component(Box<LoadError>),
-}
-
-impl From<LoadError> for BadDocs {
-    fn from(error: LoadError) -> Self {
-        Self::Component(Box::new(error))
-    }
+    Component(#[from] CompileError),
 }
 
 /// The documentation of one package.
@@ -85,7 +79,7 @@ impl Docs {
     /// Reads the section of the component itself, not those of modules inside it. Returns empty
     /// documentation if there is none.
     pub(super) fn of(wasm: &[u8]) -> Result<Self, BadDocs> {
-        let Some(section) = section::named(wasm, SECTION)? else { return Ok(Self::default()) };
+        let Some(section) = section(wasm, SECTION)? else { return Ok(Self::default()) };
         if section.len() > MAX_BYTES {
             return Err(BadDocs::TooLarge { found: section.len() });
         }

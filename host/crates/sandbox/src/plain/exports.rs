@@ -8,12 +8,14 @@ use wasmtime::component::{
 };
 
 use super::{
-    BadComponent,
+    error::BadComponent,
     shape::{Field, Shape},
-    unfold::{BadTypes, Unfolder},
+    unfold::{BadTypes, MAX_PARTS, Unfolder},
 };
 
-/// Exports of a component other than types and resources. A component with more is refused.
+/// Exports of a component other than types and resources. A component with more is refused: a
+/// function without parameters counts towards no other limit but the 50,000 exports of a component,
+/// and each is a definition that a model would read.
 pub(super) const MAX_EXPORTS: usize = 1_000;
 
 /// The name of one export.
@@ -139,7 +141,8 @@ impl Collector<'_> {
         if matches!(item, ComponentItem::Type(_) | ComponentItem::Resource(_)) {
             return Ok(());
         }
-        self.exports_left = self.exports_left.checked_sub(1).ok_or(BadComponent::TooManyExports)?;
+        let left = self.exports_left.checked_sub(1);
+        self.exports_left = left.ok_or(BadComponent::TooManyExports { limit: MAX_EXPORTS })?;
         let export = Export { interface: interface.map(str::to_owned), name: name.to_owned() };
         match export.wasi() {
             Some(wasi) => _ = self.wasi.insert(wasi.to_owned()),
@@ -166,7 +169,9 @@ impl Collector<'_> {
             }
             (Ok(_), None) => self.leave_out(&export, "it cannot be found by its name"),
             (Err(BadTypes::Unsupported(reason)), _) => self.leave_out(&export, &reason),
-            (Err(BadTypes::TooManyParts), _) => return Err(BadComponent::TooManyParts),
+            (Err(BadTypes::TooManyParts), _) => {
+                return Err(BadComponent::TooManyParts { limit: MAX_PARTS });
+            }
         }
         Ok(())
     }

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::{schema::MAX_SAFE, shape::Shape};
 
-/// Bytes of a found value that an error repeats.
+/// Bytes of a found value that an error repeats: one line of a terminal. Lists of valid values have
+/// two lines, and an ellipsis.
 const MAX_SHOWN: usize = 80;
 
 /// Describes the valid values of a type.

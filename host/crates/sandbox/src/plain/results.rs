@@ -12,13 +12,8 @@ use super::{
     schema::{MAX_SAFE, NOT_FINITE},
     shape::{Field, Shape},
 };
+use crate::tool_guest::{MAX_CODE_BYTES, MAX_DETAILS_BYTES, MAX_ERROR_BYTES};
 
-/// Bytes of a failure's message; the rest is cut. The message is meant for a model.
-const MAX_MESSAGE_BYTES: usize = 4 << 10;
-/// Bytes of a failure's data; longer data is left out.
-const MAX_DETAILS_BYTES: usize = 64 << 10;
-/// Bytes of a failure's code; the rest is cut.
-const MAX_CODE_BYTES: usize = 128;
 /// Message of a failure that has no reason.
 const NO_REASON: &str = "the tool failed and gave no reason";
 
@@ -209,7 +204,7 @@ impl Writer {
         let message = if message.trim().is_empty() {
             NO_REASON.to_owned()
         } else {
-            scrubber.cut(&message, MAX_MESSAGE_BYTES)
+            scrubber.cut(&message, MAX_ERROR_BYTES)
         };
         Ok(ToolError { code, details, ..ToolError::new(ErrorKind::Internal, message) })
     }
@@ -261,14 +256,14 @@ mod tests {
         let secret = Secret::new("hunter2hunter2hunter2");
         let scrubber = Scrubber::new([("token", &secret)]).expect("a good secret");
         for overlap in [1, 8, 20] {
-            let message = "x".repeat(MAX_MESSAGE_BYTES - overlap) + secret.expose();
+            let message = "x".repeat(MAX_ERROR_BYTES - overlap) + secret.expose();
             let shape = Shape::Result { ok: None, err: Some(Box::new(Shape::String)) };
             let returned = Val::Result(Err(Some(Box::new(Val::String(message)))));
             let failed = tool_result(Some(&shape), Some(returned), 1 << 20, &scrubber)
                 .expect("it fits")
                 .expect_err("a failure");
-            assert!(failed.message.len() <= MAX_MESSAGE_BYTES);
-            assert!(!failed.message.contains('h'), "{}", &failed.message[MAX_MESSAGE_BYTES - 40..]);
+            assert!(failed.message.len() <= MAX_ERROR_BYTES);
+            assert!(!failed.message.contains('h'), "{}", &failed.message[MAX_ERROR_BYTES - 40..]);
         }
     }
 }

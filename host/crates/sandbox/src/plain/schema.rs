@@ -27,7 +27,8 @@ use serde_json::{Map, Value, json};
 
 use super::shape::{Field, Int, Shape};
 
-/// The largest integer that every JSON reader keeps exact; the smallest is its negative.
+/// The largest integer that every JSON reader keeps exact (RFC 7493, section 2.2); the smallest is
+/// its negative.
 pub(super) const MAX_SAFE: i128 = (1 << 53) - 1;
 /// Texts for the floats that JSON cannot represent as numbers.
 pub(super) const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];

@@ -7,20 +7,21 @@ mod values;
 
 use std::sync::{Arc, LazyLock};
 
+use airlock_compile::pooled_engine;
 use airlock_core::tool::{CallError, ClientName, ToolName, ToolOutput};
 use serde_json::{Value, json};
 use wasmtime::{Engine, Store, component::Component};
 
 use super::{BadComponent, Plain, ToolGuest as _};
 use crate::{
-    Limits, engine, plugin,
+    Limits, plugin,
     run::{
-        instance::{self, Call, Guest, State},
-        memory,
+        instance, memory,
+        state::{Call, Guest, State},
     },
 };
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine::engine(4, None).expect("an engine"));
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| pooled_engine(4, None).expect("an engine"));
 
 /// Returns a core module with what the canonical ABI needs, and with `functions`. Its allocator
 /// never frees.

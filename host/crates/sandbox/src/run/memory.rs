@@ -1,10 +1,11 @@
 //! Limits on what a store allocates: one for all its memories together, one for all its tables
 //! together, and one memory budget for the process.
 
-use airlock_core::tenant::{Held, Pool, Tenant};
+use airlock_compile::{CORE_INSTANCES_PER_COMPONENT, MEMORIES_PER_COMPONENT, TABLES_PER_COMPONENT};
+use airlock_core::tenant::{Pool, Reservation, Tenant};
 use wasmtime::ResourceLimiter;
 
-use crate::{Limits, engine};
+use crate::Limits;
 
 /// Weight that divides the budget of the process: one tenant alone gets at most seven eighths.
 const TENANT_WEIGHT: usize = 7;
@@ -19,7 +20,7 @@ pub(crate) fn budget(bytes: usize) -> Pool {
 /// without it.
 pub(crate) struct Limiter {
     /// Part of the process's budget that the store holds: the size of all its memories together.
-    held: Held,
+    held: Reservation,
     memory_limit: usize,
     last_growth: usize,
     table_elements: usize,
@@ -34,7 +35,7 @@ pub(crate) struct Limiter {
 impl Limiter {
     pub(crate) fn new(limits: &Limits, budget: &Pool, tenant: &Tenant) -> Self {
         Self {
-            held: budget.account(tenant.clone()),
+            held: budget.reservation(tenant.clone()),
             memory_limit: limits.memory_bytes,
             last_growth: 0,
             table_elements: 0,
@@ -89,15 +90,15 @@ impl ResourceLimiter for Limiter {
     }
 
     fn instances(&self) -> usize {
-        engine::CORE_INSTANCES_PER_COMPONENT as usize
+        CORE_INSTANCES_PER_COMPONENT as usize
     }
 
     fn tables(&self) -> usize {
-        engine::TABLES_PER_COMPONENT as usize
+        TABLES_PER_COMPONENT as usize
     }
 
     fn memories(&self) -> usize {
-        engine::MEMORIES_PER_COMPONENT as usize
+        MEMORIES_PER_COMPONENT as usize
     }
 }
 

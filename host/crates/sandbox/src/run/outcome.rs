@@ -7,7 +7,7 @@ use airlock_core::tool::{CallError, Cause, Code, ErrorKind, Limit, ToolName};
 use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
 use wasmtime_wasi::I32Exit;
 
-use super::instance::{Call, Ended, Guest, State};
+use super::state::{Call, Guest, State};
 use crate::{Limits, wasi::NoScratch};
 
 // Codes of the errors of guests that a limit has ended, or that trapped.
@@ -30,6 +30,16 @@ const HOLDS_TOO_MUCH: &str = "store handle limit exceeded";
 struct Trapped {
     trap: String,
     details: String,
+}
+
+/// End of a call, before its cause is classified.
+pub(crate) enum Ended<T> {
+    /// The guest returned or trapped.
+    Returned(wasmtime::Result<T>),
+    /// The call used up its CPU time.
+    Cpu,
+    /// The call passed its deadline. Holds the time that it had.
+    Deadline(Duration),
 }
 
 /// Turns the end of a call into its result.

@@ -26,7 +26,7 @@ use wasmtime_wasi::{
     },
 };
 
-use crate::{Use, run::instance::State, uses::CallRecorder};
+use crate::{Use, uses::CallRecorder};
 
 /// 2000-01-01T00:00:00Z, in seconds since 1970.
 const START_SECONDS: u64 = 946_684_800;
@@ -72,9 +72,9 @@ impl Pollable for Sleep {
 
 /// Clocks of a call: its own time, or the real one if `virtual_clock` is `None`.
 pub(super) struct Clocks<'a> {
-    real: WasiClocksCtxView<'a>,
-    virtual_clock: Option<&'a VirtualClock>,
-    recorder: Option<&'a CallRecorder>,
+    pub(super) real: WasiClocksCtxView<'a>,
+    pub(super) virtual_clock: Option<&'a VirtualClock>,
+    pub(super) recorder: Option<&'a CallRecorder>,
 }
 
 impl Clocks<'_> {
@@ -86,16 +86,13 @@ impl Clocks<'_> {
     }
 }
 
-/// Links both clocks over those of wasmtime-wasi.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    wall_clock::add_to_linker::<State, Time>(linker, clocks)?;
-    monotonic_clock::add_to_linker::<State, Time>(linker, clocks)
-}
-
-fn clocks(state: &mut State) -> Clocks<'_> {
-    let real = WasiClocksCtxView { ctx: state.call.wasi.context.clocks(), table: &mut state.table };
-    let virtual_clock = state.call.wasi.clock.as_ref();
-    Clocks { real, virtual_clock, recorder: state.call.recorder.as_ref() }
+/// Links both clocks over those of wasmtime-wasi. `view` returns the clocks of a store.
+pub(super) fn link<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> Clocks<'_>,
+) -> wasmtime::Result<()> {
+    wall_clock::add_to_linker::<T, Time>(linker, view)?;
+    monotonic_clock::add_to_linker::<T, Time>(linker, view)
 }
 
 /// Names the type that implements the generated traits.

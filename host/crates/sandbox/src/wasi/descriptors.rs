@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use airlock_core::tenant::{Held, Pool, Tenant};
+use airlock_core::tenant::{Pool, Reservation, Tenant};
 use rustix::process::{Resource, getrlimit};
 
 /// Limit assumed if the system has none.
@@ -20,7 +20,7 @@ static PERMITS: LazyLock<Pool> = LazyLock::new(|| {
 /// Permits its owner to hold one descriptor; released when dropped.
 #[derive(Debug)]
 pub(super) struct DescriptorPermit {
-    _held: Held,
+    _held: Reservation,
 }
 
 impl DescriptorPermit {

@@ -28,9 +28,12 @@ use super::{
 use crate::{Quota, run::meter::LateFuel, uses::DirectoryRecorder};
 
 /// Files, directories and file streams that one call may have open. Each takes a descriptor of the
-/// process, or buffers.
+/// process, or buffers. The limit on handles is no bound on them: it is 1,024 by default, as many
+/// as the descriptors of a process on some systems.
 pub(super) const MAX_OPEN: usize = 128;
-/// Host memory for the open listings of one call, in bytes.
+/// Host memory for the open listings of one call, in bytes: a quarter of a million short names. It
+/// bounds the walk of a directory, which takes its memory from the budget of all guests only at its
+/// end.
 pub(super) const MAX_LISTED_BYTES: usize = 16 << 20;
 /// Fuel that a file system call costs in addition to the exit to the host. The call runs on another
 /// thread, which takes about ten times as long as the exit.

@@ -11,12 +11,9 @@ mod usage;
 use parking_lot::{Mutex, MutexGuard};
 use std::{fs::File, path::PathBuf, sync::Arc, time::Instant};
 
-use wasmtime_wasi::{
-    p2::{FsError, StreamError, bindings::filesystem::types::ErrorCode},
-    runtime::spawn_blocking,
-};
+use wasmtime_wasi::runtime::spawn_blocking;
 
-pub(super) use self::usage::Identity;
+pub(super) use self::usage::{Identity, OverQuota};
 use self::usage::{Measurement, Usage, length};
 use super::{
     measure::{Amount, measure},
@@ -24,28 +21,11 @@ use super::{
 };
 use crate::Quota;
 
-/// There is no room for what a guest wants to add.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the directory's quota is used up")]
-pub(super) struct OverQuota;
-
-impl From<OverQuota> for FsError {
-    fn from(_: OverQuota) -> Self {
-        ErrorCode::Quota.into()
-    }
-}
-
-impl From<OverQuota> for StreamError {
-    fn from(over: OverQuota) -> Self {
-        Self::LastOperationFailed(over.into())
-    }
-}
-
 /// One writable directory, shared by all calls of a plugin.
 pub(super) struct Mount {
     path: PathBuf,
     quota: Quota,
-    /// Held while a change or a measurement runs. The guard moves to the thread that does the work:
+    /// Reservation while a change or a measurement runs. The guard moves to the thread that does the work:
     /// work that can no longer be stopped keeps the lock after its caller is gone, and callers that
     /// wait occupy no threads.
     lock: Arc<tokio::sync::Mutex<()>>,

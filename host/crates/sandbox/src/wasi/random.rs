@@ -4,15 +4,17 @@
 //! The seeds of a guest's hash maps come from here too. With fixed seeds they iterate in the same
 //! order, so that a guest whose descriptors depend on that order describes the same tools each time.
 
-use wasmtime::{bail, component::HasData};
+use wasmtime::{
+    bail,
+    component::{HasData, Linker},
+};
 use wasmtime_wasi::{
     p2::bindings::random::{insecure, insecure_seed, random},
     random::WasiRandomCtx,
 };
 
-use crate::run::instance::State;
-
-/// The longest random string that a guest may request at once. Bounds the work of one host call.
+/// Bytes of the longest random string that a guest may request at once. Bounds the work of one host
+/// call, which costs the same fuel for any length.
 pub(super) const MAX_BYTES: u64 = 4 << 10;
 /// Seed of the fixed numbers. Each interface derives a different one from it, so that they
 /// do not repeat each other.
@@ -60,19 +62,18 @@ impl SplitMix64 {
 
 /// Randomness of a call: fixed numbers, or real ones if `seeded` is `None`.
 pub(super) struct RandomSource<'a> {
-    real: &'a mut WasiRandomCtx,
-    seeded: Option<&'a mut SeededRandom>,
+    pub(super) real: &'a mut WasiRandomCtx,
+    pub(super) seeded: Option<&'a mut SeededRandom>,
 }
 
-/// Links the three interfaces over those of wasmtime-wasi.
-pub(super) fn link(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
-    random::add_to_linker::<State, Randomness>(linker, source)?;
-    insecure::add_to_linker::<State, Randomness>(linker, source)?;
-    insecure_seed::add_to_linker::<State, Randomness>(linker, source)
-}
-
-fn source(state: &mut State) -> RandomSource<'_> {
-    RandomSource { real: state.call.wasi.context.random(), seeded: state.call.wasi.random.as_mut() }
+/// Links the three interfaces over those of wasmtime-wasi. `view` returns the randomness of a store.
+pub(super) fn link<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> RandomSource<'_>,
+) -> wasmtime::Result<()> {
+    random::add_to_linker::<T, Randomness>(linker, view)?;
+    insecure::add_to_linker::<T, Randomness>(linker, view)?;
+    insecure_seed::add_to_linker::<T, Randomness>(linker, view)
 }
 
 /// Names the type that implements the generated traits.

@@ -17,7 +17,8 @@ use wasmtime_wasi::{
     p2::{OutputStream, Pollable, StreamResult},
 };
 
-/// Bytes that one stream of one call may write; the rest is dropped.
+/// Bytes that one stream of one call may write; the rest is dropped. They go to the log one line at
+/// a time, at the level debug.
 const MAX_BYTES: usize = 64 << 10;
 /// Bytes that a guest may write at once. Also bounds the allocation that `write-zeroes` causes on
 /// the host.

@@ -12,7 +12,7 @@ use airlock_core::tool::{
 /// bytes, and they are not for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum CallAnswer {
     /// Data: structured content, or parts of several kinds.
     Value(Value),
     /// Text. The script receives data if it is JSON.
@@ -26,7 +26,7 @@ pub(super) const NOT_KEPT: &str = "\"not_kept\"";
 
 /// A stored answer, as it is read.
 pub(super) enum StoredAnswer {
-    Answer(Answer),
+    Answer(CallAnswer),
     /// It was too large. The call is repeatable.
     NotKept,
     /// Another version of this program has stored it.
@@ -46,7 +46,7 @@ pub struct AnswerError {
     retry_after_ms: Option<u64>,
 }
 
-impl Answer {
+impl CallAnswer {
     /// Returns the answer that a script receives for the result of the tool that it calls `called`.
     pub(super) fn new(result: Result<ToolOutput, CallError>, called: &str) -> Self {
         match result {

@@ -1,9 +1,10 @@
 //! Checks the arguments of a script's call before it is decided, so that nobody is asked to approve a
 //! call that cannot succeed.
 //!
-//! Only plain errors are found: a missing parameter, an unknown one, and a scalar of another type. The
-//! source of the tool checks the rest. Nothing that the schema permits is refused, with one exception: a
-//! name that the schema neither declares nor excludes, if it is a declared name mistyped.
+//! Only plain errors are found: a missing parameter, an unknown one, and a scalar of another type.
+//! The source of the tool checks the rest. Nothing that the schema permits is refused, with one
+//! exception: a name that the schema neither declares nor excludes, if it is a declared name
+//! mistyped.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,11 +12,12 @@ use airlock_core::tool::{CallError, Tool};
 use airlock_json::raw;
 use airlock_strings::{cut, nearest, visible_line};
 
-/// Longest schema that is read, in bytes. Each call reads it once more.
+/// Maximum bytes of a schema that is read. Each call reads it once more, on a thread that serves
+/// requests. A schema may have 256 KiB; one above this limit is left to the source of its tool.
 const MAX_SCHEMA: usize = 64 << 10;
-/// Longest name in a message, in bytes.
+/// Maximum bytes of a name in a message. Names come from the script and from the server.
 const MAX_NAME: usize = 64;
-/// Longest list of parameters in a message, in bytes.
+/// Maximum bytes of the list of parameters in a message: about 150 tokens.
 const MAX_PARAMETERS: usize = 600;
 /// Keywords of a schema that can declare further parameters.
 const COMPOSED: [&str; 10] = [

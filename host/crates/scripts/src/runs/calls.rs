@@ -9,9 +9,9 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use tracing::{error, warn};
 
 use super::{
-    answer::Answer,
+    answer::CallAnswer,
     arguments,
-    journal::{CallRecord, Journal},
+    journal::{Journal, JournalRecord},
 };
 use airlock_core::{
     door::{Admitted, CallId, Chain, Origin},
@@ -20,7 +20,8 @@ use airlock_core::{
 };
 use airlock_sandbox::{Lost, ScriptAnswer, ScriptCall, ScriptCalls, run_apart, run_beside};
 
-/// Longest arguments of a refused call that the journal has, in bytes.
+/// Maximum bytes of the arguments of a refused call that the journal has. A script may make refused
+/// calls in a loop, and they are decided again when it is resumed.
 const MAX_REFUSED_BYTES: usize = 4 << 10;
 /// Code of the error of a decided call whose tool is not there now.
 pub(super) const TOOL_ABSENT: &str = "tool_absent";
@@ -34,7 +35,7 @@ pub struct RunCalls {
 /// A call of a block, once it is decided.
 enum DecidedCall {
     /// The script receives this answer. It is stored if the call is here.
-    Answered(Answer, Option<Called>),
+    Answered(CallAnswer, Option<Called>),
     /// The call runs.
     Runs {
         admitted: Box<Admitted>,
@@ -46,7 +47,7 @@ enum DecidedCall {
 
 /// End of a call that ran.
 enum CallEnd {
-    Answered(Answer),
+    Answered(CallAnswer),
     /// The plugin that ran needs an approval for a call that it makes, and has done nothing before.
     NeedsApproval(Called),
     /// The same, and it has made other calls or has changed something before.
@@ -114,17 +115,17 @@ impl RunCalls {
     /// Decides one call. An error stops the script.
     fn decide(&self, position: Position, call: &ScriptCall) -> Result<CallDecision, CallError> {
         let approved = match self.journal.find(position, call)? {
-            CallRecord::Answered(answer) => {
+            JournalRecord::Answered(answer) => {
                 self.chain.count_call()?;
                 return Ok(CallDecision::Now(DecidedCall::Answered(answer, None)));
             }
-            CallRecord::InDoubt => return Ok(CallDecision::InDoubt),
-            CallRecord::Pending => {
+            JournalRecord::InDoubt => return Ok(CallDecision::InDoubt),
+            JournalRecord::Pending => {
                 let Some(called) = self.seen(call) else { return Err(absent(call)) };
                 return Ok(CallDecision::AfterApproval(called));
             }
-            CallRecord::Approved(approved) => Some(approved),
-            CallRecord::New | CallRecord::Again => {
+            JournalRecord::Approved(approved) => Some(approved),
+            JournalRecord::New | JournalRecord::Again => {
                 if let Some(misfit) = self.misfit(call) {
                     self.chain.count_call()?;
                     return Ok(self.refused(call, misfit));
@@ -166,7 +167,7 @@ impl RunCalls {
 
     /// Ends a call that is not made.
     fn refused(&self, call: &ScriptCall, refused: CallError) -> CallDecision {
-        let answer = Answer::new(Err(refused), &call.tool);
+        let answer = CallAnswer::new(Err(refused), &call.tool);
         // A refused call is decided again when the run is resumed; its arguments may be of any size,
         // and are not stored.
         let is_stored = call.arguments.len() <= MAX_REFUSED_BYTES;
@@ -209,7 +210,7 @@ impl RunCalls {
             Err(error) if error.is_unapproved() => return Ok(self.unapproved(id, called)),
             result => {
                 report(result.as_ref().err());
-                Answer::new(result, &called.tool)
+                CallAnswer::new(result, &called.tool)
             }
         };
         match attempt {

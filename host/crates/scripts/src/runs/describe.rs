@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    Ending, Outcome,
-    answer::{Answer, NOT_KEPT},
+    RunEnding, RunOutcome,
+    answer::{CallAnswer, NOT_KEPT},
 };
 use airlock_core::{
     run::{Call, Phase, Stage},
@@ -13,27 +13,31 @@ use airlock_core::{
 use airlock_json::{self as json, Caps, MAX_DEPTH, RawObject, object};
 use airlock_store::runs::{ShownAnswer, ShownCall, ShownRun, StoredRun};
 
-/// Longest arguments that are data in a document, in bytes: of a call that a person decides about, and of
-/// others. Longer ones are text.
+/// Maximum bytes of the arguments of a call that a person decides about, if they are data in a
+/// document. Longer ones are text: the tree of dense JSON takes 30 times as much memory in a client
+/// that reads it.
 const MAX_DATA: usize = 64 << 10;
+/// Maximum bytes of the arguments of other calls. Longer ones are text and cut: the store reads no more
+/// of them.
 const MAX_OTHER_DATA: usize = 16 << 10;
 /// Depth of arguments in a document.
 const DEPTH: usize = 3;
-/// Number of copies of the texts of a run in memory while its document is made.
-pub const COPIES: usize = 4;
-/// Start of an answer that is a failure, as [`Answer`] is stored.
+/// Copies of a run's texts while its document is written: as stored, as members, and as the document.
+/// The fourth is for escapes, and for the elements of a list while they are joined.
+pub(super) const DOCUMENT_COPIES: u64 = 4;
+/// Start of an answer that is a failure, as [`CallAnswer`] is stored.
 const FAILURE: &str = "{\"error\"";
 
 /// State of a run, as people see it.
-fn state(run: &StoredRun, outcome: Option<&Outcome>) -> &'static str {
+fn state(run: &StoredRun, outcome: Option<&RunOutcome>) -> &'static str {
     match run.lease.phase {
         Phase::Running { .. } if run.is_interrupted => "interrupted",
         Phase::Running { .. } => "running",
         Phase::Suspended => "suspended",
         Phase::Ended => match outcome.map(|outcome| outcome.status) {
-            Some(Ending::Completed) => "completed",
-            Some(Ending::Failed) => "failed",
-            Some(Ending::Cancelled) => "cancelled",
+            Some(RunEnding::Completed) => "completed",
+            Some(RunEnding::Failed) => "failed",
+            Some(RunEnding::Cancelled) => "cancelled",
             // Another version of this program has written the outcome.
             None => "ended",
         },
@@ -42,7 +46,7 @@ fn state(run: &StoredRun, outcome: Option<&Outcome>) -> &'static str {
 
 /// Describes a run in a list.
 pub fn summary(run: &StoredRun) -> Value {
-    let outcome = run.outcome.as_deref().and_then(Outcome::read);
+    let outcome = run.outcome.as_deref().and_then(RunOutcome::read);
     json!({
         "id": run.id,
         "object": "airlock.run",
@@ -63,8 +67,8 @@ pub fn document(shown: &ShownRun) -> Value {
     serde_json::from_str(&document_text(shown)).expect("arguments are JSON of a bounded depth")
 }
 
-/// Returns what [`document`] does as JSON text. Arguments stay text: the tree of dense ones takes thirty
-/// times as much memory.
+/// Returns what [`document`] does as JSON text. Arguments stay text: the tree of dense ones takes
+/// thirty times as much memory.
 pub fn document_text(shown: &ShownRun) -> String {
     let ShownRun { run, calls } = shown;
     let mut out = RawObject::from(&object(summary(run)));
@@ -76,7 +80,7 @@ pub fn document_text(shown: &ShownRun) -> String {
     if run.is_interrupted || run.lease.phase == Phase::Suspended {
         out.set("in_doubt", waiting_list(calls, |stage| matches!(stage, Stage::InDoubt { .. })));
     }
-    if let Some(outcome) = run.outcome.as_deref().and_then(Outcome::read) {
+    if let Some(outcome) = run.outcome.as_deref().and_then(RunOutcome::read) {
         out.set("content", text(&outcome.text));
         for (name, value) in object(end(outcome)) {
             out.set(&name, value.to_string());
@@ -95,7 +99,7 @@ fn list(elements: impl Iterator<Item = String>) -> String {
 
 /// Describes the end of a run: `result`, `output`, `fuel`, and `error` if it has one. The text for the
 /// model is not in it, because that names the servers of the request.
-pub fn end(outcome: Outcome) -> Value {
+pub fn end(outcome: RunOutcome) -> Value {
     let mut out = json!({"result": outcome.result, "output": outcome.output, "fuel": outcome.fuel});
     if let Some((code, message)) = outcome.error {
         out["error"] = json!({"code": code, "message": message});
@@ -118,15 +122,15 @@ fn waiting(shown: &ShownCall) -> String {
         r#"{{"position":{},"tool":{},"arguments":{}}}"#,
         text(&shown.position.to_string()),
         text(&called.tool),
-        arguments(&called.arguments, MAX_DATA)
+        arguments(&called.arguments)
     )
 }
 
-/// Returns arguments as JSON text: as data, or as a string if they are longer than `most`. Nothing is
-/// cut.
-fn arguments(arguments: &str, most: usize) -> String {
+/// Returns arguments as JSON text: as data, or as a string if they are longer than [`MAX_DATA`].
+/// Nothing is cut.
+fn arguments(arguments: &str) -> String {
     let caps = Caps { depth: MAX_DEPTH - DEPTH, ..Caps::memory(usize::MAX) };
-    if arguments.len() <= most && json::check(arguments.as_bytes(), &caps).is_ok() {
+    if arguments.len() <= MAX_DATA && json::check(arguments.as_bytes(), &caps).is_ok() {
         return arguments.to_owned();
     }
     text(arguments)
@@ -155,7 +159,7 @@ fn call(shown: &ShownCall) -> String {
         Some(ShownAnswer::Whole(text)) if text == NOT_KEPT => out["answer_kept"] = false.into(),
         Some(ShownAnswer::Whole(text)) if text.starts_with(FAILURE) => {
             match serde_json::from_str(text) {
-                Ok(Answer::Error(failure)) => out["error"] = json!(failure),
+                Ok(CallAnswer::Error(failure)) => out["error"] = json!(failure),
                 // Another version of this program has stored it.
                 _ => out["answer_kept"] = false.into(),
             }
@@ -172,11 +176,7 @@ fn call(shown: &ShownCall) -> String {
     let own = &called.arguments;
     out.set(
         "arguments",
-        if own.len() > MAX_OTHER_DATA {
-            shown_arguments(own).to_string()
-        } else {
-            arguments(own, MAX_OTHER_DATA)
-        },
+        if own.len() > MAX_OTHER_DATA { shown_arguments(own).to_string() } else { arguments(own) },
     );
     out.to_text()
 }
@@ -221,12 +221,12 @@ mod tests {
 
     #[test]
     fn an_answer_is_shown_if_it_is_an_error_or_was_not_kept() {
-        let failed = Answer::new(Err(CallError::cancelled()), "a-b").to_stored();
+        let failed = CallAnswer::new(Err(CallError::cancelled()), "a-b").to_stored();
         let answers = [
             ShownAnswer::Whole(failed),
             ShownAnswer::Whole(NOT_KEPT.to_owned()),
-            ShownAnswer::Whole(Answer::Text("{\"error\"".into()).to_stored()),
-            ShownAnswer::Whole(Answer::Value(json!({"error": 1})).to_stored()),
+            ShownAnswer::Whole(CallAnswer::Text("{\"error\"".into()).to_stored()),
+            ShownAnswer::Whole(CallAnswer::Value(json!({"error": 1})).to_stored()),
             ShownAnswer::Head { head: "{\"error\":{\"kind\"".into(), bytes: 20_000 },
             ShownAnswer::Head { head: "{\"text\":\"{\\\"err".into(), bytes: 20_000 },
         ];

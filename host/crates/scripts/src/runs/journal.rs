@@ -20,16 +20,16 @@ use std::{mem, sync::Arc};
 use tracing::warn;
 use uuid::Uuid;
 
-pub(super) use self::state::CallRecord;
+pub(super) use self::state::JournalRecord;
 use self::{failure::Halted, state::JournalState, writer::JournalWriter};
-use super::{Answer, Ending, Outcome, PREFIX, Runs};
+use super::{CallAnswer, PREFIX, RunEnding, RunOutcome, Runs};
 use airlock_core::{
     run::{Called, Position},
     tenant::Tenant,
     tool::CallError,
 };
 use airlock_sandbox::ScriptCall;
-use airlock_store::runs::{NewRun, RunError, Step, StoredRun};
+use airlock_store::runs::{NewRun, RunError, RunStep, StoredRun};
 
 /// Renewals of a lease in its time.
 const RENEWALS: u32 = 3;
@@ -40,12 +40,12 @@ pub struct Journal {
     clock_ms: Option<i64>,
     /// `None` if nothing is stored.
     writer: Option<JournalWriter>,
-    shared: Mutex<Shared>,
+    shared: Mutex<SharedJournal>,
 }
 
 /// State that the calls of a script share.
 #[derive(Default)]
-struct Shared {
+struct SharedJournal {
     state: JournalState,
     /// True once the run is in the store.
     is_stored: bool,
@@ -93,7 +93,7 @@ impl Journal {
         state: JournalState,
         is_stored: bool,
     ) -> Arc<Self> {
-        let shared = Mutex::new(Shared { state, is_stored, ..Shared::default() });
+        let shared = Mutex::new(SharedJournal { state, is_stored, ..SharedJournal::default() });
         Arc::new(Self { clock_ms, writer, shared })
     }
 
@@ -140,18 +140,18 @@ impl Journal {
         self.shared.lock().state.next_block(calls, is_block)
     }
 
-    /// Returns what is known of a call, as [`State::find`]. In a replay, an answer that was not stored
-    /// is an error.
+    /// Returns what is known of a call, as [`JournalState::find`]. In a replay, an answer that was
+    /// not stored is an error.
     pub(super) fn find(
         &self,
         position: Position,
         made: &ScriptCall,
-    ) -> Result<CallRecord, CallError> {
+    ) -> Result<JournalRecord, CallError> {
         let now = self.now_ms();
         let mut shared = self.shared.lock();
         let is_replay = self.writer.is_none() && shared.is_stored;
         match shared.state.find(position, made, now)? {
-            CallRecord::Again if is_replay => Err(failure::not_kept(position)),
+            JournalRecord::Again if is_replay => Err(failure::not_kept(position)),
             entry => Ok(entry),
         }
     }
@@ -201,7 +201,7 @@ impl Journal {
         self: &Arc<Self>,
         position: Position,
         attempt: u32,
-        answer: &Answer,
+        answer: &CallAnswer,
     ) -> Result<(), CallError> {
         let has_succeeded = answer.has_succeeded();
         let text = answer.to_stored();
@@ -216,7 +216,7 @@ impl Journal {
         self: &Arc<Self>,
         position: Position,
         called: Called,
-        answer: &Answer,
+        answer: &CallAnswer,
     ) -> Result<(), CallError> {
         let has_succeeded = answer.has_succeeded();
         if self.writer.is_none() {
@@ -249,7 +249,7 @@ impl Journal {
             }
             shared.state.suspension(&writer.id, writer.token(), in_doubt)
         };
-        match self.write(Some(Step::Suspend)).await {
+        match self.write(Some(RunStep::Suspend)).await {
             Ok(()) => suspension.into(),
             // If it is closed, another call of the same block has suspended the run.
             Err(halted) => halted.into(),
@@ -261,7 +261,7 @@ impl Journal {
     pub(crate) async fn put_back(self: &Arc<Self>) -> bool {
         let is_resumed = self.writer.as_ref().is_some_and(|writer| writer.epoch > 1);
         is_resumed
-            && match self.write(Some(Step::Suspend)).await {
+            && match self.write(Some(RunStep::Suspend)).await {
                 // Without the store, it is left to its lease.
                 Ok(()) | Err(Halted::Lost(_)) => true,
                 Err(_) => false,
@@ -270,12 +270,12 @@ impl Journal {
 
     /// Ends the run. If its outcome cannot be stored, this is logged. A run whose journal cannot be
     /// written is not ended: it is left to its lease, and can then be resumed.
-    pub async fn end(self: &Arc<Self>, outcome: impl FnOnce() -> Outcome) {
+    pub async fn end(self: &Arc<Self>, outcome: impl FnOnce() -> RunOutcome) {
         let Some(writer) = &self.writer else { return };
         if self.is_lost() {
             return;
         }
-        match self.write(Some(Step::End(outcome().to_stored()))).await {
+        match self.write(Some(RunStep::End(outcome().to_stored()))).await {
             Ok(()) | Err(Halted::Closed) => {}
             Err(halted) => warn!(run = writer.id, ?halted, "the end of a run is not stored"),
         }
@@ -297,7 +297,7 @@ impl Journal {
     }
 
     /// Fails if the script has ended without a call that the journal has, as
-    /// [`State::check_complete`].
+    /// [`JournalState::check_complete`].
     pub(crate) fn check_complete(&self) -> Result<(), CallError> {
         self.shared.lock().state.check_complete()
     }
@@ -309,7 +309,7 @@ impl Journal {
 
     /// Stores all steps so far, and `last`, which closes the run, also after others were refused. It
     /// does so on a task of its own: steps that it has taken are stored also if the caller is dropped.
-    async fn write(self: &Arc<Self>, last: Option<Step>) -> Result<(), Halted> {
+    async fn write(self: &Arc<Self>, last: Option<RunStep>) -> Result<(), Halted> {
         if self.writer.is_none() {
             return Ok(());
         }
@@ -318,7 +318,7 @@ impl Journal {
         written.await.unwrap_or_else(|lost| Err(Halted::lost(&lost)))
     }
 
-    async fn write_in_turn(&self, last: Option<Step>) -> Result<(), Halted> {
+    async fn write_in_turn(&self, last: Option<RunStep>) -> Result<(), Halted> {
         let Some(writer) = &self.writer else { return Ok(()) };
         let _turn = writer.turn.lock().await;
         let closes = last.is_some();
@@ -336,7 +336,7 @@ impl Journal {
         if steps.is_empty() {
             return Ok(());
         }
-        let is_renewal = steps.iter().all(|step| *step == Step::Renew);
+        let is_renewal = steps.iter().all(|step| *step == RunStep::Renew);
         let stored = writer.store(steps).await;
         let mut shared = self.shared.lock();
         match stored {
@@ -375,7 +375,7 @@ impl Drop for Journal {
             steps = writer::facts(steps);
         }
         if !matches!(shared.halted, Some(Halted::Lost(_))) {
-            steps.push(Step::End(Outcome::of(Ending::Cancelled).to_stored()));
+            steps.push(RunStep::End(RunOutcome::of(RunEnding::Cancelled).to_stored()));
         }
         if steps.is_empty() {
             return;

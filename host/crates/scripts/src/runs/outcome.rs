@@ -9,13 +9,14 @@ use airlock_core::{
 };
 use airlock_strings::cut;
 
-/// Longest printed text that is stored, in bytes.
+/// Maximum bytes of the printed text that is stored: a quarter of the largest result. A person reads it
+/// in the list of runs; a model has had its part.
 const MAX_OUTPUT: usize = 256 << 10;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum RunEnding {
     /// The script ran to its end.
     Completed,
     /// The script failed, or was stopped by a limit.
@@ -26,9 +27,9 @@ pub enum Ending {
 
 /// End of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// How the run ended.
-    pub status: Ending,
+    pub status: RunEnding,
     /// Value of `result`.
     #[serde(default)]
     pub(crate) result: Value,
@@ -49,9 +50,9 @@ pub struct Outcome {
     pub fuel: Option<u64>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Creates an outcome without a result.
-    pub(crate) fn of(status: Ending) -> Self {
+    pub(crate) fn of(status: RunEnding) -> Self {
         let output = String::new();
         let text = String::new();
         Self { status, result: Value::Null, output, text, error: None, line: None, fuel: None }
@@ -67,11 +68,11 @@ impl Outcome {
                 let value = structured.and_then(|structured| structured.get("result"));
                 let result = value.cloned().unwrap_or_default();
                 let text = returned.to_text();
-                Self { result, output, text, fuel, ..Self::of(Ending::Completed) }
+                Self { result, output, text, fuel, ..Self::of(RunEnding::Completed) }
             }
             Err(error) => {
                 let is_cancelled = error.code() == CallError::CANCELLED;
-                let status = if is_cancelled { Ending::Cancelled } else { Ending::Failed };
+                let status = if is_cancelled { RunEnding::Cancelled } else { RunEnding::Failed };
                 let text = error.to_text();
                 let line = line(error);
                 let error = Some((code(error), message(error)));

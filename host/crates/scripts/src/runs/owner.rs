@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use super::{Answer, Ending, Outcome, RunToken, Runs};
+use super::{CallAnswer, RunEnding, RunOutcome, RunToken, Runs, describe::DOCUMENT_COPIES};
 use airlock_core::{
     run::{Cancelled, Position, Stage},
     tenant::Tenant,
 };
 use airlock_store::{
     Unavailable,
-    runs::{Decision, RunError, ShownRun, StoredRun},
+    runs::{RunDecision, RunError, ShownRun, StoredRun},
 };
 
-/// Most runs in a list.
+/// Maximum number of runs in a list, the newest ones. The list is one response without pages.
 const MAX_LISTED: u32 = 100;
 
 /// The runs of one caller.
@@ -24,7 +24,7 @@ pub struct OwnRuns<'r> {
 /// Decisions of a person, by the positions of the calls.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    calls: Vec<(Position, Decision)>,
+    calls: Vec<(Position, RunDecision)>,
     /// Epoch in which the run was shown to the person; `None` if the person does not tell.
     shown: Option<i64>,
 }
@@ -32,27 +32,27 @@ pub struct Decisions {
 impl Decisions {
     /// Approves a call that is shown as pending.
     pub fn approve(self, position: Position) -> Self {
-        self.with(position, Decision::Approve)
+        self.with(position, RunDecision::Approve)
     }
 
     /// Denies a call that is shown as pending.
     pub fn deny(self, position: Position) -> Self {
-        self.with(position, Decision::Deny)
+        self.with(position, RunDecision::Deny)
     }
 
     /// Makes a call in doubt once more.
     pub fn retry(self, position: Position) -> Self {
-        self.with(position, Decision::Retry)
+        self.with(position, RunDecision::Retry)
     }
 
     /// Makes a call in doubt once more, and approves the calls that a plugin makes in it.
     pub fn retry_approved(self, position: Position) -> Self {
-        self.with(position, Decision::RetryApproved)
+        self.with(position, RunDecision::RetryApproved)
     }
 
     /// Gives a call in doubt this value as its answer.
     pub fn skip(self, position: Position, value: Value) -> Self {
-        self.with(position, Decision::Skip(Answer::Value(value).to_stored()))
+        self.with(position, RunDecision::Skip(CallAnswer::Value(value).to_stored()))
     }
 
     /// Binds the decisions to the calls that the person saw: to the state in which the run was shown.
@@ -71,7 +71,7 @@ impl Decisions {
         self.calls.is_empty()
     }
 
-    fn with(mut self, position: Position, decision: Decision) -> Self {
+    fn with(mut self, position: Position, decision: RunDecision) -> Self {
         self.calls.push((position, decision));
         self
     }
@@ -100,13 +100,14 @@ impl OwnRuns<'_> {
         self.runs.open(self.tenant).await?.show(id).await
     }
 
-    /// Returns a run as [`Self::show`] does. `admit` is called with its size in bytes before it is
-    /// read. Returns the reason of `admit` if it fails.
+    /// Returns a run as [`Self::show`] does. `admit` is called before it is read, with the bytes that
+    /// it takes until its document is written. Returns the reason of `admit` if it fails.
     pub async fn show_within<E: Send + 'static>(
         &self,
         id: &str,
         admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<ShownRun, E>, RunError> {
+        let admit = move |bytes: u64| admit(bytes.saturating_mul(DOCUMENT_COPIES));
         self.runs.open(self.tenant).await?.show_within(id, admit).await
     }
 
@@ -132,14 +133,14 @@ impl OwnRuns<'_> {
         let shown = runs.show(id).await?;
         let pending =
             shown.calls.iter().filter(|shown| matches!(shown.call.stage, Stage::Pending { .. }));
-        let decision = if approves { Decision::Approve } else { Decision::Deny };
+        let decision = if approves { RunDecision::Approve } else { RunDecision::Deny };
         let decisions = pending.map(|shown| (shown.position, decision.clone())).collect();
         runs.decide(id, Some(epoch), decisions).await
     }
 
     /// Ends a run. Calls in flight are cancelled.
     pub async fn cancel(&self, id: &str) -> Result<Cancelled, RunError> {
-        let outcome = Outcome::of(Ending::Cancelled).to_stored();
+        let outcome = RunOutcome::of(RunEnding::Cancelled).to_stored();
         let cancelled = self.runs.open(self.tenant).await?.cancel(id, &outcome).await?;
         self.runs.interrupt(id);
         Ok(cancelled)

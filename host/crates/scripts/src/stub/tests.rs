@@ -30,7 +30,7 @@ fn vast() -> Value {
 
 #[test]
 fn a_reference_to_a_vast_object_is_not_read_once_for_each_property() {
-    let budget = Budget::whole();
+    let budget = RenderBudget::whole();
     let stub = Stub::render(&tool(&vast(), None), &budget);
     assert!(budget.spent() < 1_000, "{} units", budget.spent());
     assert!(
@@ -47,9 +47,9 @@ fn a_reference_to_a_vast_object_is_not_read_once_for_each_property() {
 
 #[test]
 fn parameters_beyond_the_budget_are_shown_as_one_dict() {
-    let edge = Budget::whole();
+    let edge = RenderBudget::whole();
     assert!(Stub::render(&wide(5_000), &edge).parameters.starts_with("p0: Any = None"));
-    let beyond = Stub::render(&wide(20_000), &Budget::whole());
+    let beyond = Stub::render(&wide(20_000), &RenderBudget::whole());
     assert_eq!(
         (beyond.parameters.as_str(), beyond.arguments.as_str()),
         ("arguments: dict", "{...}")
@@ -78,7 +78,7 @@ fn example(names: &[String]) -> String {
     let properties = names.iter().map(|name| (name.clone(), json!({"type": "boolean"})));
     let properties: serde_json::Map<_, _> = properties.collect();
     let schema = json!({"required": names, "properties": properties});
-    Stub::render(&tool(&schema, None), &Budget::whole()).arguments
+    Stub::render(&tool(&schema, None), &RenderBudget::whole()).arguments
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn every_text_that_a_schema_repeats_is_cut_before_it_is_rendered() {
             &long: {"enum": vec![&long; 2]}, "const": {"const": long}, "far": {"$ref": format!("#/d/{long}")},
         }},
     });
-    let budget = Budget::whole();
+    let budget = RenderBudget::whole();
     let stub = Stub::render(&tool(&json!({"type": "object"}), Some(&repeated)), &budget);
     assert!(stub.bytes() < 70 << 10, "{}", stub.bytes());
 }
@@ -117,7 +117,7 @@ fn the_stubs_of_one_source_take_no_more_bytes_than_a_batch_has() {
     let schema =
         json!({"type": "object", "properties": properties.collect::<serde_json::Map<_, _>>()});
     let verbose = tool(&schema, Some(&schema));
-    let one = Stub::render(&verbose, &Budget::whole()).bytes();
+    let one = Stub::render(&verbose, &RenderBudget::whole()).bytes();
     let fit = BATCH_BYTES / one;
     let stubs = Stub::render_all(std::iter::repeat_n(&verbose, fit + 2));
     let shown: Vec<_> = stubs.iter().map(|stub| stub.parameters.starts_with("p0: str")).collect();

@@ -32,7 +32,11 @@ impl Observing {
             {"name": "typed", "inputSchema": {}, "outputSchema": {"type": "object"}},
         ]);
         for (name, is_scripted) in [("files", code_mode_client), ("other", true)] {
-            catalog.add_client(&client(name), "internal", open_policy(is_scripted));
+            catalog.add_client(
+                &client(name),
+                airlock_catalog::SourceKind::Internal,
+                open_policy(is_scripted),
+            );
             let tools = serde_json::from_value(tools.clone()).expect("definitions");
             assert!(catalog.blocking_publish(&client(name), tools, Arc::new(Reply)).is_empty());
         }

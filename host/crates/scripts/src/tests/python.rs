@@ -13,7 +13,7 @@ use proptest::{
 use super::*;
 use crate::{
     classes::MARK,
-    stub::{Observed, Returned, Stub},
+    stub::{ObservedResult, RenderedResult, Stub},
     types::tests::schemas,
 };
 
@@ -65,7 +65,7 @@ fn parse(texts: &[String]) {
 fn texts(tools: &Value) -> Vec<String> {
     let catalog = Catalog::new();
     let client = client("x");
-    catalog.add_client(&client, "internal", open_policy(true));
+    catalog.add_client(&client, airlock_catalog::SourceKind::Internal, open_policy(true));
     let definitions = serde_json::from_value(tools.clone()).expect("definitions");
     catalog.blocking_publish(&client, definitions, Arc::new(Echo));
     let view = catalog.snapshot().view(&Filter::none(), None);
@@ -81,10 +81,11 @@ fn texts(tools: &Value) -> Vec<String> {
             // Every other result is shown as observed.
             let observed = stub.returned.is_none().then(|| {
                 let schema = tools[0].input_schema.to_value().expect("a schema");
-                let returned = Returned::render(&schema, &super::budget::Budget::whole());
-                Arc::new(Observed { returned, seen: "3+ results".to_owned() })
+                let returned =
+                    RenderedResult::render(&schema, &super::budget::RenderBudget::whole());
+                Arc::new(ObservedResult { returned, seen: "3+ results".to_owned() })
             });
-            Shown { stub: Arc::new(stub), observed }
+            ShownTool { stub: Arc::new(stub), observed }
         })
         .collect();
     let mut texts = vec![file.show(&shown, stubs::LineRange::default())];

@@ -6,7 +6,7 @@ use crate::classes::Side;
 
 /// Renders a schema as a type, with its classes after it.
 fn typed(schema: &Value) -> String {
-    let budget = Budget::whole();
+    let budget = RenderBudget::whole();
     let mut classes = Classes::new(Side::Result);
     let kind = TypeWriter::new(Types::new(schema, &budget), Some(&mut classes)).text(schema, "");
     let lines = classes.named_in(&kind);
@@ -78,7 +78,7 @@ fn objects_with_known_fields_are_classes() {
     class ResultA(TypedDict): b: NotRequired[ResultB | None]
     class ResultB(TypedDict): c: NotRequired[Any]
     "#);
-    assert_eq!(Types::new(&schema, &Budget::whole()).outline(&schema), "dict");
+    assert_eq!(Types::new(&schema, &RenderBudget::whole()).outline(&schema), "dict");
 }
 
 #[test]
@@ -143,6 +143,21 @@ fn an_object_with_too_many_fields_or_classes_is_a_dict() {
 fn wide(fields: usize) -> Value {
     let fields = (0..fields).map(|n| (format!("p{n:03}"), json!({})));
     json!({"properties": fields.collect::<Map<_, _>>()})
+}
+
+#[test]
+fn the_number_of_parts_of_an_object_bounds_their_nesting() {
+    assert!(typed(&nested(MAX_PARTS - 1)).contains("; p0: NotRequired[Any]"));
+    assert!(!typed(&nested(MAX_PARTS)).contains("p0:"));
+    let cycle =
+        json!({"properties": {"a": {}}, "allOf": [{"$ref": "#"}, {"properties": {"p0": {}}}]});
+    assert!(typed(&cycle).contains("; p0: NotRequired[Any]"));
+}
+
+/// Returns an object in which so many parts are nested around the first, `p0`.
+fn nested(parts: usize) -> Value {
+    let first = json!({"properties": {"p0": {}}});
+    (0..parts).fold(first, |inner, _| json!({"properties": {"a": {}}, "allOf": [inner]}))
 }
 
 pub(crate) fn schemas() -> impl Strategy<Value = Value> {

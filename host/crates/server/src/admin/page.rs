@@ -7,7 +7,7 @@ use crate::respond::ApiError;
 
 /// Entries of a page, and tools of an entry, unless the query says otherwise.
 const DEFAULT_LIMIT: usize = 100;
-/// Most of both.
+/// Maximum number of both: a response has up to a million tools, as many as memory is charged for.
 const MAX_LIMIT: usize = 1_000;
 
 /// Part of a list that a query selects.
@@ -34,8 +34,8 @@ impl Default for Page {
 }
 
 impl Page {
-    /// Reads a query. Fails if a number is invalid. A limit beyond 1,000 is 1,000. Other parameters are ignored, and of two with
-    /// one name the last one counts.
+    /// Reads a query. Fails if a number is invalid. A limit beyond 1,000 is 1,000. Other parameters
+    /// are ignored, and of two with one name the last one counts.
     pub(super) fn parse(query: &str) -> Result<Self, ApiError> {
         let mut page = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {

@@ -12,12 +12,12 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{memory::Charge, respond::ApiError};
+use crate::{memory::RequestCharge, respond::ApiError};
 use airlock_core::tool::Tool;
 use airlock_strings::{visible, visible_line};
 
-/// Bytes of the texts that are kept, those of all tools together. A tool beyond them is rendered for
-/// each request.
+/// Maximum bytes of the texts that are kept, those of all tools together: some thousand tools. A tool
+/// beyond them is rendered for each request.
 const MAX_BYTES: usize = 8 << 20;
 /// When there is no room, the tools that are gone are searched for after one text in this many of
 /// those that are kept. To search for each text without room would take a time that grows with the
@@ -90,7 +90,7 @@ impl RenderedTexts {
 pub(super) struct Rendering<'r> {
     pub(super) texts: &'r ToolTexts,
     pub(super) reader: Audience,
-    pub(super) charge: &'r Charge,
+    pub(super) charge: &'r RequestCharge,
 }
 
 impl Rendering<'_> {

@@ -13,7 +13,8 @@ use airlock_strings::cut;
 
 /// Data of the last event.
 const DONE: &str = "[DONE]";
-/// Maximum length of arguments, results and partial results in an event, in bytes.
+/// Maximum bytes of arguments, results and partial results in an event. A person follows the
+/// events; the model gets the whole texts.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// One streamed completion.

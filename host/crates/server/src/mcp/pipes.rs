@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use airlock_core::tenant::Tenant;
-use airlock_mcp_server::stdio::Input;
+use airlock_mcp_server::Input;
 
 /// Messages of one client that wait to be handled. A further one is refused.
 pub(super) const QUEUE: usize = 16;

@@ -27,14 +27,12 @@ use crate::{
     body,
     connections::Seat,
     events::{self, Source},
-    memory::Charge,
+    memory::RequestCharge,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
 use airlock_mcp_server::{
-    service::Service,
-    session::StreamSlot,
-    stdio::{self, Input},
+    ConnectionRequests, ConnectionSettings, Input, Service, StreamSlot, serve_connection,
 };
 use airlock_model::MemoryBudget;
 use airlock_wire::error::RpcError;
@@ -93,12 +91,12 @@ pub(crate) fn open(
     // One message waits at most: the response of a request stays charged until it is in the queue.
     let (output, texts) = mpsc::channel(1);
     let ready = CancellationToken::new();
-    let requests = stdio::Requests::default();
+    let requests = ConnectionRequests::default();
     ready.cancel();
     let mut waiting =
         Waiting { requests: requests.clone(), seat: Seat::from_request(request), parked: None };
     waiting.update();
-    let settings = stdio::Settings {
+    let settings = ConnectionSettings {
         selection,
         limit_bytes: app.settings.max_body_bytes,
         drain_timeout: app.settings.drain_timeout,
@@ -107,7 +105,7 @@ pub(crate) fn open(
         requests,
     };
     let source = PipeSource {
-        serving: Box::pin(stdio::serve(app.mcp.clone(), settings, messages, output)),
+        serving: Box::pin(serve_connection(app.mcp.clone(), settings, messages, output)),
         waiting,
         has_ended: false,
         endpoint: Some(format!("{MESSAGE}?{SESSION}={}", registered.id)),
@@ -124,7 +122,7 @@ pub(crate) async fn post(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let query = request.uri().query().unwrap_or_default();
     let id = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == SESSION);
@@ -202,7 +200,7 @@ async fn serve(serving: &mut Pin<Box<dyn Future<Output = ()> + Send>>, waiting: 
 
 /// Lets the connection of a stream be evicted while nothing runs for its client.
 struct Waiting {
-    requests: stdio::Requests,
+    requests: ConnectionRequests,
     seat: Option<Seat>,
     parked: Option<ParkedRequest>,
 }

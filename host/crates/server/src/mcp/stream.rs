@@ -7,14 +7,11 @@ use http::HeaderMap;
 
 use crate::{
     events::{self, Source},
-    memory::Charge,
+    memory::RequestCharge,
 };
 use airlock_mcp_server::{
-    event_log::Reader,
-    exchange::{Exchange, Outgoing},
-    service::{self, STOPPING, Service},
-    session::{Listening, StreamSlot, no_memory},
-    watch::ListWatch,
+    EventReader, Exchange, ListWatch, Listening, Outgoing, STOPPING, Service, StreamSlot,
+    list_changed, no_memory, resource_updated,
 };
 use airlock_wire::{headers::LAST_EVENT, message};
 
@@ -28,7 +25,7 @@ pub(super) struct ModernSource {
     first: Option<Outgoing>,
     /// Room of a stream that waits for notifications.
     slot: Option<StreamSlot>,
-    charge: Charge,
+    charge: RequestCharge,
 }
 
 impl ModernSource {
@@ -36,7 +33,7 @@ impl ModernSource {
         exchange: Exchange,
         first: Option<Outgoing>,
         slot: Option<StreamSlot>,
-        charge: Charge,
+        charge: RequestCharge,
     ) -> Self {
         Self { exchange, first, slot, charge }
     }
@@ -74,7 +71,7 @@ async fn evicted(slot: Option<&StreamSlot>) {
 
 /// Stream of one request of a session. Dropping it leaves the request running.
 pub(super) struct LogSource {
-    reader: Reader,
+    reader: EventReader,
     /// True if the stream begins with an event that only names its beginning, so that a client that
     /// loses the stream before the first message can resume it.
     is_primed: bool,
@@ -82,7 +79,7 @@ pub(super) struct LogSource {
 }
 
 impl LogSource {
-    pub(super) fn new(reader: Reader, is_primed: bool) -> Self {
+    pub(super) fn new(reader: EventReader, is_primed: bool) -> Self {
         Self { reader, is_primed, has_ended: false }
     }
 }
@@ -156,13 +153,13 @@ impl Source for NoticeSource {
                 changed = self.watch.changed(self.service.toolboxes()) => {
                     if self.listening.is_current() {
                         self.listening.session().set_known(changed);
-                        let notices = changed.kinds().map(|list| events::data(&service::list_changed(list)));
+                        let notices = changed.kinds().map(|list| events::data(&list_changed(list)));
                         return Some(notices.collect::<Vec<_>>().concat().into());
                     }
                 }
                 // The newest stream takes them.
                 uri = self.listening.session().subscriptions().updated(), if self.listening.is_current() => {
-                    return Some(events::data(&service::updated(&uri)));
+                    return Some(events::data(&resource_updated(&uri)));
                 }
             }
         }

@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{
-    super::{memory::Charge, respond::ApiError},
+    super::{memory::RequestCharge, respond::ApiError},
     archive::{Deposit, NotStored},
     translate::{Call, Echo, Groups, Writer},
 };
@@ -24,15 +24,15 @@ const NEEDS_APPROVAL: &str = "airlock.needs_approval";
 const OWN_LABEL: &str = "airlock";
 /// Number of copies in memory of the model's texts and of results: in the open item, the closed
 /// one, the last event and the text that is sent.
-const COPIES: usize = 4;
+const OUTPUT_COPIES: usize = 4;
 /// Memory of an item beside its content, in bytes, in all its forms and with the stream events about
 /// it.
 const ITEM_BYTES: usize = 8 << 10;
 /// Memory of a stream event about the model's text, and of its part of the item, in bytes beside the
 /// text. A part that begins and ends has four events.
 const EVENT_BYTES: usize = 512;
-/// Maximum number of items of a Response. The rounds of a request with the default limits have fewer
-/// calls.
+/// Maximum number of items of a Response: each is charged [`ITEM_BYTES`], so all of them 32 MiB.
+/// The rounds of a request with the default limits have fewer calls.
 const MAX_ITEMS: usize = 4_096;
 
 /// Composes one Response.
@@ -44,7 +44,7 @@ pub(super) struct Composer {
     deposit: Option<Deposit>,
     /// Keeps the calls that ran here; `None` if they are not kept.
     keeper: Option<OutputKeeper>,
-    charge: Charge,
+    charge: RequestCharge,
     last: Option<Last>,
 }
 
@@ -64,7 +64,7 @@ impl Composer {
         caller: Caller,
         deposit: Option<Deposit>,
         keeper: Option<OutputKeeper>,
-        charge: Charge,
+        charge: RequestCharge,
     ) -> Self {
         let created_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let writer = Writer::new(id, created_at, echo);
@@ -206,7 +206,7 @@ impl Composer {
 
     /// Charges content of the Response.
     fn hold(&self, bytes: usize) -> Result<(), ApiError> {
-        Ok(self.charge.grow(bytes.saturating_mul(COPIES))?)
+        Ok(self.charge.grow(bytes.saturating_mul(OUTPUT_COPIES))?)
     }
 }
 
@@ -225,7 +225,7 @@ fn content_bytes(choice: &Object) -> usize {
     let state = delta.iter().filter(|(name, value)| {
         value.is_array() && !matches!(name.as_str(), "tool_calls" | "annotations")
     });
-    copied.saturating_mul(COPIES) + state.map(|(_, value)| weight(value)).sum::<usize>()
+    copied.saturating_mul(OUTPUT_COPIES) + state.map(|(_, value)| weight(value)).sum::<usize>()
 }
 
 fn response_of(event: &mut Object) -> Option<&mut Object> {
@@ -252,7 +252,7 @@ mod tests {
     use airlock_fakes as fake;
     use airlock_model::{Document, object};
 
-    fn composer(memory: usize) -> (Composer, Charge) {
+    fn composer(memory: usize) -> (Composer, RequestCharge) {
         let request = object(json!({"model": "m", "input": "x"}));
         let echo = to_chat(request, Vec::new(), &BuiltinTools::Drop).expect("a good request").echo;
         let view = fake::catalog().0.snapshot().view(&Filter::none(), None);
@@ -286,9 +286,9 @@ mod tests {
         let small = vec![json!({}); 1_000];
         let kept = weight(&json!(small));
         for (choice, least) in [
-            (json!({"delta": {}, "logprobs": {"content": small}}), COPIES * kept),
-            (json!({"delta": {"annotations": small}}), COPIES * kept),
-            (json!({"delta": {"tool_calls": [{"index": 0, "x": small}]}}), COPIES * kept),
+            (json!({"delta": {}, "logprobs": {"content": small}}), OUTPUT_COPIES * kept),
+            (json!({"delta": {"annotations": small}}), OUTPUT_COPIES * kept),
+            (json!({"delta": {"tool_calls": [{"index": 0, "x": small}]}}), OUTPUT_COPIES * kept),
             (json!({"delta": {"thinking_blocks": small}}), kept),
         ] {
             let bytes = content_bytes(&object(choice));

@@ -3,15 +3,12 @@
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::super::respond::ApiError;
-use airlock_strings::cut;
+use super::super::respond::{ApiError, excerpt};
 
 /// Number of items on a page without the parameter `limit`.
 const DEFAULT_LIMIT: usize = 20;
-/// Maximum number of items on a page.
+/// Maximum number of items on a page, as in OpenAI's API reference.
 const MAX_LIMIT: usize = 100;
-/// Maximum length of a value that an error repeats, in bytes.
-const SHOWN_BYTES: usize = 64;
 
 /// The page that a query asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,7 +92,7 @@ pub(super) fn check_not_streamed(query: &str) -> Result<(), ApiError> {
 }
 
 fn bad(name: &str, found: &str, expected: &str) -> ApiError {
-    let found = cut(found.to_owned(), SHOWN_BYTES);
+    let found = excerpt(found);
     let message = format!("`{name}`: found {found:?}, expected {expected}");
     ApiError::bad_request("invalid_value", message).about(name)
 }

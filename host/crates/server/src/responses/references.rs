@@ -12,12 +12,12 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{
-    super::{App, memory::Charge, respond::ApiError, sender::Sender},
+    super::{App, memory::RequestCharge, respond::ApiError, sender::Sender},
     items, stored,
 };
 use airlock_json as json;
 use airlock_model::weight;
-use airlock_store::responses::List;
+use airlock_store::responses::ResponseList;
 use airlock_strings::cut;
 
 /// Digits of an identifier behind its prefix: those of the Response, the round and the place.
@@ -32,7 +32,7 @@ pub(super) async fn resolve(
     app: &App,
     sender: &Sender,
     input: &mut [Value],
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<(), ApiError> {
     let references: Vec<(usize, String)> = input
         .iter()
@@ -42,14 +42,14 @@ pub(super) async fn resolve(
     if references.is_empty() {
         return Ok(());
     }
-    let wanted: BTreeSet<(String, List)> =
+    let wanted: BTreeSet<(String, ResponseList)> =
         references.iter().filter_map(|(_, id)| list_of(id)).collect();
-    let wanted: Vec<(String, List)> = wanted.into_iter().collect();
+    let wanted: Vec<(String, ResponseList)> = wanted.into_iter().collect();
     let lists = stored::lists(app, sender, wanted.clone(), charge).await;
     let lists = lists.map_err(|error| error.about("input"))?;
     let mut found = BTreeMap::new();
     for ((response, list), mut items) in wanted.into_iter().zip(lists) {
-        if list == List::Input {
+        if list == ResponseList::Input {
             items::identify(&mut items, &response);
         }
         let named = items
@@ -78,10 +78,10 @@ fn referenced(item: &Value) -> Option<&str> {
 }
 
 /// Returns the list that has the item with this identifier; `None` if it is not the gateway's.
-fn list_of(id: &str) -> Option<(String, List)> {
+fn list_of(id: &str) -> Option<(String, ResponseList)> {
     let (prefix, digits) = id.split_once('_')?;
     let is_own = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let list = if prefix == "in" { List::Input } else { List::Output };
+    let list = if prefix == "in" { ResponseList::Input } else { ResponseList::Output };
     is_own.then(|| (format!("resp_{}", &digits[..RESPONSE_DIGITS]), list))
 }
 
@@ -124,8 +124,14 @@ mod tests {
     fn an_own_identifier_names_its_response_and_its_list() {
         let digits = "0123456789abcdef0123456789abcdef";
         let response = format!("resp_{digits}");
-        assert_eq!(list_of(&format!("msg_{digits}0001")), Some((response.clone(), List::Output)));
-        assert_eq!(list_of(&format!("in_{digits}0000")), Some((response.clone(), List::Input)));
+        assert_eq!(
+            list_of(&format!("msg_{digits}0001")),
+            Some((response.clone(), ResponseList::Output))
+        );
+        assert_eq!(
+            list_of(&format!("in_{digits}0000")),
+            Some((response.clone(), ResponseList::Input))
+        );
         for other in ["", "msg_", "rs_0123", &response, &format!("msg_{digits}000x")] {
             assert_eq!(list_of(other), None, "{other}");
         }

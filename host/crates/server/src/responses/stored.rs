@@ -7,15 +7,23 @@ use serde_json::Value;
 use tracing::error;
 
 use super::{
-    super::{App, body, memory::Charge, respond::ApiError, sender::Sender, work},
-    archive::OwnedResponses,
+    super::{
+        App, body,
+        memory::RequestCharge,
+        respond::{ApiError, excerpt},
+        sender::Sender,
+        work,
+    },
+    archive::CLOSED,
 };
 use airlock_json::{Caps, RawObject};
-use airlock_store::responses::{List, ReadError, Texts, Turn};
+use airlock_store::responses::{ReadError, ResponseList, Responses, StoredTurn, Texts};
 
-/// Number of copies of a stored text in memory while it is read.
-const COPIES: usize = 2;
-/// Maximum number of responses before a new one. All are read in one step.
+/// Copies of a stored text while it is read: as the store returns it, and joined with the others. A
+/// tree of it is charged when it is built.
+const READ_COPIES: usize = 2;
+/// Maximum number of responses before a new one. All are read in one step, which keeps the store from
+/// others of the same owner.
 const MAX_TURNS: usize = 4_096;
 /// Start of an identifier.
 const PREFIX: &str = "resp_";
@@ -28,11 +36,11 @@ pub(super) async fn conversation(
     app: &App,
     sender: &Sender,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<Value>, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| no_previous(id))?;
     let admit = admit(app, charge);
-    let turns = opened.responses.conversation(id, admit).await.map_err(|error| match error {
+    let turns = opened.conversation(id, admit).await.map_err(|error| match error {
         ReadError::Unknown { id } => no_previous(&id),
         error => unread(error),
     })?;
@@ -46,13 +54,13 @@ pub(super) async fn conversation(
 pub(super) async fn lists(
     app: &App,
     sender: &Sender,
-    wanted: Vec<(String, List)>,
-    charge: &Charge,
+    wanted: Vec<(String, ResponseList)>,
+    charge: &RequestCharge,
 ) -> Result<Vec<Vec<Value>>, ApiError> {
     let Some((first, _)) = wanted.first() else { return Ok(Vec::new()) };
     let Some(opened) = open(app, sender, first).await? else { return Ok(Vec::new()) };
     let admit = admit(app, charge);
-    let lists = opened.responses.lists(wanted, admit).await.map_err(unread)?;
+    let lists = opened.lists(wanted, admit).await.map_err(unread)?;
     drop(opened);
     let lists = lists.into_iter().map(|list| list.unwrap_or_else(|| "[]".to_owned()));
     let text = format!("[{}]", lists.collect::<Vec<_>>().join(","));
@@ -64,14 +72,16 @@ pub(super) async fn lists(
 }
 
 /// Returns a function that charges each stored text, and fails if they are too long for one request.
-fn admit(app: &App, charge: &Charge) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
+fn admit(
+    app: &App,
+    charge: &RequestCharge,
+) -> impl FnMut(u64) -> Result<(), ApiError> + Send + use<> {
     let limit = app.settings.max_body_bytes;
-    let memory = charge.clone();
+    let mut charge_text = charge.for_stored(READ_COPIES);
     let mut length = ConversationLength::default();
     move |bytes| {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        length.add(bytes, limit)?;
-        memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
+        length.add(usize::try_from(bytes).unwrap_or(usize::MAX), limit)?;
+        charge_text(bytes)
     }
 }
 
@@ -102,7 +112,7 @@ pub(super) async fn response(
     app: &App,
     sender: &Sender,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<String, ApiError> {
     let Texts { output, body, .. } = texts(app, sender, id, charge).await?;
     let damaged_id = id.to_owned();
@@ -122,7 +132,7 @@ pub(super) async fn input(
     app: &App,
     sender: &Sender,
     id: &str,
-    charge: &Charge,
+    charge: &RequestCharge,
 ) -> Result<Vec<Value>, ApiError> {
     let input = texts(app, sender, id, charge).await?.input;
     body::list(input.into_bytes(), &app.settings, charge).await
@@ -131,20 +141,21 @@ pub(super) async fn input(
 /// Deletes a stored Response. Fails if it is not stored.
 pub(super) async fn delete(app: &App, sender: &Sender, id: &str) -> Result<(), ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
-    match opened.responses.delete(id).await {
+    match opened.delete(id).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(unknown(id)),
         Err(error) => Err(unavailable(&error.to_string())),
     }
 }
 
-async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<Texts, ApiError> {
+async fn texts(
+    app: &App,
+    sender: &Sender,
+    id: &str,
+    charge: &RequestCharge,
+) -> Result<Texts, ApiError> {
     let opened = open(app, sender, id).await?.ok_or_else(|| unknown(id))?;
-    let memory = charge.clone();
-    let texts = opened.responses.get(id, move |bytes| {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        memory.grow(bytes.saturating_mul(COPIES)).map_err(ApiError::from)
-    });
+    let texts = opened.get(id, charge.for_stored(READ_COPIES));
     texts.await.map_err(|error| match error {
         ReadError::Unknown { id } => unknown(&id),
         error => unread(error),
@@ -152,7 +163,7 @@ async fn texts(app: &App, sender: &Sender, id: &str, charge: &Charge) -> Result<
 }
 
 /// Opens the responses of the sender; `None` if none of them can have this identifier.
-async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<OwnedResponses>, ApiError> {
+async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<Responses>, ApiError> {
     let is_possible = id.strip_prefix(PREFIX).is_some_and(|digits| {
         digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     });
@@ -160,12 +171,12 @@ async fn open(app: &App, sender: &Sender, id: &str) -> Result<Option<OwnedRespon
         return Ok(None);
     }
     let Some(archive) = &app.archive else { return Ok(None) };
-    let opened = archive.open(sender.tenant().scope()).await;
-    opened.map(Some).map_err(|error| unavailable(error.reason()))
+    let opened = archive.responses(sender.tenant().scope()).await;
+    opened.map(Some).map_err(|_| unavailable(CLOSED))
 }
 
 /// Joins the items of all turns to one JSON array.
-fn joined(turns: &[Turn]) -> Vec<u8> {
+fn joined(turns: &[StoredTurn]) -> Vec<u8> {
     let mut text = String::from("[");
     for list in turns.iter().flat_map(|turn| [&turn.input, &turn.output]) {
         let items = list.trim_start_matches('[').strip_suffix(']').unwrap_or_default();
@@ -211,10 +222,6 @@ fn unavailable(reason: &str) -> ApiError {
 fn damaged(id: &str) -> ApiError {
     error!(id, "a stored response is damaged");
     ApiError::internal()
-}
-
-fn excerpt(id: &str) -> String {
-    airlock_strings::cut(id[..id.floor_char_boundary(68)].to_owned(), 64)
 }
 
 #[cfg(test)]

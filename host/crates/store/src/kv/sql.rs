@@ -12,7 +12,7 @@ const PURGED_AT_ONCE: u32 = 100;
 const LOOKED_AT: usize = 10_000;
 
 /// Arguments of `set`.
-pub(super) struct Change {
+pub(super) struct SetEntry {
     pub(super) key: String,
     pub(super) value: Vec<u8>,
     pub(super) if_version: Option<u64>,
@@ -89,7 +89,7 @@ pub(super) fn get_many(
 pub(super) fn set(
     transaction: &Transaction<'_>,
     id: &Id,
-    change: &Change,
+    change: &SetEntry,
 ) -> rusqlite::Result<Result<u64, KvError>> {
     let store = find_or_make(transaction, id)?;
     let key = change.key.as_bytes();
@@ -122,7 +122,7 @@ pub(super) fn set(
     Ok(Ok(unsigned(version)))
 }
 
-impl Change {
+impl SetEntry {
     /// Returns the bytes that the entry will count.
     fn cost(&self) -> i64 {
         signed(ENTRY_OVERHEAD_BYTES + (self.key.len() + self.value.len()) as u64)
@@ -158,7 +158,7 @@ fn purge(transaction: &Transaction<'_>, store: i64, key: &[u8], now: i64) -> rus
 
 /// Returns the bytes that a store holds. Expired entries do not count, purged or not. They are
 /// summed up only if the change might exceed the quota otherwise.
-fn used(transaction: &Transaction<'_>, store: i64, change: &Change) -> rusqlite::Result<i64> {
+fn used(transaction: &Transaction<'_>, store: i64, change: &SetEntry) -> rusqlite::Result<i64> {
     let held: i64 =
         transaction
             .query_row("SELECT bytes FROM kv_store WHERE id = ?1", [store], |row| row.get(0))?;

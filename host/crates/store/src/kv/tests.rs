@@ -1,4 +1,8 @@
-//! Tests of one store: versions, quota, expiry, and keys of every kind.
+//! Tests of one store: versions, reads, and keys of every kind.
+
+mod holders;
+mod model;
+mod quota;
 
 use std::{
     collections::BTreeSet,
@@ -7,21 +11,23 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use proptest::prelude::*;
 
 use super::*;
 use crate::Settings;
 
 /// A database in a directory of its own, with a clock that moves only when a test moves it.
-struct Bench {
+struct KvBench {
     database: Database,
     clock: Arc<AtomicU64>,
     directory: tempfile::TempDir,
 }
 
 const ROOM: u64 = 1 << 30;
+/// Two tenants.
+const ANN: OwnerId = [1; 32];
+const BOB: OwnerId = [2; 32];
 
-impl Bench {
+impl KvBench {
     async fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let clock = Arc::new(AtomicU64::new(1_000_000));
@@ -64,7 +70,7 @@ async fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
 
 #[tokio::test]
 async fn an_entry_is_written_only_at_the_expected_version() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     assert!(
         matches!(store.set("k", vec![1], Some(7), None).await, Err(KvError::Conflict)),
@@ -88,7 +94,7 @@ async fn an_entry_is_written_only_at_the_expected_version() {
 
 #[tokio::test]
 async fn an_entry_is_deleted_only_at_the_expected_version() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     for _ in 0..2 {
         assert!(!store.delete("k", Some(0)).await.expect("there is none"));
@@ -113,7 +119,7 @@ async fn an_entry_is_deleted_only_at_the_expected_version() {
 
 #[tokio::test]
 async fn several_entries_are_read_in_the_order_of_their_keys() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     assert_eq!(store.get_many(keys("a"), 0).await.expect("read"), [None], "there is no store yet");
     for key in ["a", "b", "c"] {
@@ -137,7 +143,7 @@ fn keys(text: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn reads_of_several_entries_have_bounds() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     store.set("a", vec![0; 60], None, None).await.expect("written");
     store.set("b", vec![0; 40], None, None).await.expect("written");
@@ -165,14 +171,14 @@ fn both() -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_entries_are_read_as_they_are_at_one_moment() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let write = bench.database.clone();
     let writing = tokio::spawn(async move {
         for number in 0..200_u8 {
             let both = write.write(move |transaction| {
                 let id = Id::new("plugin", "store", Holder::Tenant(ANN));
                 for key in ["a", "b"] {
-                    let change = sql::Change {
+                    let change = sql::SetEntry {
                         key: key.into(),
                         value: vec![number],
                         if_version: None,
@@ -199,7 +205,7 @@ async fn several_entries_are_read_as_they_are_at_one_moment() {
 
 #[tokio::test]
 async fn a_version_is_never_reused_even_after_a_deletion() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     let mut seen = BTreeSet::new();
     for _ in 0..5 {
@@ -213,7 +219,7 @@ async fn a_version_is_never_reused_even_after_a_deletion() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_update_is_lost_when_many_tasks_and_two_processes_increment_one_entry() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let other = Database::open(Settings::new(bench.directory.path().join("airlock.db")))
         .await
         .expect("opened twice");
@@ -247,135 +253,8 @@ async fn increment(store: &Store) {
 }
 
 #[tokio::test]
-async fn an_entry_expires_exactly_at_the_end_of_its_ttl() {
-    let bench = Bench::new().await;
-    let store = bench.store(ROOM);
-    let ttl = Some(Duration::from_secs(1));
-    let version = store.set("k", vec![1], None, ttl).await.expect("written");
-    bench.pass(Duration::from_millis(999));
-    assert_eq!(value(&store, "k").await, Some(vec![1]));
-    assert_eq!(store.keys("", None, 10).await.expect("listed").keys, ["k"]);
-    bench.pass(Duration::from_millis(1));
-    assert_eq!(value(&store, "k").await, None);
-    assert_eq!(store.keys("", None, 10).await.expect("listed"), Page::default());
-    assert!(!store.delete("k", None).await.expect("looked for"), "there is nothing to delete");
-    let again = store.set("k", vec![2], Some(0), ttl).await.expect("it is absent");
-    assert!(again > version);
-    store.set("k", vec![3], Some(again), None).await.expect("it is there");
-    bench.pass(Duration::from_secs(1_000_000));
-    assert_eq!(value(&store, "k").await, Some(vec![3]), "written without a time, it stays");
-    store.set("k", vec![4], None, Some(Duration::MAX)).await.expect("written");
-    assert_eq!(value(&store, "k").await, Some(vec![4]));
-    store.set("k", vec![5], None, Some(Duration::ZERO)).await.expect("written");
-    assert_eq!(value(&store, "k").await, None);
-}
-
-#[tokio::test]
-async fn a_store_accepts_its_quota_to_the_byte_and_refuses_one_more() {
-    let bench = Bench::new().await;
-    let entry = ENTRY_OVERHEAD_BYTES + 1 + 100;
-    let store = bench.store(2 * entry);
-    store.set("a", vec![0; 100], None, None).await.expect("it fits");
-    assert!(matches!(store.set("b", vec![0; 101], None, None).await, Err(KvError::QuotaExceeded)));
-    assert!(
-        matches!(store.set("bb", vec![0; 100], None, None).await, Err(KvError::QuotaExceeded)),
-        "keys count"
-    );
-    assert_eq!(bench.usage().await, (entry, 1), "a refusal changes nothing");
-    store.set("b", vec![0; 100], None, None).await.expect("it fits exactly");
-    assert_eq!(bench.usage().await, (2 * entry, 2));
-    assert!(
-        matches!(store.set("c", vec![], None, None).await, Err(KvError::QuotaExceeded)),
-        "an empty value is not free"
-    );
-    assert!(matches!(store.set("a", vec![0; 101], None, None).await, Err(KvError::QuotaExceeded)));
-    assert_eq!(value(&store, "a").await, Some(vec![0; 100]));
-    store.set("a", vec![0; 99], None, None).await.expect("it is smaller");
-    store.set("b", vec![0; 101], None, None).await.expect("there is room for one more byte");
-    assert!(store.delete("a", None).await.expect("deleted"));
-    assert_eq!(bench.usage().await, (entry + 1, 1));
-    store.set("c", vec![0; 99], None, None).await.expect("a deletion made room");
-}
-
-#[tokio::test]
-async fn an_entry_that_is_larger_than_the_whole_quota_is_refused_with_both_sizes() {
-    let bench = Bench::new().await;
-    let quota = ENTRY_OVERHEAD_BYTES + 1 + 100;
-    let store = bench.store(quota);
-    let refused = store.set("a", vec![0; 101], None, None).await.expect_err("it never fits");
-    let expected = format!(
-        "the entry alone counts {} bytes, more than the store's quota of {quota} bytes",
-        quota + 1
-    );
-    assert_eq!(refused.to_string(), expected);
-    store.set("a", vec![0; 100], None, None).await.expect("it fits exactly");
-    assert!(matches!(store.set("b", vec![0; 100], None, None).await, Err(KvError::QuotaExceeded)));
-    assert_eq!(bench.usage().await, (quota, 1), "a refusal changes nothing");
-}
-
-#[tokio::test]
-async fn a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it() {
-    let bench = Bench::new().await;
-    bench.store(ROOM).set("a", vec![0; 1_000], None, None).await.expect("written");
-    let store = bench.store(100);
-    assert!(matches!(
-        store.set("a", vec![0; 1_001], None, None).await,
-        Err(KvError::LargerThanQuota { .. })
-    ));
-    store.set("a", vec![1; 1_000], None, None).await.expect("it is as large as before");
-    store.set("a", vec![1; 900], None, None).await.expect("it is smaller");
-    assert!(matches!(store.set("b", vec![], None, None).await, Err(KvError::QuotaExceeded)));
-}
-
-#[tokio::test]
-async fn expired_entries_free_their_quota_at_once_and_are_purged_in_batches() {
-    let bench = Bench::new().await;
-    let entry = ENTRY_OVERHEAD_BYTES + 3;
-    let store = bench.store(250 * entry);
-    for number in 100..350 {
-        store
-            .set(&number.to_string(), vec![], None, Some(Duration::from_secs(1)))
-            .await
-            .expect("it fits");
-    }
-    assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
-    assert_eq!(bench.usage().await, (250 * entry, 250));
-    bench.pass(Duration::from_secs(1));
-    assert_eq!(bench.usage().await, (0, 0), "nobody has purged anything yet");
-    let all = usize::try_from(249 * entry).expect("a small number");
-    store.set("big", vec![0; all], None, None).await.expect("there is room for all but an entry");
-    assert_eq!(bench.rows(), 151);
-    assert_eq!(bench.usage().await, (250 * entry, 1));
-    assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
-    assert_eq!(bench.rows(), 51, "a refusal purges too");
-    store.delete("absent", None).await.expect("looked for");
-    assert_eq!(bench.rows(), 1);
-    assert_eq!(bench.usage().await, (250 * entry, 1));
-}
-
-#[tokio::test]
-async fn an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged() {
-    let bench = Bench::new().await;
-    let entry = ENTRY_OVERHEAD_BYTES + 3;
-    let store = bench.store(150 * entry);
-    for number in 100..250 {
-        store
-            .set(&number.to_string(), vec![], None, Some(Duration::from_secs(1)))
-            .await
-            .expect("it fits");
-    }
-    bench.pass(Duration::from_secs(1));
-    store
-        .set("249", vec![], Some(0), None)
-        .await
-        .expect("it is absent, though a hundred others are purged first");
-    assert_eq!(bench.usage().await, (entry, 1));
-    assert_eq!(bench.rows(), 50);
-}
-
-#[tokio::test]
 async fn keys_and_values_have_bounds() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     let longest = "é".repeat(MAX_KEY_BYTES / 2);
     let too_long = format!("{longest}x");
@@ -404,7 +283,7 @@ async fn keys_and_values_have_bounds() {
 
 #[tokio::test]
 async fn stores_of_different_plugins_or_names_share_no_entries() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let ids = [("a", "s"), ("b", "s"), ("a", "t"), ("a:s", ""), ("", "a:s")];
     for (number, (plugin, name)) in (0..).zip(ids) {
         let store = bench.database.kv(plugin, name, Opener::Own([1; 32]), ROOM);
@@ -433,7 +312,7 @@ async fn stores_of_different_plugins_or_names_share_no_entries() {
 
 #[tokio::test]
 async fn pages_list_every_key_once_in_the_order_of_its_bytes() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     let mut keys = [
         "a",
@@ -487,7 +366,7 @@ async fn all(store: &Store, prefix: &str, limit: u32) -> Vec<String> {
 
 #[tokio::test]
 async fn a_page_has_at_most_a_thousand_keys_and_examines_a_bounded_number() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     let fill = bench.database.write(|transaction| {
         let make = "INSERT INTO kv_store (id, plugin, name, holder) VALUES (1, 'plugin', 'store', ?1)";
@@ -511,7 +390,7 @@ async fn a_page_has_at_most_a_thousand_keys_and_examines_a_bounded_number() {
 
 #[tokio::test]
 async fn a_dropped_operation_is_done_completely_or_not_at_all() {
-    let bench = Bench::new().await;
+    let bench = KvBench::new().await;
     let store = bench.store(ROOM);
     for number in 0..50_u8 {
         // Polled once: the operation is running, or in the queue, or done if the blocking thread
@@ -524,200 +403,4 @@ async fn a_dropped_operation_is_done_completely_or_not_at_all() {
     }
     let (_, entries) = bench.usage().await;
     assert_eq!(entries, u64::try_from(bench.rows()).expect("not negative"));
-}
-
-/// Reference model of a store whose entries do not expire.
-#[derive(Default)]
-struct Model(std::collections::BTreeMap<String, Vec<u8>>);
-
-#[derive(Debug, Clone)]
-enum Step {
-    Set(String, Vec<u8>),
-    Delete(String),
-    Keys(String, u32),
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let key = "[ab%_\u{0}é]{1,3}";
-    let step = prop_oneof![
-        (key, prop::collection::vec(any::<u8>(), 0..200))
-            .prop_map(|(key, value)| Step::Set(key, value)),
-        key.prop_map(Step::Delete),
-        ("[ab%_\u{0}é]{0,2}", 1..4_u32).prop_map(|(prefix, limit)| Step::Keys(prefix, limit)),
-    ];
-    prop::collection::vec(step, 1..40)
-}
-
-impl Model {
-    fn bytes(&self) -> u64 {
-        self.0
-            .iter()
-            .map(|(key, value)| ENTRY_OVERHEAD_BYTES + (key.len() + value.len()) as u64)
-            .sum()
-    }
-
-    async fn take(&mut self, store: &Store, step: Step) {
-        match step {
-            Step::Set(key, value) => {
-                let before = self.bytes();
-                let replaced = self.0.insert(key.clone(), value.clone());
-                let fits = self.bytes() <= store.max_bytes || self.bytes() <= before;
-                if !fits {
-                    match replaced {
-                        Some(value) => self.0.insert(key.clone(), value),
-                        None => self.0.remove(&key),
-                    };
-                }
-                assert_eq!(store.set(&key, value, None, None).await.is_ok(), fits);
-            }
-            Step::Delete(key) => {
-                assert_eq!(
-                    store.delete(&key, None).await.expect("deleted"),
-                    self.0.remove(&key).is_some()
-                );
-            }
-            Step::Keys(prefix, limit) => {
-                let expected: Vec<_> =
-                    self.0.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
-                assert_eq!(all(store, &prefix, limit).await, expected);
-            }
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn a_store_behaves_like_a_map_with_a_quota(steps in steps()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        runtime.block_on(async {
-            let bench = Bench::new().await;
-            let mut model = Model::default();
-            let store = bench.store(1_500);
-            for step in steps {
-                model.take(&store, step).await;
-                assert_eq!(bench.usage().await, (model.bytes(), model.0.len() as u64));
-            }
-            for (key, expected) in &model.0 {
-                assert_eq!(value(&store, key).await.as_ref(), Some(expected));
-            }
-        });
-    }
-}
-
-/// Two tenants.
-const ANN: Scope = [1; 32];
-const BOB: Scope = [2; 32];
-
-#[tokio::test]
-async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shared() {
-    let bench = Bench::new().await;
-    let cost = ENTRY_OVERHEAD_BYTES + 2;
-    let database = &bench.database;
-    let ann = database.kv("p", "s", Opener::Own(ANN), cost);
-    let bob = database.kv("p", "s", Opener::Own(BOB), cost);
-    ann.set("k", vec![1], None, None).await.expect("it fits");
-    assert!(matches!(ann.set("l", vec![1], None, None).await, Err(KvError::QuotaExceeded)));
-    assert_eq!(value(&bob, "k").await, None);
-    assert!(bob.keys("", None, 10).await.expect("listed").keys.is_empty());
-    assert_eq!(bob.get_many(vec!["k".to_owned()], 10).await.expect("read"), [None]);
-    assert!(!bob.delete("k", None).await.expect("there is none"));
-    bob.set("k", vec![2], Some(0), None).await.expect("the quota of the other is not its own");
-    assert_eq!((value(&ann, "k").await, value(&bob, "k").await), (Some(vec![1]), Some(vec![2])));
-
-    let ann = database.kv("p", "s", Opener::Shared(ANN), cost);
-    let bob = database.kv("p", "s", Opener::Shared(BOB), cost);
-    assert_eq!(value(&ann, "k").await, None, "the shared store is a third one");
-    ann.set("k", vec![3], None, None).await.expect("it fits");
-    assert_eq!(value(&bob, "k").await, Some(vec![3]));
-    assert!(matches!(bob.set("l", vec![1], None, None).await, Err(KvError::QuotaExceeded)));
-    let holders = bench.database.kv_usage().await.expect("read");
-    let holders: Vec<_> = holders.iter().map(|usage| usage.holder).collect();
-    assert_eq!(holders, [Holder::Everyone, Holder::Tenant(ANN), Holder::Tenant(BOB)]);
-}
-
-#[tokio::test]
-async fn many_operations_of_one_tenant_leave_places_to_another_of_the_same_plugin() {
-    let bench = Bench::new().await;
-    for open in [Opener::Own, Opener::Shared] {
-        let ann = bench.database.kv("p", "s", open(ANN), ROOM);
-        let bob = bench.database.kv("p", "s", open(BOB), ROOM);
-        let many = futures_util::future::join_all((0..600).map(|_| ann.get("k")));
-        // Those of the first tenant are begun first.
-        let (many, one) = tokio::join!(biased; many, bob.get("k"));
-        let refused = many.iter().filter(|read| read.is_err()).count();
-        assert!(refused > 0, "the tenant had no place left");
-        assert!(one.is_ok(), "the other had one: {one:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_store_moves_to_a_holder_that_has_no_entries() {
-    let bench = Bench::new().await;
-    let database = &bench.database;
-    let ann = database.kv("p", "s", Opener::Own(ANN), ROOM);
-    let bob = database.kv("p", "s", Opener::Own(BOB), ROOM);
-    let version = ann.set("k", vec![1], None, None).await.expect("written");
-    bob.set("k", vec![2], None, None).await.expect("written");
-    let of_ann = Holder::Tenant(ANN);
-    let of_bob = Holder::Tenant(BOB);
-    let refused = transfer(database, of_ann, of_bob).await;
-    assert!(matches!(refused, Err(TransferError::Occupied { entries: 1 })), "{refused:?}");
-    assert_eq!((value(&ann, "k").await, value(&bob, "k").await), (Some(vec![1]), Some(vec![2])));
-    bob.delete("k", None).await.expect("deleted");
-    assert!(transfer(database, of_ann, of_bob).await.expect("it is free now"));
-    assert_eq!(bob.get("k").await.expect("read"), Some(Entry { value: vec![1], version }));
-    assert_eq!(value(&ann, "k").await, None);
-    assert!(!transfer(database, of_ann, of_bob).await.expect("there is none"));
-    assert!(transfer(database, of_bob, Holder::Unassigned).await.expect("it is deleted"));
-    assert_eq!((value(&bob, "k").await, bench.rows()), (None, 0));
-}
-
-async fn transfer(database: &Database, from: Holder, to: Holder) -> Result<bool, TransferError> {
-    database.transfer_kv("p", "s", from, to).await
-}
-
-#[tokio::test]
-async fn entries_of_an_older_version_have_no_holder_and_are_seen_by_nobody() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("airlock.db");
-    assert_eq!(usage_at(&path).expect("no file"), []);
-    assert!(!path.exists(), "it is not made");
-    let old = rusqlite::Connection::open(&path).expect("made");
-    for migration in &crate::schema::MIGRATIONS[..6] {
-        old.execute_batch(migration).expect("version 6");
-    }
-    old.execute_batch(
-        "INSERT INTO kv_store (plugin, name, version) VALUES ('p', 's', 7);
-         INSERT INTO kv_entry (store, key, version, cost, value) VALUES (1, x'6b', 7, 66, x'76')",
-    )
-    .expect("a store with an entry");
-    old.pragma_update(None, "application_id", crate::schema::APPLICATION_ID).expect("marked");
-    old.pragma_update(None, "user_version", 6).expect("marked");
-    drop(old);
-    let expected = Usage {
-        plugin: "p".to_owned(),
-        name: "s".to_owned(),
-        holder: Holder::Unassigned,
-        bytes: 66,
-        entries: 1,
-    };
-    assert_eq!(
-        usage_at(&path).expect("read"),
-        std::slice::from_ref(&expected),
-        "without a migration"
-    );
-    let database = Database::open(Settings::new(&path)).await.expect("it is migrated");
-    assert_eq!(usage_at(&path).expect("read"), [expected]);
-    for opener in [Opener::Own(ANN), Opener::Shared(ANN)] {
-        assert_eq!(value(&database.kv("p", "s", opener, ROOM), "k").await, None);
-    }
-    let moved = database.transfer_kv("p", "s", Holder::Unassigned, Holder::Everyone).await;
-    assert!(moved.expect("it is moved"));
-    let shared = database.kv("p", "s", Opener::Shared(BOB), ROOM);
-    let entry = shared.get("k").await.expect("read").expect("an entry");
-    assert_eq!((entry.value.as_slice(), entry.version), (&b"v"[..], 7));
-    assert_eq!(shared.set("k", vec![1], Some(7), None).await.expect("written"), 8);
-    assert_eq!(database.kv_usage().await.expect("read")[0].bytes, 66);
 }

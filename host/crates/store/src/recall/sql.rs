@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use super::{Anchor, Bounds, Found, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, Scope};
+use super::{Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, OwnerId, RecallBounds, StoredRecord};
 
 /// Maximum number of records that one change removes, or removes the texts of, so that the change
 /// stays quick.
@@ -17,12 +17,12 @@ pub(super) struct Put {
     now: i64,
     expires: i64,
     ends: i64,
-    bounds: Bounds,
+    bounds: RecallBounds,
 }
 
 /// Progress of storing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum RecordProgress {
     /// It is stored.
     Stored,
     /// Texts were removed, and more have to be. Repeat the change.
@@ -30,7 +30,7 @@ pub(super) enum Progress {
 }
 
 impl Put {
-    pub(super) fn new(mut record: NewRecord, now: i64, bounds: Bounds) -> Self {
+    pub(super) fn new(mut record: NewRecord, now: i64, bounds: RecallBounds) -> Self {
         record.anchors.truncate(MAX_ANCHORS);
         let life = i64::try_from(bounds.expire_after.as_millis()).unwrap_or(i64::MAX);
         let limit = bounds.owner_bytes.min(bounds.total_bytes);
@@ -53,13 +53,13 @@ impl Put {
 /// Stores a record, or makes room for it. Expired texts and records are removed.
 pub(super) fn put(
     transaction: &Transaction<'_>,
-    scope: &Scope,
+    scope: &OwnerId,
     put: &Put,
-) -> rusqlite::Result<Progress> {
+) -> rusqlite::Result<RecordProgress> {
     purge(transaction, put.now)?;
     let owner = find_or_make_owner(transaction, scope)?;
     if !make_room(transaction, owner, put)? {
-        return Ok(Progress::MadeRoom);
+        return Ok(RecordProgress::MadeRoom);
     }
     let insert = "INSERT INTO recall_record (owner, expires, ends, cost, text) \
                   VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
@@ -70,7 +70,7 @@ pub(super) fn put(
     for anchor in &put.anchors {
         transaction.execute(insert, params![owner, anchor, record])?;
     }
-    Ok(Progress::Stored)
+    Ok(RecordProgress::Stored)
 }
 
 /// Removes what has no room beside the new record, at most [`CHANGED_AT_ONCE`]. Returns whether
@@ -134,7 +134,7 @@ fn purge(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn find_or_make_owner(transaction: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<i64> {
+fn find_or_make_owner(transaction: &Transaction<'_>, scope: &OwnerId) -> rusqlite::Result<i64> {
     let select = "SELECT id FROM recall_owner WHERE scope = ?1";
     if let Some(owner) = transaction.query_row(select, [scope], first).optional()? {
         return Ok(owner);
@@ -146,11 +146,11 @@ fn find_or_make_owner(transaction: &Transaction<'_>, scope: &Scope) -> rusqlite:
 /// Reads the records with these anchors, unless `admit` refuses the size of a text.
 pub(super) fn find<E>(
     connection: &Connection,
-    scope: &Scope,
+    scope: &OwnerId,
     anchors: &[Anchor],
     now: i64,
     mut admit: impl FnMut(u64) -> Result<(), E>,
-) -> rusqlite::Result<Result<Vec<Found>, E>> {
+) -> rusqlite::Result<Result<Vec<StoredRecord>, E>> {
     let select = "SELECT r.id, r.cost, r.expires > ?3, r.text FROM recall_anchor a \
                   JOIN recall_owner o ON o.id = a.owner JOIN recall_record r ON r.id = a.record \
                   WHERE o.scope = ?1 AND a.anchor = ?2 AND r.ends > ?3";
@@ -169,7 +169,7 @@ pub(super) fn find<E>(
             return Ok(Err(refusal));
         }
         let text = if row.get(2)? { row.get(3)? } else { None };
-        found.push(Found { position, text });
+        found.push(StoredRecord { position, text });
     }
     Ok(Ok(found))
 }

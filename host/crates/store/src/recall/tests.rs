@@ -12,8 +12,8 @@ use std::{
 use super::*;
 use crate::Settings;
 
-const ANN: Scope = [1; 32];
-const BEN: Scope = [2; 32];
+const ANN: OwnerId = [1; 32];
+const BEN: OwnerId = [2; 32];
 const DAY: Duration = Duration::from_hours(24);
 /// Bytes of each text of these tests.
 const TEXT: usize = 1_000;
@@ -21,15 +21,15 @@ const TEXT: usize = 1_000;
 const COST: u64 = OVERHEAD_BYTES + TEXT as u64;
 
 /// A database in a directory of its own, with a clock that moves only when a test moves it.
-struct Bench {
+struct RecallBench {
     database: Database,
     clock: Arc<AtomicU64>,
-    bounds: Bounds,
+    bounds: RecallBounds,
     _directory: tempfile::TempDir,
 }
 
-impl Bench {
-    async fn new(bounds: Bounds) -> Self {
+impl RecallBench {
+    async fn new(bounds: RecallBounds) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let clock = Arc::new(AtomicU64::new(1_000_000));
         let seen = clock.clone();
@@ -49,14 +49,14 @@ impl Bench {
     }
 
     /// Stores a record with one anchor, and a text of which each byte is its number.
-    async fn put(&self, scope: Scope, number: u8) {
+    async fn put(&self, scope: OwnerId, number: u8) {
         let text = Some(char::from(number).to_string().repeat(TEXT));
         let record = NewRecord { anchors: vec![[number; 32]], text };
         self.database.recall(scope, self.bounds).put(record).await.expect("it is stored");
     }
 
     /// Returns for each anchor whether its text is there; `None` without a record.
-    async fn seen(&self, scope: Scope, numbers: &[u8]) -> Vec<Option<bool>> {
+    async fn seen(&self, scope: OwnerId, numbers: &[u8]) -> Vec<Option<bool>> {
         let anchors = numbers.iter().map(|number| [*number; 32]).collect();
         let found = self.find(scope, anchors).await;
         let seen = (0..numbers.len()).map(|position| {
@@ -66,7 +66,7 @@ impl Bench {
         seen.collect()
     }
 
-    async fn find(&self, scope: Scope, anchors: Vec<Anchor>) -> Vec<Found> {
+    async fn find(&self, scope: OwnerId, anchors: Vec<Anchor>) -> Vec<StoredRecord> {
         let recall = self.database.recall(scope, self.bounds);
         match recall.find(anchors, |_| Ok::<(), Infallible>(())).await.expect("it is read") {
             Ok(found) => found,
@@ -74,25 +74,25 @@ impl Bench {
     }
 }
 
-fn bounds(owner: u64, total: u64) -> Bounds {
+fn bounds(owner: u64, total: u64) -> RecallBounds {
     let owner_bytes = owner * COST;
     let total_bytes = total * COST;
-    Bounds { expire_after: 30 * DAY, owner_records: 100, owner_bytes, total_bytes }
+    RecallBounds { expire_after: 30 * DAY, owner_records: 100, owner_bytes, total_bytes }
 }
 
 #[tokio::test]
 async fn a_record_is_found_by_its_owner_alone_and_once_for_all_its_anchors() {
-    let bench = Bench::new(bounds(9, 9)).await;
+    let bench = RecallBench::new(bounds(9, 9)).await;
     let record = NewRecord { anchors: vec![[1; 32], [2; 32]], text: Some("x".into()) };
     bench.database.recall(ANN, bench.bounds).put(record).await.expect("it is stored");
     let found = bench.find(ANN, vec![[3; 32], [2; 32], [1; 32]]).await;
-    assert_eq!(found, [Found { position: 1, text: Some("x".into()) }]);
+    assert_eq!(found, [StoredRecord { position: 1, text: Some("x".into()) }]);
     assert_eq!(bench.find(BEN, vec![[1; 32], [2; 32]]).await, []);
 }
 
 #[tokio::test]
 async fn an_anchor_belongs_to_the_last_record_that_has_it() {
-    let bench = Bench::new(bounds(9, 9)).await;
+    let bench = RecallBench::new(bounds(9, 9)).await;
     let recall = bench.database.recall(ANN, bench.bounds);
     for text in ["first", "second"] {
         let record = NewRecord { anchors: vec![[1; 32]], text: Some(text.into()) };
@@ -103,7 +103,7 @@ async fn an_anchor_belongs_to_the_last_record_that_has_it() {
 
 #[tokio::test]
 async fn a_text_expires_and_its_record_stays_as_long_again() {
-    let bench = Bench::new(bounds(9, 9)).await;
+    let bench = RecallBench::new(bounds(9, 9)).await;
     bench.put(ANN, 1).await;
     bench.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
     assert_eq!(bench.seen(ANN, &[1]).await, [Some(true)]);
@@ -119,7 +119,7 @@ async fn a_text_expires_and_its_record_stays_as_long_again() {
 #[tokio::test]
 async fn the_oldest_texts_of_an_owner_make_room_and_their_records_stay() {
     // Three texts, or two beside the record of one that was removed.
-    let bench = Bench::new(bounds(3, 30)).await;
+    let bench = RecallBench::new(bounds(3, 30)).await;
     bench.put(BEN, 9).await;
     for number in 1..=4 {
         bench.put(ANN, number).await;
@@ -132,7 +132,7 @@ async fn the_oldest_texts_of_an_owner_make_room_and_their_records_stay() {
 
 #[tokio::test]
 async fn the_owner_that_stores_most_makes_room_for_all() {
-    let bench = Bench::new(bounds(9, 3)).await;
+    let bench = RecallBench::new(bounds(9, 3)).await;
     bench.put(ANN, 1).await;
     bench.put(BEN, 2).await;
     bench.pass(Duration::from_secs(1));
@@ -144,7 +144,7 @@ async fn the_owner_that_stores_most_makes_room_for_all() {
 
 #[tokio::test]
 async fn the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stored() {
-    let bench = Bench::new(Bounds { owner_records: 2, ..bounds(1, 9) }).await;
+    let bench = RecallBench::new(RecallBounds { owner_records: 2, ..bounds(1, 9) }).await;
     for number in 1..=3 {
         bench.put(ANN, number).await;
         bench.pass(Duration::from_secs(1));
@@ -157,7 +157,7 @@ async fn the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stor
 
 #[tokio::test]
 async fn texts_that_are_not_admitted_are_not_read() {
-    let bench = Bench::new(bounds(9, 9)).await;
+    let bench = RecallBench::new(bounds(9, 9)).await;
     bench.put(ANN, 1).await;
     let recall = bench.database.recall(ANN, bench.bounds);
     let refused = recall.find(vec![[1; 32]], Err::<(), _>).await;

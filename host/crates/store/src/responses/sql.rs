@@ -2,7 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use super::{Bounds, List, NewResponse, OVERHEAD_BYTES, PutError, ReadError, Scope, Texts, Turn};
+use super::{
+    NewResponse, OVERHEAD_BYTES, OwnerId, PutError, ReadError, ResponseBounds, ResponseList,
+    StoredTurn, Texts,
+};
 
 /// Maximum number of expired conversations that one change removes, so that the change stays quick.
 const PURGED_AT_ONCE: u32 = 100;
@@ -16,7 +19,7 @@ pub(super) struct Put {
     pub(super) response: NewResponse,
     pub(super) now: i64,
     pub(super) expires: i64,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: ResponseBounds,
 }
 
 impl Put {
@@ -29,7 +32,7 @@ impl Put {
 
 /// Progress of storing a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum ResponseProgress {
     /// It is stored.
     Stored,
     /// Conversations were evicted, and more have to be. Repeat the change.
@@ -40,9 +43,9 @@ pub(super) enum Progress {
 /// cases.
 pub(super) fn put(
     transaction: &Transaction<'_>,
-    scope: &Scope,
+    scope: &OwnerId,
     put: &Put,
-) -> rusqlite::Result<Result<Progress, PutError>> {
+) -> rusqlite::Result<Result<ResponseProgress, PutError>> {
     purge(transaction, put.now)?;
     let owner = find_or_make_owner(transaction, scope)?;
     let continued = match &put.response.previous {
@@ -60,14 +63,14 @@ pub(super) fn put(
     }
     let kept = continued.map_or(NONE, |(conversation, _)| conversation);
     if !make_room(transaction, owner, kept, put)? {
-        return Ok(Ok(Progress::MadeRoom));
+        return Ok(Ok(ResponseProgress::MadeRoom));
     }
     let conversation = match continued {
         Some((conversation, _)) => conversation,
         None => make_conversation(transaction, owner, put.expires)?,
     };
     insert(transaction, conversation, put)?;
-    Ok(Ok(Progress::Stored))
+    Ok(Ok(ResponseProgress::Stored))
 }
 
 fn insert(transaction: &Transaction<'_>, conversation: i64, put: &Put) -> rusqlite::Result<()> {
@@ -135,7 +138,7 @@ fn purge(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn find_or_make_owner(transaction: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<i64> {
+fn find_or_make_owner(transaction: &Transaction<'_>, scope: &OwnerId) -> rusqlite::Result<i64> {
     let select = "SELECT id FROM response_owner WHERE scope = ?1";
     if let Some(owner) = transaction.query_row(select, [scope], first).optional()? {
         return Ok(owner);
@@ -177,7 +180,7 @@ const SELECT: &str = "SELECT r.previous, r.cost, r.input, r.output, r.body FROM 
 /// Reads a response, unless `admit` refuses its size.
 pub(super) fn get<E>(
     connection: &Connection,
-    scope: &Scope,
+    scope: &OwnerId,
     id: &str,
     now: i64,
     admit: impl FnOnce(u64) -> Result<(), E>,
@@ -196,11 +199,11 @@ pub(super) fn get<E>(
 /// Reads the turns up to a response, unless `admit` refuses the size of one.
 pub(super) fn conversation<E>(
     connection: &Connection,
-    scope: &Scope,
+    scope: &OwnerId,
     id: String,
     now: i64,
     mut admit: impl FnMut(u64) -> Result<(), E>,
-) -> rusqlite::Result<Result<Vec<Turn>, ReadError<E>>> {
+) -> rusqlite::Result<Result<Vec<StoredTurn>, ReadError<E>>> {
     // Reads only, so dropping it without a commit loses nothing.
     let transaction = connection.unchecked_transaction()?;
     let mut select = transaction.prepare(SELECT)?;
@@ -217,7 +220,7 @@ pub(super) fn conversation<E>(
         if let Err(refusal) = admit(OVERHEAD_BYTES + (input.len() + output.len()) as u64) {
             return Ok(Err(ReadError::Refused(refusal)));
         }
-        turns.push(Turn { input: input.to_owned(), output: output.to_owned() });
+        turns.push(StoredTurn { input: input.to_owned(), output: output.to_owned() });
         next = row.get(0)?;
     }
     turns.reverse();
@@ -227,8 +230,8 @@ pub(super) fn conversation<E>(
 /// Reads lists of items, unless `admit` refuses the size of one.
 pub(super) fn lists<E>(
     connection: &Connection,
-    scope: &Scope,
-    wanted: &[(String, List)],
+    scope: &OwnerId,
+    wanted: &[(String, ResponseList)],
     now: i64,
     mut admit: impl FnMut(u64) -> Result<(), E>,
 ) -> rusqlite::Result<Result<Vec<Option<String>>, ReadError<E>>> {
@@ -243,8 +246,8 @@ pub(super) fn lists<E>(
             continue;
         };
         let column = match list {
-            List::Input => 2,
-            List::Output => 3,
+            ResponseList::Input => 2,
+            ResponseList::Output => 3,
         };
         let text = row.get_ref(column)?.as_str()?;
         if let Err(refusal) = admit(text.len() as u64) {
@@ -258,7 +261,7 @@ pub(super) fn lists<E>(
 /// Deletes a response, and its conversation if that has no other. Expired conversations are purged.
 pub(super) fn delete(
     transaction: &Transaction<'_>,
-    scope: &Scope,
+    scope: &OwnerId,
     id: &str,
     now: i64,
 ) -> rusqlite::Result<bool> {

@@ -12,8 +12,8 @@ use std::{
 use super::*;
 use crate::{Settings, schema};
 
-const ANN: Scope = [1; 32];
-const BEN: Scope = [2; 32];
+const ANN: OwnerId = [1; 32];
+const BEN: OwnerId = [2; 32];
 const DAY: Duration = Duration::from_hours(24);
 /// Bytes of each text of a response.
 const TEXT: usize = 1_000;
@@ -21,14 +21,14 @@ const TEXT: usize = 1_000;
 const COST: u64 = OVERHEAD_BYTES + 3 * TEXT as u64;
 
 /// A database in a directory of its own, with a clock that moves only when a test moves it.
-struct Bench {
+struct ResponseBench {
     database: Database,
     clock: Arc<AtomicU64>,
-    bounds: Bounds,
+    bounds: ResponseBounds,
     _directory: tempfile::TempDir,
 }
 
-impl Bench {
+impl ResponseBench {
     async fn new(owner_responses: u64, total_responses: u64) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let clock = Arc::new(AtomicU64::new(1_000_000));
@@ -39,7 +39,7 @@ impl Bench {
             }),
             ..Settings::new(directory.path().join("airlock.db"))
         };
-        let bounds = Bounds {
+        let bounds = ResponseBounds {
             expire_after: 30 * DAY,
             owner_bytes: owner_responses * COST,
             total_bytes: total_responses * COST,
@@ -48,7 +48,7 @@ impl Bench {
         Self { database, clock, bounds, _directory: directory }
     }
 
-    fn of(&self, scope: Scope) -> Responses {
+    fn of(&self, scope: OwnerId) -> Responses {
         self.database.responses(scope, self.bounds)
     }
 
@@ -58,7 +58,7 @@ impl Bench {
     }
 
     /// Returns the identifiers of the responses that an owner can read.
-    async fn ids(&self, scope: Scope, ids: &[&str]) -> Vec<String> {
+    async fn ids(&self, scope: OwnerId, ids: &[&str]) -> Vec<String> {
         let mut found = Vec::new();
         for id in ids {
             if self.of(scope).get(id, any).await.is_ok() {
@@ -105,7 +105,7 @@ async fn put(responses: &Responses, id: &str, previous: Option<&str>) {
 
 #[tokio::test]
 async fn a_response_is_read_by_its_owner_alone() {
-    let bench = Bench::new(10, 10).await;
+    let bench = ResponseBench::new(10, 10).await;
     put(&bench.of(ANN), "a", None).await;
     let read = bench.of(ANN).get("a", any).await.expect("it is there");
     assert_eq!(read, response("a", None).texts);
@@ -123,7 +123,7 @@ async fn a_response_is_read_by_its_owner_alone() {
 
 #[tokio::test]
 async fn a_conversation_is_read_from_its_beginning_and_may_branch() {
-    let bench = Bench::new(10, 10).await;
+    let bench = ResponseBench::new(10, 10).await;
     let ann = bench.of(ANN);
     for (id, previous) in [("a", None), ("b", Some("a")), ("c", Some("b")), ("d", Some("a"))] {
         put(&ann, id, previous).await;
@@ -142,7 +142,7 @@ async fn a_conversation_is_read_from_its_beginning_and_may_branch() {
 
 #[tokio::test]
 async fn the_reader_is_asked_about_the_size_before_a_text_is_copied() {
-    let bench = Bench::new(10, 10).await;
+    let bench = ResponseBench::new(10, 10).await;
     let ann = bench.of(ANN);
     put(&ann, "a", None).await;
     put(&ann, "b", Some("a")).await;
@@ -157,7 +157,7 @@ async fn the_reader_is_asked_about_the_size_before_a_text_is_copied() {
 
 #[tokio::test]
 async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued() {
-    let bench = Bench::new(10, 10).await;
+    let bench = ResponseBench::new(10, 10).await;
     let ann = bench.of(ANN);
     put(&ann, "a", None).await;
     put(&ann, "other", None).await;
@@ -173,7 +173,7 @@ async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued
 
 #[tokio::test]
 async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest() {
-    let bench = Bench::new(3, 100).await;
+    let bench = ResponseBench::new(3, 100).await;
     let ann = bench.of(ANN);
     for id in ["a", "b"] {
         put(&ann, id, None).await;
@@ -197,7 +197,7 @@ async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(
 
 #[tokio::test]
 async fn many_conversations_make_room_for_a_large_one() {
-    let bench = Bench::new(250, 1_000).await;
+    let bench = ResponseBench::new(250, 1_000).await;
     let ann = bench.of(ANN);
     for id in 0..250 {
         put(&ann, &format!("small{id}"), None).await;
@@ -213,7 +213,7 @@ async fn many_conversations_make_room_for_a_large_one() {
 
 #[tokio::test]
 async fn if_the_store_is_full_the_owner_of_most_loses_a_conversation() {
-    let bench = Bench::new(3, 4).await;
+    let bench = ResponseBench::new(3, 4).await;
     for id in ["a", "b", "c"] {
         put(&bench.of(ANN), id, None).await;
         bench.pass(DAY);
@@ -243,6 +243,6 @@ async fn a_database_of_the_first_version_is_migrated_and_keeps_its_entries() {
     let usage = database.kv_usage().await.expect("read");
     let [store] = &usage[..] else { panic!("{usage:?}") };
     assert_eq!((store.name.as_str(), store.entries, store.bytes), ("s", 1, 66));
-    let bounds = Bounds { expire_after: DAY, owner_bytes: COST, total_bytes: COST };
+    let bounds = ResponseBounds { expire_after: DAY, owner_bytes: COST, total_bytes: COST };
     put(&database.responses(ANN, bounds), "a", None).await;
 }

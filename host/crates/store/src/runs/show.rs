@@ -4,12 +4,13 @@ use airlock_core::run::{Call, Position};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    Scope, StoredRun,
     sql::{call, read},
+    stored::StoredRun,
 };
+use crate::owner::OwnerId;
 
 /// Longest answer that is shown, and longest arguments of a call that nobody has to decide about, in
-/// bytes.
+/// bytes: as much as a person reads. A run may have thousands of calls with answers of 1 MiB.
 pub(super) const MAX_SHOWN: u32 = 16 << 10;
 
 /// A run as people see it.
@@ -68,7 +69,7 @@ const CALL_BYTES: u32 = 1 << 10;
 /// Reads a run of an owner, unless `admit` refuses its size.
 pub(super) fn show_within<E>(
     connection: &Connection,
-    scope: &Scope,
+    scope: &OwnerId,
     id: &str,
     now: i64,
     admit: impl FnOnce(u64) -> Result<(), E>,
@@ -81,7 +82,7 @@ pub(super) fn show_within<E>(
 }
 
 /// Returns the bytes of the texts that [`show`] reads, with [`CALL_BYTES`] for each call.
-fn size(connection: &Connection, scope: &Scope, id: &str) -> rusqlite::Result<Option<u64>> {
+fn size(connection: &Connection, scope: &OwnerId, id: &str) -> rusqlite::Result<Option<u64>> {
     let mut select = connection.prepare_cached(
         "SELECT octet_length(script) + coalesce(octet_length(outcome), 0) + (\
          SELECT coalesce(sum(?4 + \
@@ -98,7 +99,7 @@ fn size(connection: &Connection, scope: &Scope, id: &str) -> rusqlite::Result<Op
 /// Reads a run; of any owner without a `scope`.
 pub(super) fn show(
     connection: &Connection,
-    scope: Option<&Scope>,
+    scope: Option<&OwnerId>,
     id: &str,
     now: i64,
 ) -> rusqlite::Result<Option<ShownRun>> {

@@ -4,57 +4,17 @@ pub(super) mod call;
 pub(super) mod read;
 mod room;
 mod row;
-
-use std::time::Duration;
+mod tx;
 
 use airlock_core::run::{Call, Cancelled, Lease, Phase, Position, Refused};
-use rusqlite::Transaction;
 use uuid::Uuid;
 
-use self::row::Found;
-use super::{Decision, NewRun, RunBounds, RunError, Scope, Step, StoredRun};
-
-/// One change of the runs of an owner.
-#[derive(Clone, Copy)]
-pub(super) struct Tx<'t> {
-    pub(super) transaction: &'t Transaction<'t>,
-    pub(super) scope: &'t Scope,
-    /// The time in milliseconds since 1970.
-    pub(super) now: i64,
-    pub(super) bounds: &'t RunBounds,
-}
-
-/// Reason that a change is not made.
-#[derive(Debug)]
-pub(super) enum Failure {
-    Refused(RunError),
-    Database(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(RunError::Refused { position: None, refused })
-    }
-}
-
-type Done<T> = Result<T, Failure>;
-
-/// Maps a refusal of a step of the call at `position`.
-fn about(position: Position) -> impl Fn(Refused) -> Failure {
-    move |refused| Failure::Refused(RunError::Refused { position: Some(position), refused })
-}
+pub(super) use self::tx::{ChangeFailure, Tx};
+use self::{
+    row::FoundRun,
+    tx::{Done, about, milliseconds},
+};
+use super::stored::{NewRun, RunDecision, RunError, RunStep, StoredRun};
 
 impl Tx<'_> {
     /// Makes steps of the process of `epoch`. If the run stops with them, room is made; beyond the
@@ -63,15 +23,15 @@ impl Tx<'_> {
         &self,
         id: &str,
         epoch: i64,
-        mut steps: Vec<Step>,
+        mut steps: Vec<RunStep>,
         sweeps: bool,
     ) -> Done<()> {
-        let begins = matches!(steps.first(), Some(Step::Begin(_))).then(|| steps.remove(0));
+        let begins = matches!(steps.first(), Some(RunStep::Begin(_))).then(|| steps.remove(0));
         let found = match begins {
-            Some(Step::Begin(new)) if is_rest_of_whole(&steps) => {
+            Some(RunStep::Begin(new)) if is_rest_of_whole(&steps) => {
                 self.whole(id, epoch, &new, steps)?
             }
-            Some(Step::Begin(new)) => {
+            Some(RunStep::Begin(new)) => {
                 let begun = self.begin(id, &new, Lease::begin(self.now, self.lease_ms()), None)?;
                 self.rest(begun, epoch, steps)?
             }
@@ -85,15 +45,15 @@ impl Tx<'_> {
 
     /// Writes a run that has ended, at once: one that has only read. `rest` is as
     /// [`is_rest_of_whole`] has it.
-    fn whole(&self, id: &str, epoch: i64, new: &NewRun, mut rest: Vec<Step>) -> Done<Found> {
+    fn whole(&self, id: &str, epoch: i64, new: &NewRun, mut rest: Vec<RunStep>) -> Done<FoundRun> {
         let outcome = match rest.pop() {
-            Some(Step::End(outcome)) => outcome,
+            Some(RunStep::End(outcome)) => outcome,
             _ => String::new(),
         };
         let lease = Lease::begin(self.now, self.lease_ms()).end(epoch)?;
         let ended = self.begin(id, new, lease, Some(&outcome))?;
         for step in rest {
-            if let Step::Record(position, called, answer) = step {
+            if let RunStep::Record(position, called, answer) = step {
                 self.record(ended.number, position, called, &answer)?;
             }
         }
@@ -101,7 +61,7 @@ impl Tx<'_> {
     }
 
     /// Makes the steps after the first one, if that begins the run.
-    fn rest(&self, mut found: Found, epoch: i64, steps: Vec<Step>) -> Done<Found> {
+    fn rest(&self, mut found: FoundRun, epoch: i64, steps: Vec<RunStep>) -> Done<FoundRun> {
         for step in steps {
             found.lease = self.step(found, epoch, step)?;
         }
@@ -111,32 +71,32 @@ impl Tx<'_> {
     }
 
     /// Makes a step. Returns the lease after it.
-    fn step(&self, Found { number, lease }: Found, epoch: i64, step: Step) -> Done<Lease> {
+    fn step(&self, FoundRun { number, lease }: FoundRun, epoch: i64, step: RunStep) -> Done<Lease> {
         match step {
-            Step::Begin(_) => return Err(Refused::Running.into()),
+            RunStep::Begin(_) => return Err(Refused::Running.into()),
             // An answer is a fact and needs no lease.
-            Step::Answer(position, attempt, answer) => {
+            RunStep::Answer(position, attempt, answer) => {
                 self.answer(number, position, attempt, &answer)?;
             }
-            Step::Ask(position, called) => {
+            RunStep::Ask(position, called) => {
                 lease.check(epoch)?;
                 let present = self.call(number, position)?;
                 let asked = Call::ask(present.as_ref(), called, self.now);
                 self.put(number, position, &asked.map_err(about(position))?)?;
             }
-            Step::Intend(position, called) => {
+            RunStep::Intend(position, called) => {
                 lease.check(epoch)?;
                 let present = self.call(number, position)?;
                 let sent = Call::intend(present.as_ref(), called, self.now);
                 self.put(number, position, &sent.map_err(about(position))?)?;
             }
-            Step::Record(position, called, answer) => {
+            RunStep::Record(position, called, answer) => {
                 lease.check_held(epoch)?;
                 self.record(number, position, called, &answer)?;
             }
-            Step::Renew => return Ok(lease.renew(epoch, self.now, self.lease_ms())?),
-            Step::Suspend => return Ok(lease.suspend(epoch)?),
-            Step::End(outcome) => {
+            RunStep::Renew => return Ok(lease.renew(epoch, self.now, self.lease_ms())?),
+            RunStep::Suspend => return Ok(lease.suspend(epoch)?),
+            RunStep::End(outcome) => {
                 let ended = lease.end(epoch)?;
                 self.set_outcome(number, &outcome)?;
                 return Ok(ended);
@@ -161,7 +121,7 @@ impl Tx<'_> {
         &self,
         id: &str,
         shown: Option<i64>,
-        decisions: Vec<(Position, Decision)>,
+        decisions: Vec<(Position, RunDecision)>,
     ) -> Done<()> {
         let found = self.find(id)?;
         found.lease.can_go_on(self.now)?;
@@ -174,11 +134,11 @@ impl Tx<'_> {
             // The calls of a run whose process has ended are as the next process finds them.
             let call = call.ok_or(RunError::NoCall(position))?.claimed();
             let (decided, answer) = match decision {
-                Decision::Approve => (call.approve(until), None),
-                Decision::Deny => (call.deny(), None),
-                Decision::Retry => (call.retry(until), None),
-                Decision::RetryApproved => (call.retry_approved(until), None),
-                Decision::Skip(answer) => (call.skip(), Some(answer)),
+                RunDecision::Approve => (call.approve(until), None),
+                RunDecision::Deny => (call.deny(), None),
+                RunDecision::Retry => (call.retry(until), None),
+                RunDecision::RetryApproved => (call.retry_approved(until), None),
+                RunDecision::Skip(answer) => (call.skip(), Some(answer)),
             };
             let stage = decided.map_err(about(position))?.stage;
             self.set_decision(found.number, position, stage, answer.as_deref())?;
@@ -200,11 +160,7 @@ impl Tx<'_> {
 }
 
 /// Returns whether the steps after the begin of a run are all that it has: answered calls and its end.
-fn is_rest_of_whole(steps: &[Step]) -> bool {
-    let Some((Step::End(_), records)) = steps.split_last() else { return false };
-    records.iter().all(|step| matches!(step, Step::Record(..)))
-}
-
-fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+fn is_rest_of_whole(steps: &[RunStep]) -> bool {
+    let Some((RunStep::End(_), records)) = steps.split_last() else { return false };
+    records.iter().all(|step| matches!(step, RunStep::Record(..)))
 }

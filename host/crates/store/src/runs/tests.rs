@@ -5,19 +5,22 @@ mod migration;
 mod room;
 mod show;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
-use airlock_core::run::Stage;
+use airlock_core::run::{Call, Called, Refused, Stage};
 use tempfile::TempDir;
 
 use super::*;
 use crate::Settings;
 
-const ANN: Scope = [1; 32];
-const BOB: Scope = [2; 32];
+const ANN: OwnerId = [1; 32];
+const BOB: OwnerId = [2; 32];
 const BOUNDS: RunBounds = RunBounds {
     expire_after: Duration::from_hours(1),
     owner_runs: 3,
@@ -39,7 +42,7 @@ impl Home {
         Self { directory, seconds: Arc::new(AtomicU64::new(1_000_000)) }
     }
 
-    async fn open(&self, scope: Scope, bounds: RunBounds) -> Runs {
+    async fn open(&self, scope: OwnerId, bounds: RunBounds) -> Runs {
         let seconds = self.seconds.clone();
         let settings = Settings {
             clock: Arc::new(move || {
@@ -69,14 +72,14 @@ fn called(arguments: &str) -> Called {
     }
 }
 
-fn begin(script: &str) -> Step {
+fn begin(script: &str) -> RunStep {
     begin_with(script, "[]", 0)
 }
 
 /// Begins a run with these tools.
-fn begin_with(script: &str, tools: &str, digest: u8) -> Step {
+fn begin_with(script: &str, tools: &str, digest: u8) -> RunStep {
     let tools = tools.to_owned();
-    Step::Begin(NewRun {
+    RunStep::Begin(NewRun {
         language: "starlark".into(),
         script: script.into(),
         tools: ScriptTools::new(move || (tools, [digest; 32])),
@@ -101,16 +104,16 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
     let first = home.open(ANN, BOUNDS).await;
     let steps = vec![
         begin("s"),
-        Step::Record(at(1), called("1"), "\"a\"".into()),
-        Step::Ask(at(2), called("2")),
-        Step::Suspend,
+        RunStep::Record(at(1), called("1"), "\"a\"".into()),
+        RunStep::Ask(at(2), called("2")),
+        RunStep::Suspend,
     ];
     first.step("r", 1, steps).await.expect("stored");
     let second = home.open(ANN, BOUNDS).await;
-    second.decide("r", None, vec![(at(2), Decision::Approve)]).await.expect("it waits");
-    let again = second.decide("r", None, vec![(at(2), Decision::Approve)]).await;
+    second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await.expect("it waits");
+    let again = second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await;
     again.expect("it is approved already");
-    let other = second.decide("r", None, vec![(at(1), Decision::Approve)]).await;
+    let other = second.decide("r", None, vec![(at(1), RunDecision::Approve)]).await;
     assert_eq!(refused(other), Refused::NotPending);
     let run = second.claim("r").await.expect("it is suspended");
     let epoch = run.lease.epoch;
@@ -119,12 +122,12 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
     assert!(matches!(stages(&run)[..], [Stage::Answered, Stage::Approved { attempts: 0, .. }]));
     assert_eq!(run.calls[0].answer.as_deref(), Some("\"a\""));
     // The first process has lost the run.
-    let late = first.step("r", 1, vec![Step::Intend(at(2), called("2"))]).await;
+    let late = first.step("r", 1, vec![RunStep::Intend(at(2), called("2"))]).await;
     assert_eq!(refused(late), Refused::Superseded);
-    let steps = vec![Step::Intend(at(2), called("2"))];
+    let steps = vec![RunStep::Intend(at(2), called("2"))];
     second.step("r", epoch, steps.clone()).await.expect("it is approved");
     assert_eq!(refused(second.step("r", epoch, steps).await), Refused::NotDue, "used once");
-    let steps = vec![Step::Answer(at(2), 1, "\"b\"".into()), Step::End("{}".into())];
+    let steps = vec![RunStep::Answer(at(2), 1, "\"b\"".into()), RunStep::End("{}".into())];
     second.step("r", epoch, steps).await.expect("stored");
     let run = first.get("r").await.expect("it is there");
     assert_eq!((run.outcome.as_deref(), stages(&run)), (Some("{}"), vec![Stage::Answered; 2]));
@@ -138,17 +141,18 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
 async fn steps_are_made_all_or_none() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Intend(at(1), called("1"))];
+    let steps =
+        vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Intend(at(1), called("1"))];
     assert_eq!(refused(runs.step("r", 1, steps).await), Refused::NotDue);
     assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
     let steps = vec![
         begin("s"),
-        Step::Ask(at(1), called("1")),
-        Step::Ask(at(2), called("2")),
-        Step::Suspend,
+        RunStep::Ask(at(1), called("1")),
+        RunStep::Ask(at(2), called("2")),
+        RunStep::Suspend,
     ];
     runs.step("r", 1, steps).await.expect("stored");
-    let decisions = vec![(at(1), Decision::Approve), (at(3), Decision::Approve)];
+    let decisions = vec![(at(1), RunDecision::Approve), (at(3), RunDecision::Approve)];
     assert!(
         matches!(runs.decide("r", None, decisions).await, Err(RunError::NoCall(position)) if position == at(3))
     );
@@ -164,20 +168,20 @@ async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
     let steps = vec![begin("s"), intend(1), intend(2), intend(3)];
     first.step("r", 1, steps).await.expect("stored");
     home.pass(Duration::from_secs(9));
-    first.step("r", 1, vec![Step::Renew]).await.expect("it is its own");
+    first.step("r", 1, vec![RunStep::Renew]).await.expect("it is its own");
     home.pass(Duration::from_secs(9));
     assert_eq!(refused(second.claim("r").await.map(drop)), Refused::Running);
-    let decided = second.decide("r", None, vec![(at(1), Decision::Retry)]).await;
+    let decided = second.decide("r", None, vec![(at(1), RunDecision::Retry)]).await;
     assert_eq!(refused(decided), Refused::Running);
     home.pass(Duration::from_secs(1));
     assert!(second.get("r").await.expect("it is there").is_interrupted);
     let run = second.claim("r").await.expect("the lease has expired");
     assert_eq!(stages(&run), [Stage::InDoubt { attempt: 1 }; 3]);
     // The first process still learns the answer of what it has sent.
-    let answer = vec![Step::Answer(at(1), 1, "1".into())];
+    let answer = vec![RunStep::Answer(at(1), 1, "1".into())];
     first.step("r", 1, answer).await.expect("an answer needs no lease");
-    second.step("r", run.lease.epoch, vec![Step::Suspend]).await.expect("stored");
-    let decisions = vec![(at(2), Decision::Skip("7".into())), (at(3), Decision::Retry)];
+    second.step("r", run.lease.epoch, vec![RunStep::Suspend]).await.expect("stored");
+    let decisions = vec![(at(2), RunDecision::Skip("7".into())), (at(3), RunDecision::Retry)];
     second.decide("r", None, decisions).await.expect("both are in doubt");
     let run = second.get("r").await.expect("it is there");
     let answers: Vec<_> = run.calls.iter().map(|call| call.answer.as_deref()).collect();
@@ -186,26 +190,26 @@ async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
     assert!(matches!(stages[2], Stage::Retried { attempts: 1, .. }), "{stages:?}");
 }
 
-fn intend(n: u32) -> Step {
-    Step::Intend(at(n), called(&n.to_string()))
+fn intend(n: u32) -> RunStep {
+    RunStep::Intend(at(n), called(&n.to_string()))
 }
 
 #[tokio::test]
 async fn an_approval_expires_to_the_millisecond() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
+    let steps = vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     runs.step("r", 1, steps).await.expect("stored");
-    runs.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect("it waits");
+    runs.decide("r", None, vec![(at(1), RunDecision::Approve)]).await.expect("it waits");
     home.pass(BOUNDS.approval);
     let epoch = claimed_epoch(&runs).await;
-    let late = runs.step("r", epoch, vec![Step::Intend(at(1), called("1"))]).await;
+    let late = runs.step("r", epoch, vec![RunStep::Intend(at(1), called("1"))]).await;
     assert_eq!(refused(late), Refused::Expired);
-    let again = vec![Step::Ask(at(1), called("1")), Step::Suspend];
+    let again = vec![RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     runs.step("r", epoch, again).await.expect("stored");
-    runs.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect("it waits again");
+    runs.decide("r", None, vec![(at(1), RunDecision::Approve)]).await.expect("it waits again");
     home.pass(Duration::from_secs(59));
-    let intend = vec![Step::Intend(at(1), called("1"))];
+    let intend = vec![RunStep::Intend(at(1), called("1"))];
     runs.step("r", claimed_epoch(&runs).await, intend).await.expect("a second is left");
 }
 
@@ -218,15 +222,15 @@ async fn a_run_of_another_owner_does_not_exist() {
     let home = Home::new();
     let ann = home.open(ANN, BOUNDS).await;
     let bob = home.open(BOB, BOUNDS).await;
-    let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
+    let steps = vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     ann.step("r", 1, steps).await.expect("stored");
     assert_unknown(&bob.get("r").await.expect_err("refused"));
     assert_unknown(&bob.claim("r").await.expect_err("refused"));
     assert_unknown(&bob.cancel("r", "{}").await.expect_err("refused"));
     assert_unknown(
-        &bob.decide("r", None, vec![(at(1), Decision::Approve)]).await.expect_err("refused"),
+        &bob.decide("r", None, vec![(at(1), RunDecision::Approve)]).await.expect_err("refused"),
     );
-    assert_unknown(&bob.step("r", 1, vec![Step::Renew]).await.expect_err("refused"));
+    assert_unknown(&bob.step("r", 1, vec![RunStep::Renew]).await.expect_err("refused"));
     assert!(bob.list(10).await.expect("read").is_empty());
     assert_eq!(ann.list(10).await.expect("read").len(), 1);
 }
@@ -239,15 +243,15 @@ fn assert_unknown(error: &RunError) {
 async fn a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    runs.step("a", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    runs.step("a", 1, vec![begin("s"), RunStep::Suspend]).await.expect("stored");
     assert_eq!(runs.cancel("a", "{}").await.expect("it waits"), Cancelled::Ended);
     assert_eq!(refused(runs.cancel("a", "{}").await.map(drop)), Refused::Ended);
-    runs.step("b", 1, vec![begin("s"), Step::Intend(at(1), called("1"))]).await.expect("stored");
+    runs.step("b", 1, vec![begin("s"), RunStep::Intend(at(1), called("1"))]).await.expect("stored");
     assert_eq!(runs.cancel("b", "{}").await.expect("it runs"), Cancelled::Requested);
-    assert_eq!(refused(runs.step("b", 1, vec![Step::Renew]).await), Refused::Cancelled);
-    let intended = runs.step("b", 1, vec![Step::Intend(at(2), called("2"))]).await;
+    assert_eq!(refused(runs.step("b", 1, vec![RunStep::Renew]).await), Refused::Cancelled);
+    let intended = runs.step("b", 1, vec![RunStep::Intend(at(2), called("2"))]).await;
     assert_eq!(refused(intended), Refused::Cancelled);
-    runs.step("b", 1, vec![Step::End("{}".into())]).await.expect("its process may end it");
+    runs.step("b", 1, vec![RunStep::End("{}".into())]).await.expect("its process may end it");
 }
 
 #[tokio::test]
@@ -262,15 +266,15 @@ async fn a_run_that_begins_and_ends_at_once_is_stored_as_one_that_does_so_in_ste
     // The tools are counted for the first of the runs that have them.
     let expected = StoredRun { id: "b".into(), bytes: once.bytes - 2, ..once };
     assert_eq!(stepwise, expected);
-    assert_eq!(refused(runs.step("a", 1, vec![Step::Renew]).await), Refused::Ended);
+    assert_eq!(refused(runs.step("a", 1, vec![RunStep::Renew]).await), Refused::Ended);
 }
 
-fn record(n: u32) -> Step {
-    Step::Record(at(n), called("1"), "\"a\"".into())
+fn record(n: u32) -> RunStep {
+    RunStep::Record(at(n), called("1"), "\"a\"".into())
 }
 
-fn end() -> Step {
-    Step::End("{\"status\":\"completed\"}".into())
+fn end() -> RunStep {
+    RunStep::End("{\"status\":\"completed\"}".into())
 }
 
 #[tokio::test]
@@ -278,16 +282,16 @@ async fn a_call_is_recorded_once_also_by_the_steps_that_begin_and_end_a_run() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
     for (again, expected) in [("1", Refused::Stale), ("2", Refused::Diverged)] {
-        let steps = vec![begin("s"), record_of("1"), record_of(again), Step::End("{}".into())];
+        let steps = vec![begin("s"), record_of("1"), record_of(again), RunStep::End("{}".into())];
         assert_eq!(refused(runs.step("r", 1, steps).await), expected);
         assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
     }
-    let late = vec![begin("s"), record_of("1"), Step::End("{}".into())];
+    let late = vec![begin("s"), record_of("1"), RunStep::End("{}".into())];
     assert_eq!(refused(runs.step("r", 2, late).await), Refused::Superseded);
 }
 
-fn record_of(arguments: &str) -> Step {
-    Step::Record(at(1), called(arguments), "1".into())
+fn record_of(arguments: &str) -> RunStep {
+    RunStep::Record(at(1), called(arguments), "1".into())
 }
 
 #[tokio::test]
@@ -297,9 +301,12 @@ async fn a_run_begins_once() {
     assert_eq!(refused(runs.step("r", 1, vec![begin("s"), begin("t")]).await), Refused::Running);
     assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
     runs.step("r", 1, vec![begin("s")]).await.expect("stored");
-    assert_eq!(refused(runs.step("r", 1, vec![Step::Renew, begin("t")]).await), Refused::Running);
+    assert_eq!(
+        refused(runs.step("r", 1, vec![RunStep::Renew, begin("t")]).await),
+        Refused::Running
+    );
     assert!(matches!(
-        runs.step("q", 1, vec![Step::Renew, begin("t")]).await,
+        runs.step("q", 1, vec![RunStep::Renew, begin("t")]).await,
         Err(RunError::Unknown)
     ));
 }
@@ -308,7 +315,8 @@ async fn a_run_begins_once() {
 async fn an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let steps = vec![begin("s"), Step::Intend(at(1), called("1")), Step::Ask(at(2), called("2"))];
+    let steps =
+        vec![begin("s"), RunStep::Intend(at(1), called("1")), RunStep::Ask(at(2), called("2"))];
     runs.step("r", 1, steps).await.expect("stored");
     assert_eq!(refused(runs.step("r", 1, answer(1, 2)).await), Refused::Stale);
     assert_eq!(refused(runs.step("r", 1, answer(2, 0)).await), Refused::Stale);
@@ -321,6 +329,6 @@ async fn an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent() {
     assert_eq!(stages(&run), [Stage::Answered, Stage::Pending { attempts: 0 }]);
 }
 
-fn answer(n: u32, attempt: u32) -> Vec<Step> {
-    vec![Step::Answer(at(n), attempt, "\"é\"".into())]
+fn answer(n: u32, attempt: u32) -> Vec<RunStep> {
+    vec![RunStep::Answer(at(n), attempt, "\"é\"".into())]
 }

@@ -202,7 +202,7 @@ mod tests {
     fn scraped(count: impl FnOnce(&Metrics)) -> String {
         let up = client("up");
         let catalog = Catalog::new();
-        catalog.add_client(&up, "stdio", Policy::default());
+        catalog.add_client(&up, airlock_catalog::SourceKind::Server("stdio"), Policy::default());
         let settings = Settings::new(up.clone(), Process::default());
         let server = Server::new(&settings, Handle::current());
         let tools = json!([{"name": "echo", "inputSchema": {}}]);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Definition;
 use airlock_core::tool::ToolDefinition;
-use airlock_mcp_client::settings::Pinning;
+use airlock_mcp_client::Pinning;
 
 /// The definitions of one server that may be used, by the tools' names.
 #[derive(Debug, Default)]

@@ -6,14 +6,14 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::{Change, Kind};
+use airlock_mcp_client::MAX_QUOTE_BYTES;
 use airlock_strings::{cut, visible_line};
 
-/// Maximum lines about one tool.
+/// Maximum lines about one tool. A person compares them; of the others, the number is shown.
 const MAX_LINES: usize = 400;
-/// Characters after which a line is continued on the next one.
+/// Characters after which a line is continued on the next one: a hidden instruction at the end of
+/// a long line would not be seen.
 const MAX_WIDTH: usize = 160;
-/// Maximum length of the place of a difference, in bytes.
-const MAX_PLACE_BYTES: usize = 200;
 /// Maximum time to find the shortest diff of one text; after it, a longer one is shown.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Marks the continuation of a line that was too long.
@@ -71,7 +71,7 @@ impl Shown {
     }
 
     fn texts(&mut self, at: &str, was: Option<&Value>, is: Option<&Value>) {
-        self.add(|| cut(visible_line(at), MAX_PLACE_BYTES));
+        self.add(|| cut(visible_line(at), MAX_QUOTE_BYTES));
         let was_kind = was.map(Value::is_string);
         let is_kind = is.map(Value::is_string);
         // A text and another value may look the same.

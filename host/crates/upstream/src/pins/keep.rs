@@ -17,7 +17,7 @@ use super::{Definition, decide::Pinned, definition::on_blocking_thread};
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_lock::{FileVersion, Lock, LockError, LockedTool, file_version};
-use airlock_store::{Database, OpenError, Settings, Unavailable, upstream::UpstreamPin};
+use airlock_store::{Database, LazyDatabase, OpenError, Unavailable, upstream::UpstreamPin};
 use airlock_strings::with_causes;
 
 /// Reason that the accepted definitions of a server are unknown.
@@ -59,7 +59,7 @@ pub(super) struct Keep {
     read: Mutex<Option<(FileVersion, Arc<Lock>)>>,
     /// True once the lock file was seen; it must not disappear after that.
     was_seen: AtomicBool,
-    store: PathBuf,
+    store: LazyDatabase,
     first_use: OnceCell<FirstUse>,
 }
 
@@ -72,7 +72,7 @@ enum FirstUse {
 }
 
 impl Keep {
-    pub(super) fn new(lock: Option<PathBuf>, store: PathBuf) -> Self {
+    pub(super) fn new(lock: Option<PathBuf>, store: LazyDatabase) -> Self {
         let read = Mutex::default();
         let was_seen = AtomicBool::new(false);
         let first_use = OnceCell::new();
@@ -165,10 +165,10 @@ impl Keep {
     /// cannot be opened fails.
     async fn first_use(&self) -> Result<&FirstUse, PinError> {
         let opened = self.first_use.get_or_try_init(|| async {
-            match Database::open(Settings::new(&self.store)).await {
-                Ok(database) => Ok(FirstUse::Store(database)),
+            match self.store.open().await {
+                Ok(database) => Ok(FirstUse::Store(database.clone())),
                 Err(error @ OpenError::Unusable { .. })
-                    if matches!(self.store.try_exists(), Ok(false)) =>
+                    if matches!(self.store.path().try_exists(), Ok(false)) =>
                 {
                     let reason = with_causes(&error);
                     warn!(

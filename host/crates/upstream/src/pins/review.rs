@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::{Change, Definition, Kind};
 use airlock_lock::{LockedTool, digest};
-use airlock_mcp_client::settings::Pinning;
+use airlock_mcp_client::Pinning;
 use airlock_strings::cut;
 
-/// Length to which the name of a tool is cut in the administrative API, in bytes.
+/// Length to which the name of a tool is cut in the administrative API, in bytes. A quarantined
+/// one may be as long as a list.
 const MAX_NAME_BYTES: usize = 512;
 
 /// A tool in quarantine, without its texts.

@@ -28,7 +28,11 @@ impl Home {
     fn pins_with_store(&self, pin: Pinning, store: &Path) -> Arc<ClientPins> {
         let name = ClientName::parse("up").expect("a name");
         let settings = Settings { pin, ..Settings::new(name, Process::default()) };
-        let pins = Pins::new(Some(self.path(LOCK_FILE)), store.to_owned(), [&settings]);
+        let pins = Pins::new(
+            Some(self.path(LOCK_FILE)),
+            airlock_store::Settings::new(store).into(),
+            [&settings],
+        );
         pins.client("up").expect("it is there")
     }
 

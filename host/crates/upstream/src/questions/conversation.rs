@@ -5,13 +5,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
 use airlock_core::{
-    tenant::Held,
+    tenant::Reservation,
     tool::{Answers, ClientName, Question, QuestionKinds},
 };
 use airlock_mcp_client::{
-    inbox::{OpenQuestion, ServerQuestion, Taker},
-    limits::MAX_QUESTIONS,
-    questions::{Refused, response},
+    MAX_QUESTIONS, OpenQuestion, Refused, ServerQuestion, Taker, question_response,
 };
 use airlock_wire::error::{RpcError, code};
 
@@ -21,7 +19,7 @@ pub(crate) struct Conversation<T> {
     pub(crate) task: AbortOnDropHandle<T>,
     heard: Heard,
     /// The call's place among those of its server.
-    _slot: Held,
+    _slot: Reservation,
 }
 
 /// The questions of a running call.
@@ -36,7 +34,7 @@ pub(crate) struct Heard {
 
 /// Begins a call in a task, which gets the taker of its questions.
 pub(crate) fn conversation<T>(
-    slot: Held,
+    slot: Reservation,
     spawn: impl FnOnce(Taker) -> AbortOnDropHandle<T>,
 ) -> Conversation<T> {
     let (taker, received) = Taker::new(MAX_QUESTIONS);
@@ -69,7 +67,7 @@ impl<T> Conversation<T> {
         for (question, open) in self.heard.open.drain(..) {
             match answers.given.remove(&question.key) {
                 // Also if the call has ended: the question may be about another one of its session.
-                Some(given) => open.respond(response(question.kind, given)),
+                Some(given) => open.respond(question_response(question.kind, given)),
                 None => unanswered.push((question, open)),
             }
         }

@@ -15,10 +15,7 @@ use uuid::Uuid;
 
 use crate::limits::MAX_TENANT_PARKED;
 use airlock_core::tenant::Tenant;
-use airlock_mcp_client::{
-    limits::MAX_PARKED,
-    questions::{Again, Refused},
-};
+use airlock_mcp_client::{Again, MAX_PARKED, Refused};
 
 /// Sender and contents of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,29 +9,21 @@ use tokio::{
 };
 use tracing::{debug, info};
 
-use super::{
-    super::server::Server,
-    hub::Hub,
-    lists::{self, Kind},
-};
-use crate::limits::{
-    LIST_CHANGE_DELAY, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
-    SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
+use super::lists::{self, Kind};
+use crate::{
+    limits::{
+        LIST_CHANGE_DELAY, LIST_TTL, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
+        SUBSCRIPTION_OVERLAP, SUBSCRIPTION_PACE, SUBSCRIPTION_RETRY,
+    },
+    server::Server,
+    subscriptions::Hub,
 };
 use airlock_catalog::Catalog;
 use airlock_core::tool::{Offer, Offers};
 use airlock_json::raw;
 use airlock_mcp_client::{
-    agreed::Capability,
-    backoff::Backoff,
-    inbox::ServerEvent,
-    link::{AskError, Link, Request},
-    settings::{Restart, Settings},
+    AskError, Backoff, Capability, Link, Request, Restart, ServerEvent, Settings,
 };
-
-/// Bounds on the time to live that a server announces for its lists.
-const MIN_TTL: Duration = Duration::from_mins(1);
-const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// Reads and publishes the lists before the server counts as connected, so that a client that is
 /// then told of its tools finds its resources and prompts too. Lists that take longer than
@@ -70,7 +62,9 @@ pub(crate) async fn follow_lists(
             }
             () = after(due) => {}
         }
-        ttl = publish(catalog, settings, link).await.map(|ttl| ttl.clamp(MIN_TTL, MAX_TTL));
+        ttl = publish(catalog, settings, link)
+            .await
+            .map(|ttl| ttl.clamp(*LIST_TTL.start(), *LIST_TTL.end()));
         read = Instant::now();
     }
 }

@@ -20,9 +20,7 @@ use airlock_core::{
 };
 use airlock_json::{self as json, JsonText, RawObject, raw};
 use airlock_mcp_client::{
-    decode,
-    limits::{LIST_TIMEOUT, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES},
-    link::{AskError, Link, Request},
+    AskError, LIST_TIMEOUT, Link, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES, Request, read_response,
 };
 use airlock_strings::stripped;
 use airlock_wire::error::code;
@@ -145,7 +143,7 @@ impl Page {
         };
         let members = raw::member(text, "result").and_then(raw::members);
         let Some(members) = members else {
-            return match decode::response(text.as_bytes()) {
+            return match read_response(text.as_bytes()) {
                 Ok(Err(error)) => Err(AskError::Refused(error)),
                 Ok(Ok(_)) => Err(AskError::Unreadable("its result is no object")),
                 Err(reason) => Err(AskError::Unreadable(reason)),

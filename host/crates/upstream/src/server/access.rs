@@ -13,22 +13,14 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    super::{metrics::Metrics, status::Status},
-    NoLink,
-    sending::Unavailable,
-};
-use crate::limits::RECONNECT_PATIENCE;
+use crate::{limits::RECONNECT_PATIENCE, metrics::Metrics, status::Status};
 use airlock_core::{
     tenant::Tenant,
     tool::{Cause, ClientName, QuestionKinds},
 };
 use airlock_mcp_client::{
-    connection::{Attempt, Connection},
-    credentials::Credentials,
-    link::{HeldPermits, Link},
-    logs::Logs,
-    settings::{Bounds, Settings},
+    Attempt, Bounds, Connection, ConnectionError, Credentials, HeldPermits, Link, Settings,
+    StderrLogs,
 };
 
 /// State of a server that its calls share with the one who keeps it connected.
@@ -41,7 +33,7 @@ pub(super) struct Shared {
     pub(super) client: ClientName,
     pub(super) status: Status,
     pub(super) metrics: Metrics,
-    pub(super) logs: Logs,
+    pub(super) logs: StderrLogs,
     pub(super) bounds: Bounds,
     /// Interval between checks of an idle server; `None` for no checks.
     pub(super) heartbeat: Option<Duration>,
@@ -79,6 +71,29 @@ pub(crate) struct PerCall {
 pub(super) struct Permits {
     _of_tenant: OwnedSemaphorePermit,
     _of_server: OwnedSemaphorePermit,
+}
+
+/// Reason that a request that is no tool call found no way to the server, or no end.
+pub(crate) enum NoLink {
+    /// Too many requests run or wait.
+    Busy,
+    /// The deadline has passed.
+    Late,
+    /// The server is not available.
+    Unavailable(Cause),
+}
+
+/// Reason that a server could not be asked or its response was lost. For the operator.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unavailable {
+    #[error("it is not connected; nothing was sent")]
+    NotConnected,
+    #[error("it could not be started for the call; nothing was sent")]
+    NotStarted(#[source] ConnectionError),
+    #[error("nothing was sent")]
+    NotSent(#[source] Cause),
+    #[error("the connection broke; the tool may have run")]
+    ConnectionLost(#[source] Cause),
 }
 
 impl Permits {
@@ -196,7 +211,7 @@ mod tests {
     use tokio::runtime::Handle;
 
     use super::{super::Server, *};
-    use airlock_mcp_client::{Process, inbox::Inbox, stdio::Stdio};
+    use airlock_mcp_client::{Inbox, Process, Stdio};
 
     #[tokio::test]
     async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {

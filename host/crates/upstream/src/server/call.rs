@@ -24,26 +24,23 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::{
-    super::{
-        questions::{
-            Again, Asked, Bound, Conversation, ParkedRequest, Refused, Response, conversation,
-        },
-        result,
-    },
-    Server,
-    sending::{Sending, Unavailable, unavailable},
-    whole_millis,
+    access::Unavailable,
+    sending::{Sending, unavailable},
+    state::{CallResponse, Server},
 };
-use crate::limits::{MAX_ROUNDS, QUESTION_TIMEOUT};
+use crate::{
+    limits::{MAX_ROUNDS, QUESTION_TIMEOUT},
+    questions::{
+        Again, Asked, Bound, Conversation, ParkedRequest, Refused, Response, conversation,
+    },
+    result,
+};
 use airlock_core::{
     door::Admitted,
     tool::{
         Answers, CallError, Cause, InputRequired, Question, QuestionKinds, ToolName, ToolOutput,
     },
 };
-
-/// End of the task of a call.
-pub(super) type CallResponse = Result<Response<ToolOutput>, CallError>;
 
 /// Additions to a request that is sent once more.
 #[derive(Default)]
@@ -110,14 +107,14 @@ impl Server {
     }
 
     /// Sends a call, and waits for it.
-    pub(super) async fn send(&self, call: Admitted, retry: Retry) -> Result<ToolOutput, CallError> {
+    pub(crate) async fn send(&self, call: Admitted, retry: Retry) -> Result<ToolOutput, CallError> {
         let waiter = self.waiter(&call);
         let running = self.spawn(call, waiter.permitted, retry.parameters)?;
         self.wait(waiter, running, retry.rounds).await
     }
 
     /// Resumes a parked call with the answers of its caller, and waits for it.
-    pub(super) async fn resume_parked(
+    pub(crate) async fn resume_parked(
         &self,
         call: Admitted,
         answers: Answers,
@@ -243,4 +240,10 @@ fn bound(call: &Admitted) -> Bound {
     let tool = call.tool();
     let parts = [&*tool.original, tool.input_schema.as_str(), call.arguments().as_str()];
     Bound::new(call.chain().tenant(), &parts)
+}
+
+/// Rounds a time up to whole milliseconds. A deadline is an instant, so the time left of 30 s would
+/// read 29.999987 s.
+fn whole_millis(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX))
 }

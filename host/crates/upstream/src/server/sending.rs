@@ -7,12 +7,13 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    super::{
-        questions::{Response, TASK},
-        relay, result, tasks,
-    },
-    access::{Access, PerCall, Permits, Shared},
-    call::CallResponse,
+    access::{Access, PerCall, Permits, Shared, Unavailable},
+    state::CallResponse,
+};
+use crate::{
+    log_messages,
+    questions::{Response, TASK},
+    result, tasks,
 };
 use airlock_core::{
     door::Admitted,
@@ -20,13 +21,8 @@ use airlock_core::{
 };
 use airlock_json::raw;
 use airlock_mcp_client::{
-    answer,
-    connection::{Connection, Intake},
-    error::ConnectionError,
-    http::mirror,
-    inbox::{Party, Taker},
-    link::{AskError, HeldPermits, Link, Report, Request},
-    transport::SendError,
+    AskError, Connection, HeldPermits, Intake, Link, Party, Report, Request, SendError, Taker,
+    answer_requests, mirrored_headers,
 };
 
 /// A call in its own task.
@@ -37,19 +33,6 @@ pub(super) struct Sending {
     pub(super) parameters: Vec<(&'static str, String)>,
     /// Takes the questions of a legacy server.
     pub(super) taker: Taker,
-}
-
-/// Reason that a server could not be asked or its response was lost. For the operator.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Unavailable {
-    #[error("it is not connected; nothing was sent")]
-    NotConnected,
-    #[error("it could not be started for the call; nothing was sent")]
-    NotStarted(#[source] ConnectionError),
-    #[error("nothing was sent")]
-    NotSent(#[source] Cause),
-    #[error("the connection broke; the tool may have run")]
-    ConnectionLost(#[source] Cause),
 }
 
 impl Shared {
@@ -103,7 +86,7 @@ impl Shared {
         let requests = async {
             match intake {
                 Some(Intake { unsolicited, .. }) => {
-                    answer::requests(&link, unsolicited.requests, unsolicited.responses).await;
+                    answer_requests(&link, unsolicited.requests, unsolicited.responses).await;
                 }
                 None => pending().await,
             }
@@ -146,7 +129,7 @@ async fn ask(
     if let Some(task) = tasks::parameter(link, tool, time_left) {
         request = request.with("task", task);
     }
-    let request = relay::with_log_level(link, request, hearing.log_level).await;
+    let request = log_messages::with_level(link, request, hearing.log_level).await;
     let reporter = call.chain().reporter();
     let conditions = tasks::Conditions { caller, permitted: *permitted, taker };
     if let Some((_, id)) = parameters.iter().find(|(name, _)| *name == TASK) {
@@ -156,7 +139,7 @@ async fn ask(
     let asking = link.ask(request).reporting(|report| match report {
         Report::Progress(progress) => reporter.progress(progress),
         Report::Log(text) => {
-            if let Some(log) = relay::read_log(tool.client.as_ref(), &text) {
+            if let Some(log) = log_messages::read(tool.client.as_ref(), &text) {
                 reporter.log(log);
             }
         }
@@ -175,7 +158,7 @@ fn headers(link: &Link, call: &Admitted) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = transport.pass_on(call.chain().view().headers());
     if transport.mirrors_parameters() {
         let schema = call.tool().input_schema.as_str();
-        headers.extend(mirror::headers(schema, call.arguments().as_str()));
+        headers.extend(mirrored_headers(schema, call.arguments().as_str()));
     }
     headers
 }

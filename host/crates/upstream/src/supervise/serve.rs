@@ -15,17 +15,10 @@ use super::{
     },
     Ended, Supervisor, list_pace,
 };
-use crate::limits::LIST_CHANGE_DELAY;
+use crate::limits::{LIST_CHANGE_DELAY, LIST_TTL};
 use airlock_mcp_client::{
-    answer,
-    connection::{Connection, Intake, check},
-    error::ConnectionError,
-    handshake::Handshake,
-    inbox::{Inbox, Noise},
-    limits::FLOOD_TOLERANCE,
-    link::{AskError, Link},
-    listing,
-    settings::{Lifecycle, Settings, Timeouts},
+    AskError, Connection, ConnectionError, FLOOD_TOLERANCE, Handshake, Inbox, Intake, Lifecycle,
+    Link, Noise, Settings, Timeouts, ToolList, answer_requests, check_connection, read_tools,
 };
 
 /// Reason that serving ended, before the connection is closed.
@@ -67,7 +60,7 @@ impl Supervisor {
             () = link.cancel_abandoned(abandoned) => Cut::Failed(ConnectionError::Closed),
             () = relay::subscribe(&server, &link) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_lists(&catalog, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = answer::requests(&link, unsolicited.requests, unsolicited.responses) => Cut::Failed(ConnectionError::Closed),
+            () = answer_requests(&link, unsolicited.requests, unsolicited.responses) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_events(&server, unsolicited.events) => Cut::Failed(ConnectionError::Closed),
             () = watch_rate(&server, &inbox) => Cut::Failed(ConnectionError::Closed),
             () = report_noise(&settings, &inbox) => Cut::Failed(ConnectionError::Closed),
@@ -145,11 +138,11 @@ impl Supervisor {
                 // This reading may begin before the change is complete.
                 link.inbox().suspect_change();
             }
-            let list = match listing::read(link).await {
+            let list = match read_tools(link).await {
                 Ok(list) => list,
                 // The server is connected; a list that cannot be read is no reason to end calls.
                 Err(AskError::TooLarge | AskError::Unreadable(_) | AskError::Refused(_)) => {
-                    listing::ToolList::unread()
+                    ToolList::unread()
                 }
                 Err(error) => {
                     return Cut::Failed(ConnectionError::asked(error, ConnectionError::ListTools));
@@ -173,7 +166,9 @@ impl Supervisor {
         ttl: Option<Duration>,
         read: Instant,
     ) -> Option<Instant> {
-        let ttl = ttl.map(|ttl| ttl.clamp(MIN_TTL, MAX_TTL)).filter(|_| self.honours_ttl());
+        let ttl = ttl
+            .map(|ttl| ttl.clamp(*LIST_TTL.start(), *LIST_TTL.end()))
+            .filter(|_| self.honours_ttl());
         recheck
             .or_else(|| [self.settings.sync_interval, ttl].into_iter().flatten().min())
             .map(|delay| read + delay)
@@ -185,10 +180,6 @@ impl Supervisor {
         self.settings.sync_interval.is_none()
     }
 }
-
-/// Bounds on the time to live that a server announces.
-const MIN_TTL: Duration = Duration::from_mins(1);
-const MAX_TTL: Duration = Duration::from_hours(24);
 
 async fn after(delay: Option<Duration>) {
     match delay {
@@ -213,7 +204,7 @@ async fn check_regularly(server: &Server, link: &Link, timeouts: &Timeouts) -> C
             () = after(timeouts.heartbeat) => if !server.is_idle() { continue },
             () = link.check_requested() => {}
         }
-        if let Err(error) = check(link).await {
+        if let Err(error) = check_connection(link).await {
             return error;
         }
     }

@@ -3,8 +3,8 @@
 use airlock_model::Api;
 
 /// A service that is known by the name of its provider.
-pub(super) struct Known {
-    pub(super) name: &'static str,
+pub(super) struct KnownService {
+    name: &'static str,
     pub(super) api: Api,
     /// URL without the path of the API's version, as Bifrost's `network_config` has it.
     root: &'static str,
@@ -12,15 +12,15 @@ pub(super) struct Known {
     version: &'static str,
 }
 
-const OPENAI: Known = openai("openai", "https://api.openai.com");
-const ANTHROPIC: Known = Known {
+const OPENAI: KnownService = openai("openai", "https://api.openai.com");
+const ANTHROPIC: KnownService = KnownService {
     name: "anthropic",
     api: Api::Anthropic,
     root: "https://api.anthropic.com",
     version: "/v1",
 };
 
-const KNOWN: [Known; 16] = [
+const KNOWN: [KnownService; 16] = [
     OPENAI,
     ANTHROPIC,
     openai("groq", "https://api.groq.com/openai"),
@@ -28,14 +28,14 @@ const KNOWN: [Known; 16] = [
     openai("ollama", "http://localhost:11434"),
     openai("openrouter", "https://openrouter.ai/api"),
     // Gemini's API for OpenAI's clients lies below the version of its own.
-    Known {
+    KnownService {
         version: "/openai",
         ..openai("gemini", "https://generativelanguage.googleapis.com/v1beta")
     },
     openai("deepseek", "https://api.deepseek.com"),
     openai("xai", "https://api.x.ai"),
     // Perplexity's API has no version.
-    Known { version: "", ..openai("perplexity", "https://api.perplexity.ai") },
+    KnownService { version: "", ..openai("perplexity", "https://api.perplexity.ai") },
     openai("cerebras", "https://api.cerebras.ai"),
     openai("nebius", "https://api.tokenfactory.nebius.com"),
     openai("fireworks", "https://api.fireworks.ai/inference"),
@@ -58,61 +58,64 @@ const REFUSED: [(&str, &str); 6] = [
     ("huggingface", "use `kind` \"openai\" with the `base_url` of its router"),
 ];
 
-/// The API and the address that a provider's name stands for.
-pub(super) enum Name {
-    /// It is a service that is known.
-    Known(&'static Known),
-    /// It is a service that cannot be used, for a reason.
+/// Service that a provider's name stands for.
+pub(super) enum KnownName {
+    /// A service that can be used.
+    Service(&'static KnownService),
+    /// A service that cannot be used, with the reason.
     Refused(&'static str),
-    /// Nothing.
+    /// None.
     Unknown,
 }
 
 /// Looks up a provider's name.
-pub(super) fn find(name: &str) -> Name {
-    if let Some(known) = KNOWN.iter().find(|known| known.name == name) {
-        return Name::Known(known);
+pub(super) fn find(name: &str) -> KnownName {
+    if let Some(service) = KNOWN.iter().find(|service| service.name == name) {
+        return KnownName::Service(service);
     }
     match REFUSED.iter().find(|(refused, _)| *refused == name) {
-        Some((_, reason)) => Name::Refused(reason),
-        None => Name::Unknown,
+        Some((_, reason)) => KnownName::Refused(reason),
+        None => KnownName::Unknown,
     }
 }
 
-impl Name {
-    /// Returns the URL of a known service with an API. Any other has none: the requests and the key
+impl KnownName {
+    /// Returns the URL of a known service with an API. Fails for all others: the requests and the key
     /// of a server of one's own must not be sent elsewhere because its URL is forgotten.
-    pub(super) fn url(&self, api: Api) -> Option<String> {
-        let known = match self {
-            Self::Known(known) if known.api == api => known,
-            _ => return None,
-        };
-        Some(format!("{}{}", known.root, known.version))
+    pub(super) fn url(&self, api: Api) -> Result<String, &'static str> {
+        match self {
+            Self::Service(known) if known.api == api => {
+                Ok(format!("{}{}", known.root, known.version))
+            }
+            Self::Service(_) => {
+                Err("is required, because the service of this name has an API of another kind")
+            }
+            _ => Err("is required, because no service of this name is known"),
+        }
     }
 
     /// Returns the URL below a root that replaces the known one. A root that has the version
     /// already is the URL itself.
     pub(super) fn url_below(&self, root: &str, api: Api) -> String {
-        let version = match self {
-            Self::Known(known) if known.api == api => known.version,
-            _ => default_of(api).version,
+        let version = match (self, api) {
+            (Self::Service(known), _) if known.api == api => known.version,
+            (_, Api::OpenAi) => OPENAI.version,
+            (_, Api::Anthropic) => ANTHROPIC.version,
         };
         if root.ends_with(version) { root.to_owned() } else { format!("{root}{version}") }
     }
 
+    /// Returns whether this is OpenAI's own service.
+    pub(super) fn is_openai(&self) -> bool {
+        matches!(self, Self::Service(known) if known.name == OPENAI.name)
+    }
+
     /// Returns whether the service usually runs on the own network and needs no key.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self, Self::Known(known) if known.root.starts_with("http://"))
+        matches!(self, Self::Service(known) if known.root.starts_with("http://"))
     }
 }
 
-const fn openai(name: &'static str, root: &'static str) -> Known {
-    Known { name, api: Api::OpenAi, root, version: "/v1" }
-}
-
-fn default_of(api: Api) -> &'static Known {
-    match api {
-        Api::OpenAi => &OPENAI,
-        Api::Anthropic => &ANTHROPIC,
-    }
+const fn openai(name: &'static str, root: &'static str) -> KnownService {
+    KnownService { name, api: Api::OpenAi, root, version: "/v1" }
 }

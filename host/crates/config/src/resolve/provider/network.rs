@@ -3,14 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use http::HeaderName;
 use url::Url;
 
-use super::super::{
-    super::{
-        file::{self, Amount, ProxyKind, Ranged},
-        values::EnvText,
+use crate::{
+    env_text::EnvText,
+    file::{self, Amount, ProxyKind, Ranged},
+    key_path::KeyPath,
+    resolve::{
+        endpoint,
+        file_env::FileEnv,
+        resolved::{Problems, Resolved},
     },
-    Field, upstream,
 };
 use airlock_core::{limit::saturating_u32, secret::Secret, units::Span};
 use airlock_model::{Api, Key, Retries, Timeouts};
@@ -20,153 +24,146 @@ const RESERVED: [&str; 6] =
     ["accept", "connection", "content-length", "content-type", "host", "transfer-encoding"];
 const SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
 
-/// Returns the headers of every request. The header of the keys can be among them only if there are
-/// no keys.
+/// Returns the headers of every request: `own`, and `extra` of `network_config`. The header of the
+/// keys can be among them only if there are no keys.
 pub(super) fn headers(
-    field: &Field<'_>,
     own: Option<BTreeMap<String, EnvText>>,
     extra: Option<BTreeMap<String, EnvText>>,
     api: Api,
     keys: &[Key],
-) -> BTreeMap<String, Secret> {
-    let mut reserved = RESERVED.to_vec();
+    env: FileEnv<'_>,
+) -> Resolved<BTreeMap<String, Secret>> {
     let has_key = keys.iter().any(|key| key.value.is_some());
-    match api {
-        Api::OpenAi if has_key => reserved.push("authorization"),
-        Api::OpenAi => {}
-        Api::Anthropic => {
-            reserved.push("anthropic-version");
-            reserved.extend(has_key.then_some("x-api-key"));
+    let of_api: &[&str] = match api {
+        Api::OpenAi if has_key => &["authorization"],
+        Api::OpenAi => &[],
+        Api::Anthropic if has_key => &["anthropic-version", "x-api-key"],
+        Api::Anthropic => &["anthropic-version"],
+    };
+    let is_reserved =
+        |name: &HeaderName| RESERVED.contains(&name.as_str()) || of_api.contains(&name.as_str());
+    let extra_key = KeyPath::parse("network_config.extra_headers");
+    Resolved::new(|problems| {
+        let own = endpoint::headers(own.unwrap_or_default(), is_reserved, env);
+        let mut headers = problems.take("headers", own);
+        let extra = endpoint::headers(extra.unwrap_or_default(), is_reserved, env);
+        for (name, value) in problems.take(extra_key.clone(), extra) {
+            if headers.contains_key(&name) {
+                problems.refuse(extra_key.member(&name), "is in `headers` already");
+            }
+            headers.insert(name, value);
         }
-    }
-    let network = field.member("network_config").member("extra_headers");
-    let mut headers =
-        upstream::headers(&field.member("headers"), own.unwrap_or_default(), &reserved);
-    for (name, value) in upstream::headers(&network, extra.unwrap_or_default(), &reserved) {
-        if headers.contains_key(&name) {
-            network.member(&name).refuse("is in `headers` already");
-        }
-        headers.insert(name, value);
-    }
-    headers
+        headers
+    })
 }
 
 pub(super) fn timeouts(
-    field: &Field<'_>,
     own: &file::ProviderTimeouts,
     network: &file::NetworkConfig,
-) -> Timeouts {
-    let owns = field.member("timeouts");
-    let networks = field.member("network_config");
-    Timeouts {
+) -> Resolved<Timeouts> {
+    let request = network.default_request_timeout_in_seconds.map(|limit| Span::secs(limit.get()));
+    let idle = network.stream_idle_timeout_in_seconds.map(|limit| Span::secs(limit.get()));
+    Resolved::new(|problems| Timeouts {
         request: one_of(
-            (&owns.member("request"), own.request),
-            (
-                &networks.member("default_request_timeout_in_seconds"),
-                network.default_request_timeout_in_seconds.map(|limit| Span::secs(limit.get())),
-            ),
+            problems,
+            ("timeouts.request", own.request),
+            ("network_config.default_request_timeout_in_seconds", request),
         )
         .0,
         first_byte: own.first_byte.unwrap_or_default().get().0,
         idle: one_of(
-            (&owns.member("idle"), own.idle),
-            (
-                &networks.member("stream_idle_timeout_in_seconds"),
-                network.stream_idle_timeout_in_seconds.map(|limit| Span::secs(limit.get())),
-            ),
+            problems,
+            ("timeouts.idle", own.idle),
+            ("network_config.stream_idle_timeout_in_seconds", idle),
         )
         .0,
         connect: own.connect.unwrap_or_default().get().0,
-    }
+    })
 }
 
 pub(super) fn retries(
-    field: &Field<'_>,
     own: &file::ProviderRetries,
     network: &file::NetworkConfig,
-) -> Retries {
-    let owns = field.member("retries");
-    let networks = field.member("network_config");
-    let max = (&owns.member("max"), own.max);
-    Retries {
+) -> Resolved<Retries> {
+    let initial = network.retry_backoff_initial.map(|wait| Span::millis(wait.get()));
+    let longest = network.retry_backoff_max.map(|wait| Span::millis(wait.get()));
+    Resolved::new(|problems| Retries {
         max: saturating_u32(one_of(
-            max,
-            (&networks.member("max_retries"), network.max_retries.map(Ranged::get)),
+            problems,
+            ("retries.max", own.max),
+            ("network_config.max_retries", network.max_retries.map(Ranged::get)),
         )),
         initial: one_of(
-            (&owns.member("backoff_initial"), own.backoff_initial),
-            (
-                &networks.member("retry_backoff_initial"),
-                network.retry_backoff_initial.map(|wait| Span::millis(wait.get())),
-            ),
+            problems,
+            ("retries.backoff_initial", own.backoff_initial),
+            ("network_config.retry_backoff_initial", initial),
         )
         .0,
         longest: one_of(
-            (&owns.member("backoff_max"), own.backoff_max),
-            (
-                &networks.member("retry_backoff_max"),
-                network.retry_backoff_max.map(|wait| Span::millis(wait.get())),
-            ),
+            problems,
+            ("retries.backoff_max", own.backoff_max),
+            ("network_config.retry_backoff_max", longest),
         )
         .0,
-    }
+    })
 }
 
-/// Returns the URL of the proxy.
+/// Returns the URL of the proxy: `own`, or that of `proxy_config`.
 pub(super) fn proxy(
-    field: &Field<'_>,
     own: Option<EnvText>,
     config: Option<file::ProxyConfig>,
-) -> Option<Secret> {
-    let own_field = field.member("proxy");
-    let field = field.member("proxy_config");
+    env: FileEnv<'_>,
+) -> Resolved<Option<Secret>> {
     let config = config.filter(|config| config.kind != ProxyKind::None);
-    match (own, config) {
+    Resolved::new(|problems| match (own, config) {
         (Some(_), Some(_)) => {
-            field.refuse("the provider has a `proxy` already");
+            problems.refuse("proxy_config", "the provider has a `proxy` already");
             None
         }
-        (Some(own), None) => Some(Secret::new(proxy_url(&own_field, own)?)),
-        (None, Some(config)) => {
-            let url = field.member("url");
-            let mut parsed = proxy_url(&url, url.required(config.url)?)?;
-            let is_socks = parsed.scheme().starts_with("socks");
-            if is_socks != (config.kind == ProxyKind::Socks5) {
-                url.refuse("has a scheme that does not fit `type`");
-            }
-            if let Some(user) = config.username {
-                let user = field.member("username").text(user)?;
-                // It fails only for URLs without a host.
-                let _ = parsed.set_username(user.expose());
-            }
-            if let Some(password) = config.password {
-                let password = field.member("password").text(password)?;
-                let _ = parsed.set_password(Some(password.expose()));
-            }
-            Some(Secret::new(parsed))
-        }
+        (Some(own), None) => problems.accept("proxy", proxy_url(own, env)).map(Secret::new),
+        (None, Some(config)) => problems.take("proxy_config", configured_proxy(config, env)),
         (None, None) => None,
-    }
+    })
+}
+
+fn configured_proxy(config: file::ProxyConfig, env: FileEnv<'_>) -> Resolved<Option<Secret>> {
+    Resolved::new(|problems| {
+        let url = problems.required("url", config.url)?;
+        let mut url = problems.accept("url", proxy_url(url, env))?;
+        let is_socks = url.scheme().starts_with("socks");
+        if is_socks != (config.kind == ProxyKind::Socks5) {
+            problems.refuse("url", "has a scheme that does not fit `type`");
+        }
+        if let Some(user) = config.username {
+            let user = problems.accept("username", env.text(user))?;
+            // It fails only for URLs without a host.
+            let _ = url.set_username(user.expose());
+        }
+        if let Some(password) = config.password {
+            let password = problems.accept("password", env.text(password))?;
+            let _ = url.set_password(Some(password.expose()));
+        }
+        Some(Secret::new(url))
+    })
 }
 
 /// Returns the URL of a proxy. Errors do not quote it, because it may have a password.
-fn proxy_url(field: &Field<'_>, text: EnvText) -> Option<Url> {
-    let text = field.text(text)?;
+fn proxy_url(text: EnvText, env: FileEnv<'_>) -> Result<Url, String> {
+    let text = env.text(text).map_err(|error| error.to_string())?;
     let url = Url::parse(text.expose()).ok();
-    let url = url.filter(|url| SCHEMES.contains(&url.scheme()) && url.has_host());
-    if url.is_none() {
-        field.refuse("expected a URL that starts with http://, https://, socks5:// or socks5h://");
-    }
-    url
+    url.filter(|url| SCHEMES.contains(&url.scheme()) && url.has_host()).ok_or_else(|| {
+        "expected a URL that starts with http://, https://, socks5:// or socks5h://".to_owned()
+    })
 }
 
 /// Returns the value of one of two keys, or the default of the first one. A value in both is refused.
 fn one_of<T: Amount, const MIN: u64, const MAX: u64, const DEFAULT: u64>(
-    (field, own): (&Field<'_>, Option<Ranged<T, MIN, MAX, DEFAULT>>),
-    (other_field, other): (&Field<'_>, Option<T>),
+    problems: &mut Problems,
+    (key, own): (&str, Option<Ranged<T, MIN, MAX, DEFAULT>>),
+    (other_key, other): (&str, Option<T>),
 ) -> T {
     if own.is_some() && other.is_some() {
-        other_field.refuse(format_args!("`{}` has it already", field.key));
+        problems.refuse(KeyPath::parse(other_key), format_args!("`{key}` has it already"));
     }
     other.unwrap_or_else(|| own.unwrap_or_default().get())
 }

@@ -5,7 +5,7 @@ use crate::{
 };
 
 /// Opens a record and returns it with the report of its call.
-fn open(ledger: &Ledger, arguments: &str) -> (Open, Arc<Report>) {
+fn open(ledger: &Ledger, arguments: &str) -> (OpenRecord, Arc<Report>) {
     let client = ClientName::parse("desk").expect("a good name");
     let id = CallId::next();
     let report = Report::new();

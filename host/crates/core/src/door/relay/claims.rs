@@ -10,20 +10,20 @@ use super::{Granted, RelayView};
 use crate::tool::{ClientName, Offer, may_expand_to};
 
 /// The most work of one [`Claims`], in units of about 30 ns: 15 ms. Twenty servers with a thousand
-/// resources and a scheme each take less.
+/// resources and a scheme each take less. A server chooses how many it has.
 const MAX_WORK: u64 = 500_000;
 /// Bytes that are compared for one unit of work.
 const BYTES_PER_UNIT: usize = 64;
 
 /// Templates of all clients by the text that they begin with.
 pub struct Claims<'v> {
-    by_head: HashMap<&'v str, Vec<Template<'v>>>,
+    by_head: HashMap<&'v str, Vec<ClaimedTemplate<'v>>>,
     /// Lengths of the texts.
     lengths: BTreeSet<usize>,
     left: u64,
 }
 
-struct Template<'v> {
+struct ClaimedTemplate<'v> {
     client: &'v ClientName,
     granted: &'v Granted,
     text: &'v str,
@@ -37,7 +37,7 @@ impl<'v> Claims<'v> {
             for text in granted.offers.templates.iter().map(Offer::key) {
                 let expressions = text.matches('{').count();
                 let head = text.split_once('{').map_or(text, |(head, _)| head);
-                let template = Template { client, granted, text, expressions };
+                let template = ClaimedTemplate { client, granted, text, expressions };
                 by_head.entry(head).or_default().push(template);
             }
         }

@@ -2,36 +2,36 @@
 //! it. All of it is lost in a crash.
 
 use super::{
-    Action, Approval, Run, State,
-    journal::{Journal, Outcome, Step},
-    record::Fault,
+    action::ModelAction,
+    journal::{Journal, JournalStep, RunEnd},
+    run::{ApprovalNeed, ModelRun},
 };
-use crate::run::{Phase, Refused, Stage};
+use crate::run::{Refused, Stage};
 
 /// A process that can run the script.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Gateway {
+pub(super) enum ModelGateway {
     Idle,
-    Runs(Script),
+    Runs(RunningScript),
 }
 
 /// A script that runs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Script {
+pub(super) struct RunningScript {
     pub(super) epoch: i64,
     /// Number of the block that the script has come to.
     block: u32,
-    pub(super) calls: Vec<Known>,
+    pub(super) calls: Vec<GatewayCall>,
     /// True if the run is not stored yet.
-    begins: bool,
+    pub(super) begins: bool,
     /// Answers that are not stored yet: the line, and the definition of its tool.
-    unstored: Vec<(usize, usize)>,
-    stop: Option<Stop>,
+    pub(super) unstored: Vec<(usize, usize)>,
+    pub(super) stop: Option<LastTransaction>,
 }
 
 /// A call as a gateway knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Known {
+pub(super) enum GatewayCall {
     New {
         attempts: u32,
     },
@@ -69,40 +69,40 @@ pub(super) enum Known {
 
 /// Last transaction of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Stop {
+pub(super) enum LastTransaction {
     Suspends,
-    Ends(Outcome),
+    Ends(RunEnd),
 }
 
-impl Gateway {
+impl ModelGateway {
     /// Begins the run.
-    pub(super) fn begin(run: &Run, state: &State) -> Self {
-        let calls = vec![Known::New { attempts: 0 }; run.script.len()];
-        Self::start(Script::new(1, calls, true), run, state)
+    pub(super) fn begin(run: &ModelRun, definition: usize) -> Self {
+        let calls = vec![GatewayCall::New { attempts: 0 }; run.script.len()];
+        Self::start(RunningScript::new(1, calls, true), run, definition)
     }
 
     /// Continues the run that this gateway has just claimed.
-    pub(super) fn claim(run: &Run, state: &State) -> Self {
-        let script = Script::new(state.journal.epoch(), known(&state.journal), false);
-        Self::start(script, run, state)
+    pub(super) fn claim(run: &ModelRun, journal: &Journal, definition: usize) -> Self {
+        let script = RunningScript::new(journal.epoch(), known(journal), false);
+        Self::start(script, run, definition)
     }
 
-    fn start(mut script: Script, run: &Run, state: &State) -> Self {
-        script.go_on(run, state.definition);
+    fn start(mut script: RunningScript, run: &ModelRun, definition: usize) -> Self {
+        script.advance(run, definition);
         Self::Runs(script)
     }
 
     /// Lists what this gateway, number `own`, may do next.
-    pub(super) fn steps(&self, own: usize, steps: &mut Vec<Action>) {
+    pub(super) fn steps(&self, own: usize, steps: &mut Vec<ModelAction>) {
         let Self::Runs(script) = self else { return };
         if script.stop.is_some() {
-            return steps.push(Action::Stop(own));
+            return steps.push(ModelAction::Stop(own));
         }
         for (line, known) in script.calls.iter().enumerate() {
             match known {
-                Known::Due { .. } => steps.push(Action::Intend(own, line)),
-                Known::Intended { .. } => steps.push(Action::Send(own, line)),
-                Known::Sent { .. } => steps.push(Action::Answer(own, line)),
+                GatewayCall::Due { .. } => steps.push(ModelAction::Intend(own, line)),
+                GatewayCall::Intended { .. } => steps.push(ModelAction::Send(own, line)),
+                GatewayCall::Sent { .. } => steps.push(ModelAction::Answer(own, line)),
                 _ => {}
             }
         }
@@ -110,38 +110,38 @@ impl Gateway {
 }
 
 /// Reads the calls of the journal.
-fn known(journal: &Journal) -> Vec<Known> {
+fn known(journal: &Journal) -> Vec<GatewayCall> {
     let known = journal.rows.iter().map(|row| {
-        let Some(call) = &row.call else { return Known::New { attempts: 0 } };
+        let Some(call) = &row.call else { return GatewayCall::New { attempts: 0 } };
         match call.stage {
-            Stage::Pending { .. } => Known::Pending,
-            Stage::Approved { attempts, .. } => Known::Approved { attempts },
-            Stage::Retried { attempts, .. } => Known::Retried { attempts },
-            Stage::Denied | Stage::Answered => Known::Answered,
-            Stage::Sent { attempt } => Known::New { attempts: attempt },
-            Stage::InDoubt { .. } => Known::InDoubt,
+            Stage::Pending { .. } => GatewayCall::Pending,
+            Stage::Approved { attempts, .. } => GatewayCall::Approved { attempts },
+            Stage::Retried { attempts, .. } => GatewayCall::Retried { attempts },
+            Stage::Denied | Stage::Answered => GatewayCall::Answered,
+            Stage::Sent { attempt } => GatewayCall::New { attempts: attempt },
+            Stage::InDoubt { .. } => GatewayCall::InDoubt,
         }
     });
     known.collect()
 }
 
-impl Script {
-    fn new(epoch: i64, calls: Vec<Known>, begins: bool) -> Self {
+impl RunningScript {
+    fn new(epoch: i64, calls: Vec<GatewayCall>, begins: bool) -> Self {
         Self { epoch, block: 1, calls, begins, unstored: Vec::new(), stop: None }
     }
 
     /// Runs the script until it waits for a transaction or for the upstream.
-    fn go_on(&mut self, run: &Run, definition: usize) {
+    pub(super) fn advance(&mut self, run: &ModelRun, definition: usize) {
         while self.stop.is_none() {
             let lines = lines(run, self.block);
             let calls = &self.calls[lines.clone()];
             if calls.is_empty() {
-                self.stop = Some(Stop::Ends(Outcome::Completed));
-            } else if calls.iter().any(Known::is_running) {
+                self.stop = Some(LastTransaction::Ends(RunEnd::Completed));
+            } else if calls.iter().any(GatewayCall::is_running) {
                 return;
-            } else if calls.iter().any(|known| matches!(known, Known::Waits { .. })) {
-                self.stop = Some(Stop::Suspends);
-            } else if calls.iter().all(|known| *known == Known::Answered) {
+            } else if calls.iter().any(|known| matches!(known, GatewayCall::Waits { .. })) {
+                self.stop = Some(LastTransaction::Suspends);
+            } else if calls.iter().all(|known| *known == GatewayCall::Answered) {
                 self.block += 1;
             } else {
                 self.decide(run, lines, definition);
@@ -150,29 +150,29 @@ impl Script {
     }
 
     /// Decides the calls of a block. If one of them needs a decision of a person, none is made.
-    fn decide(&mut self, run: &Run, lines: std::ops::Range<usize>, definition: usize) {
+    fn decide(&mut self, run: &ModelRun, lines: std::ops::Range<usize>, definition: usize) {
         let mut decided = self.calls.clone();
         for line in lines.clone() {
             decided[line] = self.calls[line].decided(run, line, definition);
         }
         let suspends = decided[lines.clone()]
             .iter()
-            .any(|known| matches!(known, Known::Waits { .. } | Known::InDoubt));
+            .any(|known| matches!(known, GatewayCall::Waits { .. } | GatewayCall::InDoubt));
         if suspends {
             for line in lines {
-                if let Known::Waits { .. } = decided[line] {
+                if let GatewayCall::Waits { .. } = decided[line] {
                     self.calls[line] = decided[line];
                 }
             }
-            self.stop = Some(Stop::Suspends);
+            self.stop = Some(LastTransaction::Suspends);
             return;
         }
         self.calls = decided;
         for line in lines {
-            if let Known::Due { attempts, definition, is_approved: false } = self.calls[line]
+            if let GatewayCall::Due { attempts, definition, is_approved: false } = self.calls[line]
                 && run.script[line].is_repeatable
             {
-                self.calls[line] = Known::Answered;
+                self.calls[line] = GatewayCall::Answered;
                 // A call that the journal has is made again, and its answer is not stored.
                 if attempts == 0 {
                     self.unstored.push((line, definition));
@@ -182,43 +182,43 @@ impl Script {
     }
 
     /// Takes the steps that are not stored yet.
-    fn unstored(&mut self, run: &Run) -> Vec<Step> {
-        let begin = std::mem::take(&mut self.begins).then_some(Step::Begin);
+    pub(super) fn unstored(&mut self, run: &ModelRun) -> Vec<JournalStep> {
+        let begin = std::mem::take(&mut self.begins).then_some(JournalStep::Begin);
         let records = std::mem::take(&mut self.unstored);
-        let records = records
-            .into_iter()
-            .map(|(line, definition)| Step::Record(line, run.called[line][definition].clone()));
+        let records = records.into_iter().map(|(line, definition)| {
+            JournalStep::Record(line, run.called[line][definition].clone())
+        });
         begin.into_iter().chain(records).collect()
     }
 
     /// Notes that the store has refused a step.
-    fn refused(&mut self, refused: Refused) {
+    pub(super) fn refused(&mut self, refused: Refused) {
         let outcome = match refused {
-            Refused::Cancelled => Outcome::Cancelled,
-            _ => Outcome::Failed,
+            Refused::Cancelled => RunEnd::Cancelled,
+            _ => RunEnd::Failed,
         };
-        self.stop = Some(Stop::Ends(outcome));
+        self.stop = Some(LastTransaction::Ends(outcome));
     }
 
     /// Returns the steps that ask for approvals.
-    fn asks(&self, run: &Run) -> impl Iterator<Item = Step> {
+    pub(super) fn asks(&self, run: &ModelRun) -> impl Iterator<Item = JournalStep> {
         self.calls.iter().enumerate().filter_map(|(line, known)| match known {
-            Known::Waits { definition } => {
-                Some(Step::Ask(line, run.called[line][*definition].clone()))
+            GatewayCall::Waits { definition } => {
+                Some(JournalStep::Ask(line, run.called[line][*definition].clone()))
             }
             _ => None,
         })
     }
 }
 
-impl Known {
+impl GatewayCall {
     fn is_running(&self) -> bool {
         matches!(self, Self::Due { .. } | Self::Intended { .. } | Self::Sent { .. })
     }
 
     /// Returns the call after it is decided.
-    fn decided(self, run: &Run, line: usize, current: usize) -> Self {
-        let needs_approval = run.script[line].approval == Approval::Before;
+    fn decided(self, run: &ModelRun, line: usize, current: usize) -> Self {
+        let needs_approval = run.script[line].approval == ApprovalNeed::Before;
         match self {
             // The protocol alone decides whether the approval is good.
             Self::Approved { attempts } => {
@@ -236,128 +236,8 @@ impl Known {
 }
 
 /// Lines of a block.
-fn lines(run: &Run, block: u32) -> std::ops::Range<usize> {
+fn lines(run: &ModelRun, block: u32) -> std::ops::Range<usize> {
     let start = run.script.partition_point(|line| line.position.block < block);
     let end = run.script.partition_point(|line| line.position.block <= block);
     start..end
-}
-
-/// Takes a step of gateway `own`.
-pub(super) fn step(state: &mut State, run: &Run, own: usize, action: Action) {
-    let Gateway::Runs(mut script) = state.gateways[own].clone() else { return };
-    let stopped = match action {
-        Action::Intend(_, line) => script.intend(state, run, line),
-        Action::Send(_, line) => {
-            script.send(state, run, line);
-            Ok(false)
-        }
-        Action::Answer(_, line) => script.answer(state, run, line),
-        Action::Renew(_) => script.store(state, run, vec![Step::Renew]).map(|()| false),
-        Action::Stop(_) => script.finish(state, run),
-        Action::Abandon(_) => {
-            script.end(state, run, Outcome::Cancelled);
-            Ok(true)
-        }
-        _ => return,
-    };
-    state.gateways[own] = match stopped {
-        // Its end would be refused too, once another gateway has the run.
-        Ok(true) | Err(Refused::Superseded | Refused::Ended) => Gateway::Idle,
-        Ok(false) => {
-            script.go_on(run, state.definition);
-            Gateway::Runs(script)
-        }
-        Err(refused) => {
-            script.refused(refused);
-            Gateway::Runs(script)
-        }
-    };
-}
-
-/// Result of a step: whether the script is done.
-type Stopped = Result<bool, Refused>;
-
-impl Script {
-    /// Stores `steps`, after those that are not stored yet. All of them are lost if they are refused.
-    fn store(&mut self, state: &mut State, run: &Run, steps: Vec<Step>) -> Result<(), Refused> {
-        let is_answer = matches!(steps[..], [Step::Answer(..)]) && self.unstored.is_empty();
-        let all = self.unstored(run).into_iter().chain(steps);
-        let stored = state.journal.steps(self.epoch, all, state.now_ms)?;
-        if !is_answer && stored.epoch() != self.epoch {
-            state.faults.push(Fault::ChangedByOther);
-        }
-        state.commit(stored);
-        Ok(())
-    }
-
-    fn intend(&mut self, state: &mut State, run: &Run, line: usize) -> Stopped {
-        let Known::Due { attempts, definition, is_approved } = self.calls[line] else {
-            return Ok(false);
-        };
-        let called = run.called[line][definition].clone();
-        let stored = self.store(state, run, vec![Step::Intend(line, called)]);
-        self.calls[line] = match stored {
-            Ok(()) => Known::Intended { attempt: attempts + 1, definition, is_approved },
-            // It is asked for again.
-            Err(Refused::Expired | Refused::Redefined) => Known::Waits { definition },
-            Err(refused) => return Err(refused),
-        };
-        Ok(false)
-    }
-
-    fn send(&mut self, state: &mut State, run: &Run, line: usize) {
-        let Known::Intended { attempt, definition, is_approved } = self.calls[line] else {
-            return;
-        };
-        if run.script[line].approval == Approval::Within && !is_approved {
-            self.calls[line] = Known::Waits { definition };
-        } else {
-            state.faults.extend(state.journal.rows[line].record.is_sent(attempt));
-            self.calls[line] = Known::Sent { attempt };
-        }
-    }
-
-    fn answer(&mut self, state: &mut State, run: &Run, line: usize) -> Stopped {
-        let Known::Sent { attempt } = self.calls[line] else { return Ok(false) };
-        // What waits to be stored before it needs the lease, and is refused with it.
-        let is_due = self.unstored.is_empty() || self.has_run(state);
-        let stored = self.store(state, run, vec![Step::Answer(line, attempt)]);
-        let waiting = [Stage::Sent { attempt }, Stage::InDoubt { attempt }].map(Some);
-        if stored.is_err() && is_due && waiting.contains(&state.journal.rows[line].stage()) {
-            state.faults.push(Fault::AnswerRefused);
-        }
-        stored?;
-        self.calls[line] = Known::Answered;
-        Ok(false)
-    }
-
-    /// Suspends or ends the run. A suspension that is refused is followed by the end.
-    fn finish(&mut self, state: &mut State, run: &Run) -> Stopped {
-        match self.stop {
-            None => Ok(false),
-            Some(Stop::Suspends) => {
-                let asks = self.asks(run).chain([Step::Suspend]).collect();
-                self.store(state, run, asks).map(|()| true)
-            }
-            Some(Stop::Ends(outcome)) => {
-                self.end(state, run, outcome);
-                Ok(true)
-            }
-        }
-    }
-
-    fn end(&mut self, state: &mut State, run: &Run, outcome: Outcome) {
-        // Before the run is stored, it is this gateway's.
-        let has_run = self.begins || self.has_run(state);
-        if self.store(state, run, vec![Step::End(outcome)]).is_err() && has_run {
-            state.faults.push(Fault::EndRefused);
-        }
-    }
-
-    /// Returns whether no other gateway has taken the run over, and it has not ended.
-    fn has_run(&self, state: &State) -> bool {
-        state.journal.lease.is_some_and(|lease| {
-            lease.epoch == self.epoch && matches!(lease.phase, Phase::Running { .. })
-        })
-    }
 }

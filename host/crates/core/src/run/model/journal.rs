@@ -1,32 +1,34 @@
 //! The stored part of a run. Each function is one transaction: it returns the journal after it, or
 //! the reason that it is not made. They are those of the store: `steps`, `claim`, `decide`, `cancel`.
 
-use super::{
-    APPROVAL_MS, LEASE_MS,
-    record::{Grant, Record},
-};
+use super::record::{CallHistory, Grant};
 use crate::run::{Call, Called, Cancelled, Lease, Phase, Refused, Stage};
+
+/// Time for which a gateway has a lease.
+const LEASE_MS: i64 = 1;
+/// Time for which an approval is valid.
+const APPROVAL_MS: i64 = 2;
 
 /// The tables of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Journal {
     /// `None` before the run is stored.
     pub(super) lease: Option<Lease>,
-    pub(super) outcome: Option<Outcome>,
-    pub(super) rows: Vec<Row>,
+    pub(super) outcome: Option<RunEnd>,
+    pub(super) rows: Vec<JournalRow>,
 }
 
 /// A call, by its line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct Row {
+pub(super) struct JournalRow {
     pub(super) call: Option<Call>,
-    pub(super) answer: Option<Answer>,
-    pub(super) record: Record,
+    pub(super) answer: Option<AnswerSource>,
+    pub(super) record: CallHistory,
 }
 
 /// Source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Answer {
+pub(super) enum AnswerSource {
     /// A call without an intent.
     Repeatable,
     Attempt(u32),
@@ -35,7 +37,7 @@ pub(super) enum Answer {
 
 /// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Outcome {
+pub(super) enum RunEnd {
     Completed,
     Failed,
     Cancelled,
@@ -43,7 +45,7 @@ pub(super) enum Outcome {
 
 /// A step of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum JournalStep {
     Begin,
     Ask(usize, Called),
     Intend(usize, Called),
@@ -51,12 +53,12 @@ pub(super) enum Step {
     Record(usize, Called),
     Renew,
     Suspend,
-    End(Outcome),
+    End(RunEnd),
 }
 
 /// A decision of the person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum PersonDecision {
     Approve,
     Deny,
     Retry,
@@ -64,14 +66,14 @@ pub(super) enum Decision {
     Skip,
 }
 
-impl Decision {
+impl PersonDecision {
     pub(super) const ALL: [Self; 5] =
         [Self::Approve, Self::Deny, Self::Retry, Self::RetryApproved, Self::Skip];
 }
 
 impl Journal {
     pub(super) fn new(lines: usize) -> Self {
-        Self { lease: None, outcome: None, rows: vec![Row::default(); lines] }
+        Self { lease: None, outcome: None, rows: vec![JournalRow::default(); lines] }
     }
 
     pub(super) fn is_stored(&self) -> bool {
@@ -91,7 +93,7 @@ impl Journal {
     }
 
     pub(super) fn has_completed(&self) -> bool {
-        self.has_ended() && self.outcome == Some(Outcome::Completed)
+        self.has_ended() && self.outcome == Some(RunEnd::Completed)
     }
 
     /// Returns the first time from `now_ms` at which no gateway has a lease that has not expired.
@@ -105,7 +107,7 @@ impl Journal {
     pub(super) fn steps(
         &self,
         epoch: i64,
-        steps: impl IntoIterator<Item = Step>,
+        steps: impl IntoIterator<Item = JournalStep>,
         now_ms: i64,
     ) -> Result<Self, Refused> {
         let mut next = self.clone();
@@ -116,42 +118,42 @@ impl Journal {
         Ok(next)
     }
 
-    fn step(&mut self, epoch: i64, step: Step, now_ms: i64) -> Result<(), Refused> {
-        if step == Step::Begin {
+    fn step(&mut self, epoch: i64, step: JournalStep, now_ms: i64) -> Result<(), Refused> {
+        if step == JournalStep::Begin {
             self.lease = Some(Lease::begin(now_ms, LEASE_MS));
             return Ok(());
         }
         let lease = self.found()?;
         match step {
-            Step::Begin => {}
-            Step::Ask(line, called) => {
+            JournalStep::Begin => {}
+            JournalStep::Ask(line, called) => {
                 lease.check(epoch)?;
                 let row = &mut self.rows[line];
                 row.call = Some(Call::ask(row.call.as_ref(), called, now_ms)?);
                 row.record.is_asked();
             }
-            Step::Intend(line, called) => {
+            JournalStep::Intend(line, called) => {
                 lease.check(epoch)?;
                 let row = &mut self.rows[line];
                 let sent = Call::intend(row.call.as_ref(), called, now_ms)?;
                 row.record.is_intended(row.call.as_ref(), &sent, now_ms);
                 row.call = Some(sent);
             }
-            Step::Answer(line, attempt) => {
+            JournalStep::Answer(line, attempt) => {
                 let row = &mut self.rows[line];
                 let call = row.call.as_ref().ok_or(Refused::Stale)?;
                 row.call = Some(call.answer(attempt)?);
-                row.answer = Some(Answer::Attempt(attempt));
+                row.answer = Some(AnswerSource::Attempt(attempt));
             }
-            Step::Record(line, called) => {
+            JournalStep::Record(line, called) => {
                 lease.check_held(epoch)?;
                 let row = &mut self.rows[line];
                 row.call = Some(Call::record(row.call.as_ref(), called)?);
-                row.answer = Some(Answer::Repeatable);
+                row.answer = Some(AnswerSource::Repeatable);
             }
-            Step::Renew => self.lease = Some(lease.renew(epoch, now_ms, LEASE_MS)?),
-            Step::Suspend => self.lease = Some(lease.suspend(epoch)?),
-            Step::End(outcome) => {
+            JournalStep::Renew => self.lease = Some(lease.renew(epoch, now_ms, LEASE_MS)?),
+            JournalStep::Suspend => self.lease = Some(lease.suspend(epoch)?),
+            JournalStep::End(outcome) => {
                 self.lease = Some(lease.end(epoch)?);
                 self.outcome = Some(outcome);
             }
@@ -171,7 +173,7 @@ impl Journal {
     pub(super) fn decide(
         &self,
         line: usize,
-        decision: Decision,
+        decision: PersonDecision,
         now_ms: i64,
     ) -> Result<Self, Refused> {
         self.found()?.can_go_on(now_ms)?;
@@ -181,24 +183,26 @@ impl Journal {
         let until_ms = now_ms.saturating_add(APPROVAL_MS);
         let grant = Grant { until_ms, definition: call.called.definition.clone() };
         row.call = Some(match decision {
-            Decision::Approve => call.approve(until_ms),
-            Decision::Deny => call.deny(),
-            Decision::Retry => call.retry(until_ms),
-            Decision::RetryApproved => call.retry_approved(until_ms),
-            Decision::Skip => call.skip(),
+            PersonDecision::Approve => call.approve(until_ms),
+            PersonDecision::Deny => call.deny(),
+            PersonDecision::Retry => call.retry(until_ms),
+            PersonDecision::RetryApproved => call.retry_approved(until_ms),
+            PersonDecision::Skip => call.skip(),
         }?);
         match decision {
-            Decision::Approve => row.record.is_granted(grant, false),
-            Decision::Retry | Decision::RetryApproved => row.record.is_granted(grant, true),
-            Decision::Skip => row.answer = Some(Answer::Person),
-            Decision::Deny => row.record.is_asked(),
+            PersonDecision::Approve => row.record.is_granted(grant, false),
+            PersonDecision::Retry | PersonDecision::RetryApproved => {
+                row.record.is_granted(grant, true)
+            }
+            PersonDecision::Skip => row.answer = Some(AnswerSource::Person),
+            PersonDecision::Deny => row.record.is_asked(),
         }
         Ok(next)
     }
 
     pub(super) fn cancel(&self, now_ms: i64) -> Result<Self, Refused> {
         let (lease, cancelled) = self.found()?.cancel(now_ms)?;
-        let outcome = (cancelled == Cancelled::Ended).then_some(Outcome::Cancelled);
+        let outcome = (cancelled == Cancelled::Ended).then_some(RunEnd::Cancelled);
         Ok(Self { lease: Some(lease), outcome, rows: self.rows.clone() })
     }
 
@@ -208,7 +212,7 @@ impl Journal {
     }
 }
 
-impl Row {
+impl JournalRow {
     pub(super) fn stage(&self) -> Option<Stage> {
         self.call.as_ref().map(|call| call.stage)
     }

@@ -3,20 +3,21 @@
 use stateright::Property;
 
 use super::{
-    Approval, Run, State,
-    gateway::{Gateway, Known},
-    journal::{Answer, Row},
+    gateway::{GatewayCall, ModelGateway},
+    journal::{AnswerSource, JournalRow, PersonDecision},
     record::Fault,
+    run::{ApprovalNeed, ModelRun},
+    state::ModelState,
 };
 use crate::run::{Phase, Stage};
 
-type Condition = fn(&Run, &State) -> bool;
+type Condition = fn(&ModelRun, &ModelState) -> bool;
 
-fn always(name: &'static str, condition: Condition) -> Property<Run> {
+fn always(name: &'static str, condition: Condition) -> Property<ModelRun> {
     Property::always(name, condition)
 }
 
-fn sometimes(name: &'static str, condition: Condition) -> Property<Run> {
+fn sometimes(name: &'static str, condition: Condition) -> Property<ModelRun> {
     Property::sometimes(name, condition)
 }
 
@@ -28,13 +29,13 @@ macro_rules! never {
 
 /// Returns the properties of a run: those that every run has, and those that show that the steps of
 /// this one are really reached.
-pub(super) fn of(run: &Run) -> Vec<Property<Run>> {
+pub(super) fn of(run: &ModelRun) -> Vec<Property<ModelRun>> {
     let mut all = in_every_state();
     all.extend(in_some_state());
     if run.script.iter().any(|line| !line.is_repeatable) {
         all.extend(in_some_state_with_write());
     }
-    if run.script.iter().any(|line| line.approval != Approval::No) {
+    if run.script.iter().any(|line| line.approval != ApprovalNeed::No) {
         all.extend(in_some_state_with_approval());
     }
     if run.redefines {
@@ -45,7 +46,7 @@ pub(super) fn of(run: &Run) -> Vec<Property<Run>> {
     all
 }
 
-fn in_every_state() -> Vec<Property<Run>> {
+fn in_every_state() -> Vec<Property<ModelRun>> {
     let mut all = Vec::from(never! {
         "each attempt has a number of its own": AttemptReused,
         "no message is sent twice": SentTwice,
@@ -71,7 +72,7 @@ fn in_every_state() -> Vec<Property<Run>> {
     all.push(always("a call that needs approvals is sent once for each", |run, s| {
         let lines = run.script.iter().zip(&s.journal.rows);
         lines.into_iter().all(|(line, row)| {
-            line.approval == Approval::No || row.record.sends() <= row.record.grants
+            line.approval == ApprovalNeed::No || row.record.sends() <= row.record.grants
         })
     }));
     all.push(always("a call that was denied before any attempt is never sent", |_, s| {
@@ -79,17 +80,17 @@ fn in_every_state() -> Vec<Property<Run>> {
         denied.all(|row| row.record.intended != 0 || row.record.sent == 0)
     }));
     all.push(always("no two gateways have the same epoch", |_, s| match &s.gateways {
-        [Gateway::Runs(one), Gateway::Runs(other)] => one.epoch != other.epoch,
+        [ModelGateway::Runs(one), ModelGateway::Runs(other)] => one.epoch != other.epoch,
         _ => true,
     }));
     all.push(always("a run that has ended has an outcome", |_, s| {
         s.journal.has_ended() == s.journal.outcome.is_some()
     }));
-    all.push(always("the run can end", Run::can_end));
+    all.push(always("the run can end", ModelRun::can_end));
     all
 }
 
-fn in_some_state() -> Vec<Property<Run>> {
+fn in_some_state() -> Vec<Property<ModelRun>> {
     vec![
         sometimes("the script completes, each call sent at most once", |run, s| {
             let lines = run.script.iter().zip(&s.journal.rows);
@@ -97,14 +98,14 @@ fn in_some_state() -> Vec<Property<Run>> {
                 && lines.into_iter().all(|(line, row)| {
                     row.stage() == Some(Stage::Answered)
                         && match row.answer {
-                            Some(Answer::Repeatable) => line.is_repeatable,
-                            Some(Answer::Attempt(_)) => row.record.sends() == 1,
+                            Some(AnswerSource::Repeatable) => line.is_repeatable,
+                            Some(AnswerSource::Attempt(_)) => row.record.sends() == 1,
                             _ => false,
                         }
                 })
         }),
         sometimes("a gateway takes over from one that has stalled", |_, s| {
-            s.gateways.iter().all(|gateway| matches!(gateway, Gateway::Runs(_)))
+            s.gateways.iter().all(|gateway| matches!(gateway, ModelGateway::Runs(_)))
         }),
         sometimes("a gateway ends a run whose cancellation was requested", |_, s| {
             s.journal.has_ended() && s.journal.is_cancelled()
@@ -115,16 +116,17 @@ fn in_some_state() -> Vec<Property<Run>> {
     ]
 }
 
-fn in_some_state_with_write() -> Vec<Property<Run>> {
+fn in_some_state_with_write() -> Vec<Property<ModelRun>> {
     vec![
         sometimes("a call is in doubt", |_, s| {
             s.journal.rows.iter().any(|row| matches!(row.stage(), Some(Stage::InDoubt { .. })))
         }),
         sometimes("a stalled gateway stores an answer after another has the run", |_, s| {
             s.gateways.iter().any(|gateway| {
-                let Gateway::Runs(script) = gateway else { return false };
+                let ModelGateway::Runs(script) = gateway else { return false };
                 script.calls.iter().zip(&s.journal.rows).any(|(known, row)| {
-                    *known == Known::InDoubt && matches!(row.answer, Some(Answer::Attempt(_)))
+                    *known == GatewayCall::InDoubt
+                        && matches!(row.answer, Some(AnswerSource::Attempt(_)))
                 })
             })
         }),
@@ -135,19 +137,19 @@ fn in_some_state_with_write() -> Vec<Property<Run>> {
         }),
         sometimes("a person answers a call in doubt, and the script completes", |_, s| {
             let mut rows = s.journal.rows.iter();
-            s.journal.has_completed() && rows.any(|row| row.answer == Some(Answer::Person))
+            s.journal.has_completed() && rows.any(|row| row.answer == Some(AnswerSource::Person))
         }),
     ]
 }
 
-fn in_some_state_with_approval() -> Vec<Property<Run>> {
+fn in_some_state_with_approval() -> Vec<Property<ModelRun>> {
     vec![
         sometimes("a call is denied, and the script completes", |_, s| {
             let mut rows = s.journal.rows.iter();
             s.journal.has_completed() && rows.any(|row| row.stage() == Some(Stage::Denied))
         }),
         sometimes("a gateway crashes after an approval was used", |_, s| {
-            s.gateways == [Gateway::Idle, Gateway::Idle]
+            s.gateways == [ModelGateway::Idle, ModelGateway::Idle]
                 && s.journal.rows.iter().any(|row| {
                     let is_used = row.record.grants == 1 && row.record.grant.is_none();
                     is_used && row.record.intended != 0
@@ -157,13 +159,58 @@ fn in_some_state_with_approval() -> Vec<Property<Run>> {
 }
 
 /// Returns whether an approval was given, became void, and the call waits again.
-fn is_asked_again(row: &Row) -> bool {
+fn is_asked_again(row: &JournalRow) -> bool {
     let is_pending = matches!(row.stage(), Some(Stage::Pending { .. }));
     is_pending && row.record.grants > 0 && row.record.retries == 0
 }
 
-impl Row {
+impl JournalRow {
     fn has_definition(&self, definition: &str) -> bool {
         self.call.as_ref().is_some_and(|call| *call.called.definition == *definition)
+    }
+}
+
+impl ModelRun {
+    /// Returns whether some sequence of steps ends the run, and none of them is a crash: to cancel
+    /// the run once its lease has expired, and also to continue it then, with a person who decides
+    /// about each call that needs it. The second one must complete the script. Only states without
+    /// a gateway are examined: any other leads to one of them, because each gateway can crash.
+    fn can_end(&self, state: &ModelState) -> bool {
+        if state.gateways != [ModelGateway::Idle, ModelGateway::Idle] || !state.journal.is_stored()
+        {
+            return true;
+        }
+        let mut state = state.clone();
+        state.now_ms = state.journal.free_at(state.now_ms);
+        let mut cancelled = state.clone();
+        let is_cancelled = cancelled.cancel().is_ok() && cancelled.journal.has_ended();
+        state.journal.has_ended()
+            || is_cancelled && (state.journal.is_cancelled() || self.completes(state))
+    }
+
+    /// Continues a run that no gateway runs. Returns whether its script completes.
+    fn completes(&self, mut state: ModelState) -> bool {
+        // Each round decides about the calls of at least one block.
+        for _ in 0..=2 * self.script.len() {
+            for line in 0..self.script.len() {
+                for decision in [PersonDecision::Approve, PersonDecision::Skip] {
+                    // Refused where there is nothing to decide.
+                    let _ = state.decide(line, decision);
+                }
+            }
+            if state.claim(self, 0).is_err() {
+                return false;
+            }
+            while let ModelGateway::Runs(_) = state.gateways[0] {
+                let mut steps = Vec::new();
+                state.gateways[0].steps(0, &mut steps);
+                let Some(step) = steps.first() else { return false };
+                state.take(self, *step);
+            }
+            if state.journal.has_completed() {
+                return state.faults.is_empty();
+            }
+        }
+        false
     }
 }

@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use super::journal::{Answer, Journal};
 use crate::run::{Call, Stage};
 
 /// The history of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct Record {
+pub(super) struct CallHistory {
     /// Attempts whose intent was stored, a bit each.
     pub(super) intended: u32,
     /// Attempts that the upstream received, a bit each.
@@ -20,7 +19,7 @@ pub(super) struct Record {
     /// The last of them, unless it was used or is void.
     pub(super) grant: Option<Grant>,
     /// Broken properties of the call. They are moved to the state.
-    faults: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
 }
 
 /// An approval as the person gave it.
@@ -63,7 +62,7 @@ pub(super) enum Fault {
     ChangedByOther,
 }
 
-impl Record {
+impl CallHistory {
     /// Messages that the upstream received.
     pub(super) fn sends(&self) -> u32 {
         self.sent.count_ones()
@@ -116,34 +115,13 @@ impl Record {
             (self.intended & bit(attempt) == 0).then_some(Fault::SentWithoutIntent)
         }
     }
+
+    /// Returns whether an attempt was sent, and no later one was intended.
+    pub(super) fn is_last(&self, attempt: u32) -> bool {
+        self.sent & bit(attempt) != 0 && self.intended >> attempt == 1
+    }
 }
 
 fn bit(attempt: u32) -> u32 {
     1 << attempt
-}
-
-/// Compares the journals before and after a transaction.
-pub(super) fn compare(before: &Journal, after: &Journal, faults: &mut Vec<Fault>) {
-    if before.has_ended() && !after.has_ended() {
-        faults.push(Fault::Revived);
-    }
-    for (old, new) in before.rows.iter().zip(&after.rows) {
-        faults.extend(&new.record.faults);
-        if old.stage() == Some(Stage::Denied) && new.stage() != Some(Stage::Denied) {
-            faults.push(Fault::DenialLost);
-        }
-        if old.stage() == Some(Stage::Answered)
-            && (new.stage() != Some(Stage::Answered) || old.answer != new.answer)
-        {
-            faults.push(Fault::AnswerLost);
-        }
-        if let (None, Some(Answer::Attempt(attempt))) = (old.answer, new.answer)
-            && (new.record.sent & bit(attempt) == 0 || new.record.intended >> attempt != 1)
-        {
-            faults.push(Fault::AnswerOfOther);
-        }
-        if before.has_ended() && old.record.intended != new.record.intended {
-            faults.push(Fault::BegunTooLate);
-        }
-    }
 }

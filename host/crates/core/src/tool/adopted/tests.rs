@@ -61,7 +61,7 @@ fn a_tool_of_the_wrong_shape_is_refused_with_the_reason() {
             "{name}"
         );
     }
-    let huge = json!({"description": "x".repeat(MAX_SCHEMA)});
+    let huge = json!({"description": "x".repeat(MAX_SCHEMA_BYTES)});
     assert!(matches!(
         adopt(json!({"name": "t", "inputSchema": huge})),
         Err(BadTool::SchemaTooLarge { .. })

@@ -6,16 +6,20 @@ use serde_json::{Map, Value, json};
 
 use super::walk::target;
 
-/// Values that are copied at most. References can lead to one schema many times.
+/// Values that are copied at most. A schema of 256 KiB has at most 130,000, so each can be copied
+/// once; references can lead to one schema many times.
 const MAX_COPIED: usize = 200_000;
-/// Schemas that are merged at most.
+/// Schemas that are merged at most. A union of 200 forms passes; schemas with few properties but
+/// many references do not use up [`MAX_COPIED`].
 const MAX_MERGED: usize = 256;
-/// The deepest schema that is merged, counted in combinations and references.
+/// The deepest schema that is merged, counted in combinations and references. Each level groups the
+/// properties below it again. Generators write two or three levels: a reference to a union of
+/// references.
 const MAX_DEPTH: usize = 8;
 
 /// The properties of an object, and the names of those that it needs.
 #[derive(Default)]
-pub(super) struct Fields {
+pub(super) struct MergedFields {
     /// Schemas by name; a value is valid against all of them.
     properties: Vec<(String, Vec<Value>)>,
     required: Vec<String>,
@@ -54,11 +58,11 @@ impl<'d> Merge<'d> {
 
     /// Returns the fields of the document with those of the schemas that it combines. A field of
     /// several alternatives may have the value of any of them, and is needed if each needs it.
-    pub(super) fn root(&mut self) -> Fields {
-        self.document.as_object().map_or_else(Fields::default, |root| self.fields(root, 0))
+    pub(super) fn root(&mut self) -> MergedFields {
+        self.document.as_object().map_or_else(MergedFields::default, |root| self.fields(root, 0))
     }
 
-    fn fields(&mut self, schema: &'d Map<String, Value>, depth: usize) -> Fields {
+    fn fields(&mut self, schema: &'d Map<String, Value>, depth: usize) -> MergedFields {
         let is_small = depth <= MAX_DEPTH
             && self.schemas_left > 0
             && ["properties", "required"]
@@ -67,10 +71,10 @@ impl<'d> Merge<'d> {
                 .all(|copied| fits(copied, &mut self.copies_left));
         if !is_small {
             self.is_cut = true;
-            return Fields::default();
+            return MergedFields::default();
         }
         self.schemas_left -= 1;
-        let mut fields = Fields::own(schema);
+        let mut fields = MergedFields::own(schema);
         if let Some(target) = self.referenced(schema) {
             fields = fields.and(self.fields(target, depth + 1));
         }
@@ -84,7 +88,7 @@ impl<'d> Merge<'d> {
                 self.alternatives = branches.iter().map(|branch| branch.required.clone()).collect();
             }
             if !branches.is_empty() {
-                fields = fields.and(Fields::any(branches));
+                fields = fields.and(MergedFields::any(branches));
             }
         }
         fields
@@ -96,7 +100,7 @@ impl<'d> Merge<'d> {
     }
 }
 
-impl Fields {
+impl MergedFields {
     /// Returns the members `properties` and `required`.
     pub(super) fn into_members(self) -> (Map<String, Value>, Vec<String>) {
         let properties = self.properties.into_iter();

@@ -125,7 +125,7 @@ fn a_schema_that_multiplies_itself_is_merged_within_bounds() {
     let deep = (0..100).fold(json!({}), |inner, _| json!({"type": "array", "contains": inner}));
     let (_, repairs) = repair(json!({"type": "object", "properties": {"deep": deep}}));
     assert_eq!(repairs, ["for models: `items` added to arrays"]);
-    let arrays: Vec<Value> = (0..MAX_SCHEMA / 20).map(|_| json!({"type": "array"})).collect();
+    let arrays: Vec<Value> = (0..MAX_SCHEMA_BYTES / 20).map(|_| json!({"type": "array"})).collect();
     let (schema, repairs) =
         repair(json!({"type": "object", "properties": {"x": {"anyOf": arrays}}}));
     assert_eq!(schema, json!({"type": "object", "properties": {}}));

@@ -30,13 +30,13 @@ const NAMED: [&str; 5] =
 
 /// Walks the schemas of a document. Values such as `default` and `enum` are data and are not
 /// visited. The depth is that of parsed JSON, at most 128.
-pub(super) struct Walk<'m> {
+pub(super) struct ParameterWalk<'m> {
     /// The document that references lead into; `None` if it has none.
     document: Option<Value>,
     made: &'m mut BTreeSet<&'static str>,
 }
 
-impl<'m> Walk<'m> {
+impl<'m> ParameterWalk<'m> {
     pub(super) fn new(
         text: &JsonText,
         root: &Map<String, Value>,

@@ -7,10 +7,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 
 use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_mcp_client::{
-    handshake::{self, Handshake, HandshakeError, Identity},
-    inbox::{Inbox, Unsolicited},
-    link::{AbandonedRequests, Link, Receiver},
-    stdio::Stdio,
+    AbandonedRequests, Handshake, HandshakeError, Identity, Inbox, Link, Receiver, Stdio,
+    Unsolicited, complete_handshake,
 };
 
 /// A server at the other end of a pipe.
@@ -54,5 +52,5 @@ pub(crate) fn connect(bytes: usize) -> (Arc<Link>, Server, Rest) {
 pub(crate) async fn complete(link: &Link, handshake: Handshake) -> Result<(), HandshakeError> {
     let identity =
         Identity::new(&ClientName::parse("up").expect("a good name"), QuestionKinds::NONE);
-    handshake::complete(link, &identity, handshake).await
+    complete_handshake(link, &identity, handshake).await
 }

@@ -1,6 +1,6 @@
 //! Reasons that a request has no access token.
 
-use super::super::{logins::LoginsUnavailable, refresh::RefreshError};
+use crate::oauth::{logins::LoginsUnavailable, refresh::RefreshError};
 use airlock_core::tool::ClientName;
 
 /// Reason that a request has no access token. Nothing was executed.
@@ -38,15 +38,15 @@ pub(crate) enum AuthorizationError {
 
 /// Reason that only the operator can help, with the command to run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{why} run `airlock upstream login {client}`")]
+#[error("{reason} run `airlock upstream login {client}`")]
 pub(crate) struct LoginNeeded {
     pub(super) client: ClientName,
-    pub(super) why: Why,
+    pub(super) reason: LoginReason,
 }
 
 /// Reason that a login is needed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Why {
+pub(super) enum LoginReason {
     #[error("it needs a login;")]
     Missing,
     #[error("the login has expired;")]

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::super::super::secrets::Redactor;
+use crate::secrets::Redactor;
 use airlock_store::login::UpstreamLogin;
 
 /// Time after which the store is read again, so that a login or a logout is noticed.
@@ -18,9 +18,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Least time between two refreshes because the server refuses a token.
 const REPLACEMENT: Duration = Duration::from_secs(30);
 
-/// State of the login of one server. Its tokens are redacted from the moment that they are
+/// LoginState of the login of one server. Its tokens are redacted from the moment that they are
 /// known.
-pub(super) struct State {
+pub(super) struct LoginState {
     redactor: Arc<Redactor>,
     inner: Mutex<Inner>,
 }
@@ -33,7 +33,7 @@ struct Inner {
     /// Access token that the server refuses although it is new.
     rejected: Option<(String, Instant)>,
     /// Refresh token that is refused, with the error code.
-    dead: Option<(String, String)>,
+    refused: Option<(String, String)>,
     paused_until: Option<Instant>,
     /// Time of the last refresh because the server refuses a token.
     replaced: Option<Instant>,
@@ -41,7 +41,7 @@ struct Inner {
     unstored: Option<(String, Arc<UpstreamLogin>)>,
 }
 
-impl State {
+impl LoginState {
     pub(super) fn new(redactor: Arc<Redactor>) -> Self {
         Self { redactor, inner: Mutex::default() }
     }
@@ -103,15 +103,16 @@ impl State {
     }
 
     /// Records that the refresh token of a login is refused for good.
-    pub(super) fn bury(&self, login: &UpstreamLogin, code: &str) {
-        self.inner.lock().dead = login.refresh_token.clone().map(|token| (token, code.to_owned()));
+    pub(super) fn refuse_refresh(&self, login: &UpstreamLogin, code: &str) {
+        self.inner.lock().refused =
+            login.refresh_token.clone().map(|token| (token, code.to_owned()));
     }
 
     /// Returns the error code with which the refresh token of a login was refused.
-    pub(super) fn dead(&self, login: &UpstreamLogin) -> Option<String> {
+    pub(super) fn refresh_refusal(&self, login: &UpstreamLogin) -> Option<String> {
         let inner = self.inner.lock();
-        let (dead, code) = inner.dead.as_ref()?;
-        (login.refresh_token.as_ref() == Some(dead)).then(|| code.clone())
+        let (refused, code) = inner.refused.as_ref()?;
+        (login.refresh_token.as_ref() == Some(refused)).then(|| code.clone())
     }
 
     /// Records that a refresh has failed.
@@ -136,7 +137,7 @@ impl State {
     }
 
     /// Records a login that could not be stored in place of the version `token`, and returns it.
-    pub(super) fn postpone(&self, token: &str, login: UpstreamLogin) -> Arc<UpstreamLogin> {
+    pub(super) fn keep_unstored(&self, token: &str, login: UpstreamLogin) -> Arc<UpstreamLogin> {
         let login = self.keep(login);
         self.inner.lock().unstored = Some((token.to_owned(), login.clone()));
         login
@@ -148,7 +149,7 @@ impl State {
     }
 
     /// Records that no login remains to be stored.
-    pub(super) fn settle(&self) {
+    pub(super) fn clear_unstored(&self) {
         self.inner.lock().unstored = None;
     }
 }

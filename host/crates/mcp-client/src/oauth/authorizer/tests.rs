@@ -6,7 +6,12 @@ use airlock_test_http::{Answer, Server, ok, says};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{super::tokens::tests::login, *};
+use super::{
+    super::{logins::StoredLogin, tokens::tests::login},
+    renewal::CLAIM,
+    *,
+};
+use airlock_store::login::RefreshClaim;
 
 /// Life of a token, in seconds.
 const LIFE: u64 = 3_600;
@@ -27,7 +32,7 @@ impl World {
         let asked = AtomicUsize::new(0);
         let issuer = Server::start(move |_| answer(asked.fetch_add(1, Ordering::Relaxed))).await;
         let home = tempfile::tempdir().expect("a directory");
-        let logins = Logins::new(home.path().join("a.db"));
+        let logins = Logins::new(airlock_store::Settings::new(home.path().join("a.db")).into());
         let world = Self { issuer, logins, home, seconds: Arc::new(AtomicU64::new(START)) };
         world.log_in("first").await;
         world
@@ -59,7 +64,8 @@ impl World {
         let clock: Clock = Arc::new(move || {
             SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
         });
-        let logins = Logins::new(self.home.path().join("a.db"));
+        let logins =
+            Logins::new(airlock_store::Settings::new(self.home.path().join("a.db")).into());
         Authorizer::with_clock(&name(), &self.http(), &logins, Arc::default(), clock)
             .expect("good settings")
     }
@@ -140,7 +146,7 @@ async fn a_refresh_that_is_refused_uses_the_login_that_replaced_it_meanwhile() {
     let claimed = stored.claim("first", CLAIM).await.expect("written");
     let RefreshClaim::Claimed(login) = claimed else { panic!("{claimed:?}") };
     world.log_in("second").await;
-    let found = authorizer.shared.refresh(login).await.expect("the other login");
+    let found = authorizer.source.refresh(login).await.expect("the other login");
     assert_eq!(found.access_token, "second");
 }
 
@@ -194,10 +200,10 @@ async fn a_refused_token_is_replaced_once_and_then_not_sent_for_a_minute() {
     let second = authorizer.bearer().await.expect("a token");
     let replaced = authorizer.replace(second.as_ref()).await;
     assert!(matches!(replaced, Err(AuthorizationError::NoOther)), "{replaced:?}");
-    let declined = authorizer.give_up(second.as_ref(), false);
+    let declined = authorizer.refused_twice(second.as_ref(), false);
     insta::assert_snapshot!(declined.to_string(), @"the server refuses this request with the token of the login; if it refuses others too, run `airlock upstream login up`");
     assert_eq!(text(authorizer.bearer().await), "access-0", "a call concerns no other");
-    let error = authorizer.give_up(second.as_ref(), true);
+    let error = authorizer.refused_twice(second.as_ref(), true);
     insta::assert_snapshot!(error.to_string(), @"the server refuses the token of the login; run `airlock upstream login up`");
     assert_eq!(text(authorizer.bearer().await), error.to_string());
     assert_eq!(world.refreshes(), 1);
@@ -224,10 +230,10 @@ async fn scopes_that_the_server_asks_for_are_stored_for_the_next_login() {
 #[tokio::test]
 async fn scopes_of_the_settings_are_not_extended_by_the_server() {
     let world = World::new(tokens).await;
-    let mut shared = Arc::into_inner(world.authorizer().shared).expect("not shared");
-    shared.permitted = vec!["read".to_owned()];
+    let mut source = Arc::into_inner(world.authorizer().source).expect("not shared");
+    source.permitted = vec!["read".to_owned()];
     let login = Arc::new(world.stored().read().await.expect("read").expect("a login"));
-    let widened = shared.widen(Refused::Token(login), "admin read".to_owned()).await;
+    let widened = source.widen(RefusedRequest::Token(login), "admin read".to_owned()).await;
     insta::assert_snapshot!(text(widened), @r#"the server asks for more rights than `oauth_config.scopes` permits: "admin", "read"; if it shall have them, add them and run `airlock upstream login up`"#);
     let stored = world.stored().read().await.expect("read").expect("a login");
     assert_eq!(stored.wanted, "");
@@ -250,18 +256,18 @@ async fn tokens_that_were_not_stored_are_used_and_stored_later() {
     let world = World::new(tokens).await;
     let unstored = login("unstored");
     let authorizer = world.authorizer();
-    authorizer.shared.state.postpone("first", unstored.clone());
-    let due = authorizer.shared.renew(Arc::new(unstored.clone())).await;
+    authorizer.source.state.keep_unstored("first", unstored.clone());
+    let due = authorizer.source.renew(Arc::new(unstored.clone())).await;
     assert!(matches!(due, Err(AuthorizationError::Unstored)), "{due:?}");
-    let read = authorizer.shared.read().await.expect("read").expect("a login");
-    assert_eq!((&*read.access_token, authorizer.shared.state.unstored()), ("unstored", None));
+    let read = authorizer.source.read().await.expect("read").expect("a login");
+    assert_eq!((&*read.access_token, authorizer.source.state.unstored()), ("unstored", None));
     let stored = world.stored().read().await.expect("read");
     assert_eq!(stored.map(|login| login.access_token).as_deref(), Some("unstored"));
     // Not if the operator has logged in meanwhile.
-    authorizer.shared.state.postpone("first", unstored);
+    authorizer.source.state.keep_unstored("first", unstored);
     world.log_in("second").await;
-    let read = authorizer.shared.read().await.expect("read").expect("a login");
-    assert_eq!((&*read.access_token, authorizer.shared.state.unstored()), ("second", None));
+    let read = authorizer.source.read().await.expect("read").expect("a login");
+    assert_eq!((&*read.access_token, authorizer.source.state.unstored()), ("second", None));
 }
 
 #[tokio::test]
@@ -296,7 +302,7 @@ async fn without_a_login_requests_have_no_token_until_the_server_asks_for_one() 
 #[tokio::test]
 async fn tokens_that_live_for_seconds_are_refreshed_after_half_their_life_and_not_at_once() {
     let world = World::new(tokens).await;
-    let shared = &world.authorizer().shared;
+    let source = &world.authorizer().source;
     for (life, now, is_due) in [
         (0, 0, false),
         (0, 1, true),
@@ -306,9 +312,9 @@ async fn tokens_that_live_for_seconds_are_refreshed_after_half_their_life_and_no
         (300, 240, true),
     ] {
         world.pass(now);
-        assert_eq!(shared.is_due(&lives(life)), is_due, "{life} {now}");
+        assert_eq!(source.is_due(&lives(life)), is_due, "{life} {now}");
     }
-    assert!(!shared.is_due(&UpstreamLogin { expires_ms: None, ..login("t") }));
+    assert!(!source.is_due(&UpstreamLogin { expires_ms: None, ..login("t") }));
 }
 
 /// Returns a login that lives for so many seconds from the start of the clock.

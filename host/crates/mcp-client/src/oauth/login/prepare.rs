@@ -11,16 +11,17 @@ use rmcp::transport::auth::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{LoginError, MAX_REASON_BYTES, PendingLogin, failed};
+use super::{LoginError, PendingLogin, failed};
 use crate::{
     http::{Endpoint, HttpSettings},
+    limits::MAX_REASON_BYTES,
     oauth::{
         challenge,
         logins::Logins,
         outbound::Outbound,
         refresh::basic_pair,
         settings::{Oauth, TokenAuthentication},
-        tokens::scopes,
+        tokens::{MAX_QUOTED_BYTES, scopes},
     },
     secrets::Redactor,
     settings::Settings,
@@ -35,8 +36,6 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 const CLIENT_PARAMETERS: [&str; 6] =
     ["client_id", "redirect_uri", "resource", "response_type", "scope", "state"];
 const CLIENT_PREFIXES: [&str; 2] = ["code_challenge", "request"];
-/// Maximum length of the name of a parameter in a message, in bytes.
-const MAX_PARAMETER_BYTES: usize = 64;
 const DISCOVERY: &str = "finding the authorization server";
 const REGISTRATION: &str = "registering the client";
 const REQUEST: &str = "preparing the request for a login";
@@ -296,7 +295,7 @@ fn own_query(metadata: &mut AuthorizationMetadata) -> Result<Option<String>, Log
     let query = url.query().filter(|query| !query.is_empty()).map(str::to_owned);
     let taken = url.query_pairs().find(|(name, _)| is_clients(name));
     if let Some((name, _)) = taken {
-        return Err(LoginError::Parameter(cut(name.into_owned(), MAX_PARAMETER_BYTES)));
+        return Err(LoginError::Parameter(cut(name.into_owned(), MAX_QUOTED_BYTES)));
     }
     url.set_query(None);
     url.set_fragment(None);

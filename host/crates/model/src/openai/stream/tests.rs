@@ -28,7 +28,7 @@ fn client() -> HttpClient {
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
     let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
     let response = http::Response::new(reqwest::Body::wrap_stream(pieces));
-    let held = MemoryBudget::unlimited().hold();
+    let held = MemoryBudget::unlimited().charge();
     let mut chunks = OpenAiChunks::new(Events::new(client, response.into(), held));
     let mut calls = Calls::default();
     let mut merged = Merged::default();
@@ -149,7 +149,7 @@ async fn a_stream_that_sends_nothing_for_too_long_fails() {
     let client = client();
     let silent = reqwest::Body::wrap_stream(stream::pending::<Result<Bytes, std::io::Error>>());
     let response = http::Response::new(silent).into();
-    let held = MemoryBudget::unlimited().hold();
+    let held = MemoryBudget::unlimited().charge();
     let mut chunks = OpenAiChunks::new(Events::new(&client, response, held));
     let started = tokio::time::Instant::now();
     let error = chunks.next().await.expect_err("it is silent");

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Grant, Line, Lines, build, everything};
+use super::{Grant, LockLine, LockLines, build, everything};
 
 /// Returns whether the lines of one manifest cover every line of another one.
 fn covers(was: &Value, is: &Value) -> bool {
     let grant = everything();
-    let was = Lines::new(&build(was).lock_lines(), &grant);
-    build(is).lock_lines().iter().all(|line| was.cover(&Line::parse(line)))
+    let was = LockLines::new(&build(was).lock_lines(), &grant);
+    build(is).lock_lines().iter().all(|line| was.cover(&LockLine::parse(line)))
 }
 
 /// Asserts that the second of two requests is narrower than the first.
@@ -125,9 +125,9 @@ fn a_line_that_cannot_be_read_covers_only_itself() {
         ("kv.n a lot", "kv.n 1B"),
         ("unknown.x a lot", "unknown.x"),
     ] {
-        let accepted = Lines::new(&[unreadable.to_owned()], &grant);
-        assert!(accepted.cover(&Line::parse(unreadable)));
-        assert!(!accepted.cover(&Line::parse(line)), "{line}");
+        let accepted = LockLines::new(&[unreadable.to_owned()], &grant);
+        assert!(accepted.cover(&LockLine::parse(unreadable)));
+        assert!(!accepted.cover(&LockLine::parse(line)), "{line}");
     }
 }
 

@@ -1,12 +1,12 @@
 //! Which lines a grant is for.
 
-use super::{Grant, Line, Lines, everything};
+use super::{Grant, LockLine, LockLines, everything};
 
 /// Returns whether a grant is for the last of these lines, beside the others.
 fn is_granted(lines: &[&str], grant: &Grant) -> bool {
     let texts: Vec<_> = lines.iter().map(|&line| line.to_owned()).collect();
     let last = lines.last().expect("a line");
-    Lines::new(&texts, grant).are_granted(&Line::parse(last))
+    LockLines::new(&texts, grant).are_granted(&LockLine::parse(last))
 }
 
 fn with_slot() -> Grant {

@@ -9,7 +9,7 @@ pub(super) mod plugin {
         imports: { default: trappable },
         exports: { default: async },
         with: {
-            "airlock:host/context.call-context": crate::run::instance::CallHandle,
+            "airlock:host/context.call-context": crate::run::state::CallHandle,
             "airlock:host/kv.store": crate::imports::kv::OpenStore,
         },
     });
@@ -22,8 +22,8 @@ pub(super) mod executor {
         world: "airlock:executor/script-executor",
         exports: { default: async },
         with: {
-            "airlock:types": super::plugin::airlock::types,
-            "airlock:host": super::plugin::airlock::host,
+            "airlock:types": crate::contract::v0_1::bindings::plugin::airlock::types,
+            "airlock:host": crate::contract::v0_1::bindings::plugin::airlock::host,
         },
     });
 }

@@ -3,61 +3,26 @@
 mod content;
 mod definition;
 mod error;
+mod json;
 
 use airlock_core::tool::{ToolOutput, result_extra};
-use serde_json::{Map, Value};
 
-use self::content::{content_for_guest, contents_from_guest};
+use self::{
+    content::{content_for_guest, contents_from_guest},
+    json::{NotJson, lengths, optional_object, parse, text_of},
+};
 pub(super) use self::{
     content::{content_from_guest, content_json_bytes, least_size},
     definition::{definition_from_guest, descriptor_for_guest, schema_bytes},
     error::{error_for_guest, error_from_guest},
 };
-
 use super::bindings::types as wit;
-
-/// Text from a guest that should be JSON of a certain kind and is not.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NotJson {
-    /// The text does not parse.
-    #[error("{field} is not JSON")]
-    Syntax {
-        field: &'static str,
-        #[source]
-        source: serde_json::Error,
-    },
-    /// The text is JSON of another kind.
-    #[error("{field} is not {expected}")]
-    Kind { field: &'static str, expected: &'static str },
-}
-
-fn parse(field: &'static str, text: &str) -> Result<Value, NotJson> {
-    serde_json::from_str(text).map_err(|source| NotJson::Syntax { field, source })
-}
-
-fn parse_object(field: &'static str, text: &str) -> Result<Map<String, Value>, NotJson> {
-    match parse(field, text)? {
-        Value::Object(members) => Ok(members),
-        _ => Err(NotJson::Kind { field, expected: "a JSON object" }),
-    }
-}
-
-fn optional_object(
-    field: &'static str,
-    text: Option<&String>,
-) -> Result<Option<Map<String, Value>>, NotJson> {
-    text.map(|text| parse_object(field, text)).transpose()
-}
 
 /// Returns the least number of bytes that a result takes. It is known before the result is
 /// converted, and includes all JSON in it: a parsed document takes many times the memory of its
 /// text.
 pub(super) fn least_bytes(output: &wit::ToolOutput) -> usize {
     least_size(&output.content) + lengths([&output.structured_content, &output.meta, &output.extra])
-}
-
-fn lengths<const N: usize>(texts: [&Option<String>; N]) -> usize {
-    texts.into_iter().flatten().map(String::len).sum()
 }
 
 pub(super) fn output_from_guest(output: wit::ToolOutput) -> Result<ToolOutput, NotJson> {
@@ -79,18 +44,13 @@ pub(super) fn output_for_guest(output: ToolOutput) -> wit::ToolOutput {
     }
 }
 
-fn text_of(members: &Map<String, Value>) -> String {
-    // A map with text keys is always JSON.
-    serde_json::to_string(members).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use airlock_core::{
         secret::Scrubber,
         tool::{CallError, Content, ErrorKind, ToolError},
     };
-    use serde_json::json;
+    use serde_json::{Map, Value, json};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use wasmtime::{Store, component::InstancePre};
 
 use super::bindings::executor::{ScriptExecutorPre, exports::airlock::executor::executor as wit};
-use crate::{FailureKind, Script, ScriptFailure, run::instance::State};
+use crate::{FailureKind, Script, ScriptFailure, run::state::State};
 
 /// A linked script executor.
 pub(crate) struct ScriptGuest(ScriptExecutorPre<State>);

@@ -10,10 +10,7 @@ use std::time::Duration;
 use airlock_core::tool::{self, CallError};
 use airlock_egress as egress;
 use airlock_store as store;
-use wasmtime::{
-    StoreContextMut,
-    component::{Linker, Resource, ResourceType},
-};
+use wasmtime::component::{Linker, Resource, ResourceType};
 
 use super::{
     bindings::{
@@ -38,10 +35,9 @@ use crate::{
         secrets::{self, SecretError},
         tools,
     },
-    run::instance::{CallHandle, State},
+    run::state::{CallHandle, State, Store},
 };
 
-type Store<'a> = StoreContextMut<'a, State>;
 type Answer = Result<ToolOutput, ToolError>;
 
 /// Links the imports of a plugin.

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use airlock_compile::pooled_engine;
 use airlock_core::{
     secret::Secret,
     tool::{CallError, ClientName, Limit, ToolName},
@@ -22,12 +23,10 @@ use wasmtime::{
 };
 
 use crate::{
-    Limits,
-    engine::engine,
-    plugin,
+    Limits, plugin,
     run::{
-        instance::{self, Call, Guest, State},
-        memory,
+        instance, memory,
+        state::{Call, Guest, State},
     },
 };
 
@@ -97,7 +96,7 @@ pub(crate) async fn run_with<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&Engine, &mut Store<State>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    let engine = engine(1, None).expect("an engine");
+    let engine = pooled_engine(1, None).expect("an engine");
     let client = ClientName::parse("test").expect("a name");
     let guest = Guest::Plugin(client.clone(), Arc::default());
     let call = Call { outlet, ..Call::denied(ToolName::new(&client, "call"), guest, limits) };

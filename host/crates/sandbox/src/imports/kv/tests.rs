@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use airlock_compile::pooled_engine;
 use airlock_core::{
     tenant::Tenant,
     tool::{CallError, ClientName, Limit, ToolName},
@@ -12,11 +13,10 @@ use wasmtime::AsContextMut as _;
 use super::*;
 use crate::{
     Grants, Limits,
-    engine::engine,
     grants::Store as GrantedStore,
     run::{
-        instance::{self, Call, Guest, State},
-        memory,
+        instance, memory,
+        state::{Call, Guest, State},
     },
 };
 
@@ -28,7 +28,7 @@ async fn run<T>(
     limits: Limits,
     body: impl AsyncFnOnce(&mut wasmtime::Store<State>, u32) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    let engine = engine(1, None).expect("an engine");
+    let engine = pooled_engine(1, None).expect("an engine");
     let client = ClientName::parse("test").expect("a name");
     let stores = vec![GrantedStore {
         name: "cache".to_owned(),

@@ -7,16 +7,19 @@ use wasmtime::{
     component::{Component, Resource},
 };
 use wasmtime_wasi::p2::{DynOutputStream, InputStream as _, Pollable as _};
-use wasmtime_wasi_http::p2::{
-    HeaderError,
-    bindings::http::{
-        outgoing_handler::Host as _,
-        types::{
-            self, ErrorCode, HostFields as _, HostIncomingResponse as _, HostOutgoingBody as _,
-            HostOutgoingRequest as _, Method, Scheme,
+use wasmtime_wasi_http::{
+    WasiHttpView as _,
+    p2::{
+        HeaderError,
+        bindings::http::{
+            outgoing_handler::Host as _,
+            types::{
+                self, ErrorCode, HostFields as _, HostIncomingResponse as _, HostOutgoingBody as _,
+                HostOutgoingRequest as _, Method, Scheme,
+            },
         },
+        types::{HostFutureIncomingResponse, HostIncomingResponse},
     },
-    types::{HostFutureIncomingResponse, HostIncomingResponse},
 };
 
 use super::*;
@@ -24,6 +27,7 @@ use crate::{
     Limits,
     imports::http::tests::{outlet, run, run_with},
     plugin,
+    run::state::State,
 };
 
 type Guest<'a> = &'a mut Store<State>;

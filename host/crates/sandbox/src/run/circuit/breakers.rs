@@ -15,9 +15,11 @@ use super::{
     widespread::Widespread,
 };
 
-/// Most breakers that are kept for one tenant. A breaker exists only where a call has failed.
+/// Breakers that are kept for one tenant, each less than a kilobyte. A breaker exists only where a
+/// call has failed.
 pub(super) const MAX_OF_TENANT: usize = 64;
-/// Most breakers that are kept for all tenants together.
+/// Breakers that are kept for all tenants of a plugin together: those of 16 tenants at their own
+/// limit.
 pub(super) const MAX_BREAKERS: usize = 1_024;
 
 /// Calls that a breaker stops.

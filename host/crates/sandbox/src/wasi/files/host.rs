@@ -18,9 +18,10 @@ use wasmtime_wasi::{
 use super::{FUEL, Files, GrantedDirectory, OpenDescriptor};
 use crate::{
     Access,
-    run::{instance::State, meter::Meter},
+    run::meter::Meter,
     wasi::{
-        Wasi, blocking,
+        blocking,
+        call::Wasi,
         mount::{Mount, MountGuard, OpenFile, OverQuota},
         streams::Writer,
     },
@@ -33,14 +34,13 @@ pub(in crate::wasi) struct FilesystemHost<'a> {
     meter: &'a mut Meter,
 }
 
-/// Links the two interfaces over those of wasmtime-wasi.
-pub(in crate::wasi) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    types::add_to_linker::<State, Filesystem>(linker, view)?;
-    preopens::add_to_linker::<State, Filesystem>(linker, view)
-}
-
-fn view(state: &mut State) -> FilesystemHost<'_> {
-    FilesystemHost::new(&mut state.call.wasi, &mut state.table, &mut state.meter)
+/// Links the two interfaces over those of wasmtime-wasi. `view` returns the files of a store.
+pub(in crate::wasi) fn link<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> FilesystemHost<'_>,
+) -> wasmtime::Result<()> {
+    types::add_to_linker::<T, Filesystem>(linker, view)?;
+    preopens::add_to_linker::<T, Filesystem>(linker, view)
 }
 
 /// Names the type that implements the generated traits.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, vec};
 
-use airlock_core::tenant::Held;
+use airlock_core::tenant::Reservation;
 use wasmtime::component::Resource;
 use wasmtime_wasi::{
     filesystem::Descriptor,
@@ -22,7 +22,7 @@ use crate::wasi::{blocking, listing};
 struct Listing {
     entries: vec::IntoIter<DirectoryEntry>,
     bytes: usize,
-    _memory: Held,
+    _memory: Reservation,
     _permit: Arc<OpenPermit>,
 }
 

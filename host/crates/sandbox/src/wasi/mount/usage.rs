@@ -8,16 +8,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Amount, OverQuota};
-use crate::Quota;
+use wasmtime_wasi::p2::{FsError, StreamError, bindings::filesystem::types::ErrorCode};
 
-/// Age up to which a measurement is trusted, although other programs may change the directory.
+use crate::{Quota, wasi::measure::Amount};
+
+/// Age up to which a measurement is trusted, although other programs may change the directory. So
+/// what they add is unknown for a minute at most.
 const MAX_AGE: Duration = Duration::from_mins(1);
-/// Least time from a measurement to the next one that is made to avoid a refusal.
+/// Least time from a measurement to the next one that is made to avoid a refusal. A guest at its
+/// quota could otherwise have the directory walked at each attempt.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after a measurement, as a multiple of the time that it took. So at most a tenth of the
 /// time is spent measuring.
 const PAUSE_FACTOR: u32 = 9;
+
+/// There is no room for what a guest wants to add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the directory's quota is used up")]
+pub(in crate::wasi) struct OverQuota;
+
+impl From<OverQuota> for FsError {
+    fn from(_: OverQuota) -> Self {
+        ErrorCode::Quota.into()
+    }
+}
+
+impl From<OverQuota> for StreamError {
+    fn from(over: OverQuota) -> Self {
+        Self::LastOperationFailed(over.into())
+    }
+}
 
 /// Identity of a file: the two halves of wasmtime-wasi's metadata hash, which is made from the
 /// file's device and inode.

@@ -8,7 +8,8 @@ use airlock_sandbox::ScriptCall;
 use airlock_store::runs::RunError;
 use airlock_strings::cut;
 
-/// Longest arguments of a call in a message, in bytes.
+/// Maximum bytes of the arguments of a call in a message, which names two calls: enough to recognise
+/// them.
 const MAX_SHOWN: usize = 200;
 
 /// Reason that the steps of a run are no longer stored.

@@ -6,21 +6,23 @@
 use std::{collections::BTreeMap, mem};
 
 use super::failure;
-use crate::runs::answer::{Answer, NOT_KEPT, StoredAnswer};
+use crate::runs::answer::{CallAnswer, NOT_KEPT, StoredAnswer};
 use airlock_core::{
     door::Approved,
     run::{Call, Called, Position, Refused, Stage},
     tool::{CallError, RunCall, Suspension},
 };
 use airlock_sandbox::ScriptCall;
-use airlock_store::runs::{NewRun, Step, StoredCall};
+use airlock_store::runs::{NewRun, RunStep, StoredCall};
 
-/// Bytes of answers that one run stores. Beyond it, answers of repeatable calls are not stored, and a
-/// call that is not repeatable is refused before it is made.
+/// Maximum bytes of answers that one run stores. A resumed run reads all of them. Beyond it, answers of
+/// repeatable calls are not stored, and a call that is not repeatable is refused before it is made.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Bytes of arguments that one run stores. A call beyond it is refused before it is made.
+/// Maximum bytes of arguments that one run stores, as many as of answers. A call beyond it is refused
+/// before it is made.
 const MAX_ARGUMENT_BYTES: usize = 16 << 20;
-/// Bytes of steps that may wait to be stored.
+/// Maximum bytes of steps that wait to be stored. They are in memory; a script that only reads waits
+/// with all of them until it ends.
 const MAX_WAITING_BYTES: usize = 1 << 20;
 
 /// Calls of one run, and its steps that are not stored yet.
@@ -29,7 +31,7 @@ pub(super) struct JournalState {
     /// Calls of earlier epochs, and those of this one.
     calls: BTreeMap<Position, KnownCall>,
     /// Steps that are not stored yet, in their order.
-    steps: Vec<Step>,
+    steps: Vec<RunStep>,
     /// Bytes of the arguments and answers in `steps`.
     waiting: usize,
     /// Bytes of arguments and of answers that the journal has.
@@ -56,13 +58,13 @@ struct KnownCall {
 }
 
 /// State of a call that the script makes.
-pub(crate) enum CallRecord {
+pub(crate) enum JournalRecord {
     /// The journal does not have it.
     New,
     /// It is repeatable, and the journal has no answer of it.
     Again,
     /// It has this answer.
-    Answered(Answer),
+    Answered(CallAnswer),
     /// It has this approval.
     Approved(Approved),
     /// It waits for an approval.
@@ -74,7 +76,7 @@ pub(crate) enum CallRecord {
 impl JournalState {
     /// Creates the state of a run that begins.
     pub(super) fn begin(new: NewRun) -> Self {
-        Self { steps: vec![Step::Begin(new)], ..Self::default() }
+        Self { steps: vec![RunStep::Begin(new)], ..Self::default() }
     }
 
     /// Counts a block of `calls` calls and returns their positions.
@@ -92,12 +94,12 @@ impl JournalState {
         position: Position,
         made: &ScriptCall,
         now_ms: i64,
-    ) -> Result<CallRecord, CallError> {
+    ) -> Result<JournalRecord, CallError> {
         let Some(known) = self.calls.get_mut(&position) else {
             if self.stored.arguments.saturating_add(made.arguments.len()) > MAX_ARGUMENT_BYTES {
                 return Err(failure::full("arguments", MAX_ARGUMENT_BYTES));
             }
-            return Ok(CallRecord::New);
+            return Ok(JournalRecord::New);
         };
         let Called { tool, arguments, is_repeatable, .. } = &known.call.called;
         if **tool != *made.tool || **arguments != *made.arguments {
@@ -105,21 +107,21 @@ impl JournalState {
         }
         Ok(match known.call.stage {
             Stage::Answered => match known.answer.take().as_deref().map(StoredAnswer::read) {
-                Some(StoredAnswer::Answer(answer)) => CallRecord::Answered(answer),
-                Some(StoredAnswer::NotKept) if *is_repeatable => CallRecord::Again,
+                Some(StoredAnswer::Answer(answer)) => JournalRecord::Answered(answer),
+                Some(StoredAnswer::NotKept) if *is_repeatable => JournalRecord::Again,
                 _ => return Err(failure::unreadable(position)),
             },
-            Stage::Denied => CallRecord::Answered(Answer::denied()),
+            Stage::Denied => JournalRecord::Answered(CallAnswer::denied()),
             Stage::Approved { until_ms, .. } | Stage::Retried { until_ms, .. }
                 if until_ms <= now_ms =>
             {
-                CallRecord::Pending
+                JournalRecord::Pending
             }
-            Stage::Approved { .. } => CallRecord::Approved(approved(&known.call.called, true)),
-            Stage::Retried { .. } => CallRecord::Approved(approved(&known.call.called, false)),
-            Stage::InDoubt { .. } => CallRecord::InDoubt,
-            Stage::Pending { .. } => CallRecord::Pending,
-            Stage::Sent { .. } => CallRecord::Again,
+            Stage::Approved { .. } => JournalRecord::Approved(approved(&known.call.called, true)),
+            Stage::Retried { .. } => JournalRecord::Approved(approved(&known.call.called, false)),
+            Stage::InDoubt { .. } => JournalRecord::InDoubt,
+            Stage::Pending { .. } => JournalRecord::Pending,
+            Stage::Sent { .. } => JournalRecord::Again,
         })
     }
 
@@ -142,7 +144,7 @@ impl JournalState {
         let sent = Call::intend(before.as_ref(), called.clone(), now_ms)?;
         let Stage::Sent { attempt } = sent.stage else { return Err(Refused::NotDue) };
         self.put(position, sent);
-        self.push(called.arguments.len(), Step::Intend(position, called));
+        self.push(called.arguments.len(), RunStep::Intend(position, called));
         Ok((attempt, before))
     }
 
@@ -165,7 +167,7 @@ impl JournalState {
         let answered = self.call(position).ok_or(Refused::Stale)?.answer(attempt)?;
         self.end(position, answered, true, has_succeeded);
         self.stored.answers = self.stored.answers.saturating_add(text.len());
-        self.push(text.len(), Step::Answer(position, attempt, text.into()));
+        self.push(text.len(), RunStep::Answer(position, attempt, text.into()));
         Ok(())
     }
 
@@ -186,7 +188,10 @@ impl JournalState {
             self.stored.answers = with;
         }
         self.end(position, call, false, has_succeeded);
-        self.push(called.arguments.len() + text.len(), Step::Record(position, called, text.into()));
+        self.push(
+            called.arguments.len() + text.len(),
+            RunStep::Record(position, called, text.into()),
+        );
     }
 
     /// Notes that a call has ended, of a run that is not stored.
@@ -216,13 +221,13 @@ impl JournalState {
             asked => asked?,
         };
         self.put(position, asked);
-        self.push(called.arguments.len(), Step::Ask(position, called));
+        self.push(called.arguments.len(), RunStep::Ask(position, called));
         Ok(())
     }
 
     /// Extends the lease with the next steps.
     pub(super) fn renew(&mut self) {
-        self.steps.push(Step::Renew);
+        self.steps.push(RunStep::Renew);
     }
 
     /// Returns whether so many bytes wait that they are to be stored now.
@@ -231,13 +236,13 @@ impl JournalState {
     }
 
     /// Puts steps back that were not stored, before those that came after them.
-    pub(super) fn put_back(&mut self, mut steps: Vec<Step>) {
+    pub(super) fn put_back(&mut self, mut steps: Vec<RunStep>) {
         steps.append(&mut self.steps);
         self.steps = steps;
     }
 
     /// Takes the steps that are not stored yet.
-    pub(super) fn take_steps(&mut self) -> Vec<Step> {
+    pub(super) fn take_steps(&mut self) -> Vec<RunStep> {
         self.waiting = 0;
         mem::take(&mut self.steps)
     }
@@ -307,7 +312,7 @@ impl JournalState {
         }
     }
 
-    fn push(&mut self, bytes: usize, step: Step) {
+    fn push(&mut self, bytes: usize, step: RunStep) {
         self.waiting = self.waiting.saturating_add(bytes);
         self.steps.push(step);
     }
@@ -324,7 +329,7 @@ impl From<Vec<StoredCall>> for JournalState {
             if let Some(known) = state.calls.get_mut(&position) {
                 // Whether it was refused or has failed is not stored.
                 known.was_sent |= answer.is_some();
-                known.has_succeeded = answer.as_deref().is_some_and(Answer::is_success);
+                known.has_succeeded = answer.as_deref().is_some_and(CallAnswer::is_success);
                 known.answer = answer;
             }
         }

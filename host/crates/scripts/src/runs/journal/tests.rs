@@ -8,7 +8,7 @@ use futures_util::poll;
 use tempfile::TempDir;
 
 use super::*;
-use crate::runs::Settings;
+use crate::runs::RunSettings;
 use airlock_core::{
     run::{Phase, Stage},
     tool::ToolError,
@@ -46,7 +46,7 @@ fn begun_at(seconds: &Arc<AtomicU64>) -> (TempDir, Runs, Arc<Journal>) {
         lease: Duration::from_mins(10),
         approval: Duration::from_mins(10),
     };
-    let settings = Settings {
+    let settings = RunSettings {
         journal: true,
         bounds,
         cpu_time: Duration::from_secs(1),
@@ -58,7 +58,7 @@ fn begun_at(seconds: &Arc<AtomicU64>) -> (TempDir, Runs, Arc<Journal>) {
     store.clock = Arc::new(move || {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
     });
-    let runs = Runs::new(settings, store);
+    let runs = Runs::new(settings, store.into());
     let new = NewRun {
         language: "starlark".to_owned(),
         script: "s".to_owned(),
@@ -90,7 +90,10 @@ async fn an_answer_is_stored_also_after_the_run_was_cancelled() {
     let (_directory, runs, journal) = begun();
     let attempt = journal.intend(at(1), called()).await.expect("it is stored");
     runs.own(&TENANT).cancel(journal.id().expect("it is stored")).await.expect("requested");
-    journal.answer(at(1), attempt, &Answer::Text("done".to_owned())).await.expect("it is a fact");
+    journal
+        .answer(at(1), attempt, &CallAnswer::Text("done".to_owned()))
+        .await
+        .expect("it is a fact");
     assert!(journal.intend(at(2), called()).await.is_err(), "the script must stop");
     let stored =
         runs.own(&TENANT).get(journal.id().expect("it is stored")).await.expect("it is there");
@@ -136,7 +139,7 @@ async fn calls_whose_approvals_expire_before_their_intents_are_stored_wait_again
     let journal = approved(&runs, journal, &[at(1), at(2)]).await;
     for position in [at(1), at(2)] {
         let found = journal.find(position, &made("a-b", "{}"));
-        assert!(matches!(found, Ok(CallRecord::Approved(_))), "they were decided in time");
+        assert!(matches!(found, Ok(JournalRecord::Approved(_))), "they were decided in time");
     }
     seconds.store(1_000 + 601, Ordering::Relaxed);
     let both = [at(1), at(2)].map(|position| journal.intend(position, called()));
@@ -167,7 +170,7 @@ async fn steps_are_stored_although_the_call_is_dropped() {
         let mut intended = std::pin::pin!(journal.intend(at(1), called()));
         assert!(poll!(&mut intended).is_pending());
     }
-    journal.end(|| Outcome::of(Ending::Cancelled)).await;
+    journal.end(|| RunOutcome::of(RunEnding::Cancelled)).await;
     let stored = runs.own(&TENANT).get(&id).await.expect("the beginning of the run is stored");
     assert_eq!(stored.lease.phase, Phase::Ended);
     assert_eq!(stored.calls[0].call.stage, Stage::Sent { attempt: 1 });
@@ -188,7 +191,7 @@ async fn a_run_is_put_back_only_if_it_was_resumed() {
 async fn a_run_without_room_for_answers_makes_no_call_that_is_not_repeatable() {
     const MIB: usize = 1 << 20;
     let (_directory, _runs, journal) = begun();
-    let answer = Answer::Text("x".repeat(MIB - 11));
+    let answer = CallAnswer::Text("x".repeat(MIB - 11));
     assert_eq!(answer.to_stored().len(), MIB);
     let repeatable = Called { is_repeatable: true, ..called() };
     for branch in 1..=15 {
@@ -196,7 +199,7 @@ async fn a_run_without_room_for_answers_makes_no_call_that_is_not_repeatable() {
         journal.answer(at(branch), attempt, &answer).await.expect("it is stored");
     }
     // Of a repeatable call the answer is left out, so that it never takes the room of others.
-    let large = Answer::Text("x".repeat(2 * MIB));
+    let large = CallAnswer::Text("x".repeat(2 * MIB));
     journal.record(at(16), repeatable.clone(), &large).await.expect("it is kept");
     let attempt = journal.intend(at(17), called()).await.expect("there is room");
     journal.answer(at(17), attempt, &answer).await.expect("it is stored");
@@ -212,8 +215,11 @@ async fn arguments_beyond_the_room_of_a_run_are_refused_before_the_call() {
     let (_directory, _runs, journal) = begun();
     let large: Arc<str> = "x".repeat((16 << 20) - 2).into();
     let repeatable = Called { arguments: large, is_repeatable: true, ..called() };
-    journal.record(at(1), repeatable, &Answer::Text(String::new())).await.expect("it is stored");
-    assert!(matches!(journal.find(at(2), &made("a-b", "{}")), Ok(CallRecord::New)));
+    journal
+        .record(at(1), repeatable, &CallAnswer::Text(String::new()))
+        .await
+        .expect("it is stored");
+    assert!(matches!(journal.find(at(2), &made("a-b", "{}")), Ok(JournalRecord::New)));
     let error = own(journal.find(at(2), &made("a-b", "{ }")));
     assert_eq!(error.code.as_deref(), Some("journal_full"));
 }
@@ -222,12 +228,12 @@ async fn arguments_beyond_the_room_of_a_run_are_refused_before_the_call() {
 async fn an_answer_that_was_not_kept_is_asked_for_again_and_cannot_be_replayed() {
     let (_directory, runs, journal) = begun();
     let repeatable = Called { is_repeatable: true, ..called() };
-    let large = Answer::Text("x".repeat(17 << 20));
+    let large = CallAnswer::Text("x".repeat(17 << 20));
     journal.record(at(1), repeatable, &large).await.expect("it is kept");
     journal.suspend(vec![(at(2), called())], &[]).await;
     let id = journal.id().expect("it is stored");
     let (resumed, _) = Journal::claim(&runs, &TENANT, id).await.expect("it is suspended");
-    assert!(matches!(resumed.find(at(1), &made("a-b", "{}")), Ok(CallRecord::Again)));
+    assert!(matches!(resumed.find(at(1), &made("a-b", "{}")), Ok(JournalRecord::Again)));
     let stored = runs.own(&TENANT).get(id).await.expect("it is there");
     let error = own(Journal::replay(&stored).find(at(1), &made("a-b", "{}")));
     assert_eq!(error.code.as_deref(), Some("answer_not_stored"));
@@ -243,7 +249,7 @@ async fn a_run_whose_suspension_is_refused_ends_although_the_script_is_dropped()
         let mut suspended = std::pin::pin!(journal.suspend(vec![(at(2), called())], &[]));
         assert!(poll!(&mut suspended).is_pending());
     }
-    journal.end(|| Outcome::of(Ending::Cancelled)).await;
+    journal.end(|| RunOutcome::of(RunEnding::Cancelled)).await;
     let stored = runs.own(&TENANT).get(&id).await.expect("it is there");
     assert_eq!(stored.lease.phase, Phase::Ended);
     assert!(stored.outcome.is_some());
@@ -256,7 +262,7 @@ async fn a_run_that_is_suspended_is_not_ended_after_it() {
         let mut suspended = std::pin::pin!(journal.suspend(vec![(at(1), called())], &[]));
         assert!(poll!(&mut suspended).is_pending());
     }
-    journal.end(|| Outcome::of(Ending::Cancelled)).await;
+    journal.end(|| RunOutcome::of(RunEnding::Cancelled)).await;
     let stored = runs.own(&TENANT).get(journal.id().expect("stored")).await.expect("it is there");
     assert_eq!(stored.lease.phase, Phase::Suspended);
 }

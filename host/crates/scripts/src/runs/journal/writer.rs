@@ -3,9 +3,9 @@
 use tokio::sync::Mutex;
 
 use super::Runs;
-use crate::runs::Live;
+use crate::runs::LiveRun;
 use airlock_core::tenant::Tenant;
-use airlock_store::runs::{RunError, Step};
+use airlock_store::runs::{RunError, RunStep};
 
 /// Times that the last steps of a run are tried to be stored.
 const TRIES: u32 = 5;
@@ -16,7 +16,7 @@ pub(super) struct JournalWriter {
     pub(super) epoch: i64,
     pub(super) runs: Runs,
     pub(super) tenant: Tenant,
-    pub(super) live: Live,
+    pub(super) live: LiveRun,
     /// Held during a transaction, so that steps are stored in their order.
     pub(super) turn: Mutex<()>,
 }
@@ -37,12 +37,12 @@ impl JournalWriter {
 
     /// Stores steps in one transaction. If the protocol refuses them, their answers alone are stored:
     /// an answer is a fact, also if this process has lost the run.
-    pub(super) async fn store(&self, steps: Vec<Step>) -> Result<(), RunError> {
-        let answers: Vec<Step> = match &steps[..] {
+    pub(super) async fn store(&self, steps: Vec<RunStep>) -> Result<(), RunError> {
+        let answers: Vec<RunStep> = match &steps[..] {
             // There is nothing to refuse beside it.
             [_] => Vec::new(),
             steps => {
-                steps.iter().filter(|step| matches!(step, Step::Answer(..))).cloned().collect()
+                steps.iter().filter(|step| matches!(step, RunStep::Answer(..))).cloned().collect()
             }
         };
         let stored = self.step(steps).await;
@@ -55,7 +55,7 @@ impl JournalWriter {
 
     /// Stores steps as [`Self::store`], and tries again for the time of a lease if the store cannot be
     /// used.
-    pub(super) async fn store_patiently(&self, steps: Vec<Step>) -> Result<(), RunError> {
+    pub(super) async fn store_patiently(&self, steps: Vec<RunStep>) -> Result<(), RunError> {
         let pause = self.runs.settings().bounds.lease / TRIES;
         for _ in 1..TRIES {
             match self.store(steps.clone()).await {
@@ -66,14 +66,14 @@ impl JournalWriter {
         self.store(steps).await
     }
 
-    async fn step(&self, steps: Vec<Step>) -> Result<(), RunError> {
+    async fn step(&self, steps: Vec<RunStep>) -> Result<(), RunError> {
         self.runs.open(&self.tenant).await?.step(&self.id, self.epoch, steps).await
     }
 }
 
 /// Returns the steps that are stored after others were not. What led to a call is void: the call was
 /// not sent.
-pub(super) fn facts(mut steps: Vec<Step>) -> Vec<Step> {
-    steps.retain(|step| !matches!(step, Step::Intend(..) | Step::Renew));
+pub(super) fn facts(mut steps: Vec<RunStep>) -> Vec<RunStep> {
+    steps.retain(|step| !matches!(step, RunStep::Intend(..) | RunStep::Renew));
     steps
 }

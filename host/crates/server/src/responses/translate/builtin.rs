@@ -16,7 +16,7 @@ use super::{error::Untranslatable, members::Members, path::Path};
 pub(super) const DEFINABLE: &[&str] = &["function", "custom"];
 /// Type of a group of tools.
 const GROUP: &str = "namespace";
-/// Longest name of a function that providers accept.
+/// Maximum bytes of the name of a function that OpenAI's and Anthropic's APIs accept.
 const MAX_NAME: usize = 64;
 /// Text between the name of a group and that of a function.
 const SEPARATOR: &str = "__";

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::path::Path;
 use airlock_strings::cut;
 
-/// Maximum length of a value from the request in a message, in bytes.
+/// Maximum bytes of a value from the request in a message: enough to find it there.
 const MAX_FOUND_BYTES: usize = 64;
 
 /// Reason that a request cannot be translated into a chat completion request, in the wording of

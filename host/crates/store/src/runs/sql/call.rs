@@ -3,8 +3,8 @@
 use airlock_core::run::{Call, Called, Position, Refused, Stage};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
 
-use super::{Done, Tx, about};
-use crate::runs::{RunError, StoredCall};
+use super::tx::{Done, Tx, about};
+use crate::runs::stored::{RunError, StoredCall};
 
 impl Tx<'_> {
     /// Reads a call.
@@ -171,7 +171,7 @@ pub(super) fn all(connection: &Connection, run: i64) -> rusqlite::Result<Vec<Sto
 }
 
 /// Reads a call from the first seven columns.
-pub(in crate::runs) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
+pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
     let attempts: u32 = row.get(1)?;
     let until_ms = row.get::<_, Option<i64>>(2)?.unwrap_or_default();
     let stage = match row.get_ref(0)?.as_str()? {

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{call, row};
-use crate::runs::{Scope, StoredRun};
+use crate::{owner::OwnerId, runs::stored::StoredRun};
 
 /// Columns of a run, without its texts.
 const COLUMNS: &str = "number, id, created_ms, changed_ms, epoch, phase, until_ms, cancelled, language, \
@@ -12,9 +12,9 @@ const COLUMNS: &str = "number, id, created_ms, changed_ms, epoch, phase, until_m
 const OF_OWNER: &str = "FROM run WHERE id = ?1 AND (?2 IS NULL OR scope = ?2)";
 
 /// Reads a run with its calls; of any owner without a `scope`.
-pub(in crate::runs) fn get(
+pub(crate) fn get(
     connection: &Connection,
-    scope: Option<&Scope>,
+    scope: Option<&OwnerId>,
     id: &str,
     now: i64,
 ) -> rusqlite::Result<Option<StoredRun>> {
@@ -34,9 +34,9 @@ pub(in crate::runs) fn get(
 }
 
 /// Reads a run without its tools and calls, and its number.
-pub(in crate::runs) fn run(
+pub(crate) fn run(
     connection: &Connection,
-    scope: Option<&Scope>,
+    scope: Option<&OwnerId>,
     id: &str,
     now: i64,
 ) -> rusqlite::Result<Option<(i64, StoredRun)>> {
@@ -46,9 +46,9 @@ pub(in crate::runs) fn run(
 }
 
 /// Reads a run without its tools, calls and outcome.
-pub(in crate::runs) fn head(
+pub(crate) fn head(
     connection: &Connection,
-    scope: Option<&Scope>,
+    scope: Option<&OwnerId>,
     id: &str,
     now: i64,
 ) -> rusqlite::Result<Option<StoredRun>> {
@@ -59,9 +59,9 @@ pub(in crate::runs) fn head(
 }
 
 /// Reads the latest runs.
-pub(in crate::runs) fn list(
+pub(crate) fn list(
     connection: &Connection,
-    scope: Option<&Scope>,
+    scope: Option<&OwnerId>,
     limit: u32,
     now: i64,
 ) -> rusqlite::Result<Vec<StoredRun>> {

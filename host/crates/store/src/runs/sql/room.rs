@@ -3,7 +3,7 @@
 
 use rusqlite::{OptionalExtension as _, params};
 
-use super::{Tx, milliseconds};
+use super::tx::{Tx, milliseconds};
 
 /// Most runs that one change removes, so that the change stays quick.
 const REMOVED_AT_ONCE: u32 = 100;

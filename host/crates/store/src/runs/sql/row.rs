@@ -3,15 +3,15 @@
 use airlock_core::run::{Lease, Phase};
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::{Done, Tx, milliseconds};
-use crate::runs::{NewRun, RunError};
+use super::tx::{Done, Tx, milliseconds};
+use crate::runs::stored::{NewRun, RunError};
 
 /// Bytes that are counted for a run besides its texts: roughly its overhead on disk.
 const OVERHEAD_BYTES: i64 = 512;
 
 /// Row of a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct FoundRun {
     pub(super) number: i64,
     pub(super) lease: Lease,
 }
@@ -24,7 +24,7 @@ impl Tx<'_> {
         new: &NewRun,
         lease: Lease,
         outcome: Option<&str>,
-    ) -> rusqlite::Result<Found> {
+    ) -> rusqlite::Result<FoundRun> {
         let (tools, tools_bytes) = self.tools(new)?;
         let texts = size(&new.script) + outcome.map_or(0, size);
         let bytes = OVERHEAD_BYTES + texts + tools_bytes;
@@ -50,7 +50,7 @@ impl Tx<'_> {
             outcome,
             tools_bytes,
         ])?;
-        Ok(Found { number, lease })
+        Ok(FoundRun { number, lease })
     }
 
     /// Returns the tools of a run, and the bytes that the run counts for them: none if an older run has
@@ -69,7 +69,7 @@ impl Tx<'_> {
         Ok((insert.insert(params![new.tools.digest(), text])?, size(text)))
     }
 
-    pub(super) fn find(&self, id: &str) -> Done<Found> {
+    pub(super) fn find(&self, id: &str) -> Done<FoundRun> {
         let found = self
             .transaction
             .prepare_cached(
@@ -77,14 +77,14 @@ impl Tx<'_> {
                  WHERE id = ?1 AND scope = ?2",
             )?
             .query_row(params![id, self.scope], |row| {
-                Ok(Found { number: row.get(0)?, lease: lease(row, 1)? })
+                Ok(FoundRun { number: row.get(0)?, lease: lease(row, 1)? })
             })
             .optional()?;
         Ok(found.ok_or(RunError::Unknown)?)
     }
 
     /// Writes the lease of a run, and the time of this change.
-    pub(super) fn set_lease(&self, found: &Found) -> rusqlite::Result<()> {
+    pub(super) fn set_lease(&self, found: &FoundRun) -> rusqlite::Result<()> {
         let Lease { epoch, phase, is_cancelled } = found.lease;
         let (phase, until_ms) = written(phase);
         self.transaction

@@ -37,7 +37,7 @@ async fn runs_of_the_version_before_are_kept_with_their_sizes_in_bytes() {
     let shown = runs.show("r1").await.expect("it is kept");
     assert_eq!(shown.calls[0].answer, Some(ShownAnswer::Whole("\"ß\"".into())));
     // The sums of the owner are there too, and calls go with their run.
-    let steps = vec![begin("s"), Step::End("{}".into())];
+    let steps = vec![begin("s"), RunStep::End("{}".into())];
     for id in ["a", "b", "c"] {
         runs.step(id, 1, steps.clone()).await.expect("stored");
     }

@@ -10,24 +10,26 @@ async fn bytes(runs: &Runs, id: &str) -> u64 {
     runs.head(id).await.expect("it is there").bytes
 }
 
-fn ended(script: &str) -> Vec<Step> {
-    vec![begin(script), Step::End("{}".into())]
+fn ended(script: &str) -> Vec<RunStep> {
+    vec![begin(script), RunStep::End("{}".into())]
 }
 
 #[tokio::test]
 async fn runs_beyond_the_bounds_are_removed_those_that_have_ended_first() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    for (id, end) in [("a", Step::Suspend), ("b", Step::End("{}".into())), ("c", Step::Suspend)] {
+    for (id, end) in
+        [("a", RunStep::Suspend), ("b", RunStep::End("{}".into())), ("c", RunStep::Suspend)]
+    {
         runs.step(id, 1, vec![begin("s"), end]).await.expect("stored");
     }
     assert_eq!(names(&runs).await, ["c", "b", "a"]);
-    runs.step("d", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    runs.step("d", 1, vec![begin("s"), RunStep::Suspend]).await.expect("stored");
     assert_eq!(names(&runs).await, ["d", "c", "a"], "the one that has ended is removed");
-    runs.step("e", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    runs.step("e", 1, vec![begin("s"), RunStep::Suspend]).await.expect("stored");
     assert_eq!(names(&runs).await, ["e", "d", "c"], "then the oldest");
     // A script that runs stays, however much it holds.
-    runs.step("f", 1, vec![begin(&"x".repeat(2 << 20)), Step::Renew]).await.expect("stored");
+    runs.step("f", 1, vec![begin(&"x".repeat(2 << 20)), RunStep::Renew]).await.expect("stored");
     runs.step("g", 1, ended("s")).await.expect("stored");
     assert_eq!(names(&runs).await, ["g", "f"], "its bytes leave no room for the others");
     home.pass(BOUNDS.expire_after + Duration::from_secs(1));
@@ -63,17 +65,17 @@ async fn a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them() {
     let runs = home.open(ANN, BOUNDS).await;
     let steps = vec![
         begin("ß"),
-        Step::Record(at(1), called("ß"), "\"ß\"".into()),
-        Step::Intend(at(2), called("")),
-        Step::Ask(at(3), called("")),
-        Step::Suspend,
+        RunStep::Record(at(1), called("ß"), "\"ß\"".into()),
+        RunStep::Intend(at(2), called("")),
+        RunStep::Ask(at(3), called("")),
+        RunStep::Suspend,
     ];
     runs.step("r", 1, steps).await.expect("stored");
     let begun = 512 + 2 + 2 + 3 * 256 + 2 + 4;
     assert_eq!(bytes(&runs, "r").await, begun);
-    runs.step("r", 1, vec![Step::Answer(at(2), 1, "\"ßß\"".into())]).await.expect("stored");
+    runs.step("r", 1, vec![RunStep::Answer(at(2), 1, "\"ßß\"".into())]).await.expect("stored");
     assert_eq!(bytes(&runs, "r").await, begun + 6);
-    runs.decide("r", None, vec![(at(3), Decision::Deny)]).await.expect("it waits");
+    runs.decide("r", None, vec![(at(3), RunDecision::Deny)]).await.expect("it waits");
     assert_eq!(bytes(&runs, "r").await, begun + 6);
     runs.cancel("r", "\"ß\"").await.expect("it is suspended");
     assert_eq!(bytes(&runs, "r").await, begun + 6 + 4);
@@ -103,13 +105,13 @@ async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_
     bob.step("b", 1, ended("s")).await.expect("stored");
     // Two have about 1,500 bytes each; the one that runs stays, although it is the oldest.
     let large = "x".repeat(1000);
-    ann.step("runs", 1, vec![begin(&large), Step::Renew]).await.expect("stored");
+    ann.step("runs", 1, vec![begin(&large), RunStep::Renew]).await.expect("stored");
     for n in 0..5 {
         ann.step(&format!("a{n}"), 1, ended(&large)).await.expect("stored");
     }
-    ann.step("waits", 1, vec![begin("s"), Step::Suspend]).await.expect("stored");
+    ann.step("waits", 1, vec![begin("s"), RunStep::Suspend]).await.expect("stored");
     // The bound is looked after by one in so many runs that stop.
-    ann.database.inner.stopped_runs.store(SWEPT_EVERY, Ordering::Relaxed);
+    while !(ann.database.count_stopped_run() + 1).is_multiple_of(SWEPT_EVERY) {}
     let before = names(&bob).await;
     ann.step("last", 1, ended("s")).await.expect("stored");
     assert_eq!(names(&bob).await, before, "bob stores less");
@@ -130,13 +132,13 @@ async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_
 async fn the_bound_of_all_owners_is_looked_after_by_one_in_many_runs_that_stop() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    assert!(!sweeps(&runs, &Step::Renew));
+    assert!(!sweeps(&runs, &RunStep::Renew));
     let sweeping: Vec<_> =
-        (0..=2 * SWEPT_EVERY).filter(|_| sweeps(&runs, &Step::Suspend)).collect();
+        (0..=2 * SWEPT_EVERY).filter(|_| sweeps(&runs, &RunStep::Suspend)).collect();
     assert_eq!(sweeping, [0, SWEPT_EVERY, 2 * SWEPT_EVERY]);
 }
 
-fn sweeps(runs: &Runs, step: &Step) -> bool {
+fn sweeps(runs: &Runs, step: &RunStep) -> bool {
     runs.database.sweeps(std::slice::from_ref(step))
 }
 
@@ -145,7 +147,7 @@ async fn tools_are_stored_once_and_removed_with_their_last_run() {
     let home = Home::new();
     let runs = home.open(ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
     for (id, begin) in [("a", begin("s")), ("b", begin("s")), ("c", begin_with("s", "[1]", 1))] {
-        runs.step(id, 1, vec![begin, Step::End("{}".into())]).await.expect("stored");
+        runs.step(id, 1, vec![begin, RunStep::End("{}".into())]).await.expect("stored");
         let count = runs.database.read(|connection| {
             connection.query_row("SELECT count(*) FROM run_tools", (), |row| row.get::<_, i64>(0))
         });
@@ -160,7 +162,7 @@ async fn tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed
     let runs = home.open(ANN, BOUNDS).await;
     let tools = "x".repeat(1000);
     for id in ["a", "b", "c"] {
-        let steps = vec![begin_with("s", &tools, 1), Step::End("{}".into())];
+        let steps = vec![begin_with("s", &tools, 1), RunStep::End("{}".into())];
         runs.step(id, 1, steps).await.expect("stored");
     }
     let run = 512 + 1 + 2;
@@ -193,7 +195,7 @@ async fn different_tools_of_many_runs_are_bounded_by_the_bytes_of_their_owner() 
     let runs = home.open(ANN, RunBounds { owner_runs: 100, ..BOUNDS }).await;
     let tools = "x".repeat(200 << 10);
     for n in 0..20 {
-        let steps = vec![begin_with("s", &tools, n), Step::End("{}".into())];
+        let steps = vec![begin_with("s", &tools, n), RunStep::End("{}".into())];
         runs.step(&n.to_string(), 1, steps).await.expect("stored");
     }
     assert_eq!(names(&runs).await.len(), 5, "of 1 MiB");

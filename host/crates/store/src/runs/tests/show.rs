@@ -9,7 +9,7 @@ const MAX: usize = MAX_SHOWN as usize;
 async fn the_head_of_a_run_has_its_script_and_its_state() {
     let home = Home::new();
     let runs = home.open(ANN, BOUNDS).await;
-    let steps = vec![begin("s"), Step::Ask(at(1), called("1")), Step::Suspend];
+    let steps = vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     runs.step("r", 1, steps).await.expect("stored");
     let head = runs.head("r").await.expect("read");
     let whole = runs.get("r").await.expect("read");
@@ -30,12 +30,12 @@ async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
     let answers = ["7".to_owned(), "é".repeat(MAX / 2), "é".repeat(MAX / 2) + "x"];
     let records = answers.iter().zip(1..);
     let records =
-        records.map(|(answer, n)| Step::Record(at(n), called("1"), answer.as_str().into()));
-    let intent = [Step::Intend(at(4), called("1"))];
+        records.map(|(answer, n)| RunStep::Record(at(n), called("1"), answer.as_str().into()));
+    let intent = [RunStep::Intend(at(4), called("1"))];
     let steps = [begin("s")].into_iter().chain(records).chain(intent).collect();
     runs.step("r", 1, steps).await.expect("stored");
-    let answer = Step::Answer(at(4), 1, answers[2].as_str().into());
-    let steps = vec![answer, Step::Intend(at(5), called("1")), Step::End("{}".into())];
+    let answer = RunStep::Answer(at(4), 1, answers[2].as_str().into());
+    let steps = vec![answer, RunStep::Intend(at(5), called("1")), RunStep::End("{}".into())];
     runs.step("r", 1, steps).await.expect("stored");
     let shown = runs.show("r").await.expect("read");
     let long = Some(ShownAnswer::Head { head: "é".repeat(16), bytes: MAX as u64 + 1 });
@@ -59,10 +59,10 @@ async fn a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read() {
     let answer = "y".repeat(MAX + 1);
     let steps = vec![
         begin("s"),
-        Step::Record(at(1), called(&long), "1".into()),
-        Step::Record(at(2), called("1"), answer.as_str().into()),
-        Step::Ask(at(3), called(&long)),
-        Step::Suspend,
+        RunStep::Record(at(1), called(&long), "1".into()),
+        RunStep::Record(at(2), called("1"), answer.as_str().into()),
+        RunStep::Ask(at(3), called(&long)),
+        RunStep::Suspend,
     ];
     runs.step("r", 1, steps).await.expect("stored");
     // Arguments that are cut, and an answer of one byte; arguments of one byte; whole arguments.
@@ -87,15 +87,15 @@ async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut() {
     let long = "x".repeat(2 * MAX);
     let steps = vec![
         begin("s"),
-        Step::Record(at(1), called(&fit), "1".into()),
-        Step::Record(at(2), called(&long), "1".into()),
-        Step::Intend(at(3), called(&long)),
-        Step::Ask(at(4), called(&long)),
-        Step::Suspend,
+        RunStep::Record(at(1), called(&fit), "1".into()),
+        RunStep::Record(at(2), called(&long), "1".into()),
+        RunStep::Intend(at(3), called(&long)),
+        RunStep::Ask(at(4), called(&long)),
+        RunStep::Suspend,
     ];
     runs.step("r", 1, steps).await.expect("stored");
     assert_eq!(lengths(&runs).await, [MAX, MAX + 1, 2 * MAX, 2 * MAX]);
-    runs.decide("r", None, vec![(at(4), Decision::Deny)]).await.expect("it waits");
+    runs.decide("r", None, vec![(at(4), RunDecision::Deny)]).await.expect("it waits");
     runs.claim("r").await.expect("it is suspended");
     assert_eq!(
         lengths(&runs).await,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::pipe::{Rest, Server as Peer, complete, connect};
 use airlock_core::{door::Mailbox, tenant::Tenant};
-use airlock_mcp_client::handshake::Handshake;
+use airlock_mcp_client::Handshake;
 
 /// Returns the link to a modern server with resources, which has answered the handshake.
 async fn modern() -> (Arc<Link>, Peer, Rest) {

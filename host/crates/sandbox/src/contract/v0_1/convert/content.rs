@@ -6,22 +6,26 @@ use airlock_core::tool::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 
-use super::{NotJson, lengths, optional_object, parse_object, text_of, wit};
+use super::json::{NotJson, lengths, optional_object, parse_object, text_of};
+use crate::contract::v0_1::bindings::types as wit;
 
-/// Bytes that the names of members take in the JSON of a block.
+/// Bytes of JSON that a block may take in addition to its texts, for the names of its members and
+/// their punctuation. Data with an escape for each byte takes six times what the guest is charged
+/// for.
 const MAX_FRAME_BYTES: usize = 1 << 10;
-/// Bytes of a media type; a longer one is replaced by `application/octet-stream`.
+/// Bytes of a media type; a longer one is replaced by `application/octet-stream`. The contract
+/// promises this number (`media`). RFC 6838 allows 127 for each half of the type.
 const MAX_MIME_BYTES: usize = 255;
 
 /// Returns the least number of bytes that parts take: their frames, and the JSON text in them. It is
 /// known before they are converted.
-pub(in super::super) fn least_size(content: &[wit::Content]) -> usize {
+pub(crate) fn least_size(content: &[wit::Content]) -> usize {
     let frames = Content::FRAME * content.len().saturating_sub(1);
     frames + content.iter().map(content_json_bytes).sum::<usize>()
 }
 
 /// Returns the bytes of JSON text in one part of a result.
-pub(in super::super) fn content_json_bytes(part: &wit::Content) -> usize {
+pub(crate) fn content_json_bytes(part: &wit::Content) -> usize {
     let block = match &part.block {
         wit::ContentBlock::Other(json) => json.len(),
         wit::ContentBlock::EmbeddedResource(resource) => lengths([&resource.meta, &resource.extra]),
@@ -34,7 +38,7 @@ pub(super) fn contents_from_guest(content: Vec<wit::Content>) -> Result<Vec<Cont
     content.into_iter().map(content_from_guest).collect()
 }
 
-pub(in super::super) fn content_from_guest(part: wit::Content) -> Result<Content, NotJson> {
+pub(crate) fn content_from_guest(part: wit::Content) -> Result<Content, NotJson> {
     let common = Content {
         annotations: members("annotations", part.annotations.as_ref())?,
         meta: members("meta", part.meta.as_ref())?,

@@ -4,14 +4,15 @@ use airlock_core::tool::{Annotations, Tool, ToolDefinition};
 use airlock_json::JsonText;
 use serde_json::{Map, Value};
 
-use super::{NotJson, lengths, optional_object, parse, wit};
+use super::json::{NotJson, lengths, optional_object, parse};
+use crate::contract::v0_1::bindings::types as wit;
 
 /// Members of MCP's `Tool` object that a descriptor has fields for.
 const FIELDS: [&str; 7] =
     ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"];
 
 /// Returns the bytes of JSON text in tool descriptors.
-pub(in super::super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
+pub(crate) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
     tools
         .iter()
         .map(|tool| {
@@ -21,9 +22,7 @@ pub(in super::super) fn schema_bytes(tools: &[wit::ToolDescriptor]) -> usize {
         .sum()
 }
 
-pub(in super::super) fn definition_from_guest(
-    tool: wit::ToolDescriptor,
-) -> Result<ToolDefinition, NotJson> {
+pub(crate) fn definition_from_guest(tool: wit::ToolDescriptor) -> Result<ToolDefinition, NotJson> {
     Ok(ToolDefinition {
         name: tool.name,
         title: tool.title,
@@ -63,7 +62,7 @@ fn extra(
 }
 
 /// Converts the descriptor of a tool that the guest calls `name`.
-pub(in super::super) fn descriptor_for_guest(name: String, tool: &Tool) -> wit::ToolDescriptor {
+pub(crate) fn descriptor_for_guest(name: String, tool: &Tool) -> wit::ToolDescriptor {
     wit::ToolDescriptor {
         name,
         title: tool.title.clone(),

@@ -10,23 +10,20 @@ use serde_json::{Map, Value};
 
 use super::{
     content::{content_for_guest, contents_from_guest, least_size},
-    text_of, wit,
+    json::text_of,
+};
+use crate::{
+    contract::v0_1::bindings::types as wit,
+    tool_guest::{MAX_CODE_BYTES, MAX_DETAILS_BYTES, MAX_ERROR_BYTES},
 };
 
-/// Bytes of a guest's error message; the rest is cut. The message is meant for a model.
-const MAX_ERROR_BYTES: usize = 4 << 10;
-/// Bytes of an error's code; the rest is cut.
-const MAX_CODE_BYTES: usize = 128;
 /// Text in place of an error's content that is malformed or larger than the limit.
 const CONTENT_LEFT_OUT: &str =
     "[The content of this error is left out: it is malformed or too large.]";
-/// Bytes of an error's details, of its vendor keys, and of its other members; longer ones are left
-/// out.
-const MAX_DETAILS_BYTES: usize = 64 << 10;
 
 /// Converts a guest's error. Secrets are redacted before the texts are cut, because half a secret
 /// would no longer be found. `limit` is the most bytes of its content.
-pub(in super::super) fn error_from_guest(
+pub(crate) fn error_from_guest(
     error: wit::ToolError,
     scrubber: &Scrubber,
     limit: usize,
@@ -61,7 +58,7 @@ fn object(value: Value) -> Option<Map<String, Value>> {
 }
 
 /// Converts the error of a nested call for the guest that made the call.
-pub(in super::super) fn error_for_guest(error: CallError) -> wit::ToolError {
+pub(crate) fn error_for_guest(error: CallError) -> wit::ToolError {
     let error = error.into_tool_error().unwrap_or_else(|error| {
         let CallFailure { code, kind, retry_after_ms } = CallFailure::from(&error);
         ToolError { code: Some(code), retry_after_ms, ..ToolError::new(kind, error.to_string()) }

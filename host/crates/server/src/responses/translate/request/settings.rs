@@ -24,9 +24,11 @@ const SAME: &[(&str, Kind)] = &[
 const INCLUDABLE: &[&str] =
     &[LOGPROBS, "reasoning.encrypted_content", "message.input_image.image_url"];
 const LOGPROBS: &str = "message.output_text.logprobs";
-/// Limits of `metadata`, from OpenAI's API reference.
+/// Maximum number of members of `metadata`, from OpenAI's API reference.
 const MAX_METADATA: usize = 16;
+/// Maximum characters of a key of `metadata`, from OpenAI's API reference.
 const MAX_METADATA_KEY: usize = 64;
+/// Maximum characters of a value of `metadata`, from OpenAI's API reference.
 const MAX_METADATA_VALUE: usize = 512;
 
 /// Type of a setting. Checked here, because the Response repeats the value.

@@ -1,0 +1,93 @@
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+use super::*;
+use airlock_core::{
+    door::Admitted,
+    tool::{CallError, ToolOutput, Whitelist},
+};
+
+struct Nobody;
+impl Provider for Nobody {
+    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { Err(CallError::cancelled()) })
+    }
+}
+
+fn definitions(json: serde_json::Value) -> Vec<ToolDefinition> {
+    serde_json::from_value(json).expect("definitions")
+}
+
+#[test]
+fn invalid_and_duplicate_tools_are_dropped_and_the_others_published() {
+    let catalog = Catalog::new();
+    let fs = ClientName::parse("fs").expect("a good name");
+    catalog.add_client(&fs, crate::SourceKind::Server("stdio"), Policy::default());
+    let dropped = catalog.blocking_publish(
+        &fs,
+        definitions(json!([
+            {"name": "b", "inputSchema": {}},
+            {"name": "bad", "inputSchema": 7},
+            {"name": "a", "inputSchema": {}, "description": "first"},
+            {"name": "a", "inputSchema": {}, "description": "second"},
+        ])),
+        Arc::new(Nobody),
+    );
+    let snapshot = catalog.snapshot();
+    let client = snapshot.clients().next().expect("one client");
+    let names: Vec<_> =
+        client.tools.iter().map(|tool| (tool.name.as_str(), tool.description.as_str())).collect();
+    assert_eq!(names, [("fs-a", "first"), ("fs-b", "")]);
+    assert_eq!(dropped.len(), 2, "{dropped:?}");
+}
+
+#[test]
+fn lists_of_the_operator_that_offer_nothing_or_name_no_tool_are_described() {
+    assert_eq!(mismatches(&["*"], &["READ"]), Vec::<String>::new());
+    assert_eq!(mismatches(&[], &[]), ["2 tools listed, 0 offered: `tools_to_execute` is empty"]);
+    assert_eq!(
+        mismatches(&["raed"], &[]),
+        [
+            "2 tools listed, 0 offered: `tools_to_execute` names none of them",
+            "`tools_to_execute` names \"raed\", and no tool has this name; did you mean \"read\"?",
+        ]
+    );
+}
+
+/// Returns the mismatches of a client with the tools `read` and `write`.
+fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
+    let catalog = Catalog::new();
+    let fs = ClientName::parse("fs").expect("a good name");
+    let policy = Policy {
+        execute: Whitelist::parse(execute).expect("a good list"),
+        auto_execute: Whitelist::parse(auto_execute).expect("a good list"),
+        ..Policy::default()
+    };
+    catalog.add_client(&fs, crate::SourceKind::Server("stdio"), policy);
+    let before = catalog.snapshot().clients().next().expect("one client").mismatches();
+    assert!(before.is_empty(), "it was never listed: {before:?}");
+    let tools = json!([
+        {"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}},
+    ]);
+    catalog.blocking_publish(&fs, definitions(tools), Arc::new(Nobody));
+    let snapshot = catalog.snapshot();
+    snapshot.clients().next().expect("one client").mismatches()
+}
+
+#[test]
+fn a_snapshot_never_changes_and_a_disconnected_client_keeps_its_tools() {
+    let catalog = Catalog::new();
+    let fs = ClientName::parse("fs").expect("a good name");
+    catalog.add_client(&fs, crate::SourceKind::Server("stdio"), Policy::default());
+    let before = catalog.snapshot();
+    catalog.blocking_publish(
+        &fs,
+        definitions(json!([{"name": "a", "inputSchema": {}}])),
+        Arc::new(Nobody),
+    );
+    catalog.set_state(&fs, State::Disconnected { reason: "gone".into() });
+    assert!(before.clients().all(|client| client.tools.is_empty()));
+    let after = catalog.snapshot();
+    let client = after.clients().next().expect("one client");
+    assert_eq!((client.tools.len(), client.state.reason()), (1, Some("gone")));
+}

@@ -1,0 +1,227 @@
+//! Turns a component's bytes into code that can be instantiated: loaded from the cache, or compiled
+//! once and then cached.
+//!
+//! Compiling is the only step that processes a whole component before any of its limits apply. So
+//! it has limits of its own. The items of a component are [counted](crate::structure) first. One
+//! component is compiled at a time. Where the program is Airlock itself, a [child
+//! process](crate::child) compiles, and is killed when it takes too much time or memory. A compiler
+//! that a component has taken over could still return harmful code, which this process then runs.
+//! So the child bounds the cost of compiling and contains a crash of the compiler; it is not a
+//! second sandbox.
+
+use parking_lot::Mutex;
+use std::{borrow::Cow, collections::HashMap, path::Path, sync::Arc, time::Instant};
+
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared, WeakShared},
+};
+use tokio::task::spawn_blocking;
+use tracing::{info, warn};
+use wasmtime::{Engine, component::Component};
+
+use crate::{
+    cache::{CodeCache, name::CodeName},
+    child, embed,
+    error::{CompileError, CompilerFailure, MAX_COMPONENT_BYTES},
+    functions::FunctionCache,
+    precompile::precompile,
+    sections,
+    settings::{Compiling, Form},
+    structure,
+};
+
+/// Compiler for one engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Compiler(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    cache: Option<CodeCache>,
+    /// Functions that the engine has compiled, to be kept in the cache.
+    functions: Option<Arc<FunctionCache>>,
+    settings: Compiling,
+    /// Compiling uses every core it gets. One component at a time is as fast and bounds the memory.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Compilations in progress. Requests for the same code share one.
+    flights: Mutex<HashMap<CodeName, WeakShared<Flight>>>,
+}
+
+type Flight = BoxFuture<'static, Result<Component, Arc<CompilerFailure>>>;
+
+/// A component to compile.
+struct Source {
+    /// Name of the compiled code.
+    name: CodeName,
+    form: Form,
+    wasm: Arc<[u8]>,
+}
+
+/// Result of looking a component up in the cache.
+enum Found {
+    Compiled(Component),
+    Checked(Source),
+}
+
+impl Compiler {
+    /// Creates a compiler for `engine`. Native code is kept in the `cache`; with `functions`, which
+    /// the engine has too, so are the functions that it compiles.
+    pub fn new(
+        engine: Engine,
+        cache: Option<CodeCache>,
+        functions: Option<Arc<FunctionCache>>,
+        settings: Compiling,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            engine,
+            cache,
+            functions,
+            settings,
+            turn: Arc::default(),
+            flights: Mutex::default(),
+        }))
+    }
+
+    /// Returns the directory of the compiled code; `None` if none is kept.
+    pub fn cache_directory(&self) -> Option<&Path> {
+        self.0.cache.as_ref().map(CodeCache::directory)
+    }
+
+    /// Returns the cache of compiled code, if there is one.
+    pub fn cache(&self) -> Option<&CodeCache> {
+        self.0.cache.as_ref()
+    }
+
+    /// Returns whether the cache holds native code for the plugin `wasm`, so that loading it needs
+    /// no compilation.
+    pub fn is_compiled(&self, wasm: &[u8]) -> bool {
+        self.cache().is_some_and(|cache| {
+            cache.holds(&CodeName::new(&self.0.engine, Form::Plain, &embed::code(wasm)))
+        })
+    }
+
+    /// Loads or compiles a component. A child process is killed once no caller waits for what it
+    /// compiles.
+    pub async fn component(&self, wasm: Arc<[u8]>) -> Result<Component, CompileError> {
+        self.load(Form::Plain, wasm).await
+    }
+
+    /// Loads an executor, or prepares and compiles it. A child process is killed once no caller
+    /// waits for what it compiles.
+    pub async fn executor(&self, wasm: Arc<[u8]>) -> Result<Component, CompileError> {
+        self.load(Form::Prepared, wasm).await
+    }
+
+    async fn load(&self, form: Form, wasm: Arc<[u8]>) -> Result<Component, CompileError> {
+        if wasm.len() > MAX_COMPONENT_BYTES {
+            return Err(CompileError::TooLarge { found: wasm.len() });
+        }
+        sections::check_layer(&wasm)?;
+        if Engine::detect_precompiled(&wasm).is_some() {
+            return Err(CompileError::NotAComponent(
+                "it holds native code, which is never loaded from outside".into(),
+            ));
+        }
+        let compiler = self.clone();
+        let found = spawn_blocking(move || compiler.find(form, wasm)).await;
+        match found.unwrap_or_else(|panic| Err(panic.into()))? {
+            Found::Compiled(component) => Ok(component),
+            Found::Checked(source) => {
+                self.flight(source).await.map_err(|error| CompileError::Failed(Box::new(error)))
+            }
+        }
+    }
+
+    /// Searches the cache for a component, and checks the structure of one that is not there.
+    /// Blocks.
+    fn find(&self, form: Form, wasm: Arc<[u8]>) -> Result<Found, CompileError> {
+        let code = match embed::code(&wasm) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(code) => Some(code.into()),
+        };
+        let wasm: Arc<[u8]> = code.unwrap_or(wasm);
+        let name = CodeName::new(&self.0.engine, form, &wasm);
+        if let Some(component) = self.cache().and_then(|cache| cache.load(&self.0.engine, &name)) {
+            return Ok(Found::Compiled(component));
+        }
+        structure::check(&wasm)?;
+        Ok(Found::Checked(Source { name, form, wasm }))
+    }
+
+    fn flight(&self, source: Source) -> Shared<Flight> {
+        // The map is consistent after every statement.
+        let mut flights = self.0.flights.lock();
+        flights.retain(|_, flight| flight.upgrade().is_some());
+        if let Some(flight) = flights.get(&source.name).and_then(WeakShared::upgrade) {
+            return flight;
+        }
+        let name = source.name.clone();
+        let compiled = self.clone().compile(source);
+        let flight = compiled.map(|result| result.map_err(Arc::new)).boxed().shared();
+        flights.extend(flight.downgrade().map(|weak| (name, weak)));
+        flight
+    }
+
+    async fn compile(self, source: Source) -> Result<Component, CompilerFailure> {
+        let Source { name, form, wasm } = source;
+        let turn = self.0.turn.clone().lock_owned().await;
+        let started = Instant::now();
+        let wasm_bytes = wasm.len();
+        let settings = &self.0.settings;
+        let native = if let Some(program) = &settings.program {
+            let _turn = turn;
+            child::run(program, settings, &self.0.engine, form, &wasm).await?
+        } else {
+            let engine = self.0.engine.clone();
+            // The turn moves into the thread, because compiling continues after every caller has
+            // gone.
+            let compiled = spawn_blocking(move || {
+                let _turn = turn;
+                precompile(&engine, form, &wasm)
+            });
+            joined(compiled.await)?
+        };
+        let native_bytes = native.len();
+        let place = if settings.program.is_some() { "child" } else { "process" };
+        info!(wasm_bytes, native_bytes, elapsed = ?started.elapsed(), place, "compiled a component");
+        joined(spawn_blocking(move || self.keep(&name, &native)).await)
+    }
+
+    /// Stores compiled code in the cache and loads it from there. If that fails, or without a
+    /// cache, loads it from memory. Blocks.
+    fn keep(&self, name: &CodeName, native: &[u8]) -> Result<Component, CompilerFailure> {
+        let Inner { engine, cache, functions, .. } = &*self.0;
+        if let Some(cache) = cache {
+            if let Some(functions) = functions
+                && let Err(error) = cache.store_functions(functions)
+            {
+                warn!(%error, "compiled functions are not kept");
+            }
+            match cache.store(name, native) {
+                Ok(()) => {
+                    if let Some(component) = cache.load(engine, name) {
+                        return Ok(component);
+                    }
+                }
+                Err(error) => warn!(%error, "compiled code is not cached"),
+            }
+        }
+        #[expect(
+            unsafe_code,
+            reason = "these bytes came from the engine's own serializer, in this process or in one that runs the same program"
+        )]
+        let component = unsafe { Component::deserialize(engine, native) };
+        component.map_err(|error| CompilerFailure::Code(error.into()))
+    }
+}
+
+fn joined<T>(
+    result: Result<Result<T, CompilerFailure>, tokio::task::JoinError>,
+) -> Result<T, CompilerFailure> {
+    result.unwrap_or_else(|panic| {
+        Err(CompilerFailure::Died { status: panic.to_string(), words: String::new() })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The settings of all modules, made from one configuration file.
+
+use std::path::{Path, PathBuf};
+
+use super::fingerprint::Fingerprint;
+use airlock_agent::{self as agent, results};
+use airlock_core::{
+    door::{Budget, Keys, ScriptLanguage},
+    secret,
+    tool::{ClientName, Policy},
+};
+use airlock_model as model;
+use airlock_plugin as plugin;
+use airlock_sandbox::{self as sandbox, OffLimits};
+use airlock_scripts::{BindingLevel, Layout, runs};
+use airlock_server as server;
+
+/// The checked configuration, with the settings of every module.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `server`.
+    pub server: server::Settings,
+    /// `providers`, in the order in which they are written.
+    pub providers: Vec<model::Settings>,
+    /// `mcp.client_configs`, without those that are disabled.
+    pub clients: Vec<Client>,
+    /// MCP servers of `mcp.client_configs` that are disabled, in the order in which they are written.
+    pub disabled: Vec<Disabled>,
+    /// `mcp.tool_manager_config`: settings of the agent loop.
+    pub agent: agent::Settings,
+    /// `mcp.tool_manager_config`: bounds on large results.
+    pub results: results::Settings,
+    /// `mcp.tool_manager_config`: budget of one call.
+    pub budget: Budget,
+    /// `mcp.tool_manager_config.code_mode_binding_level`.
+    pub binding_level: BindingLevel,
+    /// `mcp.tool_manager_config`: runs of scripts.
+    pub runs: runs::RunSettings,
+    /// `mcp.tool_manager_config.code_mode_search_threshold`: number of tools for scripts above which
+    /// models are offered `searchTools`.
+    pub search_above: usize,
+    /// `mcp.tool_manager_config.code_mode_language`.
+    pub script_language: ScriptLanguage,
+    /// `governance.virtual_keys`.
+    pub keys: Keys,
+    /// `mcp_server.oauth`: access tokens of an identity provider.
+    pub oauth: Option<airlock_identity::VerifierSettings>,
+    /// `store`: database of state that survives a restart.
+    pub store: PathBuf,
+    /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.
+    /// `None` for a configuration that was not loaded from a file.
+    pub lock: Option<PathBuf>,
+    /// The configuration file, which a running gateway reads again; `None` for a configuration that
+    /// was not loaded from a file.
+    pub file: Option<PathBuf>,
+    /// Hashes of the values in the file.
+    pub fingerprint: Fingerprint,
+    /// Settings of the sandbox. The file sets only the depth of calls; the environment sets the
+    /// directory for compiled code.
+    pub sandbox: sandbox::Settings,
+}
+
+/// One configured source of tools.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Its name.
+    pub name: ClientName,
+    /// Policy of its tools.
+    pub policy: Policy,
+    /// `code_mode_binding_level`; `None` for that of `mcp.tool_manager_config`.
+    pub binding_level: Option<BindingLevel>,
+    /// Source of its tools.
+    pub source: Source,
+}
+
+/// An MCP server that is disabled. It is shown to operators and not connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disabled {
+    /// Its name.
+    pub name: ClientName,
+    /// Its transport, as `connection_type` in the file.
+    pub connection_type: &'static str,
+}
+
+/// Source of a client's tools.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// An MCP server.
+    Upstream(airlock_mcp_client::Settings),
+    /// A plugin.
+    Plugin(Box<plugin::Settings>),
+}
+
+impl Config {
+    /// Returns the layout of the virtual files of code mode.
+    pub fn layout(&self) -> Layout {
+        let scripted = self.clients.iter().filter(|client| client.policy.code_mode);
+        scripted.fold(Layout::from(self.binding_level), |layout, client| {
+            layout.with(client.name.clone(), client.binding_level.unwrap_or(self.binding_level))
+        })
+    }
+
+    /// Returns the settings of the plugin with this name.
+    pub fn plugin(&self, name: &ClientName) -> Option<&plugin::Settings> {
+        self.plugins().find_map(|(own, plugin)| (own == name).then_some(plugin))
+    }
+
+    /// Returns the name and the settings of each plugin.
+    pub(super) fn plugins(&self) -> impl Iterator<Item = (&ClientName, &plugin::Settings)> {
+        self.clients.iter().filter_map(|client| match &client.source {
+            Source::Plugin(plugin) => Some((&client.name, &**plugin)),
+            Source::Upstream(_) => None,
+        })
+    }
+
+    /// Returns the files that no plugin may write or read: the configuration file at `path`, and
+    /// files that it names.
+    pub fn own_files(&self, path: &Path) -> OffLimits {
+        let components = self.plugins().map(|(_, plugin)| plugin.component.clone());
+        let sources = self.plugins().flat_map(|(_, plugin)| plugin.grant.secret.values());
+        let secrets = sources.filter_map(|secret| match &secret.source {
+            secret::Source::File(path) => Some(path.clone()),
+            secret::Source::Env(_) => None,
+        });
+        OffLimits {
+            unwritable: [path.to_owned()]
+                .into_iter()
+                .chain(self.lock.clone())
+                .chain(components)
+                .collect(),
+            unreadable: [self.store.clone()].into_iter().chain(secrets).collect(),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! `mcp.client_configs`, as written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    http_client::{OAuthConfig, TlsConfig},
+    plugin::Wasm,
+    process::{Docker, Stdio},
+    ranged::{Count, DAY, Flag, HOUR, MILLISECOND, MINUTE, Ranged, SECOND, Time, TimeOrZero},
+    tool_manager::BindingLevel,
+};
+use crate::env_text::EnvText;
+use airlock_core::units::SecondsOrSpan;
+
+/// One source of tools: an MCP server, or a plugin that runs in the gateway's sandbox.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a key of the file")]
+pub(crate) struct Client {
+    /// An identifier of the operator's own; nothing depends on it.
+    #[serde(rename = "client_id")]
+    _client_id: Option<String>,
+    /// Its name, the prefix of its tools: a letter or `_`, then letters, digits or `_`, at most 32
+    /// characters.
+    pub(crate) name: String,
+    /// Kind of source.
+    pub(crate) connection_type: ConnectionType,
+    /// For `stdio`: the process.
+    pub(crate) stdio_config: Option<Stdio>,
+    /// For `docker`: the container and the process in it.
+    pub(crate) docker_config: Option<Docker>,
+    /// For `http` and `sse`: the URL of the endpoint; may be `env.NAME`.
+    pub(crate) connection_string: Option<EnvText>,
+    /// For `http` and `sse`: headers sent with every request; values may be `env.NAME`.
+    pub(crate) headers: Option<BTreeMap<String, EnvText>>,
+    /// For `http` and `sse`: headers of a caller's request that are passed on with its calls; they
+    /// replace `headers` of the same name. `["*"]` passes on all but credentials, cookies, and
+    /// those that concern the connection or control the gateway.
+    #[serde(default)]
+    pub(crate) allowed_extra_headers: Vec<String>,
+    /// For `http` and `sse`: certificates of the server.
+    pub(crate) tls_config: Option<TlsConfig>,
+    /// For `http` and `sse`: true to permit a server whose name has a private address. It is not
+    /// needed for `localhost`, and for a URL that has a private address as its host.
+    #[serde(default)]
+    pub(crate) allow_private: bool,
+    /// For `http` and `sse`: authentication.
+    #[serde(default)]
+    pub(crate) auth_type: AuthType,
+    /// For the `auth_type` `oauth`: the client at the authorization server. What is absent is
+    /// discovered, so it may be left out.
+    pub(crate) oauth_config: Option<OAuthConfig>,
+    /// For MCP servers: time to start, to complete the handshake and to list the tools. A package
+    /// runner such as `npx` may have to download the server first. `connect_timeout` and
+    /// `startupTimeout` are the same. Default: 2m for `stdio` and `docker`, else 30s.
+    #[serde(alias = "connect_timeout", alias = "startupTimeout")]
+    pub(crate) startup_timeout: Option<Time<MILLISECOND, HOUR>>,
+    /// For MCP servers: time for one call, if that is less than the call has. A number without a
+    /// unit is in seconds. `requestTimeout` and `tool_execution_timeout` are the same. Default: the
+    /// time of the call.
+    #[serde(alias = "requestTimeout", alias = "tool_execution_timeout")]
+    pub(crate) request_timeout: Option<Ranged<SecondsOrSpan, MILLISECOND, HOUR>>,
+    /// For MCP servers: interval between checks of an idle server; `0s` for no checks.
+    /// `heartbeatInterval` is the same.
+    #[serde(alias = "heartbeatInterval")]
+    pub(crate) heartbeat_interval: Option<TimeOrZero<SECOND, DAY, { 30 * SECOND }>>,
+    /// For MCP servers: false for no checks, which is the same as a `heartbeat_interval` of `0s`.
+    /// `isPingAvailable` is the same.
+    #[serde(alias = "isPingAvailable")]
+    pub(crate) is_ping_available: Option<Flag<true>>,
+    /// For MCP servers: time without a single byte from the server after which it is restarted,
+    /// even during a call; `0s` for no limit. It must be longer than `heartbeat_interval`.
+    /// `staleTimeout` is the same.
+    #[serde(alias = "staleTimeout")]
+    pub(crate) stale_timeout: Option<TimeOrZero<SECOND, DAY, 0>>,
+    /// For MCP servers: restarts after failures.
+    pub(crate) restart: Option<Restart>,
+    /// For MCP servers: life cycle of the connection.
+    #[schemars(extend("default" = Lifecycle::default()))]
+    pub(crate) lifecycle: Option<Lifecycle>,
+    /// For the life cycle `idle`: time without calls after which the server is stopped.
+    /// `idleTimeout` is the same.
+    #[serde(alias = "idleTimeout")]
+    pub(crate) idle_timeout: Option<Time<SECOND, DAY, { 5 * MINUTE }>>,
+    /// For MCP servers: calls that run at the same time. One tenant gets at most three quarters of
+    /// them. `maxConcurrentCalls` is the same.
+    #[serde(alias = "maxConcurrentCalls")]
+    pub(crate) max_concurrent_calls: Option<Count<1, 1_024, 32>>,
+    /// For MCP servers: calls that wait for others to end. Further calls fail as busy.
+    /// `maxWaitingCalls` is the same.
+    #[serde(alias = "maxWaitingCalls")]
+    pub(crate) max_waiting_calls: Option<Count<0, 4_096, 128>>,
+    /// For MCP servers: interval at which the list of tools is read again, besides the reports of
+    /// the server; `0s` for no interval. `toolSyncInterval` is the same.
+    #[serde(alias = "toolSyncInterval")]
+    pub(crate) tool_sync_interval: Option<TimeOrZero<{ 10 * SECOND }, DAY, 0>>,
+    /// For MCP servers: prefix of the names of its tools, `<prefix>-<tool>`, with the characters of
+    /// `name`. It is not the name or prefix of another client. With `""`, a tool has its name at
+    /// the server, as long as no other tool may have it. Default: `name`.
+    pub(crate) prefix: Option<String>,
+    /// For MCP servers: trust in the texts of the server.
+    #[schemars(extend("default" = Trust::default()))]
+    pub(crate) trust: Option<Trust>,
+    /// For `stdio` and `http`: definitions of its tools that are used.
+    #[schemars(extend("default" = Pin::default()))]
+    pub(crate) pin: Option<Pin>,
+    /// For `wasm`: the plugin.
+    pub(crate) wasm_config: Option<Wasm>,
+    /// Tools that may be called at all, by the source's own names; `["*"]` permits all. Upper and
+    /// lower case are the same, unless the source has tools whose names differ only in case.
+    #[serde(default)]
+    pub(crate) tools_to_execute: Vec<String>,
+    /// Tools that may be called without an approval; each must be in `tools_to_execute`.
+    #[serde(default)]
+    pub(crate) tools_to_auto_execute: Vec<String>,
+    /// Resources that MCP clients may read, by URI. An entry that ends with `*` permits every URI
+    /// that begins with the rest; `["*"]` permits all. Upper and lower case differ.
+    #[serde(default)]
+    pub(crate) resources_to_read: Vec<String>,
+    /// Prompts that MCP clients may get, by the source's own names; `["*"]` permits all.
+    #[serde(default)]
+    pub(crate) prompts_to_get: Vec<String>,
+    /// True to pass the server's instructions for models on to MCP clients.
+    #[serde(default)]
+    pub(crate) relay_instructions: bool,
+    /// For MCP servers: questions that the server may ask the callers of its tools, resources and
+    /// prompts. A caller is asked only what it can answer.
+    #[serde(default)]
+    pub(crate) allow: BTreeSet<Allowed>,
+    /// For `stdio` and `docker`: framing of messages to the server. Its own are read in either one.
+    #[schemars(extend("default" = Framing::default()))]
+    pub(crate) framing: Option<Framing>,
+    /// For MCP servers: era of the protocol that is spoken with the server.
+    #[schemars(extend("default" = Protocol::default()))]
+    pub(crate) protocol: Option<Protocol>,
+    /// True to offer the tools to scripts, through the meta-tools, and not to the model directly.
+    #[serde(default, rename = "is_code_mode_client")]
+    pub(crate) code_mode: bool,
+    /// For clients in code mode: layout of the virtual files of its tools. Default:
+    /// `code_mode_binding_level` of `tool_manager_config`.
+    pub(crate) code_mode_binding_level: Option<BindingLevel>,
+    /// True if a virtual key without a row for this client may use all its tools.
+    #[serde(default)]
+    pub(crate) allow_on_all_virtual_keys: bool,
+    /// True to leave this client unconnected. Its environment variables need not exist. An MCP
+    /// server is listed to operators as disabled.
+    #[serde(default)]
+    pub(crate) disabled: bool,
+}
+
+/// Kind of a source of tools.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ConnectionType {
+    /// A child process that speaks MCP on stdin and stdout.
+    Stdio,
+    /// A process in a container that speaks MCP on stdin and stdout.
+    Docker,
+    /// An MCP server with the streamable HTTP transport.
+    Http,
+    /// An MCP server with the transport HTTP+SSE of 2024-11-05.
+    Sse,
+    /// A plugin.
+    Wasm,
+    /// The same as `wasm`.
+    Inprocess,
+}
+
+impl ConnectionType {
+    /// Returns whether the source is a plugin, and not an MCP server.
+    pub(crate) fn is_plugin(self) -> bool {
+        matches!(self, Self::Wasm | Self::Inprocess)
+    }
+
+    /// Returns its name if the source is an MCP server.
+    pub(crate) fn of_server(self) -> Option<&'static str> {
+        match self {
+            Self::Stdio => Some("stdio"),
+            Self::Docker => Some("docker"),
+            Self::Http => Some("http"),
+            Self::Sse => Some("sse"),
+            Self::Wasm | Self::Inprocess => None,
+        }
+    }
+}
+
+/// Authentication at a server.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AuthType {
+    /// No authentication. The gateway sends exactly the `headers`.
+    None,
+    /// The `headers` authenticate the gateway.
+    #[default]
+    Headers,
+    /// OAuth 2.1: the operator logs in with `airlock upstream login`, and the gateway sends the
+    /// access token in addition to the `headers`.
+    Oauth,
+}
+
+/// Restarts of an MCP server after failures.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Restart {
+    /// Starts in a row that may fail; after the last one, only the operator starts the server
+    /// again. 0 for no limit. `maxAttempts` is the same.
+    #[serde(alias = "maxAttempts")]
+    pub(crate) max_attempts: u32,
+    /// Delay before the second start. Each further one waits twice as long, with jitter.
+    pub(crate) backoff: Time<MILLISECOND, DAY, SECOND>,
+    /// Longest delay. `maxBackoff` is the same.
+    #[serde(alias = "maxBackoff")]
+    pub(crate) max_backoff: Option<Time<MILLISECOND, DAY, MINUTE>>,
+    /// Time after which a connection counts as stable, which resets the attempts. `stableAfter` is
+    /// the same.
+    #[serde(alias = "stableAfter")]
+    pub(crate) stable_after: Time<MILLISECOND, DAY, MINUTE>,
+}
+
+/// Life cycle of the connection to an MCP server.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Lifecycle {
+    /// Connected for as long as the gateway runs.
+    #[default]
+    Persistent,
+    /// Stopped after `idle_timeout` without calls, and started by the next call.
+    Idle,
+    /// A connection of its own for each call, which ends with the call.
+    PerCall,
+}
+
+/// Framing of messages to an MCP server that is a process.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Framing {
+    /// `lines`, and `content_length` after two starts on which the server wrote nothing within
+    /// `startup_timeout`.
+    #[default]
+    Auto,
+    /// One message for each line, as MCP demands.
+    Lines,
+    /// A header `Content-Length` before each message.
+    ContentLength,
+}
+
+/// Era of the protocol that is spoken with an MCP server.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Protocol {
+    /// The one that the server speaks. Of a server of both, the legacy one if `allow` permits
+    /// questions, because many such servers can ask in it alone; else the modern one.
+    #[default]
+    Auto,
+    /// The legacy one, with `initialize`: revisions up to 2025-11-25.
+    Legacy,
+    /// The modern one, with `server/discover`: revision 2026-07-28.
+    Modern,
+}
+
+/// Definitions of an MCP server's tools that are used.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Pin {
+    /// Those that the server sends. Nothing is pinned.
+    Off,
+    /// Those of the first list, and those accepted with `airlock upstream accept`. A changed tool
+    /// keeps its old definition. A tool that is added later needs an approval for every call until
+    /// it is accepted.
+    #[default]
+    TrustOnFirstUse,
+    /// Those accepted with `airlock upstream accept`. All others are withheld.
+    Strict,
+}
+
+/// Trust in the texts of an MCP server.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Trust {
+    /// Models see its descriptions and results marked as external.
+    #[default]
+    Untrusted,
+    /// Models see its descriptions and results as they are.
+    Trusted,
+}
+
+/// A question of an MCP server to the caller of a request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Allowed {
+    /// A form or a URL for the caller's user.
+    Elicitation,
+    /// A message that the caller's model writes.
+    Sampling,
+    /// The list of the caller's roots.
+    Roots,
+}

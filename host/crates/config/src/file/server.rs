@@ -1,0 +1,93 @@
+//! `server`, as written.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ranged::{
+    Bytes, Count, DAY, Flag, GIB, HOUR, KIB, MIB, MILLISECOND, MINUTE, SECOND, Time,
+};
+use airlock_core::units::Size;
+
+/// The HTTP server of the gateway.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Server {
+    /// IP address and port; port 0 chooses a free one. Default: `127.0.0.1:8080`.
+    pub(crate) listen: Option<String>,
+    /// True if every request needs a virtual key. If false, `listen` must be a loopback address.
+    /// Default: true if `governance.virtual_keys` has an active key, else false.
+    pub(crate) require_virtual_key: Option<bool>,
+    /// Host names that requests may have in `Host`, on any port, besides loopback names and the
+    /// address of `listen`.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Origins that requests may have in `Origin`, besides `Host` with its port, as browsers write
+    /// them: `https://tools.example.com`. Needed for a proxy that rewrites `Host`, and for pages of
+    /// other sites: those of the list may send requests and read responses (CORS), all others may
+    /// not.
+    pub(crate) allowed_origins: Vec<String>,
+    /// Largest request body. A parsed body may take four times as much memory.
+    pub(crate) max_body: Bytes<KIB, { 256 * MIB }, { 16 * MIB }>,
+    /// Memory of all requests in flight: bodies, as text and parsed, and responses until they are
+    /// sent. One virtual key gets at most half of it, and so do all callers without a key together.
+    /// Default: 256MiB, or what `max_body` needs if that is more.
+    pub(crate) max_request_memory: Option<Size>,
+    /// Largest request head.
+    pub(crate) max_header: Bytes<{ 8 * KIB }, MIB, { 64 * KIB }>,
+    /// Time for a request's head, and then for its body, to arrive.
+    pub(crate) read_timeout: Time<MILLISECOND, HOUR, { 30 * SECOND }>,
+    /// Time for a client to read a response, or each part of a streamed one.
+    pub(crate) write_timeout: Time<MILLISECOND, HOUR, { 30 * SECOND }>,
+    /// Time that a connection may stay open without a request.
+    pub(crate) idle_timeout: Time<MILLISECOND, HOUR, MINUTE>,
+    /// Time for requests in flight to end after the gateway receives a signal to stop.
+    pub(crate) drain_timeout: Time<MILLISECOND, HOUR, { 30 * SECOND }>,
+    /// Connections at the same time. Beyond it, the connections that are idle for longest are
+    /// closed.
+    pub(crate) max_connections: Count<1, 65_536, 1_024>,
+    /// Connections of one address at the same time, or of one /64 network of IPv6. Default: a
+    /// quarter of `max_connections`.
+    pub(crate) max_connections_per_peer: Option<Count<1, 65_536>>,
+    /// Time after the start of the gateway in which requests wait for servers that were never
+    /// listed, so that no tools are missing. `0s`: they never wait.
+    pub(crate) startup_wait: Time<0, { 10 * MINUTE }, { 10 * SECOND }>,
+    /// Responses of `POST /v1/responses` that are stored.
+    pub(crate) responses: Responses,
+}
+
+/// Responses that are stored, so that clients can continue and read them.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Responses {
+    /// True if responses are stored in the database `store`, except those of requests with `store:
+    /// false`, and with them the calls that clients do not send back. They hold conversations,
+    /// unencrypted.
+    pub(crate) store: Flag<true>,
+    /// Time after which a conversation that was not continued expires.
+    pub(crate) expire_after: Time<MINUTE, { 3_650 * DAY }, { 30 * DAY }>,
+    /// Bytes of all stored responses. Beyond it, a conversation of the virtual key with the most
+    /// bytes is evicted. Calls that clients do not send back get an eighth of it besides.
+    pub(crate) max_bytes: Bytes<{ 64 * KIB }, { 1_024 * GIB }, GIB>,
+    /// Bytes of the responses of one virtual key, or of all callers without a key together. Beyond
+    /// it, its conversations that were not continued for longest are evicted.
+    pub(crate) max_bytes_per_key: Bytes<{ 64 * KIB }, { 1_024 * GIB }, { 128 * MIB }>,
+    /// Treatment of OpenAI's built-in tools in a request, such as `web_search`: no policy of the
+    /// gateway applies to them.
+    pub(crate) builtin_tools: BuiltinTools,
+    /// Types of built-in tools that are passed to providers that have the Responses API, with
+    /// `builtin_tools: pass`.
+    pub(crate) builtin_tools_to_pass: Vec<String>,
+}
+
+/// Treatment of built-in tools.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BuiltinTools {
+    /// They are left out. The response and the log name their types.
+    #[default]
+    Drop,
+    /// The request is refused.
+    Refuse,
+    /// Those in `builtin_tools_to_pass` are sent to a provider that has the Responses API, where they
+    /// run without a decision of the gateway. The others are left out.
+    Pass,
+}

@@ -1,0 +1,165 @@
+//! `mcp.client_configs` and the virtual keys that open them.
+
+use super::*;
+use airlock_core::tool::{Prefix, Trust};
+use airlock_mcp_client::Pinning;
+
+#[test]
+fn pins_of_a_server_are_trusted_on_first_use_unless_the_file_says_otherwise() {
+    assert_eq!(pin(&clients(json!([stdio("fs")]))), Pinning::TrustOnFirstUse);
+    for (name, expected) in [
+        ("off", Pinning::Off),
+        ("trust_on_first_use", Pinning::TrustOnFirstUse),
+        ("strict", Pinning::Strict),
+    ] {
+        assert_eq!(pin(&fs_with("pin", json!(name))), expected);
+    }
+    let plugin = json!({"name": "p", "connection_type": "wasm", "wasm_config": {"component": "x"}, "pin": "strict"});
+    assert_snapshot!(
+        error(&clients(json!([plugin]))),
+        @r#"mcp.client_configs[0].pin: belongs to a client whose `connection_type` is that of an MCP server"#
+    );
+}
+
+fn pin(file: &Value) -> Pinning {
+    match &good(file).clients[0].source {
+        Source::Upstream(settings) => settings.pin,
+        Source::Plugin(_) => panic!("it is a server"),
+    }
+}
+
+#[test]
+fn names_are_checked_and_unique() {
+    assert_snapshot!(error(&clients(json!([stdio("my-server"), stdio("a"), stdio("a")]))), @r#"
+    mcp.client_configs[0].name: "my-server" is not a valid client name: use a letter or `_`, then letters, digits or `_`, at most 32 characters
+    mcp.client_configs[2].name: another client is named "a" already
+    "#);
+    let keys = json!([
+        key("a", "env.GOOD"),
+        key("a", "env.GOOD1"),
+        key("b", "env.GOOD1"),
+        key("c", "sk-bf-short"),
+        key("d", "hunter2-hunter2-hunter2"),
+        key("e", "sk-bf-hunter2-hunter2-hunter2\n")
+    ]);
+    assert_snapshot!(error(&json!({"governance": {"virtual_keys": keys}})), @r#"
+    governance.virtual_keys[1].name: another key is named "a" already
+    governance.virtual_keys[2].value: is the same as that of the key "a"
+    governance.virtual_keys[3].value: must start with "sk-bf-" and have at least 20 characters, without spaces
+    governance.virtual_keys[4].value: must start with "sk-bf-" and have at least 20 characters, without spaces
+    governance.virtual_keys[5].value: must start with "sk-bf-" and have at least 20 characters, without spaces
+    "#);
+}
+
+fn key(name: &str, value: &str) -> Value {
+    json!({"name": name, "value": value})
+}
+
+#[test]
+fn whitelists_are_checked() {
+    let file = clients(json!([
+        with(
+            with(stdio("a"), "tools_to_execute", json!(["read"])),
+            "tools_to_auto_execute",
+            json!(["READ", "write"])
+        ),
+        with(stdio("b"), "tools_to_execute", json!(["*", "read"])),
+        with(stdio("c"), "tools_to_execute", json!(["read", "read"])),
+        with(stdio("d"), "tools_to_execute", json!(["read", "Read"])),
+    ]));
+    assert_snapshot!(error(&file), @r#"
+    mcp.client_configs[0].tools_to_auto_execute: "write" is not in `tools_to_execute`, so it cannot run without an approval either
+    mcp.client_configs[1].tools_to_execute: "*" stands for every tool and must be the only entry
+    mcp.client_configs[2].tools_to_execute: "read" is listed twice
+    "#);
+}
+
+#[test]
+fn a_prefix_belongs_to_one_client_and_trust_to_mcp_servers() {
+    let config = good(&clients(json!([
+        with(with(stdio("a"), "prefix", json!("files")), "trust", json!("trusted")),
+        with(stdio("b"), "prefix", json!("")),
+        with(stdio("c"), "prefix", json!("c")),
+        {"name": "p", "connection_type": "wasm", "wasm_config": {"component": "p.wasm"}},
+    ])));
+    let found: Vec<_> = config
+        .clients
+        .iter()
+        .map(|client| {
+            let prefix = client.policy.prefix.of(&client.name).as_str();
+            (prefix, client.policy.prefix == Prefix::Off, client.policy.trust)
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("files", false, Trust::Trusted),
+            ("b", true, Trust::Untrusted),
+            ("c", false, Trust::Untrusted),
+            ("p", false, Trust::Trusted),
+        ]
+    );
+    let wasm =
+        json!({"name": "p", "connection_type": "wasm", "wasm_config": {"component": "p.wasm"}});
+    let file = clients(json!([
+        with(stdio("a"), "prefix", json!("b")),
+        with(stdio("b"), "prefix", json!("my-files")),
+        with(stdio("c"), "prefix", json!("x")),
+        with(stdio("d"), "prefix", json!("x")),
+        with(stdio("e"), "prefix", json!("internal")),
+        with(with(wasm, "prefix", json!("")), "trust", json!("trusted")),
+    ]));
+    assert_snapshot!(error(&file), @r#"
+    mcp.client_configs[3].prefix: another client has this prefix already
+    mcp.client_configs[0].prefix: "b" is the name of another client
+    mcp.client_configs[1].prefix: "my-files" is not a valid prefix: use a letter or `_`, then letters, digits or `_`, at most 32 characters; or "" for none
+    mcp.client_configs[4].prefix: "internal" is the name of another client
+    mcp.client_configs[5].prefix: belongs to a client whose `connection_type` is that of an MCP server
+    mcp.client_configs[5].trust: belongs to a client whose `connection_type` is that of an MCP server
+    "#);
+}
+
+#[test]
+fn an_endpoint_is_a_plain_url_and_its_headers_can_be_sent() {
+    for bad in ["example.com", "ftp://example.com", "https://", "/mcp"] {
+        assert!(error(&http(bad, &json!({}))).contains("expected a URL"), "{bad}");
+    }
+    assert_snapshot!(
+        error(&http("https://me:hunter2@example.com", &json!({}))),
+        @"mcp.client_configs[0].connection_string: a URL with a user name or password in it would show up in logs; use a header"
+    );
+    let headers = json!({"Host": "x", "a b": "x", "X-Key": "hunter2\n", "x": "1", "X": "2"});
+    assert_snapshot!(error(&http("https://example.com", &headers)), @r#"
+    mcp.client_configs[0].headers.Host: is set by the transport itself
+    mcp.client_configs[0].headers.X-Key: the value has a line break or another character that an HTTP header cannot have
+    mcp.client_configs[0].headers["a b"]: is not a valid header name
+    mcp.client_configs[0].headers.x: is listed twice (case does not count)
+    "#);
+}
+
+fn http(url: &str, headers: &Value) -> Value {
+    clients(
+        json!([{"name": "web", "connection_type": "http", "connection_string": url, "headers": headers}]),
+    )
+}
+
+#[test]
+fn a_row_of_a_key_must_name_an_existing_client() {
+    let rows = json!([
+        {"mcp_client_name": "fs"},
+        {"mcp_client_name": "fs"},
+        {"mcp_client_name": "nobody"},
+        {"mcp_client_name": "fs", "mcp_client_id": 1},
+    ]);
+    let file = with(
+        clients(json!([stdio("fs")])),
+        "governance",
+        json!({"virtual_keys": [{"name": "a", "value": "env.GOOD", "mcp_configs": rows}]}),
+    );
+    assert_snapshot!(error(&file), @r#"
+    governance.virtual_keys[0].mcp_configs[3].mcp_client_id: this build does not act on it: use `mcp_client_name`
+    governance.virtual_keys[0].mcp_configs[1].mcp_client_name: there is another row for "fs"
+    governance.virtual_keys[0].mcp_configs[2].mcp_client_name: no client is named "nobody"
+    governance.virtual_keys[0].mcp_configs[3].mcp_client_name: there is another row for "fs"
+    "#);
+}

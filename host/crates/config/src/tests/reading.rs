@@ -1,0 +1,160 @@
+//! Text and JSON to the types of the file.
+
+use super::*;
+use crate::json::MAX_FILE_BYTES;
+
+#[test]
+fn syntax_errors_have_line_and_column() {
+    assert_snapshot!(syntax_error("{\n  \"server\": {,}\n}"), @"gateway.json: line 2, column 14: key must be a string");
+    assert_snapshot!(
+        syntax_error("{\"server\": {},\n \"server\": {}}"),
+        @r#"gateway.json: line 2, column 9: the key "server" is written twice in one object"#
+    );
+    assert_snapshot!(syntax_error(""), @"gateway.json: is empty; `{}` is the smallest configuration");
+    assert_snapshot!(syntax_error("[]"), @"gateway.json: expected an object, found an array");
+    assert_snapshot!(syntax_error(&" ".repeat(MAX_FILE_BYTES + 1)), @"gateway.json: is larger than 4 MiB");
+}
+
+fn syntax_error(text: &str) -> String {
+    Config::parse(text, "gateway.json", &env).expect_err("a bad file").to_string()
+}
+
+#[test]
+fn every_unknown_key_is_reported_with_the_nearest_known_one() {
+    let file = json!({
+        "sever": {},
+        "server": {"lisen": ":8080", "colour": "blue"},
+        "mcp": {"client_configs": [with(stdio("fs"), "stdio_config", json!({"comand": "x", "command": "y"}))]},
+    });
+    assert_snapshot!(parse(&file).expect_err("four typing errors"), @r#"
+    /etc/airlock/gateway.json has 4 errors:
+      sever: unknown key; did you mean "server"?
+      server.lisen: unknown key; did you mean "listen"?
+      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, responses
+      mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
+    "#);
+    let rule = json!({"url": "https://a.example", "metods": ["GET"]});
+    let wasm = json!({"component": "p.wasm", "grants": {"http": [rule]}});
+    assert_snapshot!(
+        error(&clients(json!([{"name": "p", "connection_type": "wasm", "wasm_config": wasm}]))),
+        @r#"mcp.client_configs[0].wasm_config.grants.http[0].metods: unknown key; did you mean "methods"?"#
+    );
+}
+
+#[test]
+fn a_wrong_type_names_key_and_types_and_never_quotes_text() {
+    assert_snapshot!(
+        error(&fs_with("headers", json!(SECRET))),
+        @"mcp.client_configs[0].headers: expected an object, found a string"
+    );
+    assert_snapshot!(
+        error(&fs_with("is_code_mode_client", json!("yes"))),
+        @"mcp.client_configs[0].is_code_mode_client: expected true or false, found a string"
+    );
+    assert_snapshot!(
+        error(&fs_with("tools_to_execute", json!("*"))),
+        @"mcp.client_configs[0].tools_to_execute: expected an array, found a string"
+    );
+    assert_snapshot!(
+        error(&fs_with("stdio_config", json!({}))),
+        @"mcp.client_configs[0].stdio_config.command: is required, but missing"
+    );
+    assert_snapshot!(
+        error(&json!({"server": {"max_connections": -1}})),
+        @"server.max_connections: expected a whole number from 0, found -1"
+    );
+    assert_snapshot!(
+        error(&json!({"providers": {"a b": {"kind": "openai", "api_key": 7}}})),
+        @r#"
+    providers["a b"].api_key: expected a string, "env.NAME", or {"env_var": "env.NAME"}, found 7
+    providers["a b"]: a provider's name has 1 to 64 letters, digits, `_`, `-` or `.`
+    providers["a b"].base_url: is required, because no service of this name is known
+    "#
+    );
+}
+
+#[test]
+fn settings_that_ask_for_what_the_gateway_does_anyway_are_accepted() {
+    let off = json!({"enabled": false, "type": "sqlite"});
+    good(&with(
+        with(fs_with("tool_pricing", json!({})), "config_store", off.clone()),
+        "logs_store",
+        off,
+    ));
+    good(&with(fs_with("needs_session_stickiness", json!(true)), "version", json!(2)));
+    error(&fs_with("needs_session_stickiness", json!(false)));
+    error(&with(json!({}), "config_store", json!({"enabled": true})));
+    let key = json!({"name": "a", "value": "env.GOOD", "provider_configs": [], "budgets": []});
+    assert_snapshot!(
+        error(&json!({"governance": {"virtual_keys": [key]}})),
+        @"governance.virtual_keys[0].provider_configs: this build does not act on it: every key may use every provider"
+    );
+}
+
+#[test]
+fn keys_of_other_programs_are_refused_with_the_keys_to_write() {
+    let server = json!({"id": "1", "name": "a", "type": "http", "url": "http://localhost"});
+    let file = json!({"mcpServers": {}, "mcp": {"client_configs": [server]}});
+    assert_snapshot!(error(&file), @r#"
+    mcpServers: is the list of servers of a desktop agent; `airlock import FILE` translates it to `mcp.client_configs`
+    mcp.client_configs[0].id: use `client_id`, or leave it out
+    mcp.client_configs[0].type: use `connection_type`: "stdio", "docker", "http", "sse" or "wasm"
+    mcp.client_configs[0].url: use `connection_string`, with the `connection_type` "http" or "sse"
+    mcp.client_configs[0].connection_type: is required, but missing
+    "#);
+}
+
+#[test]
+fn unimplemented_settings_are_refused_and_not_ignored() {
+    let http = json!({"name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp"});
+    for accepted in ["none", "headers", "oauth"] {
+        good(&clients(json!([with(http.clone(), "auth_type", json!(accepted))])));
+    }
+    assert_snapshot!(
+        error(&clients(json!([with(http.clone(), "auth_type", json!("per_user_oauth"))]))),
+        @r#"mcp.client_configs[0].auth_type: "per_user_oauth" is not built yet: use "oauth", with one login for all users, or "headers" with a token in `headers`"#
+    );
+    assert_snapshot!(
+        error(&fs_with("connection_type", json!("stdoi"))),
+        @r#"mcp.client_configs[0].connection_type: found "stdoi"; did you mean "stdio"? Valid: "stdio", "docker", "http", "sse", "wasm" or "inprocess""#
+    );
+    assert_snapshot!(error(&with(fs_with("tool_pricing", json!({"read": 1})), "encryption_key", json!(SECRET))), @"
+    mcp.client_configs[0].tool_pricing: this build does not act on it: calls have no prices
+    encryption_key: this build does not act on it: what is stored is not encrypted; protect the file of `store` by the rights of its directory
+    ");
+    assert_snapshot!(
+        error(&fs_with("wasm_config", json!({"component": "x"}))),
+        @r#"mcp.client_configs[0].wasm_config: belongs to a client whose `connection_type` is "wasm""#
+    );
+    assert_snapshot!(
+        error(&fs_with("pin", json!("never"))),
+        @r#"mcp.client_configs[0].pin: found "never", expected "off", "trust_on_first_use" or "strict""#
+    );
+    assert_snapshot!(error(&fs_with("connection_type", json!("http"))), @r#"
+    mcp.client_configs[0].stdio_config: belongs to a client whose `connection_type` is "stdio"
+    mcp.client_configs[0].connection_string: is required, but missing
+    "#);
+}
+
+#[test]
+fn two_spellings_of_one_key_are_refused_and_each_alone_is_accepted() {
+    for keys in [
+        json!({"lifecycle": "idle", "idleTimeout": "1m"}),
+        json!({"toolSyncInterval": "1m", "maxConcurrentCalls": 1, "maxWaitingCalls": 1}),
+        json!({"isPingAvailable": false, "startupTimeout": "1m", "restart": {"stableAfter": "1m"}}),
+    ] {
+        assert_eq!(problem(&keys), None);
+    }
+    let twice = problem(&json!({"toolSyncInterval": "1m", "tool_sync_interval": "1m"}));
+    insta::assert_snapshot!(twice.expect("both mean one key"), @"test: mcp.client_configs[0].tool_sync_interval: is set twice: by `tool_sync_interval`, and by another spelling of the same key");
+    let negative = problem(&json!({"restart": {"max_attempts": -1}}));
+    insta::assert_snapshot!(negative.expect("it is negative"), @"test: mcp.client_configs[0].restart.max_attempts: expected a whole number from 0 to 4294967295, found -1");
+}
+
+fn problem(keys: &Value) -> Option<String> {
+    let mut client =
+        json!({"name": "a", "connection_type": "stdio", "stdio_config": {"command": "a"}});
+    client.as_object_mut().expect("an object").extend(keys.as_object().expect("one").clone());
+    let text = json!({"mcp": {"client_configs": [client]}}).to_string();
+    Config::parse(&text, "test", &|_| None).err().map(|error| error.to_string())
+}

@@ -1,0 +1,100 @@
+//! `server`.
+
+use super::*;
+use airlock_core::door::ApprovalChoice;
+use airlock_server as server;
+
+#[test]
+fn a_public_listen_address_needs_virtual_keys() {
+    assert_snapshot!(
+        error(&json!({"server": {"listen": "0.0.0.0:80"}})),
+        @"server.listen: 0.0.0.0:80 can be reached from other machines: set `server.require_virtual_key` to true, or listen on 127.0.0.1"
+    );
+    assert_snapshot!(
+        error(&json!({"server": {"listen": "0.0.0.0:80", "require_virtual_key": true}})),
+        @"server.require_virtual_key: is true, but `governance.virtual_keys` has no active key: every request would be refused"
+    );
+    assert_snapshot!(error(&json!({"server": {"listen": "localhost:80", "allowed_hosts": ["https://a.example"]}})), @r#"
+    server.listen: found "localhost:80", expected an IP address and a port, such as "127.0.0.1:8080" or "[::1]:8080"
+    server.allowed_hosts[0]: found "https://a.example", expected a host name without scheme or port, such as "tools.example.com"
+    "#);
+    let origins = [
+        "http://a.example/",
+        "https://a.example/x",
+        "a.example",
+        "https://u@a.example",
+        "ftp://a.example",
+        "null",
+    ];
+    let errors = error(&json!({"server": {"allowed_origins": origins}}));
+    assert_eq!(
+        errors.matches("expected an origin: scheme, host name and port").count(),
+        origins.len(),
+        "{errors}"
+    );
+    let config = good(
+        &json!({"server": {"allowed_origins": ["HTTPS://A.example:443", "http://localhost:3000"]}}),
+    );
+    assert_eq!(config.server.allowed_origins, ["https://a.example", "http://localhost:3000"]);
+    let keys = json!({"virtual_keys": [{"name": "a", "value": "env.GOOD"}]});
+    let config = good(
+        &json!({"server": {"listen": "[::]:80", "require_virtual_key": true}, "governance": keys}),
+    );
+    assert!(config.keys.find(&format!("{SECRET}-GOOD")).is_some());
+}
+
+#[test]
+fn request_memory_must_hold_a_body_of_the_largest_size() {
+    assert_eq!(good(&json!({})).server.max_request_memory_bytes, 256 << 20);
+    let server = good(&json!({"server": {"max_body": "256MiB"}})).server;
+    assert_eq!(
+        (server.max_request_memory_bytes, server.check()),
+        (server.least_request_memory(), Ok(()))
+    );
+    assert_snapshot!(
+        error(&json!({"server": {"max_body": "16MiB", "max_request_memory": "160MiB"}})),
+        @"server.max_request_memory: must be at least 164000KiB where `server.max_body` is 16MiB, found 160MiB"
+    );
+}
+
+#[test]
+fn one_address_has_a_quarter_of_the_connections_by_default() {
+    for (max_connections, per_peer) in [(1_024, 256), (5, 2), (4, 1), (1, 1)] {
+        let server = good(&json!({"server": {"max_connections": max_connections}})).server;
+        assert_eq!(server.max_connections_per_peer, per_peer, "{max_connections}");
+    }
+    assert_eq!(good(&json!({})).server.max_connections_per_peer, 256);
+}
+
+#[test]
+fn what_happens_to_built_in_tools_and_to_approvals_is_read_and_checked() {
+    assert_eq!(builtin(&json!({})), server::BuiltinTools::Drop);
+    assert_eq!(builtin(&json!({"builtin_tools": "refuse"})), server::BuiltinTools::Refuse);
+    let passing = json!({"builtin_tools": "pass", "builtin_tools_to_pass": ["web_search"]});
+    assert_eq!(builtin(&passing), server::BuiltinTools::Pass(["web_search".to_owned()].into()));
+    assert_snapshot!(
+        error(&responses(&json!({"builtin_tools": "pass"}))),
+        @r#"server.responses.builtin_tools: is "pass", and `builtin_tools_to_pass` lists no types"#
+    );
+    assert_snapshot!(
+        error(&responses(&json!({"builtin_tools_to_pass": ["web_search"]}))),
+        @r#"server.responses.builtin_tools_to_pass: has no effect unless `builtin_tools` is "pass""#
+    );
+    let file = json!({
+        "mcp": {"tool_manager_config": {"approval": "wait", "approval_wait": "1m"}},
+        "governance": {"virtual_keys": [{"name": "ann", "value": SECRET, "approval": "omit"}]},
+    });
+    let config = good(&file);
+    assert_eq!(config.agent.approval, ApprovalChoice::Wait);
+    assert_eq!(config.agent.approval_wait, std::time::Duration::from_mins(1));
+    let key = config.keys.named("ann").expect("the key");
+    assert_eq!(key.approval, Some(ApprovalChoice::Omit));
+}
+
+fn responses(value: &Value) -> Value {
+    json!({"server": {"responses": value}})
+}
+
+fn builtin(value: &Value) -> server::BuiltinTools {
+    good(&responses(value)).server.builtin_tools
+}

@@ -1,0 +1,102 @@
+//! Decides whether a call has the approval of a person.
+
+use serde_json::{Value, json};
+use tracing::info;
+
+use super::no_output::NoOutput;
+use crate::{
+    approval::{Outcome, Question},
+    exchange::Outlet,
+    meta, questions,
+    service::{Client, Service},
+    settings::ApprovalMode,
+};
+use airlock_agent::{ApprovalVerdict, approvals};
+use airlock_core::{door::Approval, tool::QuestionKind};
+use airlock_wire::message::Params;
+
+/// Returns the approval of a call whose source resumes it, which it does only with a call that was
+/// admitted before. Calls of a script are approved by the answer, which counts only where users are
+/// asked.
+pub(super) fn approved_before(mode: ApprovalMode) -> Approval {
+    match mode {
+        ApprovalMode::Never => Approval::Missing,
+        ApprovalMode::Elicit | ApprovalMode::Client | ApprovalMode::AlwaysAllow => Approval::Given,
+    }
+}
+
+/// Returns the approval of a call, for which a person is asked where the operator wants it. Fails if the
+/// call is not approved.
+pub(super) async fn approve(
+    service: &Service,
+    client: &Client,
+    question: &Question<'_>,
+    params: &Params,
+    outlet: &Outlet,
+) -> Result<Approval, NoOutput> {
+    let needs_none = question.entry.auto;
+    let can_ask = questions::answerable(client.peer, outlet).has(QuestionKind::Form);
+    match service.approval(client) {
+        // The door decides each call without an approval.
+        ApprovalMode::Never => Ok(Approval::Missing),
+        _ if needs_none => Ok(Approval::Given),
+        ApprovalMode::Elicit if can_ask => {
+            let limit = service.settings().approval_timeout;
+            let outcome = question.ask(client.peer, params, outlet, service.seal(), limit).await?;
+            approval(outcome, question.name)
+        }
+        ApprovalMode::Elicit => {
+            let outcome = wait(service, client, question, params, outlet).await;
+            approval(outcome, question.name)
+        }
+        ApprovalMode::Client => {
+            let tool = question.entry.tool.name.as_str();
+            let tenant = &question.tenant;
+            let name = client.name.as_deref().unwrap_or_default();
+            info!(tool, %tenant, client = name, "a call runs unasked: its client asks its own user");
+            Ok(Approval::Given)
+        }
+        ApprovalMode::AlwaysAllow => Ok(Approval::Given),
+    }
+}
+
+fn approval(outcome: Outcome, name: &str) -> Result<Approval, NoOutput> {
+    match outcome {
+        Outcome::Decided(approval) => Ok(approval),
+        Outcome::Asked(result) => Err(NoOutput::Asked(result)),
+        Outcome::Declined(reason) => Err(NoOutput::declined(name, reason)),
+        Outcome::Pending(id) => Err(NoOutput::pending(name, &id)),
+    }
+}
+
+/// Waits until a person decides about the call in the list of pending approvals.
+async fn wait(
+    service: &Service,
+    client: &Client,
+    question: &Question<'_>,
+    params: &Params,
+    outlet: &Outlet,
+) -> Outcome {
+    let Some(approvals) = service.approvals() else {
+        return Outcome::Declined("it needs an approval, and the client cannot ask its user");
+    };
+    if let Ok(Some(token)) = meta::progress_token(params)
+        && let Ok(token) = serde_json::from_str::<Value>(token)
+    {
+        let message = "waiting for the approval of a person";
+        let progress = json!({"progressToken": token, "progress": 0, "message": message});
+        outlet.notify("notifications/progress", &progress);
+    }
+    let call = approvals::Call {
+        tool: &question.entry.tool,
+        arguments: question.arguments,
+        tenant: &question.tenant,
+        client: client.name.as_deref(),
+    };
+    match approvals.decision(&call, service.settings().approval_wait).await {
+        ApprovalVerdict::Approved => Outcome::Decided(Approval::Given),
+        ApprovalVerdict::Denied => Outcome::Declined("a person denied it"),
+        ApprovalVerdict::Waiting(id) => Outcome::Pending(id),
+        ApprovalVerdict::Refused(reason) => Outcome::Declined(reason),
+    }
+}

@@ -1,0 +1,62 @@
+//! Dispatches requests by their method.
+
+use std::sync::Arc;
+
+use super::{
+    call,
+    exchange::Exchange,
+    listen, relay,
+    service::{Client, Service},
+    task_requests,
+};
+use airlock_wire::{error::RpcError, message::Request};
+
+impl Service {
+    /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
+    /// itself, because they change its state.
+    pub fn begin(self: &Arc<Self>, request: Request, client: Client) -> Exchange {
+        let id = request.id.clone();
+        let is_modern = client.peer.version.is_modern();
+        match request.method.as_str() {
+            "tools/call" => {
+                let service = self.clone();
+                let asks = client.asks.clone();
+                let takes_task =
+                    client.peer.takes_tasks && (is_modern || request.params.get("task").is_some());
+                if takes_task {
+                    Exchange::new(id, asks, |outlet| {
+                        task_requests::call(service, client, request, outlet)
+                    })
+                } else {
+                    Exchange::new(id, asks, |outlet| {
+                        call::run(service, client, request, outlet, None)
+                    })
+                }
+            }
+            method if task_requests::handles(method, client.peer.version) => {
+                let service = self.clone();
+                let asks = client.asks.clone();
+                Exchange::new(id, asks, |outlet| {
+                    task_requests::run(service, client, request, outlet)
+                })
+            }
+            "subscriptions/listen" if is_modern => {
+                let service = self.clone();
+                Exchange::new(id, None, |outlet| listen::run(service, client, request, outlet))
+            }
+            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
+                Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
+            }
+            method if relay::is_relayed(method) => {
+                let service = self.clone();
+                let asks = client.asks.clone();
+                Exchange::new(id, asks, |outlet| relay::run(service, client, request, outlet))
+            }
+            "server/discover" if is_modern => {
+                Exchange::ready(id, Ok(self.discover(&client.selection)))
+            }
+            "ping" if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
+            method => Exchange::ready(id, Err(RpcError::method_not_found(method))),
+        }
+    }
+}

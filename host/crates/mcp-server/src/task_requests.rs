@@ -1,0 +1,189 @@
+//! Requests about tasks, and calls of clients that take a task for the result.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    answers::{self, GivenAnswers},
+    call,
+    exchange::Outlet,
+    meta::TASKS,
+    result::{SERVER_INFO, server_info},
+    service::{Client, Service},
+    tasks::{Deferral, MAX_INPUT_BYTES, OpenQuestions, Task, TaskPhase},
+};
+use airlock_json::raw;
+use airlock_wire::{
+    error::{RpcError, code},
+    message::Request,
+    version::Version,
+};
+
+/// Key of the metadata of a legacy result or question that names its task.
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// Handles a call of a client that takes a task for a result. Fails as [`call::run`] does.
+pub(super) async fn call(
+    service: Arc<Service>,
+    client: Client,
+    request: Request,
+    outlet: Outlet,
+) -> Result<String, RpcError> {
+    let version = client.peer.version;
+    let arguments = request.params.get("arguments").map_or(0, str::len);
+    if arguments > MAX_INPUT_BYTES {
+        // A legacy client asks for a task, and takes nothing else for the result.
+        if !version.is_modern() {
+            return Err(RpcError::invalid_params(format!(
+                "`arguments` have {arguments} bytes; the limit for a task is {MAX_INPUT_BYTES}"
+            )));
+        }
+        return call::run(service, client, request, outlet, None).await;
+    }
+    let tenant = client.selection.tenant();
+    let (deferral, mut deferred) =
+        Deferral::new(service.tasks().clone(), tenant, client.timeout, !version.is_modern());
+    let task = deferred.task;
+    let mut work = AbortOnDropHandle::new(tokio::spawn(async move {
+        let outcome = call::run(service.clone(), client, request, outlet, Some(deferral)).await;
+        match task.get() {
+            None => Some(outcome),
+            Some(task) => {
+                service.tasks().end(task, outcome);
+                None
+            }
+        }
+    }));
+    tokio::select! {
+        biased;
+        Ok(task) = &mut deferred.became => {
+            task.keep(work);
+            Ok(task.created(version))
+        }
+        outcome = &mut work => outcome.ok().flatten().unwrap_or_else(|| {
+            Err(RpcError::new(code::INTERNAL, "the gateway failed; its log has the reason"))
+        }),
+    }
+}
+
+/// Returns whether a method is one of tasks in a revision.
+pub(super) fn handles(method: &str, version: Version) -> bool {
+    match method {
+        "tasks/get" | "tasks/cancel" => version >= Version::V2025_11_25,
+        "tasks/update" => version.is_modern(),
+        "tasks/result" => version == Version::V2025_11_25,
+        _ => false,
+    }
+}
+
+/// Handles a request about a task. Fails if the client has no such task, or if it does not declare
+/// the extension.
+pub(super) async fn run(
+    service: Arc<Service>,
+    client: Client,
+    request: Request,
+    outlet: Outlet,
+) -> Result<String, RpcError> {
+    let version = client.peer.version;
+    if !client.peer.takes_tasks {
+        let required = json!({"requiredCapabilities": {"extensions": {TASKS: {}}}});
+        let message = format!("the client does not declare the extension {TASKS}");
+        let error = RpcError::new(code::MISSING_CAPABILITY, message);
+        return Err(RpcError { data: Some(required), ..error });
+    }
+    let task = service.tasks().find(&request.params, &client.selection.tenant())?;
+    match request.method.as_str() {
+        "tasks/result" => result(&task, &outlet).await,
+        "tasks/update" => {
+            if task
+                .answer(answers::parse(request.params.get("inputResponses").unwrap_or_default())?)
+            {
+                return Ok(done());
+            }
+            Err(RpcError::invalid_params(format!(
+                "the answers to the questions of a task may have {MAX_INPUT_BYTES} bytes together"
+            )))
+        }
+        "tasks/cancel" if version.is_modern() => {
+            task.cancel();
+            Ok(done())
+        }
+        "tasks/cancel" => {
+            if task.has_ended() {
+                return Err(RpcError::invalid_params("the task has ended"));
+            }
+            task.cancel();
+            Ok(task.shown(version))
+        }
+        _ => Ok(task.shown(version)),
+    }
+}
+
+fn done() -> String {
+    json!({"resultType": "complete", "_meta": {SERVER_INFO: server_info()}}).to_string()
+}
+
+/// Waits for the end of a task of a legacy client, and asks the client meanwhile what the task asks.
+async fn result(task: &Task, outlet: &Outlet) -> Result<String, RpcError> {
+    let mut changes = task.changes();
+    loop {
+        let phase = changes.borrow_and_update().phase.clone();
+        match phase {
+            TaskPhase::Ended(ended) => {
+                return (*ended).clone().map(|text| related(&text, task.id()));
+            }
+            TaskPhase::Cancelled => {
+                return Err(RpcError::invalid_params("the task was cancelled"));
+            }
+            TaskPhase::InputRequired(asked) if !asked.open.is_empty() => {
+                let answers = ask(outlet, &asked, task.id());
+                tokio::select! {
+                    // What is too long is not taken, and times out as unanswered.
+                    answers = answers => drop(task.answer(answers)),
+                    _ = changes.changed() => {}
+                }
+            }
+            // The sender is in the task.
+            TaskPhase::Working | TaskPhase::InputRequired(_) => drop(changes.changed().await),
+        }
+    }
+}
+
+/// Sends the open questions of a task to a legacy client.
+async fn ask(outlet: &Outlet, asked: &OpenQuestions, id: &str) -> GivenAnswers {
+    let asking = asked.open.iter().map(|(key, request)| async move {
+        let mut params = request["params"].clone();
+        params["_meta"][RELATED] = json!({"taskId": id});
+        let method = request["method"].as_str().unwrap_or_default();
+        let answer = outlet.ask(method, &params).await;
+        (key.clone(), answer.filter(|answer| answer.starts_with('{')))
+    });
+    futures_util::future::join_all(asking).await.into_iter().collect()
+}
+
+/// Adds the name of the task to the metadata of a result. The rest stays as it is.
+fn related(text: &str, id: &str) -> String {
+    let members = raw::members(text).into_iter().flatten();
+    let (meta, rest): (Vec<_>, Vec<_>) = members.partition(|(name, _)| name == "_meta");
+    let own = meta.iter().flat_map(|(_, meta)| raw::members(meta).into_iter().flatten());
+    let own = own.map(|(name, value)| format!("{}:{value},", json!(name)));
+    let meta = format!("{{{}\"{RELATED}\":{}}}", own.collect::<String>(), json!({"taskId": id}));
+    let rest = rest.iter().map(|(name, value)| format!("{}:{value},", json!(name)));
+    format!("{{{}\"_meta\":{meta}}}", rest.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_result_names_its_task_and_stays_as_it_was_written() {
+        let related = related(r#"{"content":[],"n":1.10,"_meta":{"a":1}}"#, "t");
+        assert!(related.starts_with(r#"{"content":[],"n":1.10,"_meta":{"a":1,""#), "{related}");
+        assert!(serde_json::from_str::<Value>(&related).is_ok(), "{related}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Files and directories of the gateway that are granted to no plugin.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Access, Directory, LoadError};
+
+/// Files and directories that control the gateway, or hold data that plugins must not see. A
+/// granted directory must not overlap with one of them; only a read-only one may overlap with an
+/// unwritable one. The cache of compiled code is always unreadable.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OffLimits {
+    /// Plugins may not write to these: the configuration, `airlock.lock`, components.
+    pub unwritable: Vec<PathBuf>,
+    /// Plugins may not even read these: the store that plugins share, secrets.
+    pub unreadable: Vec<PathBuf>,
+}
+
+impl OffLimits {
+    /// Adds a directory that plugins may not read, if there is one.
+    pub(crate) fn and_unreadable(mut self, directory: Option<&Path>) -> Self {
+        self.unreadable.extend(directory.map(Path::to_owned));
+        self
+    }
+
+    /// Checks granted directories at load and not at the first call. Fails if one does not exist or
+    /// must not be granted. A plugin that can write to the gateway's own files can run any code in
+    /// this process, or grant itself anything.
+    pub(crate) fn check(&self, granted: &[Directory]) -> Result<(), LoadError> {
+        granted.iter().try_for_each(|directory| self.check_directory(directory))
+    }
+
+    fn check_directory(&self, directory: &Directory) -> Result<(), LoadError> {
+        let path = directory
+            .path
+            .canonicalize()
+            .map_err(|error| refused_directory(directory, error.to_string()))?;
+        if !path.is_dir() {
+            return Err(refused_directory(directory, "it is not a directory".into()));
+        }
+        if let Some(own) = self.unreadable.iter().find(|own| overlaps(own, &path)) {
+            return Err(refused_directory(
+                directory,
+                format!("{} belongs to the gateway; no plugin may read it", own.display()),
+            ));
+        }
+        match self.unwritable.iter().find(|own| overlaps(own, &path)) {
+            Some(own) if directory.access == Access::ReadWrite => Err(refused_directory(
+                directory,
+                format!("{} belongs to the gateway; no plugin may write to it", own.display()),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn refused_directory(directory: &Directory, reason: String) -> LoadError {
+    LoadError::Directory { path: directory.path.clone(), reason }
+}
+
+/// Returns the path of a file with links resolved. The file itself need not exist.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    path.canonicalize()
+        .ok()
+        .or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+}
+
+fn overlaps(own: &Path, path: &Path) -> bool {
+    resolved(own).is_some_and(|own| own.starts_with(path) || path.starts_with(&own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quota;
+
+    #[test]
+    fn the_gateways_own_files_are_not_granted_to_plugins() {
+        let home = tempfile::tempdir().expect("a directory");
+        for directory in ["cache/below", "config", "data", "other"] {
+            std::fs::create_dir_all(home.path().join(directory)).expect("a directory");
+        }
+        // Neither file exists yet.
+        let off_limits = OffLimits {
+            unwritable: vec![home.path().join("config/airlock.lock")],
+            unreadable: vec![home.path().join("cache"), home.path().join("data/airlock.db")],
+        };
+        for hidden in [
+            home.path().to_owned(),
+            home.path().join("cache"),
+            home.path().join("cache/below"),
+            home.path().join("data"),
+        ] {
+            assert!(
+                !is_granted(&off_limits, hidden.clone(), Access::ReadOnly)
+                    && !is_granted(&off_limits, hidden.clone(), Access::ReadWrite),
+                "{}",
+                hidden.display()
+            );
+        }
+        assert!(
+            is_granted(&off_limits, home.path().join("config"), Access::ReadOnly)
+                && !is_granted(&off_limits, home.path().join("config"), Access::ReadWrite)
+        );
+        assert!(is_granted(&off_limits, home.path().join("other"), Access::ReadWrite));
+        std::os::unix::fs::symlink(home.path().join("config"), home.path().join("other/link"))
+            .expect("a link");
+        assert!(
+            !is_granted(&off_limits, home.path().join("other/link"), Access::ReadWrite),
+            "links are followed"
+        );
+        assert!(!is_granted(&off_limits, home.path().join("missing"), Access::ReadOnly));
+    }
+
+    fn is_granted(off_limits: &OffLimits, path: PathBuf, access: Access) -> bool {
+        let quota = Quota { bytes: 1, files: 1 };
+        let directory = Directory { name: "d".into(), request: "d".into(), path, access, quota };
+        off_limits.check(&[directory]).is_ok()
+    }
+}

@@ -1,0 +1,5 @@
+//! The owner of what is stored.
+
+/// Identifier of an owner, to whom stored data belongs: a digest. For any other owner, the data
+/// does not exist.
+pub type OwnerId = [u8; 32];

@@ -1,0 +1,161 @@
+//! One server, connected or not: the slots and permits of its calls, and what outlives its connections.
+
+use parking_lot::Mutex;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, Semaphore, watch},
+    time::timeout_at,
+};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+use super::access::{Access, NoLink, Shared};
+use crate::{
+    limits::SLOTS_WEIGHT,
+    metrics::Metrics,
+    questions::{Conversation, Parked, Response},
+    status::Status,
+    subscriptions::Relaying,
+};
+use airlock_core::{
+    tenant::{Pool, Tenant},
+    tool::{CallError, Cause, ToolOutput},
+};
+use airlock_mcp_client::{HeldPermits, Link, Settings, StderrLogs};
+
+/// End of the task of a call.
+pub(super) type CallResponse = Result<Response<ToolOutput>, CallError>;
+
+/// Runs the tools of one server, connected or not. It outlives its connections, so a view from
+/// before a disconnect can still be called through after it.
+///
+/// A call runs on the runtime of the upstream servers, which also reads the response. The caller's
+/// task enforces the deadline.
+pub(crate) struct Server {
+    pub(super) shared: Arc<Shared>,
+    /// Slots for running and waiting calls, divided among tenants.
+    pub(super) slots: Pool,
+    pub(super) request_timeout: Option<Duration>,
+    relaying: Relaying,
+    pub(super) parked: Parked<Conversation<CallResponse>>,
+    pub(super) runtime: Handle,
+}
+
+impl Server {
+    /// Creates a server that is not connected, whose calls run on `runtime`.
+    pub(crate) fn new(settings: &Settings, runtime: Handle) -> Arc<Self> {
+        let bounds = settings.bounds;
+        let shared = Shared {
+            access: watch::Sender::default(),
+            demand: Notify::new(),
+            uses: AtomicU64::new(0),
+            client: settings.name.clone(),
+            status: Status::new(),
+            metrics: Metrics::new(),
+            logs: StderrLogs::default(),
+            bounds,
+            heartbeat: settings.timeouts.heartbeat,
+            questions: settings.questions,
+            permits: Arc::new(Semaphore::new(bounds.running)),
+            tenant_permits: Mutex::default(),
+        };
+        Arc::new(Self {
+            shared: Arc::new(shared),
+            slots: Pool::new(bounds.running + bounds.waiting, SLOTS_WEIGHT),
+            request_timeout: settings.timeouts.request,
+            relaying: Relaying::default(),
+            parked: Parked::new(runtime.clone()),
+            runtime,
+        })
+    }
+
+    /// Sets the way to the server for calls that are not sent yet.
+    pub(crate) fn set_access(&self, access: Access) {
+        self.shared.access.send_replace(access);
+    }
+
+    /// Waits until a call needs a server that is started on demand.
+    pub(crate) async fn demanded(&self) {
+        self.shared.demand.notified().await;
+    }
+
+    /// Returns the state for operators.
+    pub(crate) fn status_record(&self) -> &Status {
+        &self.shared.status
+    }
+
+    /// Returns the stored stderr of its processes.
+    pub(crate) fn logs(&self) -> &StderrLogs {
+        &self.shared.logs
+    }
+
+    /// Returns the counters of its calls.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// Returns the state of relaying.
+    pub(crate) fn relaying(&self) -> &Relaying {
+        &self.relaying
+    }
+
+    /// Runs `work` with a link to the server until `deadline`, within the slots and permits of tool
+    /// calls. Dropping the future cancels the work.
+    pub(crate) async fn with_link<T, F>(
+        &self,
+        tenant: &Tenant,
+        deadline: Instant,
+        work: impl FnOnce(Arc<Link>, Option<HeldPermits>) -> F + Send + 'static,
+    ) -> Result<T, NoLink>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let _slot = self.slots.take(tenant, 1).ok_or(NoLink::Busy)?;
+        self.shared.uses.fetch_add(1, Ordering::Relaxed);
+        let own = self.request_timeout.map(|limit| Instant::now() + limit);
+        let deadline = own.map_or(deadline, |own| own.min(deadline));
+        let shared = self.shared.clone();
+        let tenant = tenant.clone();
+        let working = async move { shared.with_link(&tenant, work).await }.in_current_span();
+        let working = AbortOnDropHandle::new(self.runtime.spawn(working));
+        match timeout_at(deadline.into(), working).await {
+            Ok(Ok(worked)) => worked,
+            Ok(Err(ended)) => Err(NoLink::Unavailable(Cause::from(ended))),
+            Err(_) => Err(NoLink::Late),
+        }
+    }
+
+    /// Returns the number of calls so far.
+    pub(crate) fn uses(&self) -> u64 {
+        self.shared.uses.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether no call is running.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.permits.available_permits() == self.shared.bounds.running
+    }
+
+    /// Makes calls wait for the server to be started by them, if no call is running. Returns whether
+    /// it does.
+    pub(crate) fn retire(&self) -> bool {
+        let all = u32::try_from(self.shared.bounds.running).unwrap_or(u32::MAX);
+        // While all permits are held, no call can take the link.
+        let Ok(_held) = self.shared.permits.try_acquire_many(all) else { return false };
+        self.set_access(Access::OnDemand);
+        true
+    }
+
+    /// Drops a parked request whose caller has left.
+    pub(crate) fn forget_parked(&self, token: &str) {
+        self.parked.forget(token);
+    }
+}
