@@ -3,7 +3,7 @@
 //! `cargo run -p airlock --example embed` prints the response to one request and stops.
 
 use airlock::{
-    Gateway,
+    Gateway, NativeCall, NativeTool,
     config::Config,
     tool::{ErrorKind, ToolError, ToolOutput},
 };
@@ -23,13 +23,7 @@ async fn main() -> anyhow::Result<()> {
     let gateway = Gateway::builder(config)
         .listener(listener)
         .shutdown(async { drop(stopped.await) })
-        .register_tool("greet", "Greets someone by name.", schema, async |arguments| {
-            let name = arguments.get("name").and_then(|name| name.as_str());
-            let name = name.ok_or_else(|| {
-                ToolError::new(ErrorKind::InvalidInput, "`name` must be a string")
-            })?;
-            Ok(ToolOutput::text(format!("Hello, {name}!")))
-        })
+        .register_tool(NativeTool::new("greet", "Greets a person by name.", schema, greet))?
         .start()
         .await?;
     let running = tokio::spawn(gateway.run());
@@ -39,5 +33,13 @@ async fn main() -> anyhow::Result<()> {
         airlock::tls::client().build()?.post(url).json(&call).send().await?.text().await?
     );
     drop(stop);
-    running.await?
+    Ok(running.await??)
+}
+
+async fn greet(call: NativeCall) -> Result<ToolOutput, ToolError> {
+    // The schema requires a string.
+    match call.arguments()["name"].as_str().unwrap_or_default() {
+        "" => Err(ToolError::new(ErrorKind::InvalidInput, "`name` must not be empty")),
+        name => Ok(ToolOutput::text(format!("Hello, {name}!"))),
+    }
 }

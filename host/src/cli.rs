@@ -25,6 +25,7 @@ mod schema;
 mod serve;
 mod session;
 mod signals;
+mod spinner;
 mod tools;
 mod upstream;
 

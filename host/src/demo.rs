@@ -17,9 +17,13 @@ use serde_json::{Value, json};
 
 use self::{scene::Scene, stage::Stage};
 
-/// Plays the demo on stdout, as text or as one JSON document. Returns whether every scene was ok.
-pub(crate) async fn run(as_json: bool) -> anyhow::Result<bool> {
-    let stage = Stage::set().await?;
+/// Plays the demo on stdout, as text or as one JSON document. `on_compile` shows that a component is
+/// being compiled. Returns whether every scene was ok.
+pub(crate) async fn run(
+    as_json: bool,
+    on_compile: fn(&str) -> Box<dyn Send>,
+) -> anyhow::Result<bool> {
+    let stage = Stage::set(on_compile).await?;
     if !as_json {
         print_line(&format!(
             "A gateway listens on {}. It has a scripted model, plugins in WebAssembly, and an MCP server.",

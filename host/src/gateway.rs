@@ -1,24 +1,23 @@
 //! Wires the parts and runs until shutdown. The entry point for embedders.
 
+mod error;
 mod reload;
 mod sources;
 mod upstreams;
 
-pub use self::reload::Reloader;
+pub use self::{error::GatewayError, reload::Reloader};
 
 use std::{collections::BTreeMap, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use airlock_identity::Verifier;
-use anyhow::Context as _;
 use futures_util::future::BoxFuture;
-use indicatif::MultiProgress;
 use prometheus_client::registry::Registry;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, warn};
 
-use crate::native::NativeTools;
+use crate::native::{BadNativeTool, NativeTool, NativeTools};
 use airlock_agent::{
     approvals::Approvals,
     recall::{self, Recall},
@@ -28,11 +27,11 @@ use airlock_catalog::{Catalog, Client};
 use airlock_config::{self as config, Config, Source};
 use airlock_core::{
     door::{Caller, Filter, Origin},
-    tool::{ClientName, Policy, ToolError, ToolOutput, Trust, Whitelist},
+    tool::{ClientName, Policy, Trust, Whitelist},
 };
 use airlock_egress::tls;
 use airlock_model::Models;
-use airlock_plugin::{self as plugin, Plugins};
+use airlock_plugin::{self as plugin, CompileHook, Plugins};
 use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
 use airlock_scripts::{CodeMode, LazyExecutor, runs::Runs};
 use airlock_server as server;
@@ -43,6 +42,8 @@ use airlock_upstream::{self as upstream, UpstreamMetrics};
 /// Time for upstream servers to stop. Each step of stopping one has its own limit, and all steps
 /// together take less.
 const UPSTREAMS_STOP: Duration = Duration::from_secs(15);
+/// Problem of settings that the server refuses.
+const UNSAFE: &str = "the server's settings are not safe";
 
 /// A gateway whose plugins are loaded and whose upstream servers are connecting.
 pub struct Gateway {
@@ -65,7 +66,8 @@ pub struct Gateway {
     plugins: Plugins,
     /// Takes changes of the configuration file.
     reloader: Reloader,
-    progress: MultiProgress,
+    /// Shows that the script executor is being compiled; `None` to show nothing.
+    on_compile: Option<Arc<CompileHook>>,
     /// Loads the plugins and the script executor; `None` once their outcome is taken.
     loading: Option<JoinHandle<Result<(), LoadError>>>,
     /// Cancelled when that has ended.
@@ -116,27 +118,29 @@ impl Drop for Upstreams {
 }
 
 /// Collects the parts of a [`Gateway`].
-pub struct Builder {
+pub struct GatewayBuilder {
     config: Config,
     listener: Option<TcpListener>,
     shutdown: Option<BoxFuture<'static, ()>>,
     native: NativeTools,
     native_policy: Policy,
     recorder: Option<UseRecorder>,
+    on_compile: Option<Arc<CompileHook>>,
 }
 
 impl Gateway {
     /// Returns a builder for a gateway with this configuration.
-    pub fn builder(config: Config) -> Builder {
+    pub fn builder(config: Config) -> GatewayBuilder {
         let native_policy =
             Policy { execute: Whitelist::All, trust: Trust::Trusted, ..Policy::default() };
-        Builder {
+        GatewayBuilder {
             config,
             listener: None,
             shutdown: None,
             native: NativeTools::default(),
             native_policy,
             recorder: None,
+            on_compile: None,
         }
     }
 
@@ -150,28 +154,18 @@ impl Gateway {
         &self.sandbox
     }
 
-    /// Returns the plugins, for example to reload them.
-    pub fn plugins(&self) -> &Plugins {
-        &self.plugins
-    }
-
-    /// Returns the reloader, which takes changes of the configuration file.
+    /// Returns the reloader, which takes changes of the configuration file and of plugins.
     pub fn reloader(&self) -> &Reloader {
         &self.reloader
     }
 
-    /// Returns the operator's control of each MCP server.
-    pub fn upstreams(&self) -> &BTreeMap<ClientName, upstream::Control> {
-        &self.upstreams.controls
-    }
-
     /// Returns the pinned definitions of the upstream servers.
-    pub fn upstream_pins(&self) -> &upstream::pins::Pins {
+    pub(crate) fn upstream_pins(&self) -> &upstream::pins::Pins {
         &self.pins
     }
 
     /// Returns code mode; `None` if no client is in code mode.
-    pub fn code_mode(&self) -> Option<&Arc<CodeMode>> {
+    pub(crate) fn code_mode(&self) -> Option<&Arc<CodeMode>> {
         self.code_mode.as_ref()
     }
 
@@ -186,10 +180,10 @@ impl Gateway {
         self.catalog.settled(Instant::now() + limit, matters).await;
     }
 
-    /// Returns a token that is cancelled when every plugin and the script executor is loaded, or has
+    /// Returns a future that completes when every plugin and the script executor is loaded, or has
     /// failed to.
-    pub fn loaded(&self) -> CancellationToken {
-        self.loaded.clone()
+    pub fn loaded(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.loaded.clone().cancelled_owned()
     }
 
     /// Returns the address that [`Gateway::run`] will serve on; `None` without a listener.
@@ -198,7 +192,7 @@ impl Gateway {
     }
 
     /// Serves until shutdown, lets requests in flight end, then stops every upstream server.
-    pub async fn run(self) -> anyhow::Result<()> {
+    pub async fn run(self) -> Result<(), GatewayError> {
         let Self {
             config,
             catalog,
@@ -255,7 +249,7 @@ impl Gateway {
                 .oauth
                 .map(|settings| Verifier::new(settings, tls::client().no_proxy()))
                 .transpose()
-                .context("access tokens cannot be verified")?,
+                .map_err(GatewayError::configuration("access tokens cannot be verified"))?,
         };
         let app = server::App::new(
             config.server,
@@ -269,7 +263,7 @@ impl Gateway {
         watch(&plugins, &reloader, &upstreams);
         let served = server::serve(listener, app, shutdown).await;
         upstreams.stop().await;
-        served.context("cannot serve")
+        served.map_err(GatewayError::configuration(UNSAFE))
     }
 
     /// Begins to reload plugins when their files change, as [`Gateway::run`] does. For a program that
@@ -303,13 +297,12 @@ fn watch(plugins: &Plugins, reloader: &Reloader, upstreams: &Upstreams) {
 }
 
 /// Binds the configured address.
-pub async fn bind(settings: &server::Settings) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(settings.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", settings.listen))
+pub(crate) async fn bind(settings: &server::Settings) -> Result<TcpListener, GatewayError> {
+    let address = settings.listen;
+    TcpListener::bind(address).await.map_err(|source| GatewayError::Listen { address, source })
 }
 
-impl Builder {
+impl GatewayBuilder {
     /// Serves on this listener instead of the configured address.
     #[must_use]
     pub fn listener(mut self, listener: TcpListener) -> Self {
@@ -327,21 +320,11 @@ impl Builder {
 
     /// Adds a tool of the embedding program, named `internal-<name>`. It is subject to the same
     /// policy decisions as any other tool: models may call it after an approval, or without one if
-    /// [`Builder::native_policy`] permits it.
-    #[must_use]
-    pub fn register_tool<F, R>(
-        mut self,
-        name: &str,
-        description: &str,
-        input_schema: Value,
-        body: F,
-    ) -> Self
-    where
-        F: Fn(Map<String, Value>) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
-    {
-        self.native.register(name, description, input_schema, body);
-        self
+    /// [`GatewayBuilder::native_policy`] permits it. Fails if its name or a schema is not valid, or if
+    /// another tool has its name.
+    pub fn register_tool(mut self, tool: NativeTool) -> Result<Self, BadNativeTool> {
+        self.native.register(tool)?;
+        Ok(self)
     }
 
     /// Sets the policy for the embedding program's tools. The default permits execution of all of
@@ -354,18 +337,30 @@ impl Builder {
 
     /// Records which of their grants the plugins use. Without it, nothing is recorded.
     #[must_use]
-    pub fn record_uses(mut self, recorder: UseRecorder) -> Self {
+    pub(crate) fn record_uses(mut self, recorder: UseRecorder) -> Self {
         self.recorder = Some(recorder);
         self
     }
 
+    /// Calls `hook` with a message for people when a component begins to be compiled, which takes
+    /// seconds, once for each component. The value that it returns is dropped at the end. Several
+    /// components are compiled at the same time. The log says the same.
+    #[must_use]
+    pub fn on_compile(
+        mut self,
+        hook: impl Fn(&str) -> Box<dyn Send> + Send + Sync + 'static,
+    ) -> Self {
+        self.on_compile = Some(Arc::new(hook));
+        self
+    }
+
     /// Loads every plugin and starts to connect to every server. A source that fails is marked as
-    /// failed in the catalog and does not affect the others. Fails if the script executor cannot be
-    /// loaded.
-    pub async fn start(self) -> anyhow::Result<Gateway> {
+    /// failed in the catalog and does not affect the others. Fails if the settings cannot be used or
+    /// the script executor cannot be loaded.
+    pub async fn start(self) -> Result<Gateway, GatewayError> {
         let mut gateway = self.open()?;
         if let Some(loading) = gateway.loading.take() {
-            loading.await.context("the plugins were not loaded")??;
+            loading.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
         }
         Ok(gateway)
     }
@@ -374,17 +369,17 @@ impl Builder {
     /// that are not in the cache of compiled code are compiled meanwhile, which may take a minute;
     /// calls of their tools wait. [`Gateway::loaded`] reports the end of it. Must be called in a
     /// tokio runtime.
-    pub fn open(self) -> anyhow::Result<Gateway> {
+    pub fn open(self) -> Result<Gateway, GatewayError> {
         let config = self.config;
-        config.server.check().context("the server's settings are not safe")?;
-        let models = Models::new(&config.providers)?;
+        config.server.check().map_err(GatewayError::configuration(UNSAFE))?;
+        let models = Models::new(&config.providers)
+            .map_err(GatewayError::configuration("a model provider cannot be set up"))?;
         let sandbox = Sandbox::new(&config.sandbox)?;
-        let upstreams = Upstreams::new(&config).context("no threads for upstream servers")?;
+        let upstreams = Upstreams::new(&config).map_err(GatewayError::Threads)?;
         let catalog = Catalog::new();
         let results = Results::new(config.results);
         catalog.set_reader(results.own_tools());
         catalog.set_resource_reader(results.resource_tools());
-        let progress = MultiProgress::new();
         let database = LazyDatabase::new(store::Settings::new(&config.store));
         let resources = plugin::Resources {
             catalog: catalog.clone(),
@@ -392,7 +387,7 @@ impl Builder {
             lock: config.lock.clone(),
             store: database.clone(),
             environment: config::environment,
-            progress: progress.clone(),
+            on_compile: self.on_compile.clone(),
             recorder: self.recorder,
         };
         let plugins = Plugins::new(resources, configured(&config));
@@ -404,7 +399,7 @@ impl Builder {
             runs: kept_runs(&config, &database),
             code_mode: None,
             plugins,
-            progress,
+            on_compile: self.on_compile,
             catalog,
             database,
             sandbox,

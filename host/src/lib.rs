@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`cli`] | the command line: flags → configuration → telemetry → gateway |
 //! | [`config`] | the configuration file → the settings of each crate |
-//! | [`gateway`] | wires the parts and runs until shutdown; the type that an embedder builds |
+//! | `gateway` | wires the parts and runs until shutdown; [`Gateway`] is the type that an embedder builds |
 //! | `server` | hyper: sockets, limits, drain, routes; one file per API |
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
 //! | `agent` | the loop: ask the model, run the calls that policy permits, respond; results as models read them, pending approvals, recall |
@@ -30,19 +30,21 @@
 //! | `json`, `strings` | untrusted JSON, bounded, and its schemas; text for people and models |
 //! | `demo` | the whole gateway at work in six scenes |
 //!
-//! To embed a gateway in another program, see [`Gateway::builder`] and `examples/embed.rs`.
+//! To embed a gateway in another program, see [`Gateway::builder`], `examples/embed.rs` and
+//! `docs/embedding.md`.
 
 pub mod cli;
 mod demo;
-pub mod gateway;
+mod gateway;
 mod guests;
 mod native;
 mod telemetry;
 
 pub use airlock_catalog as catalog;
 pub use airlock_config as config;
-pub use airlock_core::{door, tool};
+pub use airlock_core::{door, tenant::Tenant, tool};
 pub use airlock_egress::tls;
 pub use airlock_sandbox as sandbox;
 
-pub use gateway::Gateway;
+pub use gateway::{Gateway, GatewayBuilder, GatewayError, Reloader};
+pub use native::{BadNativeTool, NativeCall, NativeTool};

@@ -148,6 +148,14 @@ fn every_make_target_that_a_document_names_exists() {
     assert!(seen >= 5, "{seen} targets");
 }
 
+#[test]
+fn the_program_on_the_page_about_embedding_is_the_example() {
+    let page = Document::read(root().join("docs/embedding.md"));
+    let programs: Vec<_> = page.blocks_in("rust").collect();
+    let example = fs::read_to_string(root().join("host/examples/embed.rs")).expect("UTF-8");
+    assert_eq!(programs, [example]);
+}
+
 /// Returns a block of JSON as a whole configuration: it is one, or one client of it. A client's slots
 /// are bound to tools of another one, `language`.
 fn configuration(block: &str) -> Value {

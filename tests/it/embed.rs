@@ -1,9 +1,16 @@
-//! The gateway as a library: the example that embeds it, run as it is.
+//! The gateway as a library: the example that embeds it, run as it is, and the tools of the embedding
+//! program.
 
-use std::process::Stdio;
+use std::{process::Stdio, time::Instant};
 
-use airlock_tests::{binary, wait};
-use serde_json::Value;
+use airlock::{
+    Gateway, GatewayBuilder, GatewayError, NativeCall, NativeTool,
+    config::Config,
+    door::{Caller, Event, Hearing, Origin, Progress},
+    tool::{Annotations, Content, ToolError, ToolOutput},
+};
+use airlock_tests::{BUDGET, Embedded, Setup, binary, wait};
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 #[tokio::test]
@@ -20,4 +27,46 @@ async fn a_program_that_embeds_the_gateway_adds_a_tool_of_its_own() {
     let answer: Value =
         serde_json::from_slice(&output.stdout).expect("it prints one JSON document");
     assert_eq!(answer["content"], "Hello, Ada!", "{answer:#}\n{said}");
+}
+
+/// Returns the tenant of the call, and reports progress before.
+async fn describe(call: NativeCall) -> Result<ToolOutput, ToolError> {
+    assert!(call.deadline() > Instant::now(), "there is time left");
+    call.report_progress(Progress { done: 1.0, total: Some(2.0), message: None });
+    Ok(ToolOutput::text(call.tenant().to_string()))
+}
+
+#[tokio::test]
+async fn a_tool_of_the_program_knows_its_tenant_and_reports_progress() {
+    let tool = NativeTool::new("describe", "Describes the call.", json!({}), describe)
+        .output_schema(json!({"type": "object"}))
+        .annotations(Annotations { read_only: Some(true), ..Annotations::default() });
+    let build = |builder: GatewayBuilder| builder.register_tool(tool).expect("a tool");
+    let embedded = Embedded::with(Setup::new(), |_| {}, build).await;
+    let snapshot = embedded.gateway().catalog().snapshot();
+    let client = snapshot.clients().next().expect("the program's own");
+    assert_eq!(client.tools[0].annotations.read_only, Some(true));
+    assert!(client.tools[0].output_schema.is_some());
+
+    let view = embedded.holder("team").view().clone();
+    let (caller, mut events) =
+        Caller::with_events(view, Origin::Caller, BUDGET, Hearing::default());
+    let call = caller.admit("internal-describe", "{}").expect("it may be called");
+    let output = call.run().await.expect("it succeeds");
+    let text = output.content.iter().find_map(Content::as_text).expect("a text");
+    assert!(text.contains("team"), "{text}");
+    let event = events.try_recv().expect("an event");
+    assert!(
+        matches!(&event, Event::Progress { progress, .. } if progress.total == Some(2.0)),
+        "{event:?}"
+    );
+    embedded.stop().await;
+}
+
+#[tokio::test]
+async fn settings_that_the_server_refuses_are_an_error_of_the_configuration() {
+    let mut config = Config::parse("{}", "embedded", &|_| None).expect("a configuration");
+    config.server.max_connections = 0;
+    let error = Gateway::builder(config).open().err().expect("it does not start");
+    assert!(matches!(error, GatewayError::Configuration { .. }), "{error}");
 }

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use airlock::{
-    Gateway,
+    Gateway, GatewayBuilder,
     catalog::State,
     config::Config,
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
-    gateway::Builder,
     sandbox::{Settings, Usage},
     tool::{CallError, Content, ToolOutput, Whitelist},
 };
@@ -63,7 +62,7 @@ impl Embedded {
     pub async fn with(
         setup: Setup,
         sandbox: impl FnOnce(&mut Settings),
-        build: impl FnOnce(Builder) -> Builder,
+        build: impl FnOnce(GatewayBuilder) -> GatewayBuilder,
     ) -> Self {
         let mut config = Config::load(&setup.write()).expect("the configuration is valid");
         sandbox(&mut config.sandbox);

@@ -1,6 +1,6 @@
 //! `airlock demo`.
 
-use super::outcome::Done;
+use super::{outcome::Done, spinner};
 use crate::demo;
 
 /// Show what Airlock does, in a minute and without a model
@@ -17,7 +17,7 @@ pub(super) struct DemoArgs {
 }
 
 pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<Done> {
-    Ok(demo::run(args.json).await?.into())
+    Ok(demo::run(args.json, spinner::compiling).await?.into())
 }
 
 /// The MCP server that the demo connects to, on standard input and output.

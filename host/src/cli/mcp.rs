@@ -16,6 +16,7 @@ use super::{
     outcome::Done,
     session::{ConfigFile, SETTLE},
     signals::Signals,
+    spinner,
 };
 use crate::gateway::Gateway;
 use airlock_agent::approvals::Approvals;
@@ -137,7 +138,10 @@ async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
     let settings = config.server.clone();
     let budget = config.budget;
     let approvals = Approvals::new(store::Settings::new(&config.store).into());
-    let gateway = Gateway::builder(config).open().context("the gateway cannot start")?;
+    let gateway = Gateway::builder(config)
+        .on_compile(spinner::compiling)
+        .open()
+        .context("the gateway cannot start")?;
     gateway.watch_plugins();
     let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, Some(approvals));
     let ready = CancellationToken::new();

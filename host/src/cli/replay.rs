@@ -8,8 +8,9 @@ use super::{
     output,
     runs::{find, kept},
     session::ConfigFile,
+    spinner,
 };
-use crate::gateway::Gateway;
+use crate::{gateway::Gateway, native::NativeTool};
 use airlock_core::{
     door::Origin,
     tool::{Policy, ToolOutput, Trust, Whitelist},
@@ -83,10 +84,11 @@ async fn derive(
         ..Policy::default()
     };
     let gateway = Gateway::builder(config)
-        .register_tool("nothing", "", json!({"type": "object"}), |_| async {
+        .register_tool(NativeTool::new("nothing", "", json!({"type": "object"}), |_| async {
             Ok(ToolOutput::default())
-        })
+        }))?
         .native_policy(policy)
+        .on_compile(spinner::compiling)
         .start()
         .await?;
     let code_mode = gateway.code_mode().context("there is no code mode")?.clone();

@@ -4,13 +4,13 @@ use std::convert::Infallible;
 
 use anyhow::{Context as _, bail};
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     outcome::Done,
     output, purge,
     session::ConfigFile,
     signals::{Hangups, Signals},
+    spinner,
 };
 use crate::gateway::{self, Gateway, Reloader};
 
@@ -37,7 +37,11 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
     let listener = gateway::bind(&config.server).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let gateway = Gateway::builder(config).listener(listener).shutdown(closed(stopped)).open()?;
+    let gateway = Gateway::builder(config)
+        .listener(listener)
+        .shutdown(closed(stopped))
+        .on_compile(spinner::compiling)
+        .open()?;
     output::line(&format!("listening on http://{address}"))?;
     let loaded = gateway.loaded();
     let reloader = gateway.reloader().clone();
@@ -48,7 +52,7 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
         signals.next().await;
     };
     tokio::select! {
-        served = gateway.run() => served.map(|()| Done::Yes),
+        served = gateway.run() => Ok(served.map(|()| Done::Yes)?),
         () = impatience => bail!("stopped while requests were in flight"),
         never = reload_on(hangups, reloader) => match never {},
         never = purge::repeatedly() => match never {},
@@ -66,8 +70,8 @@ async fn reload_on(mut hangups: Hangups, reloader: Reloader) -> Infallible {
 }
 
 /// Prints `ready` to standard output when all is loaded. Never returns.
-async fn announce(loaded: CancellationToken) -> Infallible {
-    loaded.cancelled().await;
+async fn announce(loaded: impl Future<Output = ()>) -> Infallible {
+    loaded.await;
     // The reader of standard output may be gone.
     let _ = output::line("ready");
     std::future::pending().await

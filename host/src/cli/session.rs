@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{output, signals::Signals};
+use super::{output, signals::Signals, spinner};
 use crate::gateway::Gateway;
 use airlock_catalog::{Client, State};
 use airlock_config::{self as config, Config, ConfigError, Source};
@@ -102,7 +102,7 @@ pub(super) async fn with_gateway<T>(
     let known = config.clone();
     let mut signals = Signals::catch()?;
     let gateway = tokio::select! {
-        started = Gateway::builder(config).start() => started?,
+        started = Gateway::builder(config).on_compile(spinner::compiling).start() => started?,
         () = signals.next() => return Err(interrupted()),
         never = announce_load() => match never {},
     };

@@ -13,7 +13,10 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 pub(super) use super::agent::Agent;
 use super::script;
-use crate::{gateway::Gateway, guests};
+use crate::{
+    gateway::{Gateway, GatewayError},
+    guests,
+};
 use airlock_catalog::State;
 use airlock_config::Config;
 use airlock_egress::tls;
@@ -31,7 +34,7 @@ pub(super) struct Stage {
     directory: tempfile::TempDir,
     client: reqwest::Client,
     stop: oneshot::Sender<()>,
-    running: JoinHandle<anyhow::Result<()>>,
+    running: JoinHandle<Result<(), GatewayError>>,
 }
 
 /// A response of the gateway.
@@ -55,7 +58,7 @@ impl Reply {
 
 impl Stage {
     /// Writes the files, starts the gateway and waits until every source of tools is connected.
-    pub(super) async fn set() -> anyhow::Result<Self> {
+    pub(super) async fn set(on_compile: fn(&str) -> Box<dyn Send>) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("airlock-demo-")
             .tempdir()
@@ -69,7 +72,12 @@ impl Stage {
             // A dropped `Stage` stops the gateway too.
             let _ = stopped.await;
         };
-        let gateway = Gateway::builder(config).listener(listener).shutdown(stopped).start().await?;
+        let gateway = Gateway::builder(config)
+            .listener(listener)
+            .shutdown(stopped)
+            .on_compile(on_compile)
+            .start()
+            .await?;
         gateway.settled(SETTLE, |_| true).await;
         for client in gateway.catalog().snapshot().clients() {
             let reason = client.state.reason().unwrap_or("it did not connect in time");
@@ -136,7 +144,7 @@ impl Stage {
     pub(super) async fn strike(self) -> anyhow::Result<()> {
         // If the gateway has already ended, the next line returns its error.
         let _ = self.stop.send(());
-        self.running.await?
+        Ok(self.running.await??)
     }
 
     async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {

@@ -8,7 +8,7 @@ use airlock_catalog::{SourceKind, report_dropped};
 use airlock_config::{Config, Source};
 use airlock_core::{
     door::ScriptLanguage,
-    tool::{ClientName, INTERNAL_CLIENT, Policy},
+    tool::{ClientName, Policy},
 };
 use airlock_plugin::compiling;
 use airlock_sandbox::Limits;
@@ -33,10 +33,11 @@ impl Gateway {
         if tools.is_empty() {
             return;
         }
-        let client = ClientName::parse(INTERNAL_CLIENT).expect("a constant that fits");
-        let (definitions, provider) = tools.into_parts();
+        let client = ClientName::internal();
+        let definitions = tools.definitions();
         self.catalog.add_client(&client, SourceKind::Internal, policy);
-        report_dropped(&client, &self.catalog.blocking_publish(&client, definitions, provider));
+        let dropped = self.catalog.blocking_publish(&client, definitions, Arc::new(tools));
+        report_dropped(&client, &dropped);
     }
 
     /// Starts one task per server, on a runtime separate from the HTTP server: a slow, dead or
@@ -74,14 +75,14 @@ impl Gateway {
         let cpu = self.config.runs.cpu_time;
         let limits = Limits { deadline: budget.script, cpu, host_calls, ..Limits::SCRIPT };
         let sandbox = self.sandbox.clone();
-        let progress = self.progress.clone();
+        let on_compile = self.on_compile.clone();
         let executor = LazyExecutor::new(move || {
             let sandbox = sandbox.clone();
-            let progress = progress.clone();
+            let on_compile = on_compile.clone();
             let bytes = bytes.clone();
             async move {
                 let load = sandbox.executor(bytes.clone(), limits);
-                compiling(&progress, "the script executor", &bytes, load).await
+                compiling(on_compile.as_deref(), "the script executor", &bytes, load).await
             }
         });
         // Another language is compiled when a request first selects it.

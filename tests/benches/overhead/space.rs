@@ -7,6 +7,7 @@ use std::{
 };
 
 use airlock::{
+    NativeTool,
     sandbox::{Grants, HostResources, Limits, Plugin, Sandbox, Settings},
     tool::{ClientName, ToolError, ToolOutput},
 };
@@ -66,7 +67,10 @@ pub(crate) async fn per_call(count: u32) -> f64 {
     let gateway = Embedded::with(
         Setup::new().client(relay),
         |_| {},
-        |builder| builder.register_tool("wait", "Waits.", json!({"type": "object"}), wait),
+        |builder| {
+            let wait = NativeTool::new("wait", "Waits.", json!({"type": "object"}), wait);
+            builder.register_tool(wait).expect("a good tool")
+        },
     )
     .await;
     let call = || gateway.admit("relay-relay", r#"{"tool":"internal-wait","arguments":{}}"#).run();

@@ -3,7 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use airlock::tool::{Policy, ToolOutput, Whitelist};
+use airlock::{
+    NativeTool,
+    tool::{Policy, ToolOutput, Whitelist},
+};
 use airlock_tests::{Client, Embedded, Setup, guests, wait};
 use futures_util::{FutureExt as _, future::join_all};
 use serde_json::{Value, json};
@@ -40,12 +43,8 @@ async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
             sandbox.queue_wait = Duration::from_mins(1);
         },
         |builder| {
-            builder.native_policy(policy).register_tool(
-                "wait",
-                "Waits.",
-                json!({"type": "object"}),
-                waits,
-            )
+            let wait = NativeTool::new("wait", "Waits.", json!({"type": "object"}), waits);
+            builder.native_policy(policy).register_tool(wait).expect("a good tool")
         },
     )
     .await

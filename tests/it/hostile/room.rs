@@ -3,13 +3,16 @@
 
 use std::{pin::pin, time::Duration};
 
-use airlock::tool::{ToolError, ToolOutput};
+use airlock::{
+    NativeCall, NativeTool,
+    tool::{ToolError, ToolOutput},
+};
 use airlock_tests::{
     Client, Embedded, Setup, guests, wait,
     wat::{Text, WELL_BEHAVED},
 };
 use futures_util::{FutureExt as _, future::join_all};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 /// Calls one tool and returns `ok` if that call fails.
 const CALLS: Text = Text {
@@ -103,7 +106,7 @@ async fn guests_that_exhaust_the_memory_of_the_process_end_as_busy() {
     gateway.stop().await;
 }
 
-async fn panics(_arguments: Map<String, Value>) -> Result<ToolOutput, ToolError> {
+async fn panics(_call: NativeCall) -> Result<ToolOutput, ToolError> {
     std::future::ready(()).await;
     panic!("a bug of the embedding program")
 }
@@ -115,7 +118,10 @@ async fn a_tool_of_the_host_that_panics_fails_only_its_own_call() {
     let gateway = Embedded::with(
         setup.client(calls).client(Client::wasm("good", guests::HOSTILE)),
         |_| {},
-        |builder| builder.register_tool("panic", "Panics.", json!({"type": "object"}), panics),
+        |builder| {
+            let panic = NativeTool::new("panic", "Panics.", json!({"type": "object"}), panics);
+            builder.register_tool(panic).expect("a good tool")
+        },
     )
     .await;
     for _ in 0..3 {
@@ -149,10 +155,8 @@ async fn no_call_fails_while_its_plugin_is_replaced() {
         (number, gateway.call("changing-run", "{}").await.text().to_owned())
     };
     std::fs::write(&file, answer("v2")).expect("a file");
-    let replace = async {
-        gateway.gateway().plugins().reload("changing").await.expect("it is as good as the first")
-    };
-    let (calls, _) = tokio::join!(join_all((0..1_000).map(call)), replace);
+    let replace = gateway.gateway().reloader().reload_all();
+    let (calls, ()) = tokio::join!(join_all((0..1_000).map(call)), replace);
     for (number, text) in calls {
         assert!(["v1", "v2"].contains(&text.as_str()), "call {number}: {text}");
     }

@@ -16,15 +16,18 @@ pub use self::{error::BuildError, finish::Finished, profile::BuildProfile, repor
 
 use self::project::Project;
 use crate::{Language, sdk};
+use airlock_plugin::CompileHook;
 
 /// Builds the plugin in a directory. The default for `output` is the plugin's id there, with `.wasm`
-/// for a release and `.dev.wasm` for a development build. Dropping the future ends the compiler;
+/// for a release and `.dev.wasm` for a development build. `on_compile` shows that the component is
+/// being compiled to native code, to ask it for its tools. Dropping the future ends the compiler;
 /// nothing was written then.
 pub async fn build(
     directory: &Path,
     output: Option<PathBuf>,
     profile: BuildProfile,
     reporter: &mut dyn Reporter,
+    on_compile: &CompileHook,
 ) -> Result<Finished, BuildError> {
     let mut project = Project::find(directory)?;
     if let Some(warning) = sdk::warning(&project.directory, project.language) {
@@ -37,7 +40,7 @@ pub async fn build(
     };
     let file =
         output.unwrap_or_else(|| project.directory.join(profile.file_name(&project.manifest.id)));
-    finish::finish(&mut project, compiled, file).await
+    finish::finish(&mut project, compiled, file, on_compile).await
 }
 
 #[cfg(test)]

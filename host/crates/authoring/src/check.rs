@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{Compiled, Finding, component, config_schema, finding, quality};
 use airlock_core::tool::ToolDefinition;
 use airlock_json::schema::CompiledSchema;
-use airlock_plugin::{Manifest, Metadata, MetadataError, read_component};
+use airlock_plugin::{CompileHook, Manifest, Metadata, MetadataError, read_component};
 use airlock_sandbox::{self as sandbox, LoadError};
 use airlock_strings::with_causes;
 
@@ -68,10 +68,14 @@ impl Check {
 }
 
 /// Runs every check on a component, or on a plugin's directory: on its plugin.toml, and on the component
-/// if it is built. The component is compiled, and asked for its tools with everything denied. With the
-/// plugin.toml of its sources beside it, findings have the line.
-pub async fn check(path: &Path) -> Result<Vec<Check>, LoadError> {
-    if path.is_dir() { checks_of_directory(path).await } else { checks(path).await }
+/// if it is built. The component is compiled, which `on_compile` may show, and asked for its tools with
+/// everything denied. With the plugin.toml of its sources beside it, findings have the line.
+pub async fn check(path: &Path, on_compile: &CompileHook) -> Result<Vec<Check>, LoadError> {
+    if path.is_dir() {
+        checks_of_directory(path, on_compile).await
+    } else {
+        checks(path, on_compile).await
+    }
 }
 
 const COMPONENT: &str = "it is a component";
@@ -87,7 +91,10 @@ const EMBEDDED: &str = "the embedded descriptors match the tools that it describ
 const SCHEMAS: &str = "every schema compiles";
 
 /// Checks a plugin's directory: its plugin.toml, and the component if there is one.
-async fn checks_of_directory(directory: &Path) -> Result<Vec<Check>, LoadError> {
+async fn checks_of_directory(
+    directory: &Path,
+    on_compile: &CompileHook,
+) -> Result<Vec<Check>, LoadError> {
     let manifest = match Manifest::of_directory(directory) {
         Ok(Some((_, manifest))) => manifest,
         Ok(None) => {
@@ -99,7 +106,7 @@ async fn checks_of_directory(directory: &Path) -> Result<Vec<Check>, LoadError> 
     };
     let file = directory.join(format!("{}.wasm", manifest.id));
     if file.is_file() {
-        return checks(&file).await;
+        return checks(&file, on_compile).await;
     }
     let finding = format!("{} is not there; `airlock plugin build` writes it", file.display());
     Ok(vec![Check::pass(MANIFEST), Check::warn(BUILT, finding)])
@@ -107,7 +114,7 @@ async fn checks_of_directory(directory: &Path) -> Result<Vec<Check>, LoadError> 
 
 /// Runs every check on a component, and adds the positions in the plugin.toml beside it, if that is
 /// the plugin's own.
-async fn checks(file: &Path) -> Result<Vec<Check>, LoadError> {
+async fn checks(file: &Path, on_compile: &CompileHook) -> Result<Vec<Check>, LoadError> {
     let bytes: Arc<[u8]> = read_component(file).await?.into();
     let metadata = Metadata::of(&bytes);
     let embedded = metadata.as_ref().ok().and_then(|metadata| metadata.manifest.as_ref());
@@ -119,7 +126,7 @@ async fn checks(file: &Path) -> Result<Vec<Check>, LoadError> {
         }
         _ => None,
     };
-    let mut checks = checks_of(file, bytes, metadata).await?;
+    let mut checks = checks_of(file, bytes, metadata, on_compile).await?;
     for finding in checks.iter_mut().flat_map(|check| &mut check.details) {
         if let Some(source) = &source {
             finding.locate(source);
@@ -137,6 +144,7 @@ async fn checks_of(
     file: &Path,
     bytes: Arc<[u8]>,
     metadata: Result<Metadata, MetadataError>,
+    on_compile: &CompileHook,
 ) -> Result<Vec<Check>, LoadError> {
     let metadata = match metadata {
         Ok(metadata) => metadata,
@@ -154,7 +162,7 @@ async fn checks_of(
             return Ok(vec![Check::fail(COMPONENT, with_causes(&error))]);
         }
     };
-    let compiled = match component::compile(file, &bytes).await {
+    let compiled = match component::compile(file, &bytes, on_compile).await {
         Ok(compiled) => compiled,
         Err(error) => return Ok(vec![Check::pass(MANIFEST), not_loaded(&error)]),
     };
@@ -325,8 +333,13 @@ mod tests {
     #[tokio::test]
     async fn a_directory_with_sources_is_checked_with_the_lines_of_its_manifest() {
         let home = tempfile::tempdir().expect("a directory");
-        let checked =
-            async || checks_of_directory(home.path()).await.expect("checks").pop().expect("one");
+        let checked = async || {
+            checks_of_directory(home.path(), &|_| Box::new(()))
+                .await
+                .expect("checks")
+                .pop()
+                .expect("one")
+        };
         assert!(checked().await.details[0].to_string().contains("has no plugin.toml"));
         let text = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1'\ncontract = '0.1'\nlicence = ''\n";
         std::fs::write(home.path().join("plugin.toml"), text).expect("a file");

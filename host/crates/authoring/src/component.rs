@@ -8,7 +8,7 @@ use std::{
 
 use airlock_config::{Config, environment};
 use airlock_core::tool::ClientName;
-use airlock_plugin::{Metadata, MetadataError, compiling, read_component};
+use airlock_plugin::{CompileHook, Metadata, MetadataError, compiling, read_component};
 use airlock_sandbox::{
     self as sandbox, CompileError, Compiling, Grants, HostResources, Limits, LoadError, Plugin,
     Sandbox,
@@ -59,11 +59,15 @@ impl Component {
         }
     }
 
-    /// Reads a component with its tools, even if its build did not embed them.
-    pub async fn read_with_tools(path: &Path) -> Result<Self, ComponentError> {
+    /// Reads a component with its tools. If its build did not embed them, it is compiled, which
+    /// `on_compile` may show.
+    pub async fn read_with_tools(
+        path: &Path,
+        on_compile: &CompileHook,
+    ) -> Result<Self, ComponentError> {
         let mut component = Self::read(path).await?;
         if !component.embeds_tools()? {
-            let compiled = component.compile().await?;
+            let compiled = component.compile(on_compile).await?;
             component.learn(&compiled).await?;
         }
         Ok(component)
@@ -90,29 +94,38 @@ impl Component {
     }
 
     /// Compiles it, or takes it from the cache of native code, and links it with everything denied.
-    pub async fn compile(&self) -> Result<Compiled, LoadError> {
-        compile(&self.path, &self.bytes).await
+    pub async fn compile(&self, on_compile: &CompileHook) -> Result<Compiled, LoadError> {
+        compile(&self.path, &self.bytes, on_compile).await
     }
 }
 
 /// Compiles a component, or takes it from the cache of native code, and links it with everything
 /// denied.
-pub(crate) async fn compile(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
-    compile_with(path, bytes, Compiling::in_child()).await
+pub(crate) async fn compile(
+    path: &Path,
+    bytes: &Arc<[u8]>,
+    on_compile: &CompileHook,
+) -> Result<Compiled, LoadError> {
+    compile_with(path, bytes, Compiling::in_child(), on_compile).await
 }
 
 /// Compiles and links a component as [`compile`] does, but in this process: it was built from sources
 /// of this machine a moment ago. Functions that did not change since the last build are not compiled
 /// again.
-pub(crate) async fn compile_built(path: &Path, bytes: &Arc<[u8]>) -> Result<Compiled, LoadError> {
+pub(crate) async fn compile_built(
+    path: &Path,
+    bytes: &Arc<[u8]>,
+    on_compile: &CompileHook,
+) -> Result<Compiled, LoadError> {
     let compiling = Compiling { reuses_functions: true, ..Compiling::in_process() };
-    compile_with(path, bytes, compiling).await
+    compile_with(path, bytes, compiling, on_compile).await
 }
 
 async fn compile_with(
     path: &Path,
     bytes: &Arc<[u8]>,
     settings: Compiling,
+    on_compile: &CompileHook,
 ) -> Result<Compiled, LoadError> {
     // An empty configuration names the cache for compiled code; nothing else in it matters here.
     let config = Config::parse("{}", "", &environment)
@@ -129,6 +142,6 @@ async fn compile_with(
         Limits::PLUGIN,
         HostResources::default(),
     );
-    let plugin = compiling(&indicatif::MultiProgress::new(), &name, bytes, load).await?;
+    let plugin = compiling(Some(on_compile), &name, bytes, load).await?;
     Ok(Compiled { plugin, took: (!is_compiled).then(|| started.elapsed()) })
 }

@@ -28,7 +28,10 @@ mod watch;
 
 use std::path::PathBuf;
 
-pub use self::{component::read_component, progress::compiling};
+pub use self::{
+    component::read_component,
+    progress::{CompileHook, compiling},
+};
 pub use self::{
     consent::Consent,
     drift::{Change, Drift, Widening},

@@ -53,7 +53,8 @@ impl Plugins {
         let resources = &self.0.resources;
         let grants = Grants { recorder: resources.recorder.clone(), ..grants };
         let load = resources.sandbox.plugin(client, bytes.clone(), grants, limits, host);
-        let plugin = compiling(&resources.progress, client.as_str(), &bytes, load).await?;
+        let plugin =
+            compiling(resources.on_compile.as_deref(), client.as_str(), &bytes, load).await?;
         let mut definitions = plugin.definitions(&bytes).await?;
         replace_descriptions(&mut definitions, &settings.grant);
         let (plugin, tools) = usable(plugin, definitions).await?;

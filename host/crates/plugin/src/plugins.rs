@@ -9,7 +9,6 @@ mod tests;
 use std::{path::PathBuf, sync::Arc};
 
 use futures_util::future::join_all;
-use indicatif::MultiProgress;
 use tokio::sync::OnceCell;
 use tracing::{info, warn};
 
@@ -18,6 +17,7 @@ use super::{
     entries::{PluginEntries, PluginEntry},
     load::Loaded,
     lock_policy::LockPolicy,
+    progress::CompileHook,
 };
 use airlock_catalog::{Catalog, SourceKind, report_dropped};
 use airlock_core::tool::{ClientName, Policy};
@@ -95,8 +95,8 @@ pub struct Resources {
     pub store: LazyDatabase,
     /// Reads a variable of the environment, for secrets that come from there.
     pub environment: fn(&str) -> Option<String>,
-    /// Progress of compilations, shown on a terminal.
-    pub progress: MultiProgress,
+    /// Shows that a component is being compiled; `None` to show nothing.
+    pub on_compile: Option<Arc<CompileHook>>,
     /// Records which of their grants the plugins use; `None` to record nothing.
     pub recorder: Option<UseRecorder>,
 }

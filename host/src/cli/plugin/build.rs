@@ -17,6 +17,7 @@ use crate::cli::{
     outcome::Done,
     output::{self, Failure},
     signals::Signals,
+    spinner,
 };
 use airlock_authoring::{BuildProfile, Finished};
 use airlock_strings::visible;
@@ -50,8 +51,13 @@ pub(super) async fn run(args: &BuildArgs) -> anyhow::Result<Done> {
     let mut signals = Signals::catch()?;
     let mut transcript = Transcript::new(args.json);
     let output = args.output.clone();
-    let building =
-        airlock_authoring::build(&args.directory, output, BuildProfile::Release, &mut transcript);
+    let building = airlock_authoring::build(
+        &args.directory,
+        output,
+        BuildProfile::Release,
+        &mut transcript,
+        &spinner::compiling,
+    );
     let finished = tokio::select! {
         outcome = building => outcome,
         // Dropping the future of the build also ends the compiler.

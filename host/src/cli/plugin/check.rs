@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::cli::{outcome::Done, output};
+use crate::cli::{outcome::Done, output, spinner};
 use airlock_authoring::{Check, CheckOutcome, Finding};
 
 /// Check a plugin before you publish it
@@ -26,7 +26,7 @@ pub(super) struct PluginCheckArgs {
 }
 
 pub(super) async fn run(args: &PluginCheckArgs) -> anyhow::Result<Done> {
-    let checks = airlock_authoring::check(&args.file).await?;
+    let checks = airlock_authoring::check(&args.file, &spinner::compiling).await?;
     let ok = checks.iter().all(|check| check.outcome != CheckOutcome::Fail);
     if args.json {
         output::document(&json!({"ok": ok, "file": args.file, "checks": checks}))?;
@@ -50,7 +50,7 @@ fn count(checks: &[Check], outcome: CheckOutcome) -> usize {
 
 /// Runs every check on a component. Returns lines for people about those that did not pass.
 pub(super) async fn faults(file: &Path) -> anyhow::Result<Vec<String>> {
-    let checks = airlock_authoring::check(file).await?;
+    let checks = airlock_authoring::check(file, &spinner::compiling).await?;
     Ok(checks.iter().filter(|check| check.outcome != CheckOutcome::Pass).flat_map(lines).collect())
 }
 

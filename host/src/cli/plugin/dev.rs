@@ -21,8 +21,9 @@ use crate::cli::{
     output::{self, Failure},
     session::ConfigFile,
     signals::Signals,
+    spinner,
 };
-use airlock_authoring::{BuildProfile, Finished};
+use airlock_authoring::{BuildProfile, Finished, build};
 use airlock_core::door::Arguments;
 
 /// Default filter of the log: failures, and everything that the plugin writes.
@@ -123,7 +124,7 @@ async fn attempt(
     let mut transcript = Transcript::new(false);
     let profile = BuildProfile::Development;
     let finished =
-        airlock_authoring::build(&args.directory, None, profile, &mut transcript).await?;
+        build(&args.directory, None, profile, &mut transcript, &spinner::compiling).await?;
     let Finished { file, .. } = &finished;
     output::line(&format!("built {}", file.display()))?;
     for line in check::faults(file).await? {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{outcome::Done, output, record::millis},
+    super::{outcome::Done, output, record::millis, spinner},
     requested::{self, RequestSummary},
 };
 use airlock_authoring::{Compiled, Component, example};
@@ -35,7 +35,7 @@ pub(super) struct InspectArgs {
 
 pub(super) async fn run(args: &InspectArgs) -> anyhow::Result<Done> {
     let mut component = Component::read(&args.file).await?;
-    let compiled = component.compile().await?;
+    let compiled = component.compile(&spinner::compiling).await?;
     component.learn(&compiled).await?;
     if args.json {
         output::document(&document(&component, &compiled)?)?;

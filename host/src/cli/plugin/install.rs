@@ -22,6 +22,7 @@ use super::{
         outcome::Done,
         output::{self, quoted},
         session::ConfigFile,
+        spinner,
     },
     consent::ConsentOptions,
     edit::{self, Document},
@@ -40,7 +41,7 @@ use airlock_strings::{visible, visible_line};
 pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<Done> {
     let mut component = Component::read(&args.file).await?;
     // Compiled now rather than at the first call: a component that does not load is not installed.
-    let compiled = component.compile().await?;
+    let compiled = component.compile(&spinner::compiling).await?;
     component.learn(&compiled).await?;
     let name = client_name(args, &component)?;
     // Both files are read before anything is written, so that an unreadable one leaves everything
@@ -271,7 +272,7 @@ async fn pin(
     let others: Vec<_> =
         pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();
     for (client, settings) in others {
-        match Component::read_with_tools(&settings.component).await {
+        match Component::read_with_tools(&settings.component, &spinner::compiling).await {
             Ok(other) => {
                 pins.lock.accept(other.metadata.pin(&client));
                 notes.push(format!(

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::obstacle::Obstacle;
+use crate::cli::spinner;
 use airlock_authoring::Component;
 use airlock_config::{Client, Source};
 use airlock_core::tool::ClientName;
@@ -60,10 +61,11 @@ impl Pins {
         let (_, settings) = self.plugins.iter().find(|(name, _)| name == client)?;
         let mut lock = Lock::default();
         // Of a component that cannot be read nothing was accepted, so everything is a wider request.
-        let metadata = Component::read_with_tools(&settings.component).await.map_or_else(
-            |_| Metadata::new(b"", Vec::new(), None, Vec::new()),
-            |component| component.metadata,
-        );
+        let metadata =
+            Component::read_with_tools(&settings.component, &spinner::compiling).await.map_or_else(
+                |_| Metadata::new(b"", Vec::new(), None, Vec::new()),
+                |component| component.metadata,
+            );
         lock.accept(metadata.pin(client));
         Some(lock)
     }
@@ -97,7 +99,7 @@ impl Pins {
         client: &ClientName,
         settings: &Settings,
     ) -> anyhow::Result<(Component, Option<Drift>)> {
-        let component = Component::read_with_tools(&settings.component).await;
+        let component = Component::read_with_tools(&settings.component, &spinner::compiling).await;
         let component = component.with_context(|| format!("the plugin {client} cannot be read"))?;
         let drift = Drift::between(&self.lock, client, &component.metadata, &settings.grant);
         Ok((component, drift))

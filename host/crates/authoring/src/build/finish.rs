@@ -11,7 +11,7 @@ use std::{
 use super::{error::BuildError, project::Project};
 use crate::{Finding, Language, component, config_schema, finding};
 use airlock_core::tool::{ClientName, Tool, ToolDefinition, ToolName};
-use airlock_plugin::{MANIFEST_SECTION, Metadata};
+use airlock_plugin::{CompileHook, MANIFEST_SECTION, Metadata};
 use airlock_sandbox::{self as sandbox, LoadError};
 
 /// A component that was written to its file.
@@ -33,9 +33,12 @@ pub(super) async fn finish(
     project: &mut Project,
     compiled: Vec<u8>,
     file: PathBuf,
+    on_compile: &CompileHook,
 ) -> Result<Finished, BuildError> {
     let compiled: Arc<[u8]> = compiled.into();
-    let asked = async { component::compile_built(&file, &compiled).await?.plugin.describe().await };
+    let asked = async {
+        component::compile_built(&file, &compiled, on_compile).await?.plugin.describe().await
+    };
     let mut tools = asked.await.map_err(BuildError::Describe)?;
     check(project, &tools)?;
     settle_config(project, &mut tools)?;

@@ -21,7 +21,7 @@ fn plugins() -> Plugins {
         lock: None,
         store: airlock_store::Settings::new("airlock.db").into(),
         environment: |_| None,
-        progress: MultiProgress::new(),
+        on_compile: None,
         recorder: None,
     };
     Plugins::new(resources, [guest(Grant::default())])

@@ -1,35 +1,22 @@
 //! Progress line of a step that takes time.
 
-use std::{
-    io::{self, IsTerminal as _, Write as _},
-    time::Duration,
-};
+use std::io::{self, IsTerminal as _, Write as _};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::cli::spinner::Spinner;
 
 /// A line about a step. On a terminal it is a spinner that disappears with the step; elsewhere it
 /// is printed once and stays.
-pub(super) struct Step(Option<ProgressBar>);
+pub(super) struct Step {
+    _spinner: Option<Spinner>,
+}
 
 impl Step {
     pub(super) fn begin(what: &str) -> Self {
-        if !io::stderr().is_terminal() {
-            // A failure to write is ignored: no other stream is left to report it on.
-            let _ = writeln!(io::stderr(), "{what}");
-            return Self(None);
+        if io::stderr().is_terminal() {
+            return Self { _spinner: Some(Spinner::begin(what.to_owned())) };
         }
-        let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
-            .expect("a template that parses");
-        let line = ProgressBar::new_spinner().with_style(style).with_message(what.to_owned());
-        line.enable_steady_tick(Duration::from_millis(120));
-        Self(Some(line))
-    }
-}
-
-impl Drop for Step {
-    fn drop(&mut self) {
-        if let Some(line) = &self.0 {
-            line.finish_and_clear();
-        }
+        // A failure to write is ignored: no other stream is left to report it on.
+        let _ = writeln!(io::stderr(), "{what}");
+        Self { _spinner: None }
     }
 }

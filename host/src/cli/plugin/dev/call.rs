@@ -7,7 +7,7 @@ use crate::{
     cli::{
         call,
         output::{self, Failure},
-        session,
+        session, spinner,
     },
     gateway::Gateway,
 };
@@ -28,7 +28,11 @@ pub(super) async fn run(
     let config = build.config()?;
     let recorder = UseRecorder::default();
     let budget = config.budget;
-    let gateway = Gateway::builder(config).record_uses(recorder.clone()).start().await?;
+    let gateway = Gateway::builder(config)
+        .record_uses(recorder.clone())
+        .on_compile(spinner::compiling)
+        .start()
+        .await?;
     gateway.settled(session::SETTLE, |_| true).await;
     let done = async {
         if let Some(reason) = absent(&gateway, build) {
