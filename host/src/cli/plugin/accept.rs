@@ -12,7 +12,7 @@ use super::{
 use airlock_authoring::Component;
 use airlock_config::Config;
 use airlock_core::tool::ClientName;
-use airlock_plugin::{Consent, Drift};
+use airlock_plugin::{Configured, Consent, Drift};
 
 /// Accept plugins as they are now
 ///
@@ -49,8 +49,9 @@ pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
     let mut pins = Pins::of(&config.clients, &args.config.path)?;
     let mut refusals = Vec::new();
     let mut is_changed = pins.is_new;
-    for (client, settings) in pins.select(&args.clients)? {
-        let (component, drift) = pins.drift(&client, &settings).await?;
+    for plugin in pins.select(&args.clients)? {
+        let (component, drift) = pins.drift(&plugin).await?;
+        let Configured { client, settings, .. } = plugin;
         let obstacles = obstacles_to_accepting(drift.as_ref(), &component, &client, &config);
         output::line(&lines(&client, &component, drift.as_ref(), &obstacles).join("\n"))?;
         let unknown = args.consent.unknown(component.metadata.manifest.as_ref(), &settings.grant);
