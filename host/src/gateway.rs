@@ -490,7 +490,8 @@ fn report_local_callers(config: &Config) {
         warn!(
             clients,
             "these servers are processes on the machine of the gateway, which requires no virtual \
-             key: they can call every tool and give the operator's orders"
+             key: they can call every tool and give the operator's orders; set \
+             server.require_virtual_key, or see docs/security.md"
         );
     }
 }

@@ -98,10 +98,11 @@ impl Config {
             Err(error) => return vec![Problem::of_file(with_causes(&error))],
         };
         let mut problems = Vec::new();
-        for (name, plugin) in self.plugins() {
+        for Client { name, policy, source, .. } in &self.clients {
+            let Source::Plugin(plugin) = source else { continue };
             let Ok(wasm) = read_component(&plugin.component).await else { continue };
             let Ok(metadata) = Metadata::of(&wasm) else { continue };
-            let drift = Drift::refused(&lock, name, &metadata, &plugin.grant);
+            let drift = Drift::refused(&lock, name, &metadata, &plugin.grant, policy);
             problems.extend(drift.map(|drift| Problem {
                 key: key_of_plugin(name).member("component"),
                 message: visible_line(&format!(

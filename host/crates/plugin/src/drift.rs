@@ -12,7 +12,7 @@ use super::{
     lines::{LockLine, LockLines},
     metadata::canonical_tool,
 };
-use airlock_core::tool::ClientName;
+use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::{Lock, Pin};
 use airlock_strings::{visible, visible_line};
 
@@ -104,16 +104,18 @@ pub struct Widening {
 
 impl Drift {
     /// Compares a plugin with its accepted state; `None` if they are equal. `grant` decides which
-    /// wider requests would be granted without another word.
+    /// wider requests would be granted without another word, and `policy` which of its tools would
+    /// run.
     pub fn between(
         lock: &Lock,
         client: &ClientName,
         metadata: &Metadata,
         grant: &Grant,
+        policy: &Policy,
     ) -> Option<Self> {
         let changes = match lock.pin(client) {
             None => vec![Change::NotAccepted],
-            Some(pin) => changes(pin, metadata, grant),
+            Some(pin) => changes(pin, metadata, grant, policy),
         };
         (!changes.is_empty()).then(|| Self { client: client.to_string(), changes })
     }
@@ -125,11 +127,12 @@ impl Drift {
         client: &ClientName,
         metadata: &Metadata,
         grant: &Grant,
+        policy: &Policy,
     ) -> Option<Self> {
         // The digest covers the descriptors too: they are embedded in the component or produced by
         // its code.
         let is_accepted = lock.pin(client).is_some_and(|pin| pin.component == metadata.digest);
-        if is_accepted { None } else { Self::between(lock, client, metadata, grant) }
+        if is_accepted { None } else { Self::between(lock, client, metadata, grant, policy) }
     }
 
     /// Returns the differences on one line, without the commands that show and accept them.
@@ -163,7 +166,7 @@ impl Drift {
     }
 }
 
-fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
+fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant, policy: &Policy) -> Vec<Change> {
     let mut changes = Vec::new();
     if pin.component != metadata.digest {
         changes.push(Change::Component { was: pin.component.clone(), is: metadata.digest.clone() });
@@ -177,7 +180,7 @@ fn changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
         let is = shown(found.as_deref());
         changes.push(Change::Version { was, is });
     }
-    changes.extend(request_changes(pin, metadata, grant));
+    changes.extend(request_changes(pin, metadata, grant, policy));
     changes.extend(all_tool_changes(pin, metadata));
     changes
 }
@@ -187,16 +190,12 @@ fn shown(text: Option<&str>) -> String {
 }
 
 /// Compares the lines of both builds. What would be granted comes first.
-fn request_changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change> {
+fn request_changes(pin: &Pin, metadata: &Metadata, grant: &Grant, policy: &Policy) -> Vec<Change> {
     let was = LockLines::new(&pin.requests, grant);
     let is = LockLines::new(&metadata.lock_lines(), grant);
-    // The operator has decided nothing about a tool that is new, such as that it runs unapproved.
-    let is_decided = |line: &LockLine| {
-        line.tool().is_none_or(|tool| pin.tools.iter().any(|pinned| pinned.name == tool))
-    };
     let (widened, added): (Vec<_>, Vec<_>) = is
         .beyond(&was)
-        .partition(|line| is_decided(line) && is.are_granted(line) && !was.cover(line));
+        .partition(|line| may_run(line, pin, policy) && is.are_granted(line) && !was.cover(line));
     let widened = widened.into_iter().map(|line| {
         Change::Widened(Widening {
             request: visible_line(&line.key),
@@ -209,6 +208,18 @@ fn request_changes(pin: &Pin, metadata: &Metadata, grant: &Grant) -> Vec<Change>
     let added = added.into_iter().map(|line| Change::RequestAdded { request: shown(line) });
     let removed = was.beyond(&is).map(|line| Change::RequestRemoved { request: shown(line) });
     widened.chain(added).chain(removed).collect()
+}
+
+/// Returns whether a line is about the plugin, or about a tool that was accepted or that the lists of
+/// the client allow to run. The lists decide by themselves: they ignore case and know `*`, so a tool
+/// that is renamed, or new, may run at once. A pin without tools is of a build that embeds none, so
+/// each tool may be an accepted one.
+fn may_run(line: &LockLine, pin: &Pin, policy: &Policy) -> bool {
+    line.tool().is_none_or(|tool| {
+        pin.tools.is_empty()
+            || pin.tools.iter().any(|pinned| pinned.name == tool)
+            || policy.execute.allows(tool)
+    })
 }
 
 fn all_tool_changes(pin: &Pin, metadata: &Metadata) -> Vec<Change> {
@@ -358,7 +369,7 @@ mod tests {
     }
 
     fn between(lock: &Lock, metadata: &Metadata) -> Option<Drift> {
-        Drift::between(lock, &client(), metadata, &Grant::default())
+        Drift::between(lock, &client(), metadata, &Grant::default(), &Policy::default())
     }
 
     #[test]
@@ -445,7 +456,8 @@ mod tests {
         now.manifest.as_mut().expect("a manifest").id = "q".to_owned();
         let grant =
             Grant { http: vec![crate::HttpGrant::Requested("api".to_owned())], ..Grant::default() };
-        let drift = Drift::between(&lock, &client(), &now, &grant).expect("drift");
+        let drift =
+            Drift::between(&lock, &client(), &now, &grant, &Policy::default()).expect("drift");
         assert!(drift.has_other_id() && drift.widened().count() == 1);
         insta::assert_snapshot!(drift, @"it changed since it was accepted: its code (sha256:7692c3ad3540 is now sha256:3fc4ccfe7458), its id (p is now q), it asks for http.api https://b.example GET,HEAD /** (granted), it no longer asks for http.api https://a.example GET,HEAD /**; see `airlock plugin diff weather`, accept it with `airlock plugin accept weather --regrant http.api --change-id`");
         let document = serde_json::to_value(&drift.changes).expect("JSON");

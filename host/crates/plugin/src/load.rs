@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use super::{
-    Grant, Manifest, Metadata, PluginError, Plugins, Rights, Settings, compiling, hidden,
-    plugins::PluginsState, read_component, unassigned,
+    Grant, Manifest, Metadata, PluginError, Plugins, Rights, compiling, entries::PluginSpec,
+    hidden, plugins::PluginsState, read_component, unassigned,
 };
 use airlock_catalog::{report_dropped, report_unchecked};
 use airlock_core::tool::{ClientName, ToolDefinition};
@@ -23,17 +23,18 @@ pub(super) struct Loaded {
 
 impl Plugins {
     /// Reads, checks and compiles one plugin. `None` if its digest equals that of the plugin in place,
-    /// and that was loaded with these settings.
+    /// and that was loaded by this entry.
     pub(super) async fn read(
         &self,
         client: &ClientName,
-        settings: &Settings,
+        spec: &PluginSpec,
         in_place: Option<&Pin>,
         is_current: bool,
     ) -> Result<Option<Loaded>, PluginError> {
+        let PluginSpec { policy, settings } = spec;
         let bytes: Arc<[u8]> = read_component(&settings.component).await?.into();
         let metadata = Metadata::of(&bytes)?;
-        self.0.lock.check(client, &metadata, &settings.grant, in_place)?;
+        self.0.lock.check(client, &metadata, &settings.grant, policy, in_place)?;
         if is_current && in_place.is_some_and(|pin| pin.component == metadata.digest) {
             return Ok(None);
         }

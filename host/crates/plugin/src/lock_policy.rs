@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Change, Drift, Grant, Metadata, PluginError, plugins::Widened};
-use airlock_core::tool::ClientName;
+use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::{Lock, LockError, Pin};
 
 /// Decides whether a component may be loaded, by the lock file as it is at that moment.
@@ -35,12 +35,14 @@ impl LockPolicy {
         client: &ClientName,
         metadata: &Metadata,
         grant: &Grant,
+        policy: &Policy,
         in_place: Option<&Pin>,
     ) -> Result<(), PluginError> {
         let Some(lock) = self.lock()? else {
-            return in_place.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant));
+            return in_place.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant, policy));
         };
-        Drift::refused(&lock, client, metadata, grant).map_or(Ok(()), |drift| Err(drift.into()))
+        Drift::refused(&lock, client, metadata, grant, policy)
+            .map_or(Ok(()), |drift| Err(drift.into()))
     }
 
     /// Reads the lock file; `None` if there is none and there never was one.
@@ -70,9 +72,10 @@ fn not_wider(
     in_place: &Pin,
     metadata: &Metadata,
     grant: &Grant,
+    policy: &Policy,
 ) -> Result<(), PluginError> {
     let lock = Lock::of_one(in_place.clone());
-    let Some(drift) = Drift::between(&lock, client, metadata, grant) else { return Ok(()) };
+    let Some(drift) = Drift::between(&lock, client, metadata, grant, policy) else { return Ok(()) };
     // A plugin in place without a manifest has everything that is granted already.
     let wider = drift
         .consequential()
@@ -88,7 +91,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{HttpGrant, MANIFEST_SCHEMA, Manifest};
+    use crate::{HttpGrant, KvGrant, MANIFEST_SCHEMA, Manifest};
+    use airlock_core::tool::Whitelist;
     use airlock_lock::FILE_NAME as LOCK_FILE;
 
     fn client() -> ClientName {
@@ -106,7 +110,8 @@ mod tests {
         let policy = LockPolicy::new(Some(path.clone()));
         let client = client();
         let metadata = metadata();
-        let check = || policy.check(&client, &metadata, &Grant::default(), None);
+        let check =
+            || policy.check(&client, &metadata, &Grant::default(), &Policy::default(), None);
         for _ in 0..2 {
             check().expect("no state was ever accepted");
         }
@@ -127,7 +132,8 @@ mod tests {
         let path = home.path().join(LOCK_FILE);
         let policy = LockPolicy::new(Some(path.clone()));
         fs::write(&path, "this is a text").expect("written");
-        let check = || policy.check(&client(), &metadata(), &Grant::default(), None);
+        let check =
+            || policy.check(&client(), &metadata(), &Grant::default(), &Policy::default(), None);
         assert!(check().is_err());
         fs::remove_file(&path).expect("removed");
         assert!(check().is_err());
@@ -142,10 +148,14 @@ mod tests {
         lock.save(&path).expect("written");
         let other = Metadata::new(b"two", Vec::new(), None, Vec::new());
         let policy = LockPolicy::new(Some(path));
-        let error = policy.check(&client(), &other, &Grant::default(), None).expect_err("refused");
+        let error = policy
+            .check(&client(), &other, &Grant::default(), &Policy::default(), None)
+            .expect_err("refused");
         assert!(matches!(error, PluginError::Drift(_)), "{error:?}");
         let policy = LockPolicy::new(None);
-        policy.check(&client(), &other, &Grant::default(), None).expect("it passes");
+        policy
+            .check(&client(), &other, &Grant::default(), &Policy::default(), None)
+            .expect("it passes");
     }
 
     #[test]
@@ -159,7 +169,7 @@ mod tests {
         for path in [None, Some(home.path().join(LOCK_FILE))] {
             let policy = LockPolicy::new(path);
             let check = |build: &Metadata, grant: &Grant, in_place: Option<&Pin>| {
-                policy.check(&client(), build, grant, in_place)
+                policy.check(&client(), build, grant, &Policy::default(), in_place)
             };
             let error = check(&moved, &granted, Some(&loaded)).expect_err("refused").to_string();
             insta::allow_duplicates! {
@@ -185,12 +195,18 @@ mod tests {
         let loaded = build_of("p").pin(&client());
         let policy = LockPolicy::new(None);
         for other in [build_of("q"), metadata()] {
-            let error = policy.check(&client(), &other, &Grant::default(), Some(&loaded));
+            let error = policy.check(
+                &client(),
+                &other,
+                &Grant::default(),
+                &Policy::default(),
+                Some(&loaded),
+            );
             let error = error.expect_err("refused").to_string();
             assert!(error.starts_with("the new build would widen what is granted: "), "{error}");
         }
         policy
-            .check(&client(), &build_of("p"), &Grant::default(), Some(&loaded))
+            .check(&client(), &build_of("p"), &Grant::default(), &Policy::default(), Some(&loaded))
             .expect("the same");
     }
 
@@ -199,5 +215,35 @@ mod tests {
             json!({"schema": MANIFEST_SCHEMA, "id": id, "version": "1.0.0", "contract": "0.1"});
         let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
         Metadata::new(id.as_bytes(), Vec::new(), Some(manifest), Vec::new())
+    }
+
+    #[test]
+    fn without_a_lock_file_a_build_with_a_new_effect_of_a_tool_that_may_run_is_not_loaded() {
+        let loaded = build_with_tool(b"one", "read", &[]).pin(&client());
+        let renamed = build_with_tool(b"two", "Read", &["write_kv.notes"]);
+        let grant =
+            Grant { kv: [("notes".to_owned(), KvGrant::default())].into(), ..Grant::default() };
+        let check = |allowed: &[&str]| {
+            let execute = Whitelist::parse(allowed).expect("a list");
+            let policy = Policy { execute, ..Policy::default() };
+            LockPolicy::new(None).check(&client(), &renamed, &grant, &policy, Some(&loaded))
+        };
+        for allowed in [&["read"], &["*"]] {
+            let error = check(allowed).expect_err("refused");
+            assert!(matches!(error, PluginError::Widened(_)), "{error:?}");
+        }
+        check(&["other"]).expect("the tool does not run");
+    }
+
+    fn build_with_tool(wasm: &[u8], name: &str, effects: &[&str]) -> Metadata {
+        let manifest = json!({
+            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+            "tool": [{"name": name, "effects": effects}],
+            "request": {"kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}}},
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let tools = json!([{"name": name, "inputSchema": {}}]);
+        let tools = serde_json::from_value(tools).expect("tools");
+        Metadata::new(wasm, tools, Some(manifest), Vec::new())
     }
 }

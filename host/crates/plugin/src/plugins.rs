@@ -102,6 +102,7 @@ pub struct Resources {
 }
 
 /// One plugin of the configuration.
+#[derive(Debug, Clone)]
 pub struct Configured {
     /// Its name in the configuration.
     pub client: ClientName,
@@ -190,7 +191,7 @@ impl Plugins {
         let pin = in_place.as_ref().map(|(pin, _)| pin);
         let is_current = in_place.as_ref().is_some_and(|(_, loaded)| Arc::ptr_eq(loaded, &spec));
         let catalog = &self.0.resources.catalog;
-        let loaded = match self.read(client, &spec.settings, pin, is_current).await {
+        let loaded = match self.read(client, &spec, pin, is_current).await {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return Ok(Reloaded::Unchanged),
             Err(error) => {

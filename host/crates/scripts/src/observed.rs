@@ -228,7 +228,8 @@ impl Collector for Observations {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for Misfits { tool, results } in self.misfits.lock().values() {
             let client = tool.client.as_ref().map(ClientName::as_str).unwrap_or_default();
-            let labels = [("client", client), ("tool", &tool.shown_original())];
+            // Two tools of a client may have the same name but for invisible characters.
+            let labels = [("client", client), ("tool", tool.full_name.as_str())];
             results.encode(family.encode_family(&labels)?)?;
         }
         Ok(())
@@ -328,6 +329,7 @@ impl ObservedEntry {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::{encoding::prometheus_text, registry::Registry};
     use serde_json::json;
 
     use super::*;
@@ -538,5 +540,23 @@ mod tests {
         observations.retain(&BTreeSet::new());
         let tenants = observations.tenants.lock();
         assert_eq!((tenants.bytes, tenants.list.len()), (0, 0));
+    }
+
+    #[test]
+    fn tools_whose_names_differ_in_invisible_characters_alone_have_time_series_of_their_own() {
+        let observations = Observations::new();
+        for (name, original) in [("one", "read"), ("two", "read\u{200b}")] {
+            let mut tool = (*tool(name)).clone();
+            tool.original = original.to_owned();
+            observations.report_misfit(&Arc::new(tool));
+        }
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(observations));
+        let mut text = String::new();
+        prometheus_text::encode(&mut text, &registry).expect("text");
+        for name in ["one", "two"] {
+            let series = format!("{{client=\"\",tool=\"{name}\"}} 1");
+            assert_eq!(text.matches(&series).count(), 1, "{text}");
+        }
     }
 }

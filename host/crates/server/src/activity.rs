@@ -56,7 +56,8 @@ pub(super) enum EvictionRank {
     /// Every running request may be interrupted, and the oldest unsent response was ready at this
     /// time.
     Unsent(Instant),
-    /// Bodies of requests arrive, and nothing else is running, since this time.
+    /// Bodies of requests arrive, or their senders are not known yet, and nothing else is running,
+    /// since this time.
     Reading(Instant),
     /// Streams wait for notifications, and nothing else is running, since this time.
     Waiting(Instant),
@@ -77,7 +78,7 @@ impl EvictionRank {
 /// State in which a running request may be interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parking {
-    /// Its body arrives.
+    /// Its body arrives, or its sender is not known yet.
     Reading,
     /// It is a stream that waits for notifications.
     Waiting,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body, Incoming};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
@@ -142,7 +142,10 @@ fn is_type(found: &str, expected: &str) -> bool {
 
 /// Reads the body of a request that is refused by its head, if it is small and arrives soon. A
 /// connection that is closed with an unread body is reset, and the reset can overtake the response.
-pub(super) async fn discard(mut body: Incoming) {
+/// Meanwhile the connection may be evicted.
+pub(super) async fn discard<B: Body + Unpin>(request: Request<B>) {
+    let _parked = Seat::from_request(&request).map(|seat| seat.park(Parking::Reading));
+    let mut body = request.into_body();
     if body.is_end_stream() || body.size_hint().upper().is_none_or(|bytes| bytes > MAX_DISCARDED) {
         return;
     }
@@ -268,10 +271,24 @@ fn too_slow() -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{
+        convert::Infallible,
+        pin::Pin,
+        sync::Arc,
+        task::{Context, Poll},
+    };
+
+    use bytes::Bytes;
+    use futures_util::FutureExt as _;
+    use hyper::body::{Frame, SizeHint};
 
     use super::*;
-    use crate::memory::{Memory, REQUEST_BYTES, least_for_body};
+    use crate::{
+        activity::EvictionRank,
+        connections::Connections,
+        memory::{Memory, REQUEST_BYTES, least_for_body},
+        peer::Peer,
+    };
     use airlock_core::tenant::Tenant;
 
     /// Checks these content types in a request that has the header `by` too, if it is not empty.
@@ -375,5 +392,35 @@ mod tests {
         let charge = charge(&memory);
         charge.grow(head + body + tree_bytes(body)).expect("there is room");
         assert!(charge.grow(1).is_err());
+    }
+
+    /// A body of 5 bytes that never arrives.
+    struct StalledBody;
+
+    impl Body for StalledBody {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(5)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_may_be_evicted_while_the_body_of_a_refused_request_arrives() {
+        let slot = Connections::new(1, 1).admit(Peer::new(None)).expect("there is room");
+        let _running = slot.activity.begin();
+        let mut request = Request::new(StalledBody);
+        request.extensions_mut().insert(slot.seats().seat());
+        let mut discarding = std::pin::pin!(discard(request));
+        assert!(discarding.as_mut().now_or_never().is_none(), "the body does not arrive");
+        assert!(matches!(slot.activity.rank(), Some(EvictionRank::Reading(_))));
     }
 }

@@ -15,9 +15,11 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use http::{HeaderValue, StatusCode, header};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::{
@@ -42,6 +44,10 @@ const RESERVED: usize = 8;
 /// Reserved places that may be evicted but not closed yet, for each one that is open.
 const RESERVED_CLOSING: usize = 3;
 
+/// Minimum time between two log lines about refused connections. A peer without a credential can
+/// cause any number of refusals.
+const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);
+
 /// The open connections, and the limits on them.
 pub(super) struct Connections {
     max: usize,
@@ -58,6 +64,10 @@ struct ConnectionTable {
     by_tenant: HashMap<Tenant, usize>,
     /// The same for each peer.
     by_tenant_at: HashMap<(Peer, Tenant), usize>,
+    /// Connections that were refused since the last log line about them.
+    refused: u64,
+    /// Time of that line.
+    refusal_logged: Option<Instant>,
 }
 
 struct ConnectionPlace {
@@ -97,7 +107,9 @@ impl Connections {
         let mut table = self.table();
         let is_reserved = !(self.has_share(&mut table, peer) && self.has_room(&mut table));
         if is_reserved && !has_reserve(&mut table, peer) {
-            warn!(%peer, "connection refused: all places of this address, or of the gateway, and the reserved ones are taken");
+            if let Some(refused) = table.count_refusal(Instant::now()) {
+                warn!(%peer, refused, "connection refused: all places of this address, or of the gateway, and the reserved ones are taken");
+            }
             return None;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -177,6 +189,17 @@ impl ConnectionTable {
                 held: count.held + 1,
             },
         )
+    }
+
+    /// Counts a refused connection. Returns the number of those since the last log line if the next
+    /// line is due.
+    fn count_refusal(&mut self, now: Instant) -> Option<u64> {
+        self.refused += 1;
+        if self.refusal_logged.is_some_and(|logged| now < logged + REFUSAL_LOG_PAUSE) {
+            return None;
+        }
+        self.refusal_logged = Some(now);
+        Some(std::mem::take(&mut self.refused))
     }
 
     /// Evicts up to `most` connections that may be interrupted and returns their number. Order: by

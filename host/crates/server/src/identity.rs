@@ -12,7 +12,10 @@ use http::{HeaderMap, HeaderValue, header};
 use tracing::info;
 
 use super::{
-    App, auth,
+    App,
+    activity::Parking,
+    auth,
+    connections::Seat,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
@@ -36,8 +39,13 @@ pub(super) fn show(app: &App, path: &str) -> Result<Reply, ApiError> {
         .ok_or_else(|| ApiError::no_such_path(path))
 }
 
-/// Finds the sender of a request to `/mcp`. Waits for the issuer's keys for at most 5 seconds.
-pub(super) async fn sender(app: &App, headers: &HeaderMap) -> Result<Sender, ApiError> {
+/// Finds the sender of a request to `/mcp`. Waits for the issuer's keys for at most 5 seconds, during
+/// which the connection in `seat` may be evicted.
+pub(super) async fn sender(
+    app: &App,
+    headers: &HeaderMap,
+    seat: Option<&Seat>,
+) -> Result<Sender, ApiError> {
     let Some(verifier) = &app.hooks.identity else { return app.sender(headers) };
     let Some(token) = auth::token(headers) else {
         if !auth::is_sent(headers) {
@@ -48,7 +56,10 @@ pub(super) async fn sender(app: &App, headers: &HeaderMap) -> Result<Sender, Api
         let key = key.map_err(|error| challenged(error, verifier, None))?;
         return Sender::new(key, headers);
     };
-    let principal = verifier.verify(token).await.map_err(|refusal| {
+    let parked = seat.map(|seat| seat.park(Parking::Reading));
+    let principal = verifier.verify(token).await;
+    drop(parked);
+    let principal = principal.map_err(|refusal| {
         info!(%refusal, "an access token was refused");
         refused(&refusal, verifier)
     })?;
@@ -85,5 +96,53 @@ fn challenged(error: ApiError, verifier: &Verifier, refusal: Option<&TokenRefusa
     match verifier.challenge(refusal) {
         Some(challenge) => error.with_header(header::WWW_AUTHENTICATE, challenge),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_identity::{VerifierSettings, ViewRule};
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        Hooks,
+        activity::EvictionRank,
+        connections::Connections,
+        peer::Peer,
+        tests::{SETTINGS, settings},
+    };
+    use airlock_core::door::Keys;
+    use airlock_egress::tls;
+    use airlock_fakes as fake;
+
+    /// Token with the header `{"alg":"ES256"}`, no claims, and a signature that no key made.
+    const UNSIGNED: &str = "Bearer eyJhbGciOiJFUzI1NiJ9.e30.AA";
+
+    fn app() -> Arc<App> {
+        let view =
+            ViewRule { claim: "sub".to_owned(), value: "ann".to_owned(), view: "ann".to_owned() };
+        let issuer = "https://issuer.example.com";
+        let rules = VerifierSettings::new(issuer, "https://airlock.example.com/mcp", [view]);
+        let identity = Verifier::new(rules, tls::client().no_proxy()).expect("a verifier");
+        let hooks = Hooks { identity: Some(identity), ..Hooks::default() };
+        let (catalog, _) = fake::catalog();
+        let models = fake::scripted(&json!([]));
+        App::new(settings(), catalog, models, SETTINGS, fake::BUDGET, Keys::default(), hooks)
+    }
+
+    // The runtime has one thread, so nothing is fetched before the test ends.
+    #[tokio::test]
+    async fn a_connection_may_be_evicted_while_its_token_waits_for_the_keys_of_the_issuer() {
+        let app = app();
+        let slot = Connections::new(1, 1).admit(Peer::new(None)).expect("there is room");
+        let _running = slot.activity.begin();
+        let seat = slot.seats().seat();
+        let headers =
+            HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static(UNSIGNED))]);
+        let mut waiting = std::pin::pin!(sender(&app, &headers, Some(&seat)));
+        assert!(waiting.as_mut().now_or_never().is_none(), "the keys are not there");
+        assert!(matches!(slot.activity.rank(), Some(EvictionRank::Reading(_))));
     }
 }

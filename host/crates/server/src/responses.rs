@@ -58,7 +58,6 @@ use airlock_agent::{self as agent, EXTENSION, Run, recall::items::OutputKeeper};
 use airlock_core::door::{Caller, Origin};
 use airlock_json::{self as json, RawObject};
 use airlock_model::{MemoryBudget, Object, weight};
-use airlock_strings::visible_line;
 
 /// Path of the API.
 const PATH: &str = "/v1/responses";
@@ -158,7 +157,7 @@ fn report_dropped(sender: &Sender, chat: &Chat) -> Option<String> {
     if chat.dropped.is_empty() {
         return None;
     }
-    let types = dropped(chat).map(visible_line).collect::<Vec<_>>().join(", ");
+    let types = dropped(chat).collect::<Vec<_>>().join(", ");
     info!(
         tenant = %sender.tenant(), types,
         "built-in tools of a request are left out because of `server.responses.builtin_tools`"

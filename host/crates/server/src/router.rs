@@ -124,7 +124,7 @@ impl App {
                 let is_reserved =
                     Seat::from_request(&request).as_ref().is_some_and(Seat::is_reserved);
                 if !is_reserved {
-                    body::discard(request.into_body()).await;
+                    body::discard(request).await;
                 }
                 return Err(error);
             }
@@ -174,7 +174,7 @@ impl App {
             return self.show(status).map(Admission::Handled);
         }
         let sender = match route {
-            Route::Mcp(_) | Route::Sse(_) => identity::sender(self, headers).await?,
+            Route::Mcp(_) | Route::Sse(_) => identity::sender(self, headers, seat.as_ref()).await?,
             _ => self.sender(headers)?,
         };
         if let Some(seat) = &seat {

@@ -13,7 +13,7 @@ use airlock_authoring::Component;
 use airlock_config::Config;
 use airlock_core::tool::ClientName;
 use airlock_lock::FILE_NAME as LOCK_FILE;
-use airlock_plugin::{Consent, Drift};
+use airlock_plugin::{Configured, Consent, Drift};
 
 /// Accept plugins as they are now
 ///
@@ -55,8 +55,9 @@ pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
     let mut is_changed = pins.is_new;
     let selected = pins.select(&args.clients)?;
     let count = selected.len();
-    for (client, settings) in selected {
-        let (component, drift) = pins.drift(&client, &settings).await?;
+    for plugin in selected {
+        let (component, drift) = pins.drift(&plugin).await?;
+        let Configured { client, settings, .. } = plugin;
         let obstacles = obstacles_to_accepting(drift.as_ref(), &component, &client, &config);
         output::line(&lines(&client, &component, drift.as_ref(), &obstacles).join("\n"))?;
         let unknown = args.consent.unknown(component.metadata.manifest.as_ref(), &settings.grant);

@@ -34,8 +34,9 @@ pub(super) async fn run(args: &PluginDiffArgs) -> anyhow::Result<Done> {
     let mut plugins = Vec::new();
     let mut remedies = Vec::new();
     let mut is_same = true;
-    for (client, settings) in pins.select(args.client.as_slice())? {
-        let (component, drift) = pins.drift(&client, &settings).await?;
+    for plugin in pins.select(args.client.as_slice())? {
+        let (component, drift) = pins.drift(&plugin).await?;
+        let client = plugin.client;
         let obstacles = obstacles_to_accepting(drift.as_ref(), &component, &client, &config);
         is_same &= drift.is_none();
         if args.json {

@@ -35,7 +35,7 @@ use airlock_authoring::{
     example::{self, Sample},
 };
 use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
-use airlock_plugin::Settings;
+use airlock_plugin::{Configured, Settings};
 use airlock_strings::{visible, visible_line};
 
 pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<Done> {
@@ -269,9 +269,12 @@ async fn pin(
 ) -> anyhow::Result<Vec<String>> {
     pins.lock.accept(component.metadata.pin(name));
     let mut notes = Vec::new();
-    let others: Vec<_> =
-        pins.select(&[])?.into_iter().filter(|(client, _)| pins.is_new && client != name).collect();
-    for (client, settings) in others {
+    let others: Vec<_> = pins
+        .select(&[])?
+        .into_iter()
+        .filter(|plugin| pins.is_new && plugin.client != *name)
+        .collect();
+    for Configured { client, settings, .. } in others {
         match Component::read_with_tools(&settings.component, &spinner::compiling).await {
             Ok(other) => {
                 pins.lock.accept(other.metadata.pin(&client));

@@ -10,7 +10,7 @@ use airlock_authoring::Component;
 use airlock_config::{Client, Source};
 use airlock_core::tool::ClientName;
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
-use airlock_plugin::{Change, Drift, Metadata, Settings};
+use airlock_plugin::{Change, Configured, Drift, Metadata};
 use airlock_strings::{visible, visible_line};
 
 /// A configuration's plugins and its lock.
@@ -20,7 +20,7 @@ pub(super) struct Pins {
     pub(super) lock: Lock,
     /// True if no lock file lists plugins, so that every configured plugin is loaded.
     pub(super) is_new: bool,
-    plugins: Vec<(ClientName, Settings)>,
+    plugins: Vec<Configured>,
 }
 
 impl Pins {
@@ -29,7 +29,11 @@ impl Pins {
         let path = config.with_file_name(LOCK_FILE);
         let lock = Lock::load(&path)?;
         let plugins = clients.iter().filter_map(|client| match &client.source {
-            Source::Plugin(settings) => Some((client.name.clone(), (**settings).clone())),
+            Source::Plugin(settings) => Some(Configured {
+                client: client.name.clone(),
+                policy: client.policy.clone(),
+                settings: (**settings).clone(),
+            }),
             Source::Upstream(_) => None,
         });
         let plugins = plugins.collect();
@@ -38,12 +42,12 @@ impl Pins {
     }
 
     /// Returns the plugins with these names, or all of them if `names` is empty.
-    pub(super) fn select(&self, names: &[String]) -> anyhow::Result<Vec<(ClientName, Settings)>> {
+    pub(super) fn select(&self, names: &[String]) -> anyhow::Result<Vec<Configured>> {
         if names.is_empty() {
             return Ok(self.plugins.clone());
         }
         let selected = names.iter().map(|name| {
-            let found = self.plugins.iter().find(|(client, _)| client.as_str() == name);
+            let found = self.plugins.iter().find(|plugin| plugin.client.as_str() == name);
             found.cloned().with_context(|| {
                 format!("no plugin is named {name:?}; configured: {}", self.known())
             })
@@ -58,11 +62,12 @@ impl Pins {
         if self.lock.pin(client).is_some() {
             return Some(self.lock.clone());
         }
-        let (_, settings) = self.plugins.iter().find(|(name, _)| name == client)?;
+        let plugin = self.plugins.iter().find(|plugin| plugin.client == *client)?;
         let mut lock = Lock::default();
         // Of a component that cannot be read nothing was accepted, so everything is a wider request.
+        let component = &plugin.settings.component;
         let metadata =
-            Component::read_with_tools(&settings.component, &spinner::compiling).await.map_or_else(
+            Component::read_with_tools(component, &spinner::compiling).await.map_or_else(
                 |_| Metadata::new(b"", Vec::new(), None, Vec::new()),
                 |component| component.metadata,
             );
@@ -74,13 +79,13 @@ impl Pins {
     /// accepted.
     pub(super) fn with_id(&self, id: &str, name: &ClientName) -> Option<&ClientName> {
         let mut others =
-            self.plugins.iter().map(|(client, _)| client).filter(|client| *client != name);
+            self.plugins.iter().map(|plugin| &plugin.client).filter(|client| *client != name);
         others.find(|client| self.lock.pin(client).is_some_and(|pin| pin.id.as_deref() == Some(id)))
     }
 
     /// Returns the names of all plugins, for a message.
     pub(super) fn known(&self) -> String {
-        let names: Vec<_> = self.plugins.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<_> = self.plugins.iter().map(|plugin| plugin.client.as_str()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
@@ -88,7 +93,7 @@ impl Pins {
     pub(super) fn unpinned(&self) -> Vec<&ClientName> {
         self.plugins
             .iter()
-            .map(|(client, _)| client)
+            .map(|plugin| &plugin.client)
             .filter(|client| self.lock.pin(client).is_none())
             .collect()
     }
@@ -96,12 +101,13 @@ impl Pins {
     /// Compares one plugin with its accepted state. Returns the component too.
     pub(super) async fn drift(
         &self,
-        client: &ClientName,
-        settings: &Settings,
+        plugin: &Configured,
     ) -> anyhow::Result<(Component, Option<Drift>)> {
+        let Configured { client, policy, settings } = plugin;
         let component = Component::read_with_tools(&settings.component, &spinner::compiling).await;
         let component = component.with_context(|| format!("the plugin {client} cannot be read"))?;
-        let drift = Drift::between(&self.lock, client, &component.metadata, &settings.grant);
+        let metadata = &component.metadata;
+        let drift = Drift::between(&self.lock, client, metadata, &settings.grant, policy);
         Ok((component, drift))
     }
 

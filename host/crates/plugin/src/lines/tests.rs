@@ -7,7 +7,10 @@ use super::*;
 use crate::{
     Drift, FilesGrant, KvGrant, MANIFEST_SCHEMA, Manifest, Metadata, PartialQuota, SecretGrant,
 };
-use airlock_core::{secret::Source, tool::ClientName};
+use airlock_core::{
+    secret::Source,
+    tool::{ClientName, Policy, Whitelist},
+};
 use airlock_lock::Lock;
 use airlock_sandbox::Access;
 
@@ -26,9 +29,16 @@ fn build_with_tools(request: &Value, effects: &Value, tools: &Value) -> Metadata
 
 /// Returns the lines of a build that have grown under a grant, as text.
 fn grown(was: &Metadata, is: &Metadata, grant: &Grant) -> String {
+    grown_if_allowed(was, is, grant, &[])
+}
+
+/// Returns the same for a client whose tools of these names may run.
+fn grown_if_allowed(was: &Metadata, is: &Metadata, grant: &Grant, allowed: &[&str]) -> String {
     let client = ClientName::parse("p").expect("a name");
     let lock = Lock::of_one(was.pin(&client));
-    let drift = Drift::between(&lock, &client, is, grant);
+    let execute = Whitelist::parse(allowed).expect("a list");
+    let policy = Policy { execute, ..Policy::default() };
+    let drift = Drift::between(&lock, &client, is, grant, &policy);
     let lines = drift.iter().flat_map(Drift::widened).map(ToString::to_string);
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -192,6 +202,48 @@ fn with_two_tools(effects: &[&str]) -> Metadata {
     });
     let effects = json!([{"name": "sum", "effects": effects}, {"name": "new", "effects": effects}]);
     build_with_tools(&requests, &effects, &json!([{"name": "sum", "inputSchema": {}}]))
+}
+
+#[test]
+fn an_effect_of_a_tool_that_was_not_accepted_grows_if_the_lists_of_the_client_let_it_run() {
+    let was = with_tool("get_weather", &[], true);
+    for (tool, allowed, has_grown) in [
+        ("Get_weather", &["get_weather"][..], true),
+        ("forecast", &["get_weather", "Forecast"], true),
+        ("forecast", &["*"], true),
+        ("forecast", &["get_weather"], false),
+        ("forecast", &[], false),
+    ] {
+        let is = with_tool(tool, &["write_kv.notes"], true);
+        let expected = if has_grown {
+            format!("effect write_kv.notes of {tool} (granted)")
+        } else {
+            String::new()
+        };
+        let found = grown_if_allowed(&was, &is, &everything(), allowed);
+        assert_eq!(found, expected, "{tool} {allowed:?}");
+        assert_eq!(grown_if_allowed(&was, &is, &Grant::default(), allowed), "");
+    }
+}
+
+#[test]
+fn every_effect_grows_if_the_accepted_build_embeds_no_tools() {
+    let was = with_tool("get_weather", &["read_kv.notes"], false);
+    for tool in ["get_weather", "forecast"] {
+        let is = with_tool(tool, &["write_kv.notes"], true);
+        let expected = format!("effect write_kv.notes of {tool} (granted)");
+        assert_eq!(grown(&was, &is, &everything()), expected);
+    }
+    let same = with_tool("get_weather", &["read_kv.notes"], true);
+    assert_eq!(grown(&was, &same, &everything()), "");
+}
+
+/// Returns a build with one tool that has these effects, and whose definition may be embedded.
+fn with_tool(name: &str, effects: &[&str], is_embedded: bool) -> Metadata {
+    let requests = json!({"kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}}});
+    let effects = json!([{"name": name, "effects": effects}]);
+    let tools = if is_embedded { json!([{"name": name, "inputSchema": {}}]) } else { json!([]) };
+    build_with_tools(&requests, &effects, &tools)
 }
 
 /// Returns a build whose tools `sum` and `all` have these effects on directories, one of which may

@@ -204,3 +204,12 @@ async fn a_sixteenth_of_all_connections_is_evicted_at_a_time_the_idle_for_longes
     assert_eq!(connections.table().count(|place| place.is_evicted).open, 0);
     assert_eq!(connections.table().count(|place| place.is_evicted).held, 2);
 }
+
+#[test]
+fn refused_connections_are_logged_once_a_second_with_their_number() {
+    let mut table = ConnectionTable::default();
+    let start = Instant::now();
+    let logged = [0, 1, 999, 1_000, 1_001, 5_000]
+        .map(|millis| table.count_refusal(start + Duration::from_millis(millis)));
+    assert_eq!(logged, [Some(1), None, None, Some(3), None, Some(2)]);
+}

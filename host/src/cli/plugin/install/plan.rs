@@ -15,7 +15,7 @@ use crate::cli::plugin::{
 };
 use airlock_authoring::Component;
 use airlock_config::{ConfigError, KeyPath, Problem};
-use airlock_core::tool::ClientName;
+use airlock_core::tool::{ClientName, Policy};
 use airlock_lock::Lock;
 use airlock_plugin::{Change, Drift, Request, Requests, Settings};
 use airlock_strings::visible_line;
@@ -70,14 +70,14 @@ impl Site<'_> {
         request.is_some_and(|(requests, request)| grant.is_for(request, requests))
     }
 
-    fn drift(&self, settings: &Settings) -> Option<Drift> {
+    fn drift(&self, settings: &Settings, policy: &Policy) -> Option<Drift> {
         let holder = self.holder.as_ref()?;
         let metadata = &self.component.metadata;
         let pin = holder.pin(self.name);
         if pin.is_some_and(|pin| pin.component == metadata.digest) {
             return None;
         }
-        Drift::between(holder, self.name, metadata, &settings.grant)
+        Drift::between(holder, self.name, metadata, &settings.grant, policy)
     }
 }
 
@@ -100,7 +100,9 @@ impl Plan {
             !matches!(obstacle, Obstacle::NotGranted { request, .. }
                 if invalid.iter().any(|(grant, _)| site.is_for(grant, request)))
         });
-        let drift = site.drift(&settings);
+        let client = config.clients.iter().find(|client| client.name == *site.name);
+        let policy = &client.context("the entry was written above")?.policy;
+        let drift = site.drift(&settings, policy);
         let manifest = site.component.metadata.manifest.as_ref();
         let faults = faults.into_iter().chain(args.consent.unknown(manifest, &settings.grant));
         let mut obstacles = unconsented(args, drift.as_ref());

@@ -10,7 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{error::Untranslatable, members::Members, path::Path};
+use super::{
+    error::{self, Untranslatable},
+    members::Members,
+    path::Path,
+};
+use airlock_strings::{cut, visible_line};
 
 /// Types of tools that a client can define.
 pub(super) const DEFINABLE: &[&str] = &["function", "custom"];
@@ -18,6 +23,8 @@ pub(super) const DEFINABLE: &[&str] = &["function", "custom"];
 const GROUP: &str = "namespace";
 /// Maximum bytes of the name of a function that OpenAI's and Anthropic's APIs accept.
 const MAX_NAME: usize = 64;
+/// Maximum bytes of the type of a tool that is left out, in a header, in the log and in the response.
+const MAX_DROPPED_TYPE: usize = 64;
 /// Text between the name of a group and that of a function.
 const SEPARATOR: &str = "__";
 /// Type of a tool that loads those with `defer_loading` later.
@@ -68,7 +75,7 @@ pub(super) struct ClientTools<'p> {
     /// True if the provider has the Responses API.
     is_native: bool,
     pub(super) groups: Groups,
-    /// Types of tools and items that are left out.
+    /// Types of tools and items that are left out, each as [`dropped_type`] returns it.
     pub(super) dropped: BTreeSet<String>,
 }
 
@@ -160,7 +167,7 @@ impl<'p> ClientTools<'p> {
         if *self.policy == BuiltinTools::Refuse {
             return translate(tool, path).map(Some);
         }
-        self.dropped.insert(kind.to_owned());
+        self.dropped.insert(dropped_type(kind));
         Ok(None)
     }
 
@@ -174,7 +181,7 @@ impl<'p> ClientTools<'p> {
                 advice,
             ));
         }
-        self.dropped.insert(kind.to_owned());
+        self.dropped.insert(dropped_type(kind));
         Ok(())
     }
 
@@ -194,6 +201,12 @@ pub(super) fn is_item(kind: &str) -> bool {
 pub(super) fn flat_name(group: &str, name: &str) -> String {
     let joined = format!("{}{SEPARATOR}{name}", group.trim_end_matches(SEPARATOR));
     if joined.len() <= MAX_NAME { joined } else { name.to_owned() }
+}
+
+/// Returns the beginning of a type, with invisible characters made visible.
+fn dropped_type(kind: &str) -> String {
+    // Cut before too, because a character that is made visible takes several times its bytes.
+    cut(visible_line(&error::excerpt(kind)), MAX_DROPPED_TYPE)
 }
 
 fn is_definable(tool: &Value) -> bool {

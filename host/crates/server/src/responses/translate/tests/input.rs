@@ -268,6 +268,16 @@ fn built_in_tools_and_items_about_them_are_left_out_and_named() {
 }
 
 #[test]
+fn a_tool_that_is_left_out_is_named_by_the_visible_beginning_of_its_type() {
+    let types = ["x".repeat(64), "y".repeat(65), "\u{200b}".repeat(1_000)];
+    let tools = types.map(|kind| json!({"type": kind}));
+    let chat = chat(json!({"model": "m", "input": "x", "tools": tools}));
+    let dropped: Vec<_> = chat.dropped.into_iter().collect();
+    let hidden = format!("{}…", "⟨U+200B⟩".repeat(5));
+    assert_eq!(dropped, ["x".repeat(64), format!("{}…", "y".repeat(61)), hidden]);
+}
+
+#[test]
 fn a_note_replaces_the_result_of_a_call_of_the_gateway_that_is_no_longer_kept() {
     let call = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "s", "name": "f", "arguments": "{}"});
     let messages = messages(json!([{"role": "user", "content": "x"}, call]));
