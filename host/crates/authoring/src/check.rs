@@ -15,7 +15,7 @@ use airlock_plugin::{CompileHook, Manifest, Metadata, MetadataError, read_compon
 use airlock_sandbox::{self as sandbox, LoadError};
 use airlock_strings::with_causes;
 
-/// CheckOutcome of one check.
+/// Outcome of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
@@ -33,7 +33,7 @@ pub struct Check {
     /// The statement that is checked.
     #[serde(rename = "check")]
     pub name: &'static str,
-    /// CheckOutcome.
+    /// Its outcome.
     pub outcome: CheckOutcome,
     /// The findings; none if it passed.
     pub details: Vec<Finding>,
@@ -228,7 +228,7 @@ fn current(file: &Path, embedded: &Manifest, config: Option<&Value>) -> Option<C
     }
 }
 
-/// CheckOutcome of asking a component for its tools, and what the checks that follow need.
+/// Outcome of asking a component for its tools, and what the checks that follow need.
 struct Described {
     checks: Vec<Check>,
     /// The tools that it describes; the embedded ones if it fails to describe any.

@@ -12,7 +12,7 @@ use crate::{
     view::view,
 };
 
-/// Maximum bytes of `sub` and `client_id`, which are logged. OIDC has the same limit for `sub` (OpenID
+/// Maximum bytes of `sub` and `client_id`, which are logged. OIDC has the same limit for `sub` (`OpenID`
 /// Connect Core 1.0, section 2).
 const MAX_NAME_BYTES: usize = 255;
 /// Maximum date in a claim, in seconds since 1970: the end of the year 9999. A greater date is an

@@ -38,7 +38,7 @@ const REOPENING: u64 = u64::MAX;
 /// Longest part of a body that is no message in an error, in characters.
 const SHOWN: usize = 200;
 
-/// BridgeSettings of a bridge.
+/// Settings of a bridge.
 pub struct BridgeSettings {
     /// Client for HTTP. It follows no redirects, because requests carry a credential.
     pub http: reqwest::Client,

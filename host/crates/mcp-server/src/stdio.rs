@@ -46,7 +46,7 @@ impl From<Line> for Input {
     }
 }
 
-/// ConnectionSettings of a connection.
+/// Settings of a connection.
 pub struct ConnectionSettings {
     /// The tools that the client may see.
     pub selection: Selection,

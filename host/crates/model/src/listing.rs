@@ -13,7 +13,7 @@ use super::Object;
 
 /// Time for which a list is cached, also the empty list of a provider that does not respond.
 const LIST_AGE: Duration = Duration::from_mins(1);
-/// Maximum number of models of one provider, ten times as many as OpenRouter lists. The rest is
+/// Maximum number of models of one provider, ten times as many as `OpenRouter` lists. The rest is
 /// left out, because the list of all providers is one response.
 const MAX_MODELS: usize = 4_096;
 /// Text of a provider without models.

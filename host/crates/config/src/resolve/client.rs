@@ -170,6 +170,9 @@ fn check_prefixes(clients: &[file::Client]) -> Resolved<()> {
     })
 }
 
+/// A key, and whether it is given.
+type GivenKey = (&'static str, bool);
+
 /// Returns the keys of another connection type, which would be ignored, and the type that has each.
 fn foreign_keys(client: &file::Client) -> Vec<(&'static str, &'static str)> {
     let kind = client.connection_type;
@@ -206,7 +209,7 @@ fn foreign_keys(client: &file::Client) -> Vec<(&'static str, &'static str)> {
         ("allow_private", client.allow_private),
         ("headers", client.headers.as_ref().is_some_and(|headers| !headers.is_empty())),
     ];
-    let groups: [(bool, &'static str, &[(&'static str, bool)]); 6] = [
+    let groups: [(bool, &'static str, &[GivenKey]); 6] = [
         (!kind.is_plugin(), "that of an MCP server", &of_servers[..]),
         (is_stdio, "\"stdio\"", &[("stdio_config", client.stdio_config.is_some())]),
         (is_docker, "\"docker\"", &[("docker_config", client.docker_config.is_some())]),

@@ -155,7 +155,10 @@ mod tests {
             problems.refuse("member", "inner");
             problems.refuse(KeyPath::parse("a[1].b"), "deep");
         });
-        let list = Resolved::elements([inner], |problems, inner| Some(problems.merge(inner)));
+        let list = Resolved::elements([inner], |problems, inner| {
+            problems.merge(inner);
+            Some(())
+        });
         let whole = Resolved::new(|problems| {
             problems.take("a list", list);
             problems.required::<()>("gone", None)

@@ -44,7 +44,7 @@ pub(super) fn resolve(file: file::Server, has_active_key: bool) -> Resolved<serv
         };
         let memory = request_memory(file.max_request_memory, &settings);
         settings.max_request_memory_bytes =
-            problems.accept("max_request_memory", memory).map_or(0, |memory| memory.bytes());
+            problems.accept("max_request_memory", memory).map_or(0, Size::bytes);
         if settings.require_virtual_key && !has_active_key {
             problems.refuse(
                 "require_virtual_key",

@@ -125,7 +125,7 @@ impl Authorizer {
     ) -> Result<Option<Bearer>, AuthorizationError> {
         let refused = RefusedRequest::with(refused);
         self.run(self.turn().await?, async |source: Arc<TokenSource>, answer: Answer| {
-            hand_out(&source, refused, answer).await
+            hand_out(&source, refused, answer).await;
         })
         .await
     }

@@ -17,6 +17,9 @@ const MAX_ROUNDS: usize = 20;
 /// Pause before a search is repeated because a mark could not be read: `execve` takes about a
 /// millisecond.
 const UNREADABLE_PAUSE: Duration = Duration::from_millis(1);
+/// Maximum pauses. A process may wait for a processor in the middle of `execve`, on a busy machine for
+/// more than 20 ms.
+const MAX_PAUSES: usize = 500;
 /// Maximum number of descendants that are remembered, each by a file descriptor: a quarter of the usual
 /// limit of a process.
 const MAX_FAMILY: usize = 256;
@@ -60,7 +63,8 @@ impl Reach {
     }
 
     /// Kills all processes of the child that can be found; those of its group only if its leader is
-    /// not reaped, so that their number still means them. May block for some milliseconds.
+    /// not reaped, so that their number still means them. May block for some milliseconds, and for half
+    /// a second on a busy machine.
     pub(crate) fn kill(mut self, is_reaped: bool) {
         self.remember();
         if let Some(leader) = self.leader.filter(|_| !is_reaped) {
@@ -72,13 +76,7 @@ impl Reach {
         for process in &self.family {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
-        for _ in 0..MAX_ROUNDS {
-            match kill_tagged(|tag| *tag == self.tag) {
-                Search::Found => {}
-                Search::Unreadable => thread::sleep(UNREADABLE_PAUSE),
-                Search::Nothing => break,
-            }
-        }
+        kill_all_tagged(&self.tag);
         if let Some(cgroup) = self.cgroup.take() {
             cgroup.remove();
         }
@@ -90,6 +88,25 @@ fn family(leader: Pid) -> Vec<OwnedFd> {
     let leader = leader.as_raw_nonzero().get().unsigned_abs();
     let found = proc::family(leader).into_iter();
     found.filter_map(|pid| pidfd_open(proc::pid(pid)?, PidfdFlags::empty()).ok()).collect()
+}
+
+/// Kills all processes with this mark, and those that they start meanwhile.
+fn kill_all_tagged(tag: &Tag) {
+    let mut rounds = 0..MAX_ROUNDS;
+    let mut pauses = 0..MAX_PAUSES;
+    loop {
+        let is_over = match kill_tagged(|found| found == tag) {
+            Search::Found => rounds.next().is_none(),
+            Search::Unreadable => {
+                thread::sleep(UNREADABLE_PAUSE);
+                pauses.next().is_none()
+            }
+            Search::Nothing => true,
+        };
+        if is_over {
+            return;
+        }
+    }
 }
 
 /// What a search for marked processes found.

@@ -192,7 +192,7 @@ impl Journal {
         match decision {
             PersonDecision::Approve => row.record.is_granted(grant, false),
             PersonDecision::Retry | PersonDecision::RetryApproved => {
-                row.record.is_granted(grant, true)
+                row.record.is_granted(grant, true);
             }
             PersonDecision::Skip => row.answer = Some(AnswerSource::Person),
             PersonDecision::Deny => row.record.is_asked(),

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Least time between two refreshes because the server refuses a token.
 const REPLACEMENT: Duration = Duration::from_secs(30);
 
-/// LoginState of the login of one server. Its tokens are redacted from the moment that they are
+/// State of the login of one server. Its tokens are redacted from the moment that they are
 /// known.
 pub(super) struct LoginState {
     redactor: Arc<Redactor>,
