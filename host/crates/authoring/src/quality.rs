@@ -211,7 +211,7 @@ fn effects(tools: &[ToolDefinition], manifest: &Manifest) -> [Check; 4] {
     ]
 }
 
-/// Returns a finding about the effects of a [[tool]] by its position.
+/// Returns a finding about the effects of a `[[tool]]` by its position.
 fn of_effects(index: usize, note: &ToolEffects, found: &str, write: &str) -> Finding {
     Finding::from(format!("{}: {found}", note.name))
         .of_key(format!("tool[{index}].effects"))
@@ -253,7 +253,7 @@ fn is_on_cache(declared: &DeclaredEffect, manifest: &Manifest) -> bool {
     store.is_some_and(|store| store.cache)
 }
 
-/// Returns the effects of a [[tool]] with reading in place of writing, as they are written.
+/// Returns the effects of a `[[tool]]` with reading in place of writing, as they are written.
 fn reading(note: &ToolEffects) -> Vec<String> {
     let reads = note.effects.iter().map(|declared| {
         let effect = match declared.effect {

@@ -1,10 +1,11 @@
 //! The gateway as an MCP server, independent of the transport.
 //!
-//! A [`Message`] is read from JSON text, a [`Service`] handles a request as an [`Exchange`], and the
-//! transport sends what the exchange yields. Two eras of the protocol are served: in the *modern*
-//! one (2026-07-28) every request is complete in itself; in the *legacy* one (2025-11-25 and older) a
-//! client opens a [`Session`] with `initialize`. The crate `airlock-server` has the HTTP transport;
-//! `stdio` serves one client over a pair of queues, such as stdin and stdout.
+//! A [`Message`](airlock_wire::message::Message) is read from JSON text, a [`Service`] handles a
+//! request as an [`Exchange`], and the transport sends what the exchange yields. Two eras of the
+//! protocol are served: in the *modern* one (2026-07-28) every request is complete in itself; in the
+//! *legacy* one (2025-11-25 and older) a client opens a [`Session`] with `initialize`. The crate
+//! `airlock-server` has the HTTP transport; `stdio` serves one client over a pair of queues, such as
+//! stdin and stdout.
 //!
 //! | module | purpose |
 //! |---|---|

@@ -3,7 +3,7 @@
 //! Three documents have three owners. The [`Manifest`] is the author's and is embedded in the
 //! component. The [`Grant`] is the operator's and is part of the gateway's configuration. The
 //! [`Profile`] is the ceiling that the operator chose by name. The [`Rights`] of a plugin are
-//! request ∩ grant ∩ ceiling. The [`Lock`] records the accepted state. No model, guest or client
+//! request ∩ grant ∩ ceiling. The [`Lock`](airlock_lock::Lock) records the accepted state. No model, guest or client
 //! can change any of these documents: they are read only from the operator's files.
 //!
 //! [`Plugins`] loads what these documents permit, and loads it again when a file has changed.

@@ -2,7 +2,7 @@
 //!
 //! Each version is one module: the types generated from its `wit/`, their conversion to the
 //! catalog's types, the linking of its imports, and a [`ToolGuest`]. The behaviour of the imports
-//! is implemented once, in [`imports`](crate::imports). The version of a component is read from the
+//! is implemented once, in [`imports`](mod@crate::imports). The version of a component is read from the
 //! names of its exports; all versions are linked in one linker. A new version is a new module and
 //! one line in [`VERSIONS`].
 

@@ -42,7 +42,7 @@ pub(super) fn line(text: &str, limit: usize) -> String {
     airlock_strings::cut(out, limit)
 }
 
-/// Returns a name as [`line`] does, cut to [`MAX_ECHO`] bytes.
+/// Returns a name as [`line()`] does, cut to [`MAX_ECHO`] bytes.
 pub(super) fn echo(name: &str) -> String {
     line(name, MAX_ECHO)
 }

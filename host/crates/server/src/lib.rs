@@ -1,9 +1,9 @@
 //! The HTTP server, on hyper: sockets, limits, drain, routes. One file per API.
 //!
 //! A request is admitted (`Host` and `Origin`, virtual key), charged for its memory, given a
-//! [`View`], and handed to its API. The server makes no decisions about tools and keeps no state
-//! between requests, except stored responses. Errors have the form of OpenAI's errors and contain no
-//! paths or host internals.
+//! [`View`](airlock_core::door::View), and handed to its API. The server makes no decisions about
+//! tools. Between requests it keeps stored responses, and the sessions and streams of MCP clients.
+//! Errors have the form of OpenAI's errors and contain no paths or host internals.
 
 mod activity;
 mod admin;

@@ -34,7 +34,7 @@ use airlock_strings::with_causes;
 /// Returns the future that keeps one server connected until `stop` is cancelled, and the operator's
 /// control of it. The future connects, lists the tools, publishes them
 /// into the catalog, follows changes of the list, and reconnects. The first reconnect is immediate;
-/// each further one waits longer, as [`Restart`](airlock_mcp_client::Restart) says. Returns when the server is
+/// each further one waits longer, as [`Restart`] says. Returns when the server is
 /// stopped, its process group included.
 ///
 /// The state is `Failed` if the settings can never work, for example because the URL or a header is

@@ -1,4 +1,4 @@
-//! Values whose types have the default and the range of the key. [`schema`](crate::schema) publishes
+//! Values whose types have the default and the range of the key. [`schema`](crate::schema()) publishes
 //! both.
 
 use std::{borrow::Cow, fmt};

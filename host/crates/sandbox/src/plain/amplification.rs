@@ -25,7 +25,7 @@ impl Shape {
     /// Returns the bytes of host memory that a value of this type may take for each byte that the
     /// engine charges for taking it out of the guest.
     ///
-    /// The engine charges each element for the size of a [`Val`], 40 bytes, and names by their
+    /// The engine charges each element for the size of a [`Val`](wasmtime::component::Val), 40 bytes, and names by their
     /// length. It does not charge for three things: vectors that grow to twice their elements (and
     /// exist twice for a moment), the room for four elements that even one element gets, and the
     /// allocation behind each name, 32 bytes for a letter. So a list of numbers takes up to twice

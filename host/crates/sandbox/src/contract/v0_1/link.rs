@@ -1,5 +1,5 @@
 //! Linking of this version's imports: its names and types over the functions in
-//! [`imports`](crate::imports).
+//! [`imports`](mod@crate::imports).
 //!
 //! The functions are linked by hand with the generated types, because they charge fuel. The
 //! generated traits can access the store only with the engine's concurrency support, which is not
