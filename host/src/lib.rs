@@ -22,8 +22,9 @@
 //! | `lock` | `airlock.lock`: the accepted plugins and definitions |
 //! | `compile` | components to native code, in a child process; its cache |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
-//! | `egress` | the only path to the network, and [`tls`] |
+//! | `egress` | the only path of plugins to the network, and [`tls`] for every connection |
 //! | `process` | child processes, confined |
+//! | `authoring` | `airlock plugin` for authors: new, build, check |
 //! | `identity` | access tokens of callers |
 //! | `store` | state that survives a restart |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |

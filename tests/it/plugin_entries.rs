@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use airlock_tests::{Client, Gateway, Setup, guests, wait};
+use airlock_tests::{Client, Gateway, Setup, component, guests, wait};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -121,4 +121,30 @@ async fn a_reload_takes_a_new_entry_before_it_answers() {
     let reload = gateway.post("/api/mcp/client/notes/reload", &json!({})).await.ok();
     assert_eq!(reload["changed"], true, "{reload}");
     let _ = add_note(&gateway).await.ok();
+}
+
+#[tokio::test]
+async fn a_build_that_was_refused_as_wider_is_not_loaded_because_its_entry_changes() {
+    let setup = Setup::new();
+    let path = setup.directory().join("guest.wasm");
+    let build = |url: &str| {
+        let request = json!({"http": {"api": {"url": url, "reason": "r"}}});
+        component::with_manifest(guests::HOSTILE, "guest", &request)
+    };
+    fs::write(&path, build("https://api.example.com")).expect("a file");
+    let plugin = Client::wasm("guest", &path).set("/wasm_config/grants", json!({"http": ["api"]}));
+    let gateway = setup.client(plugin).serve_connected().await;
+    let new = path.with_extension("new");
+    fs::write(&new, build("https://example.org")).expect("a file");
+    fs::rename(&new, &path).expect("it takes its place");
+    for seconds in [7, 8] {
+        edit(&gateway, |config| {
+            clients(config)[0]["wasm_config"]["limits"] =
+                json!({"deadline": format!("{seconds}s")});
+        });
+        let failed = gateway.in_state("guest", "error").await;
+        assert!(failed.to_string().contains("https://example.org"), "{failed:#}");
+        let reply = gateway.post("/api/mcp/client/guest/reload", &json!({})).await;
+        assert_eq!(reply.status, 409, "{}", reply.body);
+    }
 }

@@ -302,3 +302,15 @@ async fn long_lists_come_in_pages_that_hold_every_item_once() {
     let error = refusal(&client, "resources/list", json!({"cursor": "?"})).await;
     assert_eq!(error["code"], -32602);
 }
+
+#[tokio::test]
+async fn a_server_of_one_request_gets_responses_to_its_own_requests_while_a_resource_is_read() {
+    let server = scripted("one", &json!({"resources": ["ping://"]}));
+    for lifecycle in ["persistent", "per_call"] {
+        let server = server.clone().set("/lifecycle", lifecycle);
+        let gateway = Setup::new().client(server).serve_connected().await;
+        let [client, _] = Endpoint::of(&gateway).source("one").both().await;
+        let result = read(&client, "ping://").await;
+        assert_eq!(result["contents"][0]["text"], "content of ping://", "{lifecycle}: {result}");
+    }
+}

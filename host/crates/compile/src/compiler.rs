@@ -149,7 +149,6 @@ impl Compiler {
     }
 
     fn flight(&self, source: Source) -> Shared<Flight> {
-        // The map is consistent after every statement.
         let mut flights = self.0.flights.lock();
         flights.retain(|_, flight| flight.upgrade().is_some());
         if let Some(flight) = flights.get(&source.name).and_then(WeakShared::upgrade) {

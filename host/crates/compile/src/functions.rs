@@ -86,7 +86,6 @@ impl FunctionCache {
     }
 
     fn news(&self) -> MutexGuard<'_, News> {
-        // The map and the set are consistent after every statement.
         self.news.lock()
     }
 }

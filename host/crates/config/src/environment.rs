@@ -3,8 +3,8 @@
 /// Looks up a variable of an environment.
 pub(super) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Returns a variable of the process's environment; `None` if it is not set or not UTF-8. No other
-/// function reads the environment.
+/// Returns a variable of the process's environment; `None` if it is not set or not UTF-8. No setting
+/// comes from the environment in another way.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

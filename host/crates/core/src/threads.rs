@@ -200,7 +200,6 @@ impl Threads {
     }
 
     fn share(&self, tenant: &Tenant) -> Arc<Semaphore> {
-        // The map is consistent after every statement.
         let mut by_tenant = self.by_tenant.lock();
         if let Some(own) = by_tenant.get(tenant).and_then(Weak::upgrade) {
             return own;

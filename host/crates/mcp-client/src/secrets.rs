@@ -96,7 +96,6 @@ impl Redactor {
 
     /// Redacts tokens from now on, until [`KEPT_TOKENS`] further ones have been added.
     pub(super) fn add_tokens(&self, added: impl IntoIterator<Item = (&'static str, String)>) {
-        // The queue is consistent after every statement.
         let mut tokens = self.tokens.lock();
         let mut is_changed = false;
         for (name, token) in added {

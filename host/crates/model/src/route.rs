@@ -114,6 +114,7 @@ impl<'a> Route<'a> {
         let error = match self.first.provider.respond(prompt, terms).await {
             Ok(response) => {
                 self.fallbacks.clear();
+                self.unnamed = None;
                 return Ok(response);
             }
             Err(error) => self.explain(error),

@@ -30,11 +30,14 @@ pub(super) struct PluginSpec {
     pub(super) settings: Settings,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct LastLoad {
     pub(super) files: Option<FilesVersion>,
     /// State of the plugin that is in place, and the entry that it was loaded by.
     pub(super) in_place: Option<(Pin, Arc<PluginSpec>)>,
+    /// State of the plugin that was loaded last. It stays when that plugin is withdrawn, so that a
+    /// build that was refused for it is not loaded because of a second change of the entry.
+    pub(super) accepted: Option<Pin>,
 }
 
 /// Outcome of a change of the entries.
@@ -104,7 +107,6 @@ impl PluginEntry {
     }
 
     pub(super) fn last_load(&self) -> MutexGuard<'_, LastLoad> {
-        // Every member is consistent after every statement.
         self.last_load.lock()
     }
 }

@@ -22,20 +22,20 @@ pub(super) struct Loaded {
 }
 
 impl Plugins {
-    /// Reads, checks and compiles one plugin. `None` if its digest equals that of the plugin in place,
-    /// and that was loaded by this entry.
+    /// Reads, checks and compiles one plugin. `None` if its digest equals that of the plugin in place
+    /// (`is_current`), which `accepted` is then.
     pub(super) async fn read(
         &self,
         client: &ClientName,
         spec: &PluginSpec,
-        in_place: Option<&Pin>,
+        accepted: Option<&Pin>,
         is_current: bool,
     ) -> Result<Option<Loaded>, PluginError> {
         let PluginSpec { policy, settings } = spec;
         let bytes: Arc<[u8]> = read_component(&settings.component).await?.into();
         let metadata = Metadata::of(&bytes)?;
-        self.0.lock.check(client, &metadata, &settings.grant, policy, in_place)?;
-        if is_current && in_place.is_some_and(|pin| pin.component == metadata.digest) {
+        self.0.lock.check(client, &metadata, &settings.grant, policy, accepted)?;
+        if is_current && accepted.is_some_and(|pin| pin.component == metadata.digest) {
             return Ok(None);
         }
         let Rights { grants, limits, notes } =

@@ -28,18 +28,18 @@ impl LockPolicy {
     }
 
     /// Fails if a plugin differs from its accepted state. Without a lock file every plugin passes,
-    /// unless there was a lock file before, or a granted request is wider than that of the plugin
-    /// `in_place`. A configuration without a file has no lock file either.
+    /// unless there was a lock file before, or a granted request is wider than that of the plugin that
+    /// was `accepted`: the one that was loaded last. A configuration without a file has no lock file either.
     pub(super) fn check(
         &self,
         client: &ClientName,
         metadata: &Metadata,
         grant: &Grant,
         policy: &Policy,
-        in_place: Option<&Pin>,
+        accepted: Option<&Pin>,
     ) -> Result<(), PluginError> {
         let Some(lock) = self.lock()? else {
-            return in_place.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant, policy));
+            return accepted.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant, policy));
         };
         Drift::refused(&lock, client, metadata, grant, policy)
             .map_or(Ok(()), |drift| Err(drift.into()))

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::{
     Change, Drift, MetadataError, Refusal, Settings, StoreError,
-    entries::{PluginEntries, PluginEntry},
+    entries::{LastLoad, PluginEntries, PluginEntry},
     load::Loaded,
     lock_policy::LockPolicy,
     progress::CompileHook,
@@ -183,15 +183,14 @@ impl Plugins {
         let _loading = entry.loading.lock().await;
         let spec = entry.spec();
         let files = self.files_version(&spec.settings).await;
-        let in_place = {
+        let LastLoad { in_place, accepted, .. } = {
             let mut last = entry.last_load();
             last.files = Some(files);
-            last.in_place.clone()
+            last.clone()
         };
-        let pin = in_place.as_ref().map(|(pin, _)| pin);
         let is_current = in_place.as_ref().is_some_and(|(_, loaded)| Arc::ptr_eq(loaded, &spec));
         let catalog = &self.0.resources.catalog;
-        let loaded = match self.read(client, &spec, pin, is_current).await {
+        let loaded = match self.read(client, &spec, accepted.as_ref(), is_current).await {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return Ok(Reloaded::Unchanged),
             Err(error) => {
@@ -210,7 +209,9 @@ impl Plugins {
         let dropped = catalog.publish(client, definitions, Arc::new(plugin)).await;
         report_dropped(client, &dropped);
         info!(%client, digest = pin.component, reloaded = in_place.is_some(), "plugin loaded");
-        entry.last_load().in_place = Some((pin, spec));
+        let mut last = entry.last_load();
+        last.accepted = Some(pin.clone());
+        last.in_place = Some((pin, spec));
         Ok(Reloaded::Swapped)
     }
 }

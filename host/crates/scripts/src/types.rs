@@ -5,7 +5,7 @@
 //! and all types of one tool share a [`RenderBudget`] for everything that is read. Beyond a bound,
 //! a type is rendered as `Any` or `dict`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
@@ -60,8 +60,7 @@ impl<'a> Types<'a> {
     /// Returns the properties of an object, those of its `allOf` included: required ones first, each
     /// group sorted by name. `None` if the budget does not cover them.
     pub(super) fn fields(self, schema: &'a Value) -> Option<Vec<SchemaField<'a>>> {
-        let mut parts = Vec::new();
-        self.parts(schema, &mut parts);
+        let parts = self.parts(schema);
         let units = parts.iter().map(|part| {
             properties(part).map_or(0, Map::len) + required_names(part).map_or(0, Vec::len)
         });
@@ -133,19 +132,21 @@ impl<'a> Types<'a> {
         TypeWriter::new(self, None).text(schema, "")
     }
 
-    /// Collects an object and the members of its `allOf`.
-    fn parts(self, schema: &'a Value, into: &mut Vec<&'a Map<String, Value>>) {
-        let Some(schema) = self.resolve(schema).as_object() else { return };
-        if into.iter().any(|part| std::ptr::eq(*part, schema)) {
-            return;
-        }
-        into.push(schema);
-        let members = schema.get("allOf").and_then(Value::as_array);
-        for member in members.into_iter().flatten().take(MAX_PARTS) {
-            if into.len() < MAX_PARTS {
-                self.parts(member, into);
+    /// Returns an object and the members of its `allOf`, at most [`MAX_PARTS`], the nearest first: own
+    /// properties come before those of ancestors.
+    fn parts(self, schema: &'a Value) -> Vec<&'a Map<String, Value>> {
+        let mut parts: Vec<&Map<_, _>> = Vec::new();
+        let mut next = VecDeque::from([schema]);
+        while let Some(schema) = next.pop_front().filter(|_| parts.len() < MAX_PARTS) {
+            let Some(schema) = self.resolve(schema).as_object() else { continue };
+            if parts.iter().any(|part| std::ptr::eq(*part, schema)) {
+                continue;
             }
+            parts.push(schema);
+            let members = schema.get("allOf").and_then(Value::as_array);
+            next.extend(members.into_iter().flatten().take(MAX_PARTS));
         }
+        parts
     }
 }
 

@@ -108,7 +108,7 @@ impl Connections {
         let is_reserved = !(self.has_share(&mut table, peer) && self.has_room(&mut table));
         if is_reserved && !has_reserve(&mut table, peer) {
             if let Some(refused) = table.count_refusal(Instant::now()) {
-                warn!(%peer, refused, "connection refused: all places of this address, or of the gateway, and the reserved ones are taken");
+                warn!(last_peer = %peer, refused, "connections refused, of all addresses: all places of their address, or of the gateway, and the reserved ones are taken");
             }
             return None;
         }

@@ -18,9 +18,12 @@ use crate::{error::Unavailable, open::FileId};
 /// Most operations that run or wait. One party has at most half of them, and each that waits may hold
 /// a value of 1 MiB, so that a flood takes 512 MiB and no more.
 pub(super) const MAX_PLACES: usize = 512;
+/// Places for the gateway's own operations alone. Tenants that take all they can get, ten of them, leave
+/// no others: without a pin or a login, an MCP server is not used at all.
+pub(super) const GATEWAY_PLACES: usize = 32;
 /// Longest time that an operation waits for its turn. A full lane is served in time if
 /// an operation takes ten milliseconds.
-const MAX_WAIT: Duration = Duration::from_secs(5);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Those that share a queue, because one may not delay the others: the calls of one tenant, of one
 /// plugin, or of the gateway itself.
@@ -114,10 +117,11 @@ impl Lane {
     }
 
     /// Takes a place for an operation; `None` if the party has as many places as are free. So a party
-    /// that is alone gets half of all, and however many others there are, a new one gets some.
+    /// that is alone gets half of all, a second one a quarter, and the gateway always some.
     fn place(&self, party: Party) -> Option<QueuePlace<'_>> {
         let mut places = self.places.lock();
-        let free = MAX_PLACES - places.used;
+        let kept = if party == Party::GATEWAY { 0 } else { GATEWAY_PLACES };
+        let free = (MAX_PLACES - places.used).saturating_sub(kept);
         let own = places.queues.get(&party).map_or(0, |queue| queue.used);
         if own >= free {
             return None;

@@ -3,12 +3,13 @@
 use std::{path::Path, sync::Arc, time::SystemTime};
 
 use airlock_strings::with_causes;
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::timeout};
 use tracing::error;
 
 use crate::{
     database::Database,
     error::{OpenError, Unavailable},
+    lane::MAX_WAIT,
     settings::Settings,
 };
 
@@ -45,10 +46,12 @@ impl LazyDatabase {
         self.0.database.get_or_try_init(|| Database::open(self.0.settings.clone())).await
     }
 
-    /// Returns the open database, as [`Self::open`]. Logs the reason if it cannot be opened, and fails
-    /// with [`Unavailable::Lost`].
+    /// Returns the open database, as [`Self::open`], and waits at most as long as for a lane: those who
+    /// find another process holding the file try one after the other. Logs the reason if it cannot be
+    /// opened, and fails with [`Unavailable::Lost`].
     pub async fn available(&self) -> Result<&Database, Unavailable> {
-        self.open().await.map_err(|cause| {
+        let opened = timeout(MAX_WAIT, self.open()).await.map_err(|_| Unavailable::Busy)?;
+        opened.map_err(|cause| {
             error!(error = with_causes(&cause), "the database cannot be opened");
             Unavailable::Lost
         })

@@ -223,8 +223,8 @@ async fn parties_take_turns_and_one_without_places_does_not_delay_another() {
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let mut first = Box::pin(ann.read(move |_| Ok(wait.recv().is_err())));
     assert!(futures_util::poll!(&mut first).is_pending(), "it has the connection");
-    let mut waiting: Vec<_> =
-        (1..lane::MAX_PLACES / 2).map(|_| serve(&served, &ann, "ann")).collect();
+    let half = (lane::MAX_PLACES - lane::GATEWAY_PLACES) / 2;
+    let mut waiting: Vec<_> = (1..half).map(|_| serve(&served, &ann, "ann")).collect();
     for operation in &mut waiting {
         assert!(futures_util::poll!(operation).is_pending(), "it has a place");
     }
@@ -261,14 +261,25 @@ fn serve(
 }
 
 #[tokio::test]
-async fn a_new_party_has_places_however_many_others_there_are() {
+async fn a_new_party_has_places_beside_four_that_take_all_they_can_get() {
+    is_served_beside(4, |database| database.of_party("new")).await;
+}
+
+#[tokio::test]
+async fn the_gateway_has_places_however_many_parties_take_all_they_can_get() {
+    is_served_beside(20, Database::clone).await;
+}
+
+/// Fails if a lane in which so many parties have taken all the places that they can get has none for
+/// another one.
+async fn is_served_beside(parties: u32, other: impl Fn(&Database) -> Database) {
     let directory = tempfile::tempdir().expect("a directory");
     let database =
         Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let mut first = Box::pin(database.read(move |_| Ok(wait.recv().is_err())));
     assert!(futures_util::poll!(&mut first).is_pending(), "it has the connection");
-    let parties: Vec<_> = (0..4).map(|party| database.of_party(party)).collect();
+    let parties: Vec<_> = (0..parties).map(|party| database.of_party(party)).collect();
     let mut waiting: Vec<BoxFuture<'_, _>> = Vec::new();
     for party in &parties {
         loop {
@@ -282,7 +293,7 @@ async fn a_new_party_has_places_however_many_others_there_are() {
             }
         }
     }
-    let new = database.of_party("new");
+    let new = other(&database);
     let mut last = Box::pin(new.read(|_| Ok(())));
     assert!(futures_util::poll!(&mut last).is_pending(), "it has a place");
     drop((waiting, go));

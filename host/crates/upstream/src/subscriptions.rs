@@ -111,7 +111,6 @@ impl Hub {
 
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Consistent after every statement that could panic.
         self.state.lock()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::obstacle::Obstacle;
 use crate::cli::spinner;
@@ -21,6 +21,8 @@ pub(super) struct Pins {
     /// True if no lock file lists plugins, so that every configured plugin is loaded.
     pub(super) is_new: bool,
     plugins: Vec<Configured>,
+    /// The lock as it was read.
+    read: Option<Lock>,
 }
 
 impl Pins {
@@ -38,7 +40,7 @@ impl Pins {
         });
         let plugins = plugins.collect();
         let is_new = !lock.as_ref().is_some_and(Lock::is_of_plugins);
-        Ok(Self { path, is_new, lock: lock.unwrap_or_default(), plugins })
+        Ok(Self { path, is_new, lock: lock.clone().unwrap_or_default(), plugins, read: lock })
     }
 
     /// Returns the plugins with these names, or all of them if `names` is empty.
@@ -111,8 +113,14 @@ impl Pins {
         Ok((component, drift))
     }
 
-    /// Writes the lock file.
+    /// Writes the lock file. Fails if it has changed since it was read: a question may have been open
+    /// for long.
     pub(super) fn save(&self) -> anyhow::Result<()> {
+        ensure!(
+            Lock::load(&self.path)? == self.read,
+            "{} has changed meanwhile, and stays as it is now; type the command again",
+            self.path.display()
+        );
         Ok(self.lock.save(&self.path)?)
     }
 }

@@ -120,7 +120,14 @@ fn move_client_settings(draft: &mut Draft) -> Option<Value> {
     let key = root.member("client");
     let Some(Value::Object(mut settings)) = draft.take(&root, "client") else { return None };
     let sync = settings.shift_remove(SYNC_IN_CLIENT).filter(|value| !value.is_null());
-    for (name, value) in settings {
+    for (name, mut value) in settings {
+        if name == "allowed_origins" && remove_any_origin(&mut value) {
+            let message = "with `*`, any web page could use the gateway: name the origins in `server.allowed_origins`";
+            draft.note(key.member(&name), Outcome::Refused, message);
+            if value == json!([]) {
+                continue;
+            }
+        }
         let moved = MOVED.iter().find(|(known, _, _)| *known == name);
         let key = key.member(&name);
         match moved {
@@ -148,6 +155,14 @@ fn move_client_settings(draft: &mut Draft) -> Option<Value> {
         }
     }
     sync
+}
+
+/// Removes `*` from a list of origins. Returns whether it was there.
+fn remove_any_origin(origins: &mut Value) -> bool {
+    let Some(origins) = origins.as_array_mut() else { return false };
+    let before = origins.len();
+    origins.retain(|origin| origin != "*");
+    origins.len() < before
 }
 
 /// Returns whether a setting decides who may do what.

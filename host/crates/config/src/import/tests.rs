@@ -40,6 +40,28 @@ fn a_file_is_translated_up_to_a_number_of_values() {
 }
 
 #[test]
+fn any_origin_is_refused_and_named_ones_are_taken() {
+    for (origins, kept, outcome) in [
+        (json!(["*"]), json!(null), "refused client.allowed_origins: with `*`, any web page"),
+        (
+            json!(["https://a.example"]),
+            json!(["https://a.example"]),
+            "changed client.allowed_origins",
+        ),
+        (
+            json!(["*", "https://a.example"]),
+            json!(["https://a.example"]),
+            "refused client.allowed_origins",
+        ),
+        (json!([]), json!([]), "changed client.allowed_origins"),
+    ] {
+        let imported = imported(&json!({"client": {"allowed_origins": origins}}));
+        assert_eq!(imported.file["server"]["allowed_origins"], kept);
+        assert!(lines(&imported).contains(outcome), "{}", lines(&imported));
+    }
+}
+
+#[test]
 fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
     let imported = imported(&json!({
         "$schema": "https://www.getbifrost.ai/schema",

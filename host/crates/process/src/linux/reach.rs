@@ -1,6 +1,10 @@
 //! Finds and kills the processes of one child, wherever they went.
 
-use std::{os::fd::OwnedFd, thread, time::Duration};
+use std::{
+    os::fd::OwnedFd,
+    thread,
+    time::{Duration, Instant},
+};
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::io::{Interest, unix::AsyncFd};
@@ -17,9 +21,9 @@ const MAX_ROUNDS: usize = 20;
 /// Pause before a search is repeated because a mark could not be read: `execve` takes about a
 /// millisecond.
 const UNREADABLE_PAUSE: Duration = Duration::from_millis(1);
-/// Maximum pauses. A process may wait for a processor in the middle of `execve`, on a busy machine for
-/// more than 20 ms.
-const MAX_PAUSES: usize = 500;
+/// Maximum time of searches for the sake of marks that cannot be read. A process may wait for a
+/// processor in the middle of `execve`, on a busy machine for more than 20 ms.
+const UNREADABLE_PATIENCE: Duration = Duration::from_millis(500);
 /// Maximum number of descendants that are remembered, each by a file descriptor: a quarter of the usual
 /// limit of a process.
 const MAX_FAMILY: usize = 256;
@@ -93,13 +97,13 @@ fn family(leader: Pid) -> Vec<OwnedFd> {
 /// Kills all processes with this mark, and those that they start meanwhile.
 fn kill_all_tagged(tag: &Tag) {
     let mut rounds = 0..MAX_ROUNDS;
-    let mut pauses = 0..MAX_PAUSES;
+    let deadline = Instant::now() + UNREADABLE_PATIENCE;
     loop {
         let is_over = match kill_tagged(|found| found == tag) {
             Search::Found => rounds.next().is_none(),
             Search::Unreadable => {
                 thread::sleep(UNREADABLE_PAUSE);
-                pauses.next().is_none()
+                Instant::now() > deadline
             }
             Search::Nothing => true,
         };

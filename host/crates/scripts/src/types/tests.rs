@@ -94,6 +94,20 @@ fn the_parts_of_an_all_of_are_one_class() {
 }
 
 #[test]
+fn own_properties_are_not_lost_to_those_of_ancestors() {
+    // Inheritance in OpenAPI documents: each level refers to the one above it, then has its own.
+    let level = |above: &str, own: &str| json!({"allOf": [{"$ref": format!("#/$defs/{above}")}, {"required": [own], "properties": {own: {}}}]});
+    let mut schema = level("b1", "own");
+    schema["$defs"] = json!({
+        "b1": level("b2", "c1"), "b2": level("b3", "c2"), "b3": level("b4", "c3"), "b4": {"properties": {"c4": {}}},
+    });
+    let typed = typed(&schema);
+    for own in ["own: Any", "c1: Any", "c2: Any"] {
+        assert!(typed.contains(own), "{own} in {typed}");
+    }
+}
+
+#[test]
 fn references_are_followed_and_cycles_end() {
     let schema = json!({"$defs": {
         "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "tags": {"$ref": "#/$defs/tags"}}},

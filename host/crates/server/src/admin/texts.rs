@@ -64,7 +64,6 @@ impl ToolTexts {
     }
 
     fn kept(&self) -> MutexGuard<'_, RenderedTexts> {
-        // Consistent after every statement.
         self.0.lock()
     }
 }

@@ -249,7 +249,6 @@ fn change(
     client: &ClientName,
     change: impl FnOnce(&mut Vec<UpstreamPin>),
 ) -> Vec<UpstreamPin> {
-    // The map is consistent after every statement.
     let mut pins = pins.lock();
     let own = pins.entry(client.clone()).or_default();
     change(own);

@@ -125,7 +125,6 @@ impl<C: Send + 'static> Parked<C> {
 fn lock<C>(
     entries: &Mutex<HashMap<String, Entry<C>>>,
 ) -> MutexGuard<'_, HashMap<String, Entry<C>>> {
-    // The table is consistent after every statement.
     entries.lock()
 }
 

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    future::Future,
+    future::{Future, pending},
     sync::{Arc, Weak, atomic::AtomicU64},
     time::Duration,
 };
@@ -19,8 +19,8 @@ use airlock_core::{
     tool::{Cause, ClientName, QuestionKinds},
 };
 use airlock_mcp_client::{
-    Attempt, Bounds, Connection, ConnectionError, Credentials, HeldPermits, Link, Settings,
-    StderrLogs,
+    Attempt, Bounds, Connection, ConnectionError, Credentials, HeldPermits, Intake, Link, Settings,
+    StderrLogs, answer_requests,
 };
 
 /// State of a server that its calls share with the one who keeps it connected.
@@ -110,7 +110,6 @@ impl Permits {
 impl Shared {
     /// Returns the permits of one tenant.
     pub(super) fn tenant_permits(&self, tenant: &Tenant) -> Arc<Semaphore> {
-        // The map is consistent after every statement.
         let mut permits = self.tenant_permits.lock();
         if let Some(known) = permits.get(tenant).and_then(Weak::upgrade) {
             return known;
@@ -141,16 +140,40 @@ impl Shared {
             Access::Down | Access::OnDemand => Err(no_link(Unavailable::NotConnected)),
             Access::Up(link) => Ok(work(link, Some(Arc::new(permits))).await),
             Access::PerCall(own) => {
-                let opening =
-                    Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
-                let opened = Box::pin(opening).await;
-                let connection =
-                    opened.map_err(|failure| no_link(Unavailable::NotStarted(failure.error)))?;
-                let worked = work(connection.link.clone(), None).await;
-                permits.shut_down(connection);
-                Ok(worked)
+                let working = self.run_alone(&own, permits, |link| work(link, None)).await;
+                let worked = working.map_err(|error| no_link(Unavailable::NotStarted(error)))?;
+                worked.ok_or_else(|| no_link(Unavailable::NotConnected))
             }
         }
+    }
+
+    /// Runs `work` with a link of its own, and responds to the requests of the server meanwhile. `None`
+    /// if the connection breaks. If the future is dropped, so is the connection, and its process group
+    /// is killed.
+    pub(super) async fn run_alone<T, F: Future<Output = T>>(
+        &self,
+        own: &PerCall,
+        permits: Permits,
+        work: impl FnOnce(Arc<Link>) -> F,
+    ) -> Result<Option<T>, ConnectionError> {
+        let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
+        let mut connection = Box::pin(opening).await.map_err(|failure| failure.error)?;
+        let link = connection.link.clone();
+        let intake = connection.intake.take();
+        let requests = async {
+            match intake {
+                Some(Intake { unsolicited, .. }) => {
+                    answer_requests(&link, unsolicited.requests, unsolicited.responses).await;
+                }
+                None => pending().await,
+            }
+        };
+        let worked = tokio::select! {
+            worked = work(link.clone()) => Some(worked),
+            () = requests => None,
+        };
+        permits.shut_down(connection);
+        Ok(worked)
     }
 
     /// Returns the way to the server. Waits for a server that is started on demand.

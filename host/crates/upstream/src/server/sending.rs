@@ -1,13 +1,13 @@
 //! Sends one call to the server, in a task of its own.
 
-use std::{future::pending, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 use tracing::warn;
 
 use super::{
-    access::{Access, PerCall, Permits, Shared, Unavailable},
+    access::{Access, Shared, Unavailable},
     state::CallResponse,
 };
 use crate::{
@@ -21,8 +21,7 @@ use airlock_core::{
 };
 use airlock_json::raw;
 use airlock_mcp_client::{
-    AskError, Connection, HeldPermits, Intake, Link, Party, Report, Request, SendError, Taker,
-    answer_requests, mirrored_headers,
+    AskError, HeldPermits, Link, Party, Report, Request, SendError, Taker, mirrored_headers,
 };
 
 /// A call in its own task.
@@ -53,7 +52,19 @@ impl Shared {
             Access::Down | Access::OnDemand => {
                 Err(unavailable(&tool.name, Unavailable::NotConnected))
             }
-            Access::PerCall(own) => self.run_alone(&own, sending, permits).await,
+            Access::PerCall(own) => {
+                let asking = self.run_alone(&own, permits, async |link| {
+                    let asked = ask(&link, sending, None).await;
+                    read(&tool, &link, asked)
+                });
+                let asked = asking
+                    .await
+                    .map_err(|error| unavailable(&tool.name, Unavailable::NotStarted(error)))?;
+                asked.unwrap_or_else(|| {
+                    let cause = Cause::from(AskError::Lost);
+                    Err(unavailable(&tool.name, Unavailable::ConnectionLost(cause)))
+                })
+            }
             Access::Up(link) => {
                 let permits: HeldPermits = Arc::new(permits);
                 match ask(&link, sending, Some(&permits)).await {
@@ -71,33 +82,6 @@ impl Shared {
                 }
             }
         }
-    }
-
-    /// Runs a call over a connection of its own. If the future is dropped, so is the connection, and
-    /// its process group is killed.
-    async fn run_alone(&self, own: &PerCall, sending: &Sending, permits: Permits) -> CallResponse {
-        let tool = sending.call.tool().clone();
-        let opening = Connection::open(&own.settings, &own.credentials, &self.logs, own.attempt);
-        let mut connection = Box::pin(opening)
-            .await
-            .map_err(|failure| unavailable(&tool.name, Unavailable::NotStarted(failure.error)))?;
-        let link = connection.link.clone();
-        let intake = connection.intake.take();
-        let requests = async {
-            match intake {
-                Some(Intake { unsolicited, .. }) => {
-                    answer_requests(&link, unsolicited.requests, unsolicited.responses).await;
-                }
-                None => pending().await,
-            }
-        };
-        let asked = tokio::select! {
-            asked = ask(&link, sending, None) => asked,
-            () = requests => Err(AskError::Lost),
-        };
-        let result = read(&tool, &link, asked);
-        permits.shut_down(connection);
-        result
     }
 }
 
