@@ -1,4 +1,4 @@
-//! What the components of all kinds have in common: they describe their tools, and run them.
+//! The part that components of all kinds share: they describe their tools, and run them.
 
 use airlock_core::tool::{Content, ToolDefinition, ToolError, ToolOutput};
 use futures_util::future::BoxFuture;

@@ -1,4 +1,4 @@
-//! What values of the file refer to: its directory, and the gateway's environment.
+//! The directory of the file and the environment of the gateway, to which values of the file refer.
 
 use std::path::{Path, PathBuf};
 

@@ -113,7 +113,7 @@ fn kill_all_tagged(tag: &Tag) {
     }
 }
 
-/// What a search for marked processes found.
+/// Result of a search for marked processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Search {
     Nothing,
