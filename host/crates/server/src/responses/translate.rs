@@ -18,8 +18,7 @@
 //! | [`reasoning`] | reasoning in both directions |
 //! | [`usage`] | token usage |
 //! | [`failure`] | the error of a failed Response |
-//! | [`error`] | requests that cannot be translated |
-//! | [`members`], [`path`] | members of a request, and their positions for errors |
+
 //!
 //! A member of the Responses API without a counterpart in chat completions is refused with its name
 //! and never ignored, unless the provider has the Responses API itself. A member that the Responses
@@ -41,14 +40,11 @@
 mod builtin;
 mod content;
 mod echo;
-mod error;
 mod failure;
 mod items;
-mod members;
 mod messages;
 mod native;
 mod output;
-mod path;
 mod reasoning;
 mod request;
 mod usage;
@@ -57,11 +53,11 @@ pub use self::builtin::BuiltinTools;
 pub(super) use self::{
     builtin::Groups,
     echo::Echo,
-    error::Untranslatable,
     native::to_native,
     output::{Call, Writer},
     request::{Chat, to_chat},
 };
+pub(super) use airlock_conversation::read::Untranslatable;
 
 #[cfg(test)]
 mod tests;

@@ -10,11 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{
-    error::{self, Untranslatable},
-    members::Members,
-    path::Path,
-};
+use airlock_conversation::read::{Members, Path, Untranslatable, excerpt};
 use airlock_strings::{cut, visible_line};
 
 /// Types of tools that a client can define.
@@ -206,7 +202,7 @@ pub(super) fn flat_name(group: &str, name: &str) -> String {
 /// Returns the beginning of a type, with invisible characters made visible.
 fn dropped_type(kind: &str) -> String {
     // Cut before too, because a character that is made visible takes several times its bytes.
-    cut(visible_line(&error::excerpt(kind)), MAX_DROPPED_TYPE)
+    cut(visible_line(&excerpt(kind)), MAX_DROPPED_TYPE)
 }
 
 fn is_definable(tool: &Value) -> bool {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{error::Untranslatable, members::Members, path::Path};
+use airlock_conversation::read::{Members, Path, Untranslatable};
 use airlock_model::{Object, object};
 
 /// Place of content, which decides the parts that it may have.

@@ -5,12 +5,10 @@ use serde_json::{Value, json};
 use super::{
     builtin,
     content::{self, Place},
-    error::Untranslatable,
-    members::Members,
     output::Round,
-    path::Path,
     reasoning::Reasoning,
 };
+use airlock_conversation::read::{Members, Path, Untranslatable};
 use airlock_model::{Object, object};
 
 /// Types of items that have a counterpart in chat completions.

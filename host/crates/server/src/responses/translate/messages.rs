@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 use super::{
     builtin::ClientTools,
     content,
-    error::{Untranslatable, excerpt},
     items::{self, Step},
     output::Round,
-    path::Path,
     reasoning::Reasoning,
 };
 use airlock_agent::recall::note;
+use airlock_conversation::read::{Path, Untranslatable, excerpt};
 use airlock_model::{Object, object};
 
 /// Translates the items of the previous Responses and those of a request, after the instructions of

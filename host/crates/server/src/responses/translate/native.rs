@@ -9,15 +9,12 @@ use serde_json::{Value, json};
 use super::{
     builtin::{self, BuiltinTools, ClientTools},
     echo::Echo,
-    error::Untranslatable,
     items::{self, Step},
-    members::Members,
-    output,
-    path::Path,
-    reasoning,
+    output, reasoning,
     request::{self, Chat, to_chat, tools},
 };
 use airlock_agent::recall::note;
+use airlock_conversation::read::{Members, Path, Untranslatable};
 use airlock_json::RawObject;
 use airlock_model::{Native, Object, Refusal, object};
 

@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use super::{error::Untranslatable, members::Members};
+use airlock_conversation::read::{Members, Untranslatable};
 use airlock_model::Object;
 
 /// Members of a delta with the text of the reasoning, the most common one first.

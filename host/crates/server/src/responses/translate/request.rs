@@ -10,12 +10,9 @@ use serde_json::{Value, json};
 use super::{
     builtin::{BuiltinTools, ClientTools, Groups},
     echo::Echo,
-    error::Untranslatable,
-    items,
-    members::Members,
-    messages,
-    path::Path,
+    items, messages,
 };
+use airlock_conversation::read::{Members, Path, Untranslatable};
 use airlock_model::{Native, Object};
 
 /// Members of chat completions that have another name in the Responses API.

@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::{
-    echo::Echo,
-    error::{Untranslatable, excerpt},
-    members::Members,
-};
+use super::super::echo::Echo;
+use airlock_conversation::read::{Members, Untranslatable, excerpt};
 use airlock_model::Object;
 
 /// Settings with the same name and meaning in both APIs, which the Response repeats.

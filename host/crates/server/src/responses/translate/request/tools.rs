@@ -5,10 +5,8 @@ use serde_json::{Value, json};
 use super::super::{
     builtin::{ClientTools, DEFINABLE},
     echo::Echo,
-    error::Untranslatable,
-    members::Members,
-    path::Path,
 };
+use airlock_conversation::read::{Members, Path, Untranslatable};
 use airlock_model::{Object, object};
 
 /// Forms of `tool_choice`.

@@ -6,7 +6,7 @@ use std::fmt;
 ///
 /// Borrows its parents, so that text is built only for errors.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Path<'a> {
+pub enum Path<'a> {
     /// The request itself.
     Root,
     /// A member of an object.
@@ -17,12 +17,12 @@ pub(super) enum Path<'a> {
 
 impl<'a> Path<'a> {
     /// Returns the position of a member.
-    pub(super) fn member(&'a self, name: &'a str) -> Self {
+    pub fn member(&'a self, name: &'a str) -> Self {
         Self::Member(self, name)
     }
 
     /// Returns the position of an element.
-    pub(super) fn element(&'a self, index: usize) -> Self {
+    pub fn element(&'a self, index: usize) -> Self {
         Self::Element(self, index)
     }
 }

@@ -2,27 +2,27 @@
 
 use serde_json::Value;
 
-use super::{error::Untranslatable, path::Path};
-use airlock_model::Object;
+use super::{Path, Untranslatable};
+use crate::Object;
 
 /// The members of an object. They are taken one by one; those that are left at the end are not
 /// defined by the Responses API.
 ///
 /// A member that is `null` counts as absent, as in OpenAI's API.
 #[derive(Debug)]
-pub(super) struct Members<'a> {
+pub struct Members<'a> {
     path: &'a Path<'a>,
     members: Object,
 }
 
 impl<'a> Members<'a> {
     /// Reads the members of an object at `path`.
-    pub(super) fn new(path: &'a Path<'a>, members: Object) -> Self {
+    pub fn new(path: &'a Path<'a>, members: Object) -> Self {
         Self { path, members }
     }
 
     /// Reads the members of a value. Fails if it is not an object.
-    pub(super) fn read(path: &'a Path<'a>, value: Value) -> Result<Self, Untranslatable> {
+    pub fn read(path: &'a Path<'a>, value: Value) -> Result<Self, Untranslatable> {
         match value {
             Value::Object(members) => Ok(Self::new(path, members)),
             other => Err(Untranslatable::invalid_type(path, "an object", &other)),
@@ -30,7 +30,7 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the position of a member.
-    pub(super) fn path<'b>(&self, name: &'b str) -> Path<'b>
+    pub fn path<'b>(&self, name: &'b str) -> Path<'b>
     where
         'a: 'b,
     {
@@ -38,13 +38,13 @@ impl<'a> Members<'a> {
     }
 
     /// Returns a member without taking it.
-    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&Value> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
     /// Returns the name of a member that is like `name` but not equal: it differs in one or two
     /// places. Stricter than `text::nearest`, whose result is a proposal and no reason to refuse.
-    pub(super) fn like(&self, name: &str) -> Option<&str> {
+    pub fn like(&self, name: &str) -> Option<&str> {
         let like = self.members.keys().find(|found| {
             *found != name
                 && found.len().abs_diff(name.len()) <= 2
@@ -54,17 +54,17 @@ impl<'a> Members<'a> {
     }
 
     /// Takes a member.
-    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
-        self.members.remove(name).filter(|value| !value.is_null())
+    pub fn take(&mut self, name: &str) -> Option<Value> {
+        self.members.shift_remove(name).filter(|value| !value.is_null())
     }
 
     /// Takes a member that must be there.
-    pub(super) fn required(&mut self, name: &str) -> Result<Value, Untranslatable> {
+    pub fn required(&mut self, name: &str) -> Result<Value, Untranslatable> {
         self.take(name).ok_or_else(|| Untranslatable::missing(&self.path(name)))
     }
 
     /// Takes a text.
-    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, Untranslatable> {
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, Untranslatable> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -73,12 +73,12 @@ impl<'a> Members<'a> {
     }
 
     /// Takes a text that must be there.
-    pub(super) fn required_text(&mut self, name: &str) -> Result<String, Untranslatable> {
+    pub fn required_text(&mut self, name: &str) -> Result<String, Untranslatable> {
         self.text(name)?.ok_or_else(|| Untranslatable::missing(&self.path(name)))
     }
 
     /// Takes a boolean, or its default.
-    pub(super) fn flag(&mut self, name: &str, default: bool) -> Result<bool, Untranslatable> {
+    pub fn flag(&mut self, name: &str, default: bool) -> Result<bool, Untranslatable> {
         match self.take(name) {
             None => Ok(default),
             Some(Value::Bool(flag)) => Ok(flag),
@@ -87,7 +87,7 @@ impl<'a> Members<'a> {
     }
 
     /// Takes an integer that is not negative.
-    pub(super) fn count(&mut self, name: &str) -> Result<Option<u64>, Untranslatable> {
+    pub fn count(&mut self, name: &str) -> Result<Option<u64>, Untranslatable> {
         let Some(value) = self.take(name) else { return Ok(None) };
         match value.as_u64() {
             Some(count) => Ok(Some(count)),
@@ -96,7 +96,7 @@ impl<'a> Members<'a> {
     }
 
     /// Takes a list.
-    pub(super) fn list(&mut self, name: &str) -> Result<Option<Vec<Value>>, Untranslatable> {
+    pub fn list(&mut self, name: &str) -> Result<Option<Vec<Value>>, Untranslatable> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Array(list)) => Ok(Some(list)),
@@ -105,7 +105,7 @@ impl<'a> Members<'a> {
     }
 
     /// Refuses a member that has no counterpart. `advice` is a sentence.
-    pub(super) fn refuse(&mut self, name: &str, advice: &str) -> Result<(), Untranslatable> {
+    pub fn refuse(&mut self, name: &str, advice: &str) -> Result<(), Untranslatable> {
         match self.take(name) {
             None => Ok(()),
             Some(_) => Err(Untranslatable::unsupported_parameter(&self.path(name), advice)),
@@ -113,7 +113,7 @@ impl<'a> Members<'a> {
     }
 
     /// Refuses every value of a member but one that changes nothing. `advice` is a sentence.
-    pub(super) fn refuse_unless(
+    pub fn refuse_unless(
         &mut self,
         name: &str,
         harmless: &Value,
@@ -128,16 +128,16 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the members that were not taken.
-    pub(super) fn into_rest(self) -> Object {
+    pub fn into_rest(self) -> Object {
         self.members
     }
 
     /// Fails if a member was not taken.
-    pub(super) fn finish(self) -> Result<(), Untranslatable> {
+    pub fn finish(self) -> Result<(), Untranslatable> {
         match self.members.iter().find(|(_, value)| !value.is_null()) {
             None => Ok(()),
             Some((name, _)) => Err(Untranslatable::unsupported_parameter(
-                &self.path(&super::error::excerpt(name)),
+                &self.path(&super::excerpt(name)),
                 "It has no counterpart in chat completions.",
             )),
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::path::Path;
+use super::Path;
 use airlock_strings::cut;
 
 /// Maximum bytes of a value from the request in a message: enough to find it there.
@@ -12,13 +12,13 @@ const MAX_FOUND_BYTES: usize = 64;
 /// OpenAI's API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Untranslatable {
+pub struct Untranslatable {
     /// `code` of the error object, such as `unsupported_value`.
-    pub(crate) code: &'static str,
+    pub code: &'static str,
     /// `param` of the error object: the position of the invalid value.
-    pub(crate) param: String,
+    pub param: String,
     /// `message` of the error object.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl Untranslatable {
@@ -27,26 +27,26 @@ impl Untranslatable {
     }
 
     /// A parameter that is not defined, but like the defined one `meant`.
-    pub(super) fn misspelt(path: &Path<'_>, meant: &str) -> Self {
+    pub fn misspelt(path: &Path<'_>, meant: &str) -> Self {
         let message = format!("Unknown parameter: '{path}'. Did you mean '{meant}'?");
         Self::new("unknown_parameter", path, message)
     }
 
     /// A parameter that has no counterpart. `advice` is a sentence.
-    pub(super) fn unsupported_parameter(path: &Path<'_>, advice: &str) -> Self {
+    pub fn unsupported_parameter(path: &Path<'_>, advice: &str) -> Self {
         let message = format!("Unsupported parameter: '{path}'. {advice}");
         Self::new("unsupported_parameter", path, message)
     }
 
     /// A parameter whose value has no counterpart. `advice` is a sentence.
-    pub(super) fn unsupported_value(path: &Path<'_>, found: &Value, advice: &str) -> Self {
+    pub fn unsupported_value(path: &Path<'_>, found: &Value, advice: &str) -> Self {
         let found = quoted(found);
         let message = format!("Unsupported value: '{path}' does not support {found}. {advice}");
         Self::new("unsupported_value", path, message)
     }
 
     /// A value that is none of the supported ones.
-    pub(super) fn invalid_value(path: &Path<'_>, found: &str, supported: &[&str]) -> Self {
+    pub fn invalid_value(path: &Path<'_>, found: &str, supported: &[&str]) -> Self {
         let found = excerpt(found);
         let supported = listed(supported);
         let message =
@@ -55,7 +55,7 @@ impl Untranslatable {
     }
 
     /// A value of the wrong type. `expected` has its article: `a string`.
-    pub(super) fn invalid_type(path: &Path<'_>, expected: &str, found: &Value) -> Self {
+    pub fn invalid_type(path: &Path<'_>, expected: &str, found: &Value) -> Self {
         let found = kind(found);
         let message =
             format!("Invalid type for '{path}': expected {expected}, but got {found} instead.");
@@ -63,18 +63,18 @@ impl Untranslatable {
     }
 
     /// A value that breaks a rule. `rule` is a sentence.
-    pub(super) fn invalid(path: &Path<'_>, rule: &str) -> Self {
+    pub fn invalid(path: &Path<'_>, rule: &str) -> Self {
         Self::new("invalid_value", path, format!("Invalid '{path}': {rule}"))
     }
 
     /// A required parameter that is absent or `null`.
-    pub(super) fn missing(path: &Path<'_>) -> Self {
+    pub fn missing(path: &Path<'_>) -> Self {
         let message = format!("Missing required parameter: '{path}'.");
         Self::new("missing_required_parameter", path, message)
     }
 
     /// Names `previous_response_id` as the reason: the client cannot change the items of the store.
-    pub(super) fn in_previous_response(self) -> Self {
+    pub fn in_previous_response(self) -> Self {
         let message = format!(
             "The previous response cannot be continued, because one of its items cannot be \
              translated. {}",
@@ -85,7 +85,7 @@ impl Untranslatable {
 }
 
 /// Returns the beginning of a text from the request.
-pub(super) fn excerpt(text: &str) -> String {
+pub fn excerpt(text: &str) -> String {
     // Copies slightly more than the limit, so that `cut` detects the overflow.
     cut(text[..text.floor_char_boundary(MAX_FOUND_BYTES + 4)].to_owned(), MAX_FOUND_BYTES)
 }

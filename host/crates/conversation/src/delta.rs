@@ -1,0 +1,128 @@
+//! Pieces of a reply.
+//!
+//! A reply is [`Delta::Begin`], then pieces in any order, and last an [`Delta::End`] for each choice and
+//! at most one [`Delta::Usage`]. A reply that was not streamed is read as the same sequence, so both
+//! forms agree.
+
+use serde_json::Value;
+
+use super::{FinishReason, Object, Reasoning, Usage, Wire};
+
+/// One piece of a reply. `choice` counts from 0; only chat completions have more than one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    /// The reply begins.
+    Begin(Begin),
+    /// A piece of the text.
+    Text {
+        /// The choice.
+        choice: u64,
+        /// The piece.
+        text: String,
+    },
+    /// A piece of a text with which the model refuses.
+    Refusal {
+        /// The choice.
+        choice: u64,
+        /// The piece.
+        text: String,
+    },
+    /// A piece of readable reasoning.
+    Reasoning {
+        /// The choice.
+        choice: u64,
+        /// The piece.
+        text: String,
+    },
+    /// A block of reasoning is complete. Its text was sent in pieces before, if it has one; it is here
+    /// again because the seal is of the whole.
+    ReasoningEnd {
+        /// The choice.
+        choice: u64,
+        /// The block.
+        reasoning: Reasoning,
+    },
+    /// A source of the text before it.
+    Citation {
+        /// The choice.
+        choice: u64,
+        /// The API in whose form it is.
+        wire: Wire,
+        /// The source.
+        citation: Object,
+    },
+    /// The model begins to call a function.
+    Call {
+        /// The choice.
+        choice: u64,
+        /// Place of the call among the calls of the choice, from 0.
+        index: u64,
+        /// Identifier of the call; empty if the provider sends none.
+        id: String,
+        /// Name of the function.
+        name: String,
+        /// Members that the reader does not know.
+        extra: Object,
+    },
+    /// A piece of the arguments of a call, which are JSON text when they are complete.
+    Arguments {
+        /// The choice.
+        choice: u64,
+        /// Place of the call.
+        index: u64,
+        /// The piece.
+        text: String,
+    },
+    /// A member of the message that the reader does not know, as a piece.
+    Member {
+        /// The choice.
+        choice: u64,
+        /// The API that has it.
+        wire: Wire,
+        /// Its name.
+        name: String,
+        /// The piece.
+        value: Value,
+    },
+    /// A choice is complete.
+    End {
+        /// The choice.
+        choice: u64,
+        /// Its reason.
+        reason: FinishReason,
+    },
+    /// Tokens of the reply.
+    Usage(Usage),
+}
+
+/// Beginning of a reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Begin {
+    /// Identifier of the reply.
+    pub id: String,
+    /// Model that writes it.
+    pub model: String,
+    /// Time, in seconds since 1970; 0 if the API does not tell.
+    pub created: u64,
+    /// Members of the whole reply that the reader does not know.
+    pub extra: Object,
+}
+
+/// Reason why a reply was not read.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ReplyError {
+    /// The provider reported an error, as the response or as an event of a stream.
+    #[error("the provider reported an error")]
+    Reported {
+        /// Its `error` object in the form of OpenAI's API: `message`, `type`, `code` and `param`.
+        error: Object,
+        /// Status of HTTP that fits the error; `None` if the provider's own status says it.
+        status: Option<u16>,
+    },
+    /// The provider broke its protocol.
+    #[error("{what}")]
+    Invalid {
+        /// Description of the violation, as a noun.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,11 @@
+//! Reads untrusted requests: their members, one by one, and errors that name them.
+
+mod error;
+mod members;
+mod path;
+
+pub use self::{
+    error::{Untranslatable, excerpt},
+    members::Members,
+    path::Path,
+};

@@ -1,0 +1,180 @@
+//! A whole reply, collected from its deltas.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Begin, CallInput, Delta, FinishReason, Item, Message, NativeItem, Object, Part, Reasoning,
+    Role, ToolCall, Usage, Wire, item::Content,
+};
+
+/// A whole reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reply {
+    /// Its beginning.
+    pub begin: Begin,
+    /// Its choices by their number.
+    pub choices: BTreeMap<u64, Choice>,
+    /// Its tokens; `None` if the provider did not count.
+    pub usage: Option<Usage>,
+}
+
+/// One choice of a reply.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Choice {
+    /// Its items in the order in which they began.
+    pub items: Vec<Item>,
+    /// Sources of its text.
+    pub citations: Vec<(Wire, Object)>,
+    /// Pieces of members that are not known, in their order.
+    pub members: Vec<(Wire, String, serde_json::Value)>,
+    /// Reason of its end; `None` if it did not end.
+    pub finish: Option<FinishReason>,
+    /// Place of each call among `items`.
+    calls: BTreeMap<u64, usize>,
+}
+
+impl Reply {
+    /// Adds a piece.
+    pub fn add(&mut self, delta: Delta) {
+        match delta {
+            Delta::Begin(begin) => self.begin = begin,
+            Delta::Usage(usage) => self.usage = Some(usage),
+            Delta::Text { choice, text } => self.choice(choice).add_text(text, Content::Text),
+            Delta::Refusal { choice, text } => self.choice(choice).add_text(text, Content::Refusal),
+            Delta::Reasoning { choice, text } => self.choice(choice).add_reasoning(&text),
+            Delta::ReasoningEnd { choice, reasoning } => {
+                self.choice(choice).end_reasoning(reasoning);
+            }
+            Delta::Citation { choice, wire, citation } => {
+                self.choice(choice).citations.push((wire, citation));
+            }
+            Delta::Call { choice, index, id, name, extra } => {
+                let call = ToolCall { extra, ..ToolCall::function(id, name, String::new()) };
+                self.choice(choice).add_call(index, call);
+            }
+            Delta::Arguments { choice, index, text } => {
+                self.choice(choice).add_arguments(index, &text);
+            }
+            Delta::Member { choice, wire, name, value } => {
+                self.choice(choice).members.push((wire, name, value));
+            }
+            Delta::End { choice, reason } => self.choice(choice).finish = Some(reason),
+        }
+    }
+
+    fn choice(&mut self, number: u64) -> &mut Choice {
+        self.choices.entry(number).or_default()
+    }
+}
+
+impl Extend<Delta> for Reply {
+    fn extend<T: IntoIterator<Item = Delta>>(&mut self, deltas: T) {
+        deltas.into_iter().for_each(|delta| self.add(delta));
+    }
+}
+
+impl Choice {
+    fn add_text(&mut self, text: String, kind: fn(String) -> Content) {
+        if let Some(Item::Message(message)) = self.items.last_mut() {
+            match (message.parts.last_mut().map(|part| &mut part.content), kind(String::new())) {
+                (Some(Content::Text(sum)), Content::Text(_))
+                | (Some(Content::Refusal(sum)), Content::Refusal(_)) => sum.push_str(&text),
+                _ => message.parts.push(Part::new(kind(text))),
+            }
+            return;
+        }
+        let message = Message::new(Role::Assistant, vec![Part::new(kind(text))]);
+        self.items.push(Item::Message(message));
+    }
+
+    fn add_reasoning(&mut self, text: &str) {
+        match self.items.last_mut() {
+            Some(Item::Reasoning(reasoning)) if reasoning.seal.is_none() => {
+                reasoning.text.push_str(text);
+            }
+            _ => {
+                let reasoning = Reasoning { text: text.to_owned(), ..Reasoning::default() };
+                self.items.push(Item::Reasoning(reasoning));
+            }
+        }
+    }
+
+    /// Replaces the open block of reasoning by the complete one. A block without text before it stands
+    /// alone.
+    fn end_reasoning(&mut self, reasoning: Reasoning) {
+        match self.items.last_mut() {
+            Some(Item::Reasoning(open)) if open.seal.is_none() && open.text == reasoning.text => {
+                *open = reasoning;
+            }
+            _ => self.items.push(Item::Reasoning(reasoning)),
+        }
+    }
+
+    fn add_call(&mut self, index: u64, call: ToolCall) {
+        self.calls.insert(index, self.items.len());
+        self.items.push(Item::ToolCall(call));
+    }
+
+    fn add_arguments(&mut self, index: u64, text: &str) {
+        let item = self.calls.get(&index).and_then(|place| self.items.get_mut(*place));
+        if let Some(Item::ToolCall(ToolCall { input: CallInput::Arguments(sum), .. })) = item {
+            sum.push_str(text);
+        }
+    }
+}
+
+impl NativeItem {
+    /// Creates an item from the object of an API. Its `type` is copied.
+    pub fn new(wire: Wire, object: Object) -> Self {
+        let kind = object.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+        Self { wire, kind: kind.to_owned(), object }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Delta {
+        Delta::Text { choice: 0, text: text.to_owned() }
+    }
+
+    #[test]
+    fn pieces_become_items_in_the_order_in_which_they_began() {
+        let mut reply = Reply::default();
+        let sealed = Reasoning {
+            text: "why".to_owned(),
+            seal: Some(crate::Seal::Signature("s".to_owned())),
+            ..Reasoning::default()
+        };
+        reply.extend([
+            Delta::Reasoning { choice: 0, text: "wh".to_owned() },
+            Delta::Reasoning { choice: 0, text: "y".to_owned() },
+            Delta::ReasoningEnd { choice: 0, reasoning: sealed.clone() },
+            text("a"),
+            text("b"),
+            Delta::Call {
+                choice: 0,
+                index: 0,
+                id: "c".to_owned(),
+                name: "f".to_owned(),
+                extra: Object::new(),
+            },
+            Delta::Arguments { choice: 0, index: 0, text: "{".to_owned() },
+            Delta::Arguments { choice: 0, index: 7, text: "lost".to_owned() },
+            Delta::Arguments { choice: 0, index: 0, text: "}".to_owned() },
+            Delta::End { choice: 0, reason: FinishReason::ToolCalls },
+        ]);
+        let choice = &reply.choices[&0];
+        let message = Message::new(Role::Assistant, vec![Part::text("ab")]);
+        assert_eq!(
+            choice.items,
+            [
+                Item::Reasoning(sealed),
+                Item::Message(message),
+                Item::ToolCall(ToolCall::function("c", "f", "{}")),
+            ]
+        );
+        assert_eq!(choice.finish, Some(FinishReason::ToolCalls));
+    }
+}
