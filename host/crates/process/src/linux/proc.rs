@@ -26,6 +26,9 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     Stat::of(pid).map(|stat| stat.started)
 }
 
+/// The addresses of an environment if the kernel does not tell them.
+const UNKNOWN_ADDRESSES: (u64, u64) = (u64::MAX, u64::MAX);
+
 /// The fields of `/proc/PID/stat` that are used.
 struct Stat {
     parent: u32,
@@ -35,8 +38,8 @@ struct Stat {
     memory_bytes: u64,
     resident_pages: u64,
     is_zombie: bool,
-    /// Address at which the environment ends; 0 if there is none yet, or it may not be read.
-    environment_end: u64,
+    /// Addresses between which the environment is; 0 if there is none yet, or it may not be read.
+    environment: (u64, u64),
 }
 
 impl Stat {
@@ -55,8 +58,15 @@ impl Stat {
             resident_pages: number(&fields, 24)?,
             is_zombie: matches!(fields.first(), Some(&("Z" | "X"))),
             // Since Linux 3.5.
-            environment_end: number(&fields, 51).unwrap_or(u64::MAX),
+            environment: number(&fields, 50).zip(number(&fields, 51)).unwrap_or(UNKNOWN_ADDRESSES),
         })
+    }
+
+    /// Returns whether the environment may be another one than at an earlier look: there is none yet, or
+    /// it is at other addresses, as after each `execve`, since the kernel chooses them at random.
+    fn may_differ(&self, earlier: &Self) -> bool {
+        let has_none_yet = self.environment.1 == 0;
+        self.memory_bytes > 0 && (has_none_yet || self.environment != earlier.environment)
     }
 }
 
@@ -81,16 +91,21 @@ pub(super) enum Mark {
     Is(Tag),
     /// It has none, or may not be looked at.
     Absent,
-    /// It is in the middle of `execve`, where its environment cannot be read for a moment.
+    /// It is in the middle of `execve`, or was while it was read.
     NotYet,
 }
 
-/// Reads the mark of a process.
+/// Reads the mark of a process. `execve` replaces the address space, loads the program and then copies
+/// the environment: meanwhile there is none, and what was opened before ends early.
 pub(super) fn mark(pid: u32) -> Mark {
-    match environment(pid) {
-        Some(environment) if environment.is_empty() && is_executing(pid) => Mark::NotYet,
-        Some(environment) => tag_in(&environment).map_or(Mark::Absent, Mark::Is),
-        None => Mark::Absent,
+    let before = Stat::of(pid);
+    let Some(environment) = environment(pid) else { return Mark::Absent };
+    if let Some(tag) = tag_in(&environment) {
+        return Mark::Is(tag);
+    }
+    match Stat::of(pid) {
+        Some(after) if before.is_some_and(|before| after.may_differ(&before)) => Mark::NotYet,
+        _ => Mark::Absent,
     }
 }
 
@@ -106,12 +121,6 @@ fn tag_in(environment: &[u8]) -> Option<Tag> {
         let value = entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=")?;
         Tag::parse(std::str::from_utf8(value).ok()?)
     })
-}
-
-/// Returns whether a process has a new address space that has no environment yet: `execve` first
-/// replaces the address space, then loads the program, then copies the environment.
-fn is_executing(pid: u32) -> bool {
-    Stat::of(pid).is_some_and(|stat| stat.memory_bytes > 0 && stat.environment_end == 0)
 }
 
 /// Returns the descendants of a process that are connected to it by living parents, and the other
@@ -165,10 +174,29 @@ mod tests {
         let stat = Stat::parse(line).expect("a line");
         assert_eq!((stat.parent, stat.group, stat.started), (1, 5, 77));
         assert_eq!((stat.memory_bytes, stat.resident_pages), (1000, 12));
-        assert_eq!((stat.environment_end, stat.is_zombie), (97, false));
+        assert_eq!((stat.environment, stat.is_zombie), ((96, 97), false));
         for bad in ["", "7 (a", "7 (a) R", "7 (a) R x 5 5"] {
             assert!(Stat::parse(bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_environment_is_final_only_at_the_addresses_of_the_earlier_look() {
+        let stat = |memory_bytes, environment| Stat {
+            parent: 1,
+            group: 5,
+            started: 77,
+            memory_bytes,
+            resident_pages: 1,
+            is_zombie: false,
+            environment,
+        };
+        let before = stat(1000, (96, 97));
+        assert!(!stat(1000, (96, 97)).may_differ(&before));
+        assert!(stat(1000, (0, 0)).may_differ(&before), "in the middle of `execve`");
+        assert!(stat(1000, (86, 87)).may_differ(&before), "after `execve`");
+        assert!(stat(1000, (0, 0)).may_differ(&stat(1000, (0, 0))));
+        assert!(!stat(0, (0, 0)).may_differ(&before), "ended");
     }
 
     #[test]

@@ -113,14 +113,16 @@ fn kill_all_tagged(tag: &Tag) {
     }
 }
 
-/// Result of a search for marked processes.
+/// Result of a search for marked processes. That of several is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Search {
     Nothing,
-    /// A process that may be meant: its mark cannot be read yet, or no longer.
-    Unreadable,
-    /// A process that was meant, and was killed.
+    /// A process that was meant, and was killed. On a busy machine it is found again until it has had
+    /// a processor to end on.
     Found,
+    /// A process that may be meant: its mark cannot be read yet, or no longer. It is not killed,
+    /// however many others were.
+    Unreadable,
 }
 
 /// Kills all processes with a mark for which `is_meant` returns true.
