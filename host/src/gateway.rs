@@ -232,19 +232,19 @@ impl Gateway {
             code_mode.register_metrics(&mut metrics);
         }
         let hooks = server::Hooks {
-            results: Some(results),
-            recall: Some(recall),
+            results,
+            recall,
             runs,
-            waiting: Some(Arc::new(approvals.clone())),
-            approvals: Some(approvals),
+            waiting: Arc::new(approvals.clone()),
+            approvals,
             gauges,
             metrics,
-            plugins: Some(Box::new(reloader.clone())),
-            upstreams: Some(Box::new(upstreams::Controls {
+            plugins: Arc::new(reloader.clone()),
+            upstreams: Arc::new(upstreams::Controls {
                 active: upstreams.controls.clone(),
                 disabled: config.disabled,
-            })),
-            store: Some(database),
+            }),
+            database,
             identity: config
                 .oauth
                 .map(|settings| Verifier::new(settings, tls::client().no_proxy()))

@@ -1,4 +1,5 @@
 mod clients;
+pub(super) mod hooks;
 mod http2;
 mod limits;
 mod native;
@@ -23,10 +24,9 @@ use tokio::{
 };
 
 use super::{settings::MIN_HEADER_BYTES, *};
-use airlock_agent::{self as agent, ApprovalList};
+use airlock_agent as agent;
 use airlock_core::{
     door::{Keys, VirtualKey},
-    tenant::Tenant,
     tool::Whitelist,
 };
 use airlock_egress::tls;
@@ -57,45 +57,6 @@ struct Gateway {
     happened: mpsc::UnboundedReceiver<&'static str>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
-}
-
-/// Fake plugins: changed, unchanged, refused and broken.
-struct Shelf;
-
-impl Reload for Shelf {
-    fn digest(&self, client: &str) -> Option<String> {
-        (client == "desk").then(|| "sha256:00".to_owned())
-    }
-
-    fn reload<'a>(
-        &'a self,
-        client: &'a str,
-    ) -> futures_util::future::BoxFuture<'a, Result<bool, NotReloaded>> {
-        Box::pin(async move {
-            match client {
-                "changed" => Ok(true),
-                "same" => Ok(false),
-                "drifted" => Err(NotReloaded::Undecided("new tool steal".to_owned())),
-                "broken" => Err(NotReloaded::Unusable("not a WebAssembly component".to_owned())),
-                other => Err(NotReloaded::Unknown(other.to_owned())),
-            }
-        })
-    }
-}
-
-/// A list of approvals from which every call is denied.
-struct Refusing;
-
-impl ApprovalList for Refusing {
-    fn decide<'a>(
-        &'a self,
-        _: &'a airlock_core::tool::Tool,
-        _: &'a str,
-        _: &'a Tenant,
-        _: Duration,
-    ) -> futures_util::future::BoxFuture<'a, agent::ApprovalVerdict> {
-        Box::pin(async { agent::ApprovalVerdict::Denied })
-    }
 }
 
 pub(super) fn settings() -> Settings {
@@ -168,20 +129,8 @@ impl Gateway {
         let listener = TcpListener::bind(settings.listen).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let app = App::new(
-            settings,
-            catalog,
-            models,
-            agent,
-            fake::BUDGET,
-            keys,
-            Hooks {
-                plugins: Some(Box::new(Shelf)),
-                store: store.map(Into::into),
-                waiting: Some(Arc::new(Refusing)),
-                ..Hooks::default()
-            },
-        );
+        let app =
+            App::new(settings, catalog, models, agent, fake::BUDGET, keys, hooks::hooks(store));
         let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
         // Each request has a connection of its own, as if it came from another program.
         let client = tls::client().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
