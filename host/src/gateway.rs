@@ -195,6 +195,7 @@ impl Gateway {
 }
 
 /// Parts that the command line shows or uses.
+#[cfg_attr(not(feature = "cli"), allow(dead_code))]
 impl Gateway {
     /// Returns the pinned definitions of the MCP servers.
     pub(crate) fn upstream_pins(&self) -> &airlock_upstream::pins::Pins {

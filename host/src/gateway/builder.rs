@@ -89,6 +89,7 @@ impl GatewayBuilder {
 
     /// Records which of their grants the plugins use. Without it, nothing is recorded.
     #[must_use]
+    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
     pub(crate) fn record_uses(mut self, recorder: UseRecorder) -> Self {
         self.recorder = Some(recorder);
         self
