@@ -156,6 +156,11 @@ impl Gateway {
         self.background.stop().await;
     }
 
+    /// Returns the list of calls that wait for an approval.
+    pub(crate) fn approvals(&self) -> Approvals {
+        Approvals::new(self.database.clone())
+    }
+
     /// Returns the parts that the HTTP server uses. Fails if access tokens cannot be verified.
     fn hooks(&self) -> Result<server::Hooks, GatewayError> {
         let config = &self.config;
@@ -165,10 +170,9 @@ impl Gateway {
             .map(|settings| Verifier::new(settings, tls::client().no_proxy()))
             .transpose()
             .map_err(GatewayError::configuration("access tokens cannot be verified"))?;
-        let database = self.database.clone();
-        let approvals = Approvals::new(database.clone());
+        let approvals = self.approvals();
         let recall = recall::Settings::new(
-            Some(database.clone()),
+            Some(self.database.clone()),
             config.server.responses,
             config.results.total_bytes,
         );
@@ -188,7 +192,7 @@ impl Gateway {
             metrics,
             plugins: Arc::new(self.reloader.clone()),
             upstreams: self.upstreams.controls.clone(),
-            database,
+            database: self.database.clone(),
             identity,
         })
     }
