@@ -6,8 +6,8 @@
 //!
 //! | crate | purpose |
 //! |---|---|
-//! | [`cli`] | the command line: flags → configuration → telemetry → gateway |
-//! | [`config`] | the configuration file → the settings of each crate |
+//! | `cli` | the command line, with the feature of this name: flags → configuration → telemetry → gateway |
+//! | [`config`], [`settings`] | the configuration file → the settings of each crate; their types |
 //! | `gateway` | wires the parts and runs until shutdown; [`Gateway`] is the type that an embedder builds |
 //! | `server` | hyper: sockets, limits, drain, routes; one file per API |
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
@@ -34,11 +34,15 @@
 //! To embed a gateway in another program, see [`Gateway::builder`], `examples/embed.rs` and
 //! `docs/embedding.md`.
 
+#[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "cli")]
 mod demo;
 mod gateway;
 mod guests;
 mod native;
+pub mod settings;
+#[cfg(feature = "cli")]
 mod telemetry;
 
 pub use airlock_catalog as catalog;

@@ -11,7 +11,6 @@ mod schemas;
 mod source_kind;
 mod views;
 
-use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -19,6 +18,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 

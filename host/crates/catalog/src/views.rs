@@ -5,8 +5,9 @@
 //! language of scripts, which selects the texts of the meta-tools. So the number of different ones is
 //! bounded by the configuration; their memory is bounded here.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
+
+use parking_lot::Mutex;
 
 use airlock_core::{
     door::{Filter, ScriptLanguage, View, VirtualKey},

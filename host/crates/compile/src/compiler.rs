@@ -9,13 +9,13 @@
 //! So the child bounds the cost of compiling and contains a crash of the compiler; it is not a
 //! second sandbox.
 
-use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, path::Path, sync::Arc, time::Instant};
 
 use futures_util::{
     FutureExt as _,
     future::{BoxFuture, Shared, WeakShared},
 };
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 use wasmtime::{Engine, component::Component};

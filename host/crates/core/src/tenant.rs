@@ -8,13 +8,13 @@
 
 mod shares;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     fmt,
     hash::{Hash, Hasher},
     sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 
 pub use self::shares::Shares;

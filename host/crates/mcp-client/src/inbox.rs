@@ -7,9 +7,9 @@
 
 mod awaited;
 
-use parking_lot::Mutex;
 use std::{borrow::Cow, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, SetOnce, mpsc},
     time::{Instant, sleep},

@@ -3,7 +3,6 @@
 
 mod request;
 
-use parking_lot::Mutex;
 use std::{
     any::Any,
     future::Future,
@@ -14,6 +13,7 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     sync::{Notify, mpsc},

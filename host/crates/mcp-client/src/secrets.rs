@@ -8,7 +8,6 @@
 //! The tokens of a login are such secrets too. They change while the server is connected, so the
 //! scrubber of a server is replaced then: see [`Redactor`].
 
-use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -16,6 +15,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use base64::engine::{Engine as _, general_purpose::STANDARD};
+use parking_lot::Mutex;
 use reqwest::Url;
 
 use tracing::error;

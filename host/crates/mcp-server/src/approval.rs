@@ -5,13 +5,13 @@
 //! answer of its user. `requestState` has a MAC over the call, so that an answer is valid only for
 //! the call that was asked about.
 
-use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashMap},
     time::{Duration, SystemTime},
 };
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{exchange::Outlet, meta::Peer};

@@ -4,10 +4,10 @@
 //! the session of a client of the legacy era: it opens a new session when the old one has expired,
 //! and resumes a stream that was cut.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use parking_lot::{Mutex, MutexGuard};
 use reqwest::{RequestBuilder, Response, Url};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;

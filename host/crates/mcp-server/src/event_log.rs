@@ -1,9 +1,9 @@
 //! The events of one stream of the legacy era, kept so that a client that lost the connection can
 //! resume the stream (2025-11-25, section "Resumability and Redelivery").
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{collections::VecDeque, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use airlock_core::memory::Charge;

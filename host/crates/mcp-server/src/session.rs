@@ -4,7 +4,6 @@
 //! requests run in tasks of their own, because a lost connection is no cancellation, and their events
 //! are kept for a while. Everything that grows is bounded, per tenant and in all.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -14,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;

@@ -4,9 +4,9 @@
 //! Requests of both eras may be mixed. A client of the legacy era declares its capabilities with
 //! `initialize`; before, it is treated as a client without any.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 

@@ -1,7 +1,8 @@
 //! Subscriptions of one MCP client to changes of resources.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     offers::{OfferList, Offering},

@@ -3,13 +3,13 @@
 //! A client lists its tools and calls them again and again, so both the view and the text of the list
 //! are kept until the catalog changes.
 
-use parking_lot::Mutex;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
     sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{

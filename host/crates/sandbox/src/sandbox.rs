@@ -1,11 +1,11 @@
 //! The sandbox of a process: the engine with its pool of instances, and the resources that all guests
 //! share. It opens plugins and executors.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use airlock_compile::{CodeCache, CompileError, Compiler, pooled_engine};
 use airlock_core::{tenant::Pool, tool::ClientName};
+use parking_lot::Mutex;
 use tracing::warn;
 use wasmtime::{Engine, component::Linker};
 

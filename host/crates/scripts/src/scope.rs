@@ -1,11 +1,11 @@
 //! Names and the index of the tools of one view, made once for all requests with this view.
 
-use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 

@@ -1,6 +1,6 @@
-use parking_lot::Mutex;
 use std::{collections::BTreeSet, time::Duration};
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

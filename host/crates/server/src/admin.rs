@@ -72,8 +72,7 @@ struct ClientEntry {
 
 fn of_operator(app: &App, page: &Page) -> (Vec<ClientEntry>, usize) {
     let snapshot = app.catalog.snapshot();
-    let disabled =
-        app.hooks.upstreams.as_ref().map(|upstreams| upstreams.disabled()).unwrap_or_default();
+    let disabled = app.hooks.upstreams.disabled();
     let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
     let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
     let mut listed: Vec<_> = matching.map(ListedClient::Active).collect();
@@ -196,9 +195,7 @@ fn describe_for_operator(app: &App, client: &Client) -> Value {
         let message: String = reason.chars().take(MAX_FAILURE_CHARS).collect();
         out["last_failure"] = json!({"message": message});
     }
-    if let Some(digest) =
-        app.hooks.plugins.as_ref().and_then(|plugins| plugins.digest(client.name.as_str()))
-    {
+    if let Some(digest) = app.hooks.plugins.digest(client.name.as_str()) {
         out["plugin"] = json!({"digest": digest});
     }
     for (name, value) in client.provider().map(|provider| provider.status()).unwrap_or_default() {

@@ -69,7 +69,7 @@ pub(super) async fn run(
     }
     let presenter = (options.reader == ResultForm::Model).then(|| {
         let reads_images = app.models.reads_images(options.model.as_deref());
-        source.presenter(&caller, app.hooks.results.as_ref(), reads_images)
+        source.presenter(&caller, Some(&app.hooks.results), reads_images)
     });
     let is_error = result.is_err();
     let message = match result {

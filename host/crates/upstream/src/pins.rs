@@ -14,7 +14,6 @@ mod keep;
 mod review;
 mod sets;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -22,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{info, warn};
 

@@ -1,11 +1,11 @@
 //! State of the connection to one server, for operators.
 
-use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     time::{Duration, Instant, SystemTime},
 };
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

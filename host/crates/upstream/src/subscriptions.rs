@@ -1,12 +1,12 @@
 //! State of relaying that outlives the connections of a server: the subscriptions of all MCP clients to
 //! the changes of its resources.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::limits::{MAX_SUBSCRIPTIONS, MAX_TENANT_SUBSCRIPTIONS};

@@ -1,6 +1,5 @@
 //! The container of a server: found, created, started, and removed after its last session.
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{Arc, LazyLock, Weak},
@@ -16,6 +15,7 @@ use bollard::{
     },
 };
 use futures_util::TryStreamExt as _;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::{
     runtime::Handle,

@@ -10,13 +10,13 @@ mod breaker;
 mod breakers;
 mod widespread;
 
-use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
 use airlock_core::{
     tenant::Tenant,
     tool::{CallError, ClientName, ErrorKind, Limit, ToolName},
 };
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tracing::{info, warn};
 

@@ -4,12 +4,12 @@
 //! the list: sixteen connections that asked for the list of 10,000 tools again and again stopped the
 //! gateway for seconds.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::{memory::RequestCharge, respond::ApiError};

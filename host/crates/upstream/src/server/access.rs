@@ -1,6 +1,5 @@
 //! The way to the server, and the permits that its calls share.
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     future::{Future, pending},
@@ -8,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::timeout,

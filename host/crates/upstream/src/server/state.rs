@@ -1,6 +1,5 @@
 //! One server, connected or not: the slots and permits of its calls, and what outlives its connections.
 
-use parking_lot::Mutex;
 use std::{
     sync::{
         Arc,
@@ -9,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{Notify, Semaphore, watch},
