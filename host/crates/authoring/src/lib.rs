@@ -1,9 +1,9 @@
-//! Everything that `airlock plugin` does for the authors of plugins: creates a plugin from a template,
-//! builds it, checks it, and replaces the copy of the SDK that it carries.
+//! Everything that `airlock plugin` does: creates a plugin from a template, builds it, checks it, replaces
+//! the copy of the SDK that it carries, and [installs](install) it for an operator.
 //!
 //! Nothing here parses command-line options. The caller passes a [`Reporter`], which shows progress
-//! and the output of compilers. Nothing here grants a right: a component is compiled, and asked for
-//! its tools with everything denied.
+//! and the output of compilers. A component is compiled, and asked for its tools, with everything denied;
+//! only an installation grants rights, those that its options name.
 
 mod build;
 mod check;
@@ -11,6 +11,7 @@ mod component;
 mod config_schema;
 pub mod example;
 mod finding;
+pub mod install;
 mod interfaces;
 mod language;
 mod name;
