@@ -12,7 +12,7 @@ use wasmtime::{Engine, component::Linker};
 use crate::{
     Executor, Grants, HostResources, Limits, LoadError, OffLimits, Plugin, Settings, contract,
     executor, plugin,
-    run::{admission::Admission, memory, runner::GuestRunner, state::State},
+    run::{admission::Admission, instance::GuestRunner, memory, state::State},
 };
 
 /// Resources of the instance pool in use right now. All are zero when nothing runs.
@@ -130,7 +130,8 @@ impl Sandbox {
     /// Returns what the calls of one more guest run with.
     fn runner(&self) -> GuestRunner {
         let Inner { engine, memory, admission, .. } = &*self.0;
-        GuestRunner::new(engine.clone(), memory.clone(), admission.share())
+        let share = admission.share();
+        GuestRunner { engine: engine.clone(), memory: memory.clone(), share }
     }
 
     /// Replaces the files and directories that are granted to no plugin. Plugins that are loaded
