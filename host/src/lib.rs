@@ -42,6 +42,7 @@ mod native;
 mod telemetry;
 
 pub use airlock_catalog as catalog;
+pub use airlock_compile as compile;
 pub use airlock_config as config;
 pub use airlock_core::{door, tenant::Tenant, tool};
 pub use airlock_egress::tls;

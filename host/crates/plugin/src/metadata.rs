@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
+use airlock_compile::{imports, section_anywhere};
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_lock::{Pin, PinnedTool, digest, sorted};
 use airlock_sandbox::{self as sandbox, Effect, LoadError};
@@ -65,7 +66,8 @@ impl ToolEffects {
 impl Metadata {
     /// Reads the metadata of a component without running it.
     pub fn of(wasm: &[u8]) -> Result<Self, MetadataError> {
-        let manifest = sandbox::embedded(wasm, SECTION)?.map(Manifest::parse).transpose()?;
+        let section = section_anywhere(wasm, SECTION).map_err(LoadError::from)?;
+        let manifest = section.map(Manifest::parse).transpose()?;
         let exported = sandbox::contract_version(wasm)?;
         let tools = match (sandbox::embedded_tools(wasm)?, &exported) {
             (Some(_), None) => return Err(MetadataError::Descriptors),
@@ -77,7 +79,7 @@ impl Metadata {
         {
             return Err(MetadataError::Contract { stated: contract.clone(), exported });
         }
-        Ok(Self::new(wasm, tools, manifest, sandbox::imports(wasm)?))
+        Ok(Self::new(wasm, tools, manifest, imports(wasm).map_err(LoadError::from)?))
     }
 
     /// Combines the metadata of a component.

@@ -4,7 +4,7 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-use airlock_compile::{CodeCache, CompileError, Compiler, pooled_engine};
+use airlock_compile::{CodeCache, CompileError, Compiler, Compiling, pooled_engine};
 use airlock_core::{tenant::Pool, tool::ClientName};
 use tracing::warn;
 use wasmtime::{Engine, component::Linker};
@@ -54,7 +54,7 @@ impl Sandbox {
                 .ok()
         });
         let functions = (cache.as_ref())
-            .filter(|_| settings.compiling.reuses_functions && settings.compiling.program.is_none())
+            .filter(|_| settings.compiling == Compiling::InProcess { reuses_functions: true })
             .map(|cache| Arc::new(cache.functions()));
         // A little more than admission grants, so that no call waits for a slot that is still being
         // cleared.

@@ -10,6 +10,7 @@ use std::{
 
 use super::{error::BuildError, project::Project};
 use crate::{Finding, Language, component, config_schema, finding};
+use airlock_compile::embed;
 use airlock_core::tool::{ClientName, Tool, ToolDefinition, ToolName};
 use airlock_plugin::{CompileHook, MANIFEST_SECTION, Metadata};
 use airlock_sandbox::{self as sandbox, LoadError};
@@ -42,8 +43,9 @@ pub(super) async fn finish(
     let mut tools = asked.await.map_err(BuildError::Describe)?;
     check(project, &tools)?;
     settle_config(project, &mut tools)?;
+    let manifest = project.source.json();
     let mut component =
-        sandbox::embed(&compiled, MANIFEST_SECTION, project.source.json().as_bytes())?;
+        embed(&compiled, MANIFEST_SECTION, manifest.as_bytes()).map_err(LoadError::from)?;
     // The tools of a component without the contract follow from its functions, and an embedded list
     // would be refused.
     if sandbox::contract_version(&compiled)?.is_some() {

@@ -12,6 +12,7 @@ use crate::cli::{
     session::ConfigFile,
 };
 use airlock_authoring::install::{ConfigDocument, GrantOption, WrittenKeys, entry_key};
+use airlock_compile::Compiling;
 use airlock_config::{Config, KeyPath, environment};
 use airlock_core::{
     secret,
@@ -19,7 +20,6 @@ use airlock_core::{
 };
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
 use airlock_plugin::{Manifest, Metadata, Reason, Requests, Rights};
-use airlock_sandbox::Compiling;
 
 /// A build, with the rights and the configuration that it is called with.
 pub(super) struct FreshBuild<'a> {
