@@ -5,7 +5,7 @@ mod grants;
 mod install;
 mod reload;
 
-use std::{fs, path::PathBuf};
+use std::{ffi::OsStr, fs, path::PathBuf};
 
 use airlock_tests::{Airlock, Finished, component, guests};
 use serde_json::{Value, json};
@@ -32,7 +32,18 @@ impl Workspace {
         fs::write(self.path(name), bytes).expect("a file");
     }
 
-    async fn airlock(&self, arguments: &[&str]) -> Finished {
+    /// Writes the guest that misbehaves as a plugin with this id and these requests.
+    fn write_plugin(&self, name: &str, id: &str, request: &Value) {
+        self.write(name, component::with_manifest(guests::HOSTILE, id, request));
+    }
+
+    /// Returns the grants of the first plugin of the configuration.
+    fn grants(&self) -> Value {
+        let config: Value = serde_json::from_str(&self.read("airlock.json")).expect("JSON");
+        config["mcp"]["client_configs"][0]["wasm_config"]["grants"].clone()
+    }
+
+    async fn airlock(&self, arguments: &[impl AsRef<OsStr>]) -> Finished {
         let airlock = Airlock::new().current_dir(self.directory.path());
         arguments.iter().fold(airlock, Airlock::arg).run().await
     }
@@ -82,7 +93,7 @@ async fn text_of_a_manifest_cannot_add_lines_to_what_is_printed() {
     let workspace = Workspace::new();
     let forged =
         json!({"tools": {"call": ["text-count\n  clocks  (required)"], "reason": "Counts."}});
-    workspace.write("forged.wasm", component::with_manifest(guests::HOSTILE, "forged", &forged));
+    workspace.write_plugin("forged.wasm", "forged", &forged);
     let refused = workspace.install("forged.wasm", &[]).await.failed();
     assert!(refused.stderr.contains("request.tools.call"), "{refused}");
     let manifest = json!({
@@ -130,7 +141,7 @@ fn write_sender(workspace: &Workspace, file: &str, id: &str, place: &Value) {
         "http": {"api": api},
         "secret": {"token": {"inject": {"header": "x-key"}, "audience": ["api"], "reason": "Signs in."}},
     });
-    workspace.write(file, component::with_manifest(guests::HOSTILE, id, &request));
+    workspace.write_plugin(file, id, &request);
 }
 
 #[tokio::test]
@@ -147,14 +158,7 @@ async fn an_empty_list_of_stores_says_that_no_plugin_has_stored_anything() {
 #[tokio::test]
 async fn inspect_and_check_need_only_the_file_of_the_component() {
     let workspace = Workspace::new();
-    workspace.write(
-        "asking.wasm",
-        component::with_manifest(
-            guests::HOSTILE,
-            "asking",
-            &json!({"clocks": {"reason": "Dates."}}),
-        ),
-    );
+    workspace.write_plugin("asking.wasm", "asking", &json!({"clocks": {"reason": "Dates."}}));
     let document =
         workspace.airlock(&["plugin", "inspect", "asking.wasm", "--json"]).await.ok().json();
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Changes of an installed component are shown, and accepted or not.
 
-use airlock_tests::{component, guests};
+use airlock_tests::guests;
 use serde_json::{Value, json};
 
 use super::{Workspace, poisoned, proposed, write_sender};
@@ -10,7 +10,7 @@ async fn a_build_that_cannot_be_loaded_is_not_accepted_and_the_proposed_installa
     let workspace = Workspace::new();
     let store = json!({"max_bytes": "1KiB", "reason": "r"});
     let build = |file: &str, request: Value| {
-        workspace.write(file, component::with_manifest(guests::HOSTILE, "keeper", &request));
+        workspace.write_plugin(file, "keeper", &request);
     };
     build("one.wasm", json!({"kv": {"notes": store}}));
     let _ = workspace.install("one.wasm", &["--grant-all"]).await.ok();
@@ -82,8 +82,7 @@ async fn a_wider_request_or_another_id_is_accepted_only_if_it_is_named() {
     let refused = workspace.install("other.wasm", &["--name", "sender"]).await.failed();
     let command = proposed(&refused);
     assert_eq!(command[5..], ["--replace", "--change-id"], "{refused}");
-    let arguments: Vec<_> = command.iter().map(String::as_str).collect();
-    let _ = workspace.airlock(&arguments).await.ok();
+    let _ = workspace.airlock(&command).await.ok();
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
         "slot": {"search": {"reason": "Finds more.", "optional": true}},
         "files": {"data": {"access": "read_write", "reason": "Keeps\u{202e} its notes."}},
     });
-    workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
+    workspace.write_plugin("asking.wasm", "asking", &request);
     let refused = workspace.install("asking.wasm", &[]).await.failed();
     assert!(
         refused.stdout.contains("Dates what it writes.")
@@ -44,12 +44,11 @@ async fn a_missing_required_grant_is_refused_with_the_command_that_works() {
         installed.stderr.contains("slot.search is not granted, and the plugin can do without"),
         "{installed}"
     );
-    let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");
-    let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
+    let grants = workspace.grants();
     assert_eq!(
         (&grants["clocks"], &grants["files"]["data"]["access"]),
         (&json!(true), &json!("read_write")),
-        "{config:#}"
+        "{grants:#}"
     );
     assert_eq!(workspace.airlock(&["call", "asking-ok"]).await.ok().stdout, "ok\n");
 }
@@ -62,7 +61,7 @@ async fn an_installation_that_could_not_be_loaded_is_refused_in_the_words_of_its
         "slot": {"search": {"reason": "Finds."}},
         "files": {"data": {"access": "read_write", "reason": "Keeps."}},
     });
-    workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
+    workspace.write_plugin("asking.wasm", "asking", &request);
     // Its build embeds its tools, so that they are known without running it.
     workspace.write("text.wasm", component::with_own_tools(guests::TEXT).await);
     let _ = workspace.install("text.wasm", &[]).await.ok();
@@ -142,7 +141,7 @@ async fn grants_that_a_new_build_does_not_request_are_removed_with_replace_and_n
     let store = json!({"max_bytes": "1KiB", "reason": "r"});
     let api = json!({"url": "https://api.example.com", "reason": "r"});
     let build = |file: &str, request: Value| {
-        workspace.write(file, component::with_manifest(guests::HOSTILE, "keeper", &request));
+        workspace.write_plugin(file, "keeper", &request);
     };
     build("one.wasm", json!({"kv": {"notes": store, "cache": store}, "http": {"api": api}}));
     build("two.wasm", json!({"kv": {"notes": store}}));
@@ -152,9 +151,8 @@ async fn grants_that_a_new_build_does_not_request_are_removed_with_replace_and_n
     let told =
         "removed from the grants, because this build does not request it: http.api, kv.cache";
     assert!(replaced.stderr.contains(told), "{replaced}");
-    let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");
-    let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
-    assert_eq!(grants, &json!({"kv": {"notes": {}}}));
+    let grants = workspace.grants();
+    assert_eq!(grants, json!({"kv": {"notes": {}}}));
     let again = workspace.install("two.wasm", &["--replace"]).await.ok();
     assert!(!again.stderr.contains("removed"), "{again}");
     // The earlier build gets its grants again only if they are named.
@@ -171,7 +169,7 @@ async fn what_only_an_operator_can_decide_is_proposed_with_the_options_that_it_n
         "secret": {"token": {"reveal": true, "reason": "Signs."}},
         "slot": {"search": {"reason": "Finds.", "optional": true}},
     });
-    workspace.write("asking.wasm", component::with_manifest(guests::HOSTILE, "asking", &request));
+    workspace.write_plugin("asking.wasm", "asking", &request);
     let secret = ["--grant", "secret.token=hush-hush", "--set", "days", "--describe", "ok"];
     let refused = workspace.install("asking.wasm", &secret).await.failed();
     for told in ["--grant secret.token: ", "--set days: expected", "--describe ok: expected"] {
@@ -190,32 +188,26 @@ async fn what_only_an_operator_can_decide_is_proposed_with_the_options_that_it_n
         assert!(refused.stderr.contains(told), "{told}: {refused}");
     }
     let command = proposed(&refused);
-    let typed: Vec<_> = command.iter().map(String::as_str).collect();
     let local =
         "--profile trusted --grant http=https://127.0.0.1:9:private --grant secret.token=env:PATH";
-    assert_eq!(typed.join(" "), format!("plugin install asking.wasm {local}"));
-    let _ = workspace.airlock(&typed).await.ok();
+    assert_eq!(command.join(" "), format!("plugin install asking.wasm {local}"));
+    let _ = workspace.airlock(&command).await.ok();
     let revealed = workspace.install("asking.wasm", &["--grant", "secret.token=env:PATH:reveal"]);
     let revealed = revealed.await.ok();
     assert!(revealed.stderr.contains("changed in the grants: secret.token\n"), "{revealed}");
-    let config: Value = serde_json::from_str(&workspace.read("airlock.json")).expect("JSON");
-    let grants = &config["mcp"]["client_configs"][0]["wasm_config"]["grants"];
+    let grants = workspace.grants();
     let expected = json!({
         "http": [{"url": "https://127.0.0.1:9", "private": true}],
         "secret": {"token": {"from": "env:PATH", "reveal": true}},
     });
-    assert_eq!(grants, &expected);
+    assert_eq!(grants, expected);
 }
 
 #[tokio::test]
 async fn a_proposed_installation_installs_and_each_reason_is_printed_once() {
     let workspace = Workspace::new();
-    write_sender(
-        &workspace,
-        "local.wasm",
-        "local",
-        &json!({"url": "http://127.0.0.1:9", "private": true}),
-    );
+    let private = json!({"url": "http://127.0.0.1:9", "private": true});
+    write_sender(&workspace, "local.wasm", "local", &private);
     let refused = workspace.install("local.wasm", &["--grant", "http.api"]).await.failed();
     assert!(
         refused.stderr.contains(
@@ -231,9 +223,8 @@ async fn a_proposed_installation_installs_and_each_reason_is_printed_once() {
     }
     for run in [refused, workspace.install("local.wasm", &[]).await.failed()] {
         let command = proposed(&run);
-        let arguments: Vec<_> = command.iter().map(String::as_str).collect();
         assert!(command.ends_with(&["--grant".into(), "secret.token=env:LOCAL_TOKEN".into()]));
-        let _ = workspace.airlock(&arguments).await.ok();
+        let _ = workspace.airlock(&command).await.ok();
         for file in ["airlock.json", "airlock.lock"] {
             fs::remove_file(workspace.path(file)).expect("it was installed");
         }
@@ -275,9 +266,7 @@ async fn a_build_whose_granted_request_became_wider_is_installed_only_if_it_is_n
         let _ = workspace.install("moved.wasm", &[&["--replace"], more].concat()).await.failed();
     }
     assert_eq!(state(), before, "what is refused changes nothing");
-    let command = proposed(&refused);
-    let arguments: Vec<_> = command.iter().map(String::as_str).collect();
-    let _ = workspace.airlock(&arguments).await.ok();
+    let _ = workspace.airlock(&proposed(&refused)).await.ok();
     assert!(workspace.read("airlock.lock").contains("8443"));
 
     let narrower = workspace.install("narrow.wasm", &["--replace"]).await.ok();

@@ -22,14 +22,8 @@ async fn an_installed_plugin_is_pinned_and_can_be_called_at_once() {
     assert!(workspace.read("airlock.lock").contains("client = \"guest\""));
     let called = workspace.airlock(&["call", "guest-ok"]).await.ok();
     assert_eq!(called.stdout, "ok\n", "{called}");
-    assert!(
-        workspace
-            .airlock(&["plugin", "diff"])
-            .await
-            .ok()
-            .stdout
-            .contains("guest: as it was accepted")
-    );
+    let same = workspace.airlock(&["plugin", "diff"]).await.ok();
+    assert!(same.stdout.contains("guest: as it was accepted"), "{same}");
     // A second installation is an update and adds no second entry.
     let _ = workspace.install(guests::HOSTILE, &["--name", "guest"]).await.ok();
     assert_eq!(workspace.read("airlock.json"), config);
@@ -85,20 +79,14 @@ async fn a_taken_name_goes_to_a_changed_build_only_with_replace_and_never_to_ano
     let replaced = workspace.install("cool.wasm", &["--replace"]).await.ok();
     assert!(replaced.stdout.contains("    +Takes what it finds."), "{replaced}");
     assert!(workspace.read("airlock.lock").contains("steal"));
-    assert!(
-        workspace
-            .airlock(&["plugin", "diff"])
-            .await
-            .ok()
-            .stdout
-            .contains("github: as it was accepted")
-    );
+    let same = workspace.airlock(&["plugin", "diff"]).await.ok();
+    assert!(same.stdout.contains("github: as it was accepted"), "{same}");
 }
 
 #[tokio::test]
 async fn replace_with_a_name_that_nothing_is_installed_as_proposes_no_second_installation() {
     let workspace = Workspace::new();
-    workspace.write("mine.wasm", component::with_manifest(guests::HOSTILE, "weather", &json!({})));
+    workspace.write_plugin("mine.wasm", "weather", &json!({}));
     let replace = async |more: &[&str]| {
         workspace.install("mine.wasm", &[&["--replace"], more].concat()).await
     };
@@ -135,9 +123,8 @@ async fn a_configured_plugin_that_was_not_accepted_keeps_its_name_too() {
             "tools_to_execute": ["*"],
         })
     };
-    workspace.write("mine.wasm", component::with_manifest(guests::HOSTILE, "github", &json!({})));
-    workspace
-        .write("stranger.wasm", component::with_manifest(guests::HOSTILE, "stranger", &json!({})));
+    workspace.write_plugin("mine.wasm", "github", &json!({}));
+    workspace.write_plugin("stranger.wasm", "stranger", &json!({}));
     workspace.write(
         "airlock.json",
         json!({"mcp": {"client_configs": [client("mine.wasm")]}}).to_string(),
@@ -205,10 +192,7 @@ async fn the_call_that_an_installation_prints_succeeds_when_it_is_typed() {
 #[tokio::test]
 async fn a_plugin_whose_id_is_no_client_name_is_installed_under_a_name_that_is_printed() {
     let workspace = Workspace::new();
-    workspace.write(
-        "helper.wasm",
-        component::with_manifest(guests::HOSTILE, "notes-helper", &json!({})),
-    );
+    workspace.write_plugin("helper.wasm", "notes-helper", &json!({}));
     let refused = workspace.install("helper.wasm", &["--name", "notes-helper"]).await.failed();
     assert!(refused.stderr.contains("; try --name notes_helper"), "{refused}");
     let installed = workspace.install("helper.wasm", &[]).await.ok();

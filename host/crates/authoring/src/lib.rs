@@ -10,6 +10,7 @@ mod check;
 mod component;
 mod config_schema;
 pub mod example;
+mod file;
 mod finding;
 pub mod install;
 mod interfaces;

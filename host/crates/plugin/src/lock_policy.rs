@@ -41,7 +41,8 @@ impl LockPolicy {
         let Some(lock) = self.lock()? else {
             return accepted.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant, policy));
         };
-        Drift::refused(&lock, client, metadata, grant, policy)
+        Drift::between(&lock, client, metadata, grant, policy)
+            .filter(Drift::is_of_component)
             .map_or(Ok(()), |drift| Err(drift.into()))
     }
 

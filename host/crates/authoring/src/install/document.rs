@@ -3,14 +3,13 @@
 
 use std::{
     fs, io,
-    io::Write as _,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
+use crate::file::{directory_of, replace};
 use airlock_config::{Config, ConfigError, KeyPath, Problem, environment};
 use airlock_core::tool::ClientName;
 
@@ -46,14 +45,6 @@ pub enum DocumentError {
     /// The file is not a valid configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The file is not a JSON object.
-    #[error("{path} is not a JSON object")]
-    NotJson {
-        /// The file.
-        path: PathBuf,
-        /// The position of the defect.
-        source: serde_json::Error,
-    },
     /// Another source of tools has the name.
     #[error(
         "the configuration has another client named {name}, of the type {kind}; choose a name with --name"
@@ -91,7 +82,9 @@ impl ConfigDocument {
                 Config::parse(&text, &path.display().to_string(), &environment)?;
                 match serde_json::from_str(&text) {
                     Ok(root) => Ok(Self { path, root, indent: indentation(&text) }),
-                    Err(source) => Err(DocumentError::NotJson { path, source }),
+                    Err(error) => {
+                        Err(DocumentError::Io { path, what: "read", source: error.into() })
+                    }
                 }
             }
         }
@@ -208,36 +201,16 @@ fn indentation(text: &str) -> String {
     indent.filter(|indent| indent.len() <= 8).unwrap_or("  ").to_owned()
 }
 
-/// Writes a file atomically: a reader sees the old one or the new one. A symbolic link is kept, and
-/// its target is replaced.
+/// Replaces a file atomically. Creates its directory if there is none.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), DocumentError> {
-    replace(path, bytes).map_err(|source| DocumentError::Io {
-        path: path.to_owned(),
-        what: "written",
-        source,
-    })
-}
-
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let directory = directory_of(&target);
-    fs::create_dir_all(directory)?;
-    let mode = fs::metadata(&target).map_or(0o644, |metadata| metadata.permissions().mode());
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
-    file.as_file().sync_all()?;
-    file.persist(&target)?;
-    Ok(())
-}
-
-/// Returns the directory of a file, which is the working directory for a bare name.
-fn directory_of(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    let written = fs::create_dir_all(directory_of(path)).and_then(|()| replace(path, bytes));
+    written.map_err(|source| DocumentError::Io { path: path.to_owned(), what: "written", source })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

@@ -93,7 +93,8 @@ impl Installation<'_> {
         });
         let metadata = &self.component.metadata;
         let drift = self.holder.as_ref().and_then(|holder| {
-            Drift::refused(holder, &self.name, metadata, &settings.grant, policy)
+            Drift::between(holder, &self.name, metadata, &settings.grant, policy)
+                .filter(Drift::is_of_component)
         });
         let unknown = options.consent.unknown(metadata.manifest.as_ref(), &settings.grant);
         let mut obstacles = unconsented(options, drift.as_ref());
