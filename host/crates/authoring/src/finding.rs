@@ -132,6 +132,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest_with;
 
     const KV: &str = "airlock:host/kv@0.1.0";
 
@@ -148,11 +149,7 @@ mod tests {
     }
 
     fn manifest(request: &serde_json::Value) -> Manifest {
-        let manifest = json!({
-            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "request": request,
-        });
-        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+        manifest_with(&json!({"request": request}))
     }
 
     #[test]

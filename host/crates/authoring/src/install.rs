@@ -268,15 +268,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use airlock_plugin::{MANIFEST_SCHEMA, Manifest, Metadata};
+    use crate::manifest_with;
+    use airlock_plugin::Metadata;
 
     /// Returns a component that requires the clocks and has one tool with this description.
     fn component(description: &str) -> Component {
-        let manifest = json!({
-            "schema": MANIFEST_SCHEMA, "id": "date-er", "version": "1.0.0", "contract": "0.1",
-            "request": {"clocks": {"reason": "Dates."}},
-        });
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let request = json!({"clocks": {"reason": "Dates."}});
+        let manifest = manifest_with(&json!({"id": "date-er", "request": request}));
         let tools = json!([{"name": "today", "description": description, "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("definitions");
         let metadata = Metadata::new(b"code", tools, Some(manifest), Vec::new());

@@ -31,3 +31,14 @@ pub use self::{
     sdk::{SdkCopy, UpgradeError},
     template::{NewPluginError, Template},
 };
+
+/// Returns the manifest of a plugin `p` with these keys.
+#[cfg(test)]
+fn manifest_with(keys: &serde_json::Value) -> airlock_plugin::Manifest {
+    let mut manifest = serde_json::json!({
+        "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+    });
+    let keys = keys.as_object().expect("an object").clone();
+    manifest.as_object_mut().expect("an object").extend(keys);
+    airlock_plugin::Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+}

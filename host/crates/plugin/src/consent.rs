@@ -95,7 +95,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{FilesGrant, MANIFEST_SCHEMA, PartialQuota, Widening};
+    use crate::{FilesGrant, PartialQuota, Widening, manifest::tests::manifest_with};
     use airlock_sandbox::Access;
 
     fn widening(request: &str) -> Change {
@@ -148,14 +148,13 @@ mod tests {
 
     fn checked(request: &str, regrant: &str) -> Vec<String> {
         let tools = json!([{"name": "sync", "effects": ["read_kv"]}, {"name": "wait"}]);
-        let manifest = json!({
-            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "tool": tools,
+        let manifest = manifest_with(&json!({
+            "tool": tools,
             "request": {
                 "kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}},
                 "files": {request: {"access": "read_only", "reason": "r"}},
             },
-        });
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        }));
         let consent = Consent { regrant: [regrant.to_owned()].into(), change_id: false };
         let directory = FilesGrant {
             path: "/d".into(),

@@ -343,11 +343,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{MANIFEST_SCHEMA, Manifest};
+    use crate::manifest::tests::manifest_with;
 
     fn metadata(wasm: &[u8], tools: Value, request: &Value) -> Metadata {
-        let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let manifest = manifest_with(&json!({"request": request}));
         Metadata::new(
             wasm,
             serde_json::from_value(tools).expect("tools"),

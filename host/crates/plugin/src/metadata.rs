@@ -157,6 +157,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest::tests::manifest_with;
 
     #[test]
     fn embedded_tools_without_the_contract_are_refused() {
@@ -207,8 +208,7 @@ mod tests {
     }
 
     fn lock_lines(request: &Value) -> Vec<String> {
-        let manifest = json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let manifest = manifest_with(&json!({"request": request}));
         let imports = vec!["wasi:io/poll@0.2.0".to_owned(), "airlock:host/log@0.1.0".to_owned()];
         Metadata::new(b"", Vec::new(), Some(manifest), imports).lock_lines()
     }
@@ -268,15 +268,13 @@ mod tests {
 
     #[test]
     fn every_effect_of_a_tool_has_its_line_in_the_lock_file() {
-        let manifest = json!({
-            "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+        let manifest = manifest_with(&json!({
             "tool": [{"name": "put", "effects": ["write_kv.notes", "http"]}, {"name": "count"}],
             "request": {
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
             },
-        });
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        }));
         let lines = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new()).lock_lines();
         assert_eq!(lines[..2], ["effect http of put", "effect write_kv.notes of put"]);
         assert!(!lines.iter().any(|line| line.contains("count")), "{lines:?}");
