@@ -17,9 +17,8 @@ mod written;
 
 use std::path::{Path, PathBuf};
 
-use airlock_config::ConfigError;
 use airlock_core::tool::{BadClientName, ClientName};
-use airlock_lock::{Lock, LockError};
+use airlock_lock::Lock;
 use airlock_plugin::{CompileHook, Configured, Request, Requests};
 
 pub use self::{
@@ -65,9 +64,6 @@ pub enum InstallError {
     /// The configuration cannot be changed.
     #[error(transparent)]
     Document(#[from] DocumentError),
-    /// The configuration is invalid.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
     /// The accepted state of the plugins is unknown or cannot be changed.
     #[error(transparent)]
     Accepted(#[from] AcceptError),
@@ -128,12 +124,6 @@ fn list(name: &ClientName, reasons: &[String]) -> String {
     [&[head], reasons].concat().join("\n  ")
 }
 
-impl From<LockError> for InstallError {
-    fn from(error: LockError) -> Self {
-        Self::Accepted(error.into())
-    }
-}
-
 impl<'a> Installation<'a> {
     /// Reads the configuration and its lock. Writes nothing, so that an unreadable file leaves
     /// everything as it was. `name` is the operator's choice; without one, the plugin gets its own.
@@ -166,7 +156,7 @@ impl<'a> Installation<'a> {
     }
 
     /// Returns the full names of the tools that installed plugins embed.
-    pub fn known_tools(&self) -> Result<Vec<String>, ConfigError> {
+    pub fn known_tools(&self) -> Result<Vec<String>, DocumentError> {
         Ok(self.document.config()?.embedded_tools())
     }
 

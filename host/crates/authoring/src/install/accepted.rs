@@ -66,7 +66,7 @@ pub enum AcceptError {
 
 impl AcceptedPlugins {
     /// Reads the lock beside `config`, which has these clients.
-    pub fn read(clients: &[Client], config: &Path) -> Result<Self, LockError> {
+    pub fn read(clients: &[Client], config: &Path) -> Result<Self, AcceptError> {
         let path = config.with_file_name(LOCK_FILE);
         let lock = Lock::load(&path)?;
         let plugins = clients.iter().filter_map(|client| match &client.source {

@@ -137,8 +137,8 @@ impl ConfigDocument {
     }
 
     /// Parses the changed file as a configuration.
-    pub fn config(&self) -> Result<Config, ConfigError> {
-        Config::parse(&self.text(), &self.file(), &environment)
+    pub fn config(&self) -> Result<Config, DocumentError> {
+        Ok(Config::parse(&self.text(), &self.file(), &environment)?)
     }
 
     /// Parses the changed file as far as it is valid. Returns its problems too.

@@ -106,17 +106,9 @@ impl GrantOption {
     /// Returns whether a plugin with these requests has one that the grant is for.
     pub fn is_requested(&self, requests: &Requests) -> bool {
         match self {
-            Self::Http(name) => requests.http.contains_key(name),
             Self::Host { .. } => requests.http.values().any(HttpRequest::is_any_host),
-            Self::Kv(name) => requests.kv.contains_key(name),
-            Self::Files { name, .. } => {
-                requests.files.contains_key(name) || requests.files.contains_key(ANY)
-            }
-            Self::Secret { name, .. } => requests.secret.contains_key(name),
-            Self::Scratch => requests.scratch.is_some(),
-            Self::Clocks => requests.clocks.is_some(),
-            Self::Slot { name, .. } => requests.slot.contains_key(name),
-            Self::Tools => requests.tools.is_some(),
+            Self::Files { .. } if requests.files.contains_key(ANY) => true,
+            _ => self.request().is_some_and(|request| requests.named(&request).is_some()),
         }
     }
 

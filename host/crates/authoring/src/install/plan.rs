@@ -124,7 +124,7 @@ impl Installation<'_> {
         let mut faults = unrequested.unwrap_or_default();
         faults.extend(options.faults.iter().cloned());
         let component = format!("plugins/{}.wasm", self.name);
-        let written = options.write(entry, component, requests);
+        let written = options.write(entry, &component, requests);
         let mut notes = Vec::new();
         if !removed.is_empty() {
             let keys = visible_line(&removed.join(", "));
@@ -201,7 +201,7 @@ impl InstallOptions {
     fn write(
         &self,
         entry: &mut Map<String, Value>,
-        component: String,
+        component: &str,
         requests: Option<&Requests>,
     ) -> WrittenKeys {
         let mut written = WrittenKeys::default();

@@ -128,7 +128,9 @@ impl InstallArgs {
         };
         for setting in self.set.iter().map(|setting| parse_setting(setting)) {
             match setting {
-                Ok((key, value)) => _ = options.settings.insert(key, value),
+                Ok((key, value)) => {
+                    options.settings.insert(key, value);
+                }
                 Err(fault) => options.faults.push(fault),
             }
         }
