@@ -102,8 +102,8 @@ impl Config {
             let Source::Plugin(plugin) = source else { continue };
             let Ok(wasm) = read_component(&plugin.component).await else { continue };
             let Ok(metadata) = Metadata::of(&wasm) else { continue };
-            let drift = Drift::refused(&lock, name, &metadata, &plugin.grant, policy);
-            problems.extend(drift.map(|drift| Problem {
+            let drift = Drift::between(&lock, name, &metadata, &plugin.grant, policy);
+            problems.extend(drift.filter(Drift::is_of_component).map(|drift| Problem {
                 key: key_of_plugin(name).member("component"),
                 message: visible_line(&format!(
                     "the gateway does not load it, because {}; {}",
