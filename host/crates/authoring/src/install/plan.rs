@@ -72,16 +72,16 @@ impl Installation<'_> {
             let known = self.accepted.known();
             return Err(InstallError::NothingToReplace { name, known, same: self.twin() });
         }
-        let draft = self.draft(options)?;
-        let (config, problems) = draft.document.valid_parts();
-        let invalid = self.invalid_grants(&draft, options, problems)?;
-        let DraftConfig { document, written, faults, mut notes } = draft;
+        let proposed = self.draft(options)?;
+        let (config, problems) = proposed.document.valid_parts();
+        let invalid_grants = self.invalid_grants(&proposed, options, problems)?;
+        let DraftConfig { document, written, faults, mut notes } = proposed;
         let valid = config.as_ref().and_then(|config| {
             let client = config.clients.iter().find(|client| client.name == self.name)?;
             Some((config, &client.policy, config.plugin(&self.name)?))
         });
         let Some((config, policy, settings)) = valid else {
-            let reasons = invalid.iter().map(|(_, obstacle)| obstacle.to_string()).collect();
+            let reasons = invalid_grants.iter().map(|(_, obstacle)| obstacle.to_string()).collect();
             return Err(InstallError::Refused { name: self.name.clone(), reasons });
         };
         let mut decided =
@@ -89,7 +89,7 @@ impl Installation<'_> {
         // A grant that is invalid is not missing too.
         decided.obstacles.retain(|obstacle| {
             !matches!(obstacle, Obstacle::NotGranted { request, .. }
-                if invalid.iter().any(|(grant, _)| self.is_for(grant, request)))
+                if invalid_grants.iter().any(|(grant, _)| self.is_for(grant, request)))
         });
         let metadata = &self.component.metadata;
         let drift = self.holder.as_ref().and_then(|holder| {
@@ -99,7 +99,7 @@ impl Installation<'_> {
         let unknown = options.consent.unknown(metadata.manifest.as_ref(), &settings.grant);
         let mut obstacles = unconsented(options, drift.as_ref());
         obstacles.extend(faults.into_iter().chain(unknown).map(Obstacle::Invalid));
-        obstacles.extend(invalid.into_iter().map(|(_, obstacle)| obstacle));
+        obstacles.extend(invalid_grants.into_iter().map(|(_, obstacle)| obstacle));
         obstacles.extend(decided.obstacles);
         notes.extend(decided.notes);
         notes.extend(options.consent.unneeded(drift.as_ref()));
