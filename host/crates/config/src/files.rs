@@ -9,6 +9,7 @@ use super::{
     environment::environment,
     error::{ConfigError, Problem},
     key_path::KeyPath,
+    resolve::NamedPart,
 };
 use airlock_core::{
     secret,
@@ -148,7 +149,7 @@ fn key_of_plugin(client: &ClientName) -> KeyPath {
 }
 
 fn key_of_client(client: &ClientName) -> KeyPath {
-    KeyPath::parse("mcp.client_configs").named(client.as_str())
+    NamedPart::Clients.key().named(client.as_str())
 }
 
 /// Checks the files of a provider, and that it can be set up.

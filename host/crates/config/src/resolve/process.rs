@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     file_env::FileEnv,
+    refused::InvalidValue,
     resolved::{Problems, Resolved},
 };
 use crate::{
@@ -255,9 +256,9 @@ fn environment(entries: &[String], env: FileEnv<'_>) -> Resolved<BTreeMap<String
         };
         let value = if !is_variable_name(name) {
             // The entry is not quoted: it may be a secret without its name.
-            Err("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`".to_owned())
+            Err("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`".into())
         } else if !seen.insert(name) {
-            Err(format!("{name} is listed twice"))
+            Err(format!("{name} is listed twice").into())
         } else {
             variable(name, value, env)
         };
@@ -266,20 +267,20 @@ fn environment(entries: &[String], env: FileEnv<'_>) -> Resolved<BTreeMap<String
     variables.map(BTreeMap::from_iter)
 }
 
-fn variable(name: &str, value: Option<&str>, env: FileEnv<'_>) -> Result<Secret, String> {
+fn variable(name: &str, value: Option<&str>, env: FileEnv<'_>) -> Result<Secret, InvalidValue> {
     let name = match value.map(EnvText::parse) {
         None => name.to_owned(),
         Some(EnvText::Variable(other)) => other,
         Some(EnvText::Written(value) | EnvText::Literal(value)) => {
             let text = value.expose();
             if is_reference(text) || has_reference_of_editors(text) {
-                return Err(NOT_EXPANDED.to_owned());
+                return Err(NOT_EXPANDED.into());
             }
             // A variable may be set to the empty string on purpose.
             return Ok(value);
         }
     };
-    env.variable(&name).map_err(|error| error.to_string())
+    env.variable(&name)
 }
 
 fn is_variable_name(name: &str) -> bool {
