@@ -10,6 +10,7 @@ use crate::{
     json,
     key_path::{KeyPath, Segment},
     resolve::NamedPart,
+    unsupported,
 };
 
 /// Parts whose elements are reported as a whole: the member with their names, if they are a list.
@@ -39,11 +40,17 @@ impl Draft {
         }
     }
 
-    /// Removes a member and notes that it has no meaning for the gateway.
-    pub(super) fn drop_member(&mut self, owner: &KeyPath, name: &str, reason: &str) {
-        if self.take(owner, name).is_some() {
-            let message = format!("{}{reason}", self.label(owner));
-            self.note(owner.member(name), Outcome::NoMeaning, message);
+    /// Removes the members of an object without a meaning for the gateway, and notes the reasons. `owner`
+    /// is the name of the object's type in [`file`](crate::file).
+    pub(super) fn drop_without_meaning(&mut self, object: &KeyPath, owner: &str) {
+        let names = self.object(object).into_iter().flat_map(|members| members.keys().cloned());
+        for name in names.collect::<Vec<_>>() {
+            if let Some(reason) = unsupported::without_meaning(owner, &name)
+                && self.take(object, &name).is_some()
+            {
+                let message = format!("{}{reason}", self.label(object));
+                self.note(object.member(&name), Outcome::NoMeaning, message);
+            }
         }
     }
 

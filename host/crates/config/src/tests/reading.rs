@@ -116,6 +116,11 @@ fn settings_that_ask_for_what_the_gateway_does_anyway_are_accepted() {
     good(&with(fs_with("needs_session_stickiness", json!(true)), "version", json!(2)));
     error(&fs_with("needs_session_stickiness", json!(false)));
     error(&with(json!({}), "config_store", json!({"enabled": true})));
+    good(&json!({"cluster_config": {"enabled": false}}));
+    assert_snapshot!(
+        error(&json!({"cluster_config": {"enabled": true}})),
+        @"cluster_config: this build does not act on it: a gateway is one process"
+    );
     let key = json!({"name": "a", "value": "env.GOOD", "provider_configs": [], "budgets": []});
     assert_snapshot!(
         error(&json!({"governance": {"virtual_keys": [key]}})),
