@@ -67,7 +67,7 @@ pub use self::{
     answer::answer_requests,
     backoff::Backoff,
     connection::{Attempt, Connection, Intake, check_connection},
-    connector::{Connector, OpenError},
+    connector::{Connector, OpenError, UnusableFile},
     credentials::Credentials,
     decode::read_response,
     docker::{Docker, Image, Mount, Place},

@@ -203,21 +203,25 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Checks the limits. Their maximum is that of the profile, so that a typing error such as an hour
-/// of CPU time cannot take the gateway down.
+/// of CPU time cannot take the gateway down. One beyond it is left out of the result: the component
+/// is checked against the rest, and reports it no second time.
 fn limits(limits: LimitSet, profile: Profile) -> Resolved<LimitSet> {
     Resolved::new(|problems| {
+        let mut valid = LimitSet::default();
         for (limit, found) in limits.amounts() {
             let minimum = limit.minimum();
             let maximum = profile.maximum(limit);
-            if !(minimum..=maximum).contains(&found) {
-                let [minimum, maximum, found] =
-                    [minimum, maximum, found].map(|amount| limit.show(amount));
-                let profile = profile.name();
-                problems.refuse(limit.key(), format_args!(
-                    "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"
-                ));
+            if (minimum..=maximum).contains(&found) {
+                valid = valid.with(limit, found);
+                continue;
             }
+            let [minimum, maximum, found] =
+                [minimum, maximum, found].map(|amount| limit.show(amount));
+            let profile = profile.name();
+            problems.refuse(limit.key(), format_args!(
+                "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"
+            ));
         }
-        limits
+        valid
     })
 }
