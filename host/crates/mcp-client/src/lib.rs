@@ -95,6 +95,7 @@ pub use self::{
     },
     process::Process,
     questions::{Again, Asked, Refused, TASK, question_response, read_asked},
+    secrets::INHERITED_VARIABLES,
     settings::{Bounds, Framing, Lifecycle, Pinning, Protocol, Restart, Settings, Timeouts},
     skipped::SkippedTools,
     sse::HttpSse,

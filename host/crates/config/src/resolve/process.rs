@@ -17,31 +17,14 @@ use crate::{
     key_path::KeyPath,
 };
 use airlock_core::secret::Secret;
-use airlock_mcp_client::{Confinement, Docker, Image, Mount, Place, Process, ProcessLimits};
+use airlock_mcp_client::{
+    Confinement, Docker, INHERITED_VARIABLES, Image, Mount, Place, Process, ProcessLimits,
+};
 
 /// Message about a text for a process with a reference that neither it nor the gateway expands.
 const NOT_EXPANDED: &str = "the gateway does not expand `${…}`, and neither does the process: write the value, or put the whole value \
      into a variable of the gateway's environment and `NAME=env.OTHER` into `envs`";
 
-/// Variables that every process inherits from the gateway: places, languages and names, which most
-/// programs need and which grant no access.
-const INHERITED: [&str; 15] = [
-    "HOME",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_COLLATE",
-    "LC_CTYPE",
-    "LC_MESSAGES",
-    "LC_MONETARY",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "LOGNAME",
-    "PATH",
-    "TMPDIR",
-    "TZ",
-    "USER",
-];
 /// Address of the daemon unless another is configured.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Command of a container that only has to keep running, for the longest time that all versions of
@@ -61,7 +44,7 @@ pub(super) fn stdio(stdio: file::Stdio, env: FileEnv<'_>) -> Resolved<Process> {
             stdio.command
         };
         let mut variables = problems.take("envs", environment(&stdio.envs, env));
-        for name in INHERITED {
+        for name in INHERITED_VARIABLES {
             if let Some(value) = env.optional(name) {
                 variables.entry(name.to_owned()).or_insert_with(|| Secret::new(value));
             }
