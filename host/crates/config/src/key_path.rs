@@ -90,15 +90,12 @@ fn bracketed(inner: &str) -> (Segment, &str) {
         None => (inner, false),
     };
     let mut strings = serde_json::Deserializer::from_str(text).into_iter::<String>();
-    let (segment, rest) = match strings.next() {
-        Some(Ok(name)) => {
-            let segment = if is_name { Segment::Named(name) } else { Segment::Member(name) };
-            (segment, &text[strings.byte_offset()..])
-        }
-        _ => {
-            let index = inner.split(']').next().and_then(|index| index.parse().ok());
-            (Segment::Element(index.unwrap_or(usize::MAX)), inner)
-        }
+    let (segment, rest) = if let Some(Ok(name)) = strings.next() {
+        let segment = if is_name { Segment::Named(name) } else { Segment::Member(name) };
+        (segment, &text[strings.byte_offset()..])
+    } else {
+        let index = inner.split(']').next().and_then(|index| index.parse().ok());
+        (Segment::Element(index.unwrap_or(usize::MAX)), inner)
     };
     (segment, rest.split_once(']').map_or("", |(_, after)| after))
 }
