@@ -46,7 +46,7 @@ impl Ended {
     pub fn text(&self) -> &str {
         match &self.answer {
             Ok(output) => output.content.iter().find_map(Content::as_text).unwrap_or_default(),
-            Err(error) => error.code(),
+            Err(error) => error.code().as_str(),
         }
     }
 }

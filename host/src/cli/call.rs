@@ -18,7 +18,7 @@ use airlock_catalog::Client;
 use airlock_config::{self as config, Config, Source};
 use airlock_core::{
     door::{Caller, Origin},
-    tool::{CallError, Content, Members, Prefix, ToolOutput},
+    tool::{CallError, Content, HostCode, Members, Prefix, ToolOutput},
 };
 
 /// Call one tool and print its result
@@ -75,7 +75,7 @@ pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
                 output::document(&report(&args.name, &caller, &result))?;
             } else {
                 show(&result)?;
-                let is_unknown = |error: &CallError| error.code() == CallError::NOT_FOUND;
+                let is_unknown = |error: &CallError| error.code() == HostCode::NotFound;
                 if result.as_ref().is_err_and(is_unknown) {
                     explain(args, &config, gateway).await;
                 }

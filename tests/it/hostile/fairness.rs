@@ -52,7 +52,7 @@ async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
 
 /// Runs a call. Returns the code of its error, or `ok`.
 async fn ended(call: airlock::door::Admitted) -> &'static str {
-    call.run().await.map_or_else(|error| error.code(), |_| "ok")
+    call.run().await.map_or_else(|error| error.code().as_str(), |_| "ok")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@
 mod adopted;
 mod arguments;
 mod base64;
+mod code;
 mod content;
 mod descriptor;
 mod error;
@@ -22,12 +23,10 @@ pub use self::{
     adopted::{BadTool, Tool},
     arguments::argument_lines,
     base64::decode_base64,
+    code::{HostCode, own_code},
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},
-    error::{
-        CallError, CallFailure, Cause, Code, Details, ErrorKind, HOST_CODE, Limit, ToolError,
-        own_code,
-    },
+    error::{CallError, CallFailure, Cause, Details, ErrorKind, Limit, ToolError},
     hidden::without_hidden,
     name::{
         BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,

@@ -15,7 +15,7 @@ use super::{
 };
 use airlock_core::{
     door::{Chain, NESTED_CALLS},
-    tool::{CallError, Content, ErrorKind, Limit, ToolError, ToolOutput},
+    tool::{CallError, Content, ErrorKind, HostCode, Limit, ToolError, ToolOutput},
 };
 use airlock_sandbox::{FailureKind, ScriptFailure};
 use airlock_strings::cut;
@@ -188,7 +188,7 @@ fn reason(error: &CallError) -> String {
         Some(Limit::Budget { what, most }) => {
             format!("the script reached its limit of {most} {what}")
         }
-        Some(Limit::Amount(bytes)) if error.code() == CallError::RESULT_TOO_LARGE => format!(
+        Some(Limit::Amount(bytes)) if error.code() == HostCode::ResultTooLarge => format!(
             "the result of the script is larger than {bytes} bytes; return less: a part, a sum, or only the keys that you need"
         ),
         _ => error.message(),

@@ -35,7 +35,7 @@ use airlock_core::door::log_call;
 use airlock_core::{
     door::{CallId, Caller, Hearing, Ledger, Origin},
     threads,
-    tool::{CallError, CallFailure, Details, QuestionKinds, ToolOutput},
+    tool::{CallError, CallFailure, Details, HostCode, QuestionKinds, ToolOutput},
 };
 use airlock_json as json;
 use airlock_model::{Object, weight};
@@ -174,7 +174,7 @@ fn failure(
 
 fn refusal(error: &CallError) -> ApiError {
     match error.code() {
-        CallError::BUSY | CallError::CIRCUIT_OPEN => {
+        HostCode::Busy | HostCode::CircuitOpen => {
             // Whole seconds, rounded up: a client that retries too early is refused again.
             let seconds = error
                 .retry_after()
@@ -182,19 +182,22 @@ fn refusal(error: &CallError) -> ApiError {
             ApiError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "server_error",
-                error.code(),
+                error.code().as_str(),
                 error.to_string(),
             )
             .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
         // The status is 400 for compatibility; the type tells client errors from server errors.
-        CallError::NOT_FOUND
-        | CallError::BAD_ARGUMENTS
-        | CallError::NEEDS_APPROVAL
-        | CallError::NOT_WAITING => ApiError::bad_request(error.code(), error.to_string()),
-        _ => {
-            ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string())
-        }
+        HostCode::NotFound
+        | HostCode::BadArguments
+        | HostCode::NeedsApproval
+        | HostCode::NotWaiting => ApiError::bad_request(error.code().as_str(), error.to_string()),
+        _ => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "server_error",
+            error.code().as_str(),
+            error.to_string(),
+        ),
     }
 }
 

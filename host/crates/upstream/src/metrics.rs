@@ -25,7 +25,7 @@ use self::{
 };
 use crate::limits::{SLOW_GRANT, SLOW_GRANT_PAUSE};
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
-use airlock_core::tool::{CallError, ToolName, ToolOutput};
+use airlock_core::tool::{CallError, HostCode, ToolName, ToolOutput};
 
 /// Upper bounds of the buckets of times, in seconds. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 17] = [
@@ -69,7 +69,12 @@ impl Metrics {
 
     /// Begins to observe a call. It counts as cancelled if the value is dropped.
     pub(super) fn begin(&self, tool: ToolName) -> Observed<'_> {
-        Observed { metrics: self, tool, began: Instant::now(), outcome: Outcome::Cancelled }
+        Observed {
+            metrics: self,
+            tool,
+            began: Instant::now(),
+            outcome: Outcome::Failed(HostCode::Cancelled),
+        }
     }
 
     /// Counts a call as waiting until the value is dropped or granted.
@@ -160,7 +165,7 @@ impl Observed<'_> {
 impl Drop for Observed<'_> {
     fn drop(&mut self) {
         self.metrics.count(&self.tool, self.outcome);
-        if self.outcome != Outcome::Busy {
+        if self.outcome != Outcome::Failed(HostCode::Busy) {
             let took = self.began.elapsed();
             self.metrics.durations.observe(took.as_secs_f64());
             self.metrics.last.record(took);
@@ -242,8 +247,8 @@ mod tests {
         drop(metrics.begin(tool("a")));
         let expected = [
             (Some(tool("a")), Outcome::Ok, 2),
-            (Some(tool("a")), Outcome::Cancelled, 1),
-            (Some(tool("b")), Outcome::Busy, 1),
+            (Some(tool("a")), Outcome::Failed(HostCode::Cancelled), 1),
+            (Some(tool("b")), Outcome::Failed(HostCode::Busy), 1),
         ];
         assert_eq!(calls(&metrics), expected);
         assert_eq!(metrics.durations.count(), 3, "a busy call has no duration");

@@ -16,7 +16,7 @@ use airlock_catalog::{Catalog, Client, SourceKind, State};
 use airlock_core::{
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
     secret::{BadSecret, Secret},
-    tool::{CallError, ClientName, Policy, Whitelist},
+    tool::{CallError, ClientName, HostCode, Policy, Whitelist},
 };
 use airlock_mcp_client::{
     Connector, Credentials, DEFAULT_RUNNING, DEFAULT_WAITING, Framing, HttpSettings, LAST_RETRY,
@@ -334,7 +334,7 @@ async fn calls_beyond_the_waiting_limit_are_refused_at_once() {
     let mut calls: Vec<_> =
         (0..slots).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
     assert!(join_all(&mut calls).now_or_never().is_none());
-    assert_eq!(server.call("pid").await.expect_err("it is full").code(), CallError::BUSY);
+    assert_eq!(server.call("pid").await.expect_err("it is full").code(), HostCode::Busy);
     drop(calls);
     server.answer("pid").await;
     server.stop().await;
@@ -354,7 +354,7 @@ async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
     let ended: Vec<_> =
         calls.iter_mut().filter_map(futures_util::FutureExt::now_or_never).collect();
     assert_eq!(ended.len(), slots / 4);
-    let is_busy = |error: &CallError| error.code() == CallError::BUSY;
+    let is_busy = |error: &CallError| error.code() == HostCode::Busy;
     assert!(ended.iter().all(|call| call.as_ref().is_err_and(is_busy)));
     let pid = server.admit_for(Some(&other), "pid", "{}", PATIENCE).run().await;
     assert!(pid.is_ok(), "{pid:?}");
@@ -367,13 +367,13 @@ async fn calls_to_a_server_that_stops_reading_end_at_their_deadline_and_keep_the
     let server = Supervised::connected("well").await;
     let short = Duration::from_millis(20);
     let late = server.admit("stall", "{}", short).run().await;
-    assert_eq!(late.expect_err("it is stalled").code(), CallError::DEADLINE);
+    assert_eq!(late.expect_err("it is stalled").code(), HostCode::Deadline);
     // Each call fills the pipe, or stays in the outbox after its caller is gone. It holds its permits, so
     // a tenant alone does not get that far.
     let large = json!({"text": "x".repeat(64 << 10)}).to_string();
     for _ in 0..=MAX_REQUESTS_IN_FLIGHT + 1 {
         let ended = server.admit("echo", &large, short).run().await;
-        assert_eq!(ended.expect_err("it is stalled").code(), CallError::DEADLINE);
+        assert_eq!(ended.expect_err("it is stalled").code(), HostCode::Deadline);
     }
     assert_eq!(server.client().state, State::Connected);
     server.stop().await;
@@ -419,7 +419,7 @@ async fn a_large_response_fails_its_call_at_once_and_the_connection_stays() {
     let server = Supervised::connected("well").await;
     let pid = server.answer("pid").await;
     let large = server.call("huge").await.expect_err("too large");
-    assert_eq!(large.code(), CallError::RESULT_TOO_LARGE);
+    assert_eq!(large.code(), HostCode::ResultTooLarge);
     assert_eq!(server.answer("pid").await, pid);
     server.stop().await;
 }
@@ -554,7 +554,7 @@ async fn a_silent_server_is_restarted_even_while_a_call_runs() {
     let server = Supervised::start(settings);
     server.until(|client| client.state == State::Connected).await;
     let lost = server.call("hang").await.expect_err("the connection is cut");
-    assert_eq!(lost.code(), CallError::UNAVAILABLE);
+    assert_eq!(lost.code(), HostCode::Unavailable);
     let restarted = server.until(|client| {
         let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
         status["restarts"].as_u64() >= Some(1) && status["phase"] == "ready"

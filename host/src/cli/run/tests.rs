@@ -11,7 +11,7 @@ use super::*;
 use airlock_catalog::{Catalog, SourceKind};
 use airlock_core::{
     door::{Admitted, Budget, Filter, OwnTools, Provider},
-    tool::{ClientName, Content, ErrorKind, Policy, Tool, ToolError, Whitelist},
+    tool::{ClientName, Content, ErrorKind, HostCode, Policy, Tool, ToolError, Whitelist},
 };
 
 const BUDGET: Budget = Budget {
@@ -154,5 +154,5 @@ async fn without_a_tool_for_scripts_no_script_starts() {
     let nothing = Catalog::new().snapshot().view(&Filter::none(), None);
     let started =
         run_script(&Caller::new(nothing, Origin::Model, BUDGET), "fs-read", pending()).await;
-    assert!(started.is_err_and(|error| error.code() == CallError::NOT_FOUND));
+    assert!(started.is_err_and(|error| error.code() == HostCode::NotFound));
 }

@@ -208,7 +208,7 @@ mod tests {
         let call = caller.admit(NAME, &arguments.to_string()).expect("it needs no approval");
         match call.run().await {
             Ok(output) => output.to_text(),
-            Err(error) => format!("{}: {error}", error.code()),
+            Err(error) => format!("{}: {error}", error.code().as_str()),
         }
     }
 

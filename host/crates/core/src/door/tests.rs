@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::*;
 use crate::tool::{
-    CallError, ClientName, Content, Details, Limit, Policy, Tool, ToolDefinition, ToolName,
-    ToolOutput, Whitelist,
+    CallError, ClientName, Content, Details, HostCode, Limit, Policy, Tool, ToolDefinition,
+    ToolName, ToolOutput, Whitelist,
 };
 
 /// Returns the name of the tool that was called.
@@ -176,7 +176,7 @@ proptest! {
         let every_name = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")));
         for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into(), String::new()]) {
             let decided = decide(&caller, &origin, &name);
-            let callable = !decided.is_err_and(|error| error.code() == CallError::NOT_FOUND);
+            let callable = !decided.is_err_and(|error| error.code() == HostCode::NotFound);
             prop_assert_eq!(callable, listed.contains(&name), "{}", name);
         }
     }
@@ -282,8 +282,8 @@ fn arguments_that_were_checked_are_decided_like_their_text_and_not_checked_again
     let arguments = Arguments::parse("any", r#"{"a":1}"#).expect("an object");
     for (name, code) in [
         ("alpha-read", None),
-        ("alpha-write", Some("needs_approval")),
-        ("alpha-nothing", Some("not_found")),
+        ("alpha-write", Some(HostCode::NeedsApproval)),
+        ("alpha-nothing", Some(HostCode::NotFound)),
     ] {
         let decided = model.admit(name, &arguments);
         assert_eq!(decided.as_ref().err().map(CallError::code), code);
@@ -320,7 +320,7 @@ fn a_call_of_a_script_needs_an_approval_of_its_own() {
         let unapproved = nested(&sources, origin.clone(), "alpha-write");
         assert!(unapproved.is_err_and(|error| error.is_unapproved()), "{origin:?}");
         let unknown = nested(&sources, origin, "executeToolCode");
-        assert!(unknown.is_err_and(|error| error.code() == CallError::NOT_FOUND));
+        assert!(unknown.is_err_and(|error| error.code() == HostCode::NotFound));
     }
     let caller = caller(&sources, &Filter::none(), None, Origin::Model);
     let approving = script(&caller.approving_scripts());
@@ -408,7 +408,7 @@ fn blank_arguments_are_an_empty_object_and_other_values_are_refused() {
     for bad in
         ["[]", "1", "nul", "{", &format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200))]
     {
-        assert_eq!(Arguments::parse("t", bad).expect_err(bad).code(), CallError::BAD_ARGUMENTS);
+        assert_eq!(Arguments::parse("t", bad).expect_err(bad).code(), HostCode::BadArguments);
     }
     let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_ARGUMENT_BYTES - 8));
     assert!(Arguments::parse("t", &fits).is_ok());

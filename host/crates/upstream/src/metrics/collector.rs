@@ -190,7 +190,7 @@ mod tests {
 
     use super::{super::Outcome, *};
     use crate::server::Server;
-    use airlock_core::tool::{Policy, ToolName};
+    use airlock_core::tool::{HostCode, Policy, ToolName};
     use airlock_mcp_client::{Process, Settings};
 
     fn client(name: &str) -> ClientName {
@@ -225,7 +225,7 @@ mod tests {
                 let tool = ToolName::new(&client("up"), tool);
                 (0..calls).for_each(|_| metrics.count(&tool, Outcome::Ok));
             }
-            metrics.other.add(Outcome::Busy);
+            metrics.other.add(Outcome::Failed(HostCode::Busy));
             metrics.durations.observe(0.25);
             metrics.durations.observe(61.0);
         });
