@@ -18,6 +18,7 @@ use super::{
     settings::Settings,
 };
 use airlock_core::tool::Cause;
+use airlock_wire::method;
 
 /// Settings of one attempt to connect.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +142,7 @@ impl Connection {
 
 /// Checks that a server responds. An error that comes from the server counts as a response.
 pub async fn check_connection(link: &Link) -> Result<(), ConnectionError> {
-    let method = if link.is_modern() { "server/discover" } else { "ping" };
+    let method = if link.is_modern() { method::DISCOVER } else { method::PING };
     let asking = async {
         loop {
             match link.ask(Request::new(method)).text().await {

@@ -34,7 +34,7 @@ use airlock_wire::{
     envelope::{self, MessageKind},
     error::RpcError,
     id::RpcId,
-    scan,
+    method, scan,
 };
 
 /// Screens the messages of one connection and records the requests in flight.
@@ -407,25 +407,23 @@ impl Inbox {
             return;
         }
         match method {
-            "notifications/tools/list_changed" => self.changed.notify_one(),
-            "notifications/progress" => {
+            method::TOOLS_CHANGED => self.changed.notify_one(),
+            method::PROGRESS => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
                     self.in_flight.lock().report(&text);
                 }
             }
-            "notifications/cancelled" => {
+            method::CANCELLED => {
                 // The gateway answers a cancelled request all the same.
                 let id = envelope::cancelled(text);
                 debug!(id = ?id, "upstream server cancelled a request");
             }
-            "notifications/message" => {
+            method::LOG_MESSAGE => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
                     self.in_flight.lock().log(text);
                 }
             }
-            "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed"
-            | "notifications/resources/updated" => {
+            method::PROMPTS_CHANGED | method::RESOURCES_CHANGED | method::RESOURCE_UPDATED => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
                     // A full queue means that the server sends more than is passed on.
                     let _ = self.events.try_send(ServerEvent { method: method.to_owned(), text });

@@ -20,6 +20,7 @@ use super::{
 };
 use airlock_core::{door::CallerHeaders, tool::Cause};
 use airlock_wire::{
+    method,
     sse::{Event, Item},
     version::Version,
 };
@@ -159,15 +160,18 @@ impl Session {
             self.connection.drains.body(response);
             return Ok(());
         }
-        let is_probe = request.is_some_and(|(_, method)| method == "server/discover");
+        let is_probe = request.is_some_and(|(_, method)| method == method::DISCOVER);
         if status == StatusCode::NOT_FOUND && !is_probe {
             return Err(self.connection.expire());
         }
         let refusal = Refusal::read(response, &self.connection.inbox).await;
         match request {
-            Some((id, method)) => {
-                refusal.hand_over(id, is_probe, method == "initialize", &self.connection.inbox)
-            }
+            Some((id, method)) => refusal.hand_over(
+                id,
+                is_probe,
+                method == method::INITIALIZE,
+                &self.connection.inbox,
+            ),
             None => Err(refusal.into_error(&self.connection.inbox)),
         }
     }

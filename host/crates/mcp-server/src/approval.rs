@@ -18,7 +18,7 @@ use super::{exchange::Outlet, meta::Peer};
 use airlock_core::{
     door::{Approval, Entry},
     tenant::Tenant,
-    tool::argument_lines,
+    tool::{QuestionKind, argument_lines},
 };
 use airlock_json::raw;
 use airlock_strings::visible_line;
@@ -27,8 +27,6 @@ use airlock_wire::{
     message::Params,
 };
 
-/// Method of the question.
-const ELICIT: &str = "elicitation/create";
 /// Name of the question in a modern result.
 const QUESTION: &str = "approval";
 
@@ -67,7 +65,7 @@ impl Question<'_> {
     ) -> Result<Outcome, RpcError> {
         if !peer.version.is_modern() {
             let form = self.form();
-            let asking = outlet.ask(ELICIT, &form);
+            let asking = outlet.ask(QuestionKind::Form.method(), &form);
             let Ok(answer) = tokio::time::timeout(limit, asking).await else {
                 return Ok(Outcome::Declined("the user did not answer in time"));
             };
@@ -91,7 +89,7 @@ impl Question<'_> {
     }
 
     fn input_required(&self, seal: &Seal, limit: Duration) -> String {
-        let question = json!({"method": ELICIT, "params": self.form()});
+        let question = json!({"method": QuestionKind::Form.method(), "params": self.form()});
         let result = json!({
             "resultType": "input_required",
             "inputRequests": {QUESTION: question},

@@ -21,6 +21,7 @@ use airlock_wire::{
     id::RpcId,
     lines::{Line, caps},
     message::{self, BadMessage, Message, Request},
+    method,
     sse::{Decoder, Dialect, Item},
 };
 
@@ -160,7 +161,7 @@ impl Bridge {
                 {
                     running.cancel();
                 }
-                if notification.method == "notifications/initialized" {
+                if notification.method == method::INITIALIZED {
                     let listening = self.clone().listen();
                     // Sent before the stream is opened.
                     self.carry(Sent::plain(sent)).await;
@@ -193,8 +194,8 @@ impl Bridge {
         let mut sent = Sent {
             id: Some(request.id.clone()),
             is_modern: version.is_some(),
-            is_initialize: version.is_none() && request.method == "initialize",
-            lists_tools: request.method == "tools/list",
+            is_initialize: version.is_none() && request.method == method::INITIALIZE,
+            lists_tools: request.method == method::TOOLS_LIST,
             ..Sent::plain(text)
         };
         let Some(version) = version else { return sent };
@@ -203,7 +204,7 @@ impl Bridge {
         let Some(name) = headers::name(&request.method, params) else { return sent };
         sent.add(NAME, &headers::encoded(&name));
         let schema = self.state().schemas.get(name.as_ref()).cloned();
-        if request.method == "tools/call"
+        if request.method == method::TOOLS_CALL
             && let Some(schema) = schema
         {
             let arguments = params.get("arguments").unwrap_or("{}");
@@ -291,8 +292,7 @@ impl Bridge {
             return Err(Failed(format!("the session has expired, and {}", response.status())));
         }
         self.note_session(response.headers());
-        let initialized =
-            message::notification("notifications/initialized", &serde_json::json!({}));
+        let initialized = message::notification(method::INITIALIZED, &serde_json::json!({}));
         self.post(&Sent::plain(initialized.into())).await?;
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::{
     service::{Client, Service},
     task_requests,
 };
-use airlock_wire::{error::RpcError, message::Request};
+use airlock_wire::{error::RpcError, message::Request, method};
 
 impl Service {
     /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
@@ -18,7 +18,7 @@ impl Service {
         let id = request.id.clone();
         let is_modern = client.peer.version.is_modern();
         match request.method.as_str() {
-            "tools/call" => {
+            method::TOOLS_CALL => {
                 let service = self.clone();
                 let asks = client.asks.clone();
                 let takes_task =
@@ -33,30 +33,30 @@ impl Service {
                     })
                 }
             }
-            method if task_requests::handles(method, client.peer.version) => {
+            name if task_requests::handles(name, client.peer.version) => {
                 let service = self.clone();
                 let asks = client.asks.clone();
                 Exchange::new(id, asks, |outlet| {
                     task_requests::run(service, client, request, outlet)
                 })
             }
-            "subscriptions/listen" if is_modern => {
+            method::LISTEN if is_modern => {
                 let service = self.clone();
                 Exchange::new(id, None, |outlet| listen::run(service, client, request, outlet))
             }
-            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
+            name if method::is_list(name) => {
                 Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
             }
-            method if relay::is_relayed(method) => {
+            name if relay::is_relayed(name) => {
                 let service = self.clone();
                 let asks = client.asks.clone();
                 Exchange::new(id, asks, |outlet| relay::run(service, client, request, outlet))
             }
-            "server/discover" if is_modern => {
+            method::DISCOVER if is_modern => {
                 Exchange::ready(id, Ok(self.discover(&client.selection)))
             }
-            "ping" if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
-            method => Exchange::ready(id, Err(RpcError::method_not_found(method))),
+            method::PING if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
+            name => Exchange::ready(id, Err(RpcError::method_not_found(name))),
         }
     }
 }

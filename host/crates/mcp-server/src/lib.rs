@@ -74,7 +74,7 @@ pub use self::{
     },
     session::{Listening, Session, Sessions, StreamSlot, no_memory},
     settings::{ApprovalMode, ApprovalRule, SessionBounds, Settings},
-    stdio::{ConnectionRequests, ConnectionSettings, Input, is_list, serve_connection},
+    stdio::{ConnectionRequests, ConnectionSettings, Input, serve_connection},
     toolbox::{Scope, Selection, Toolbox},
     watch::ListWatch,
 };

@@ -8,12 +8,12 @@ use super::{
     exchange::Outlet,
     offers::OfferList,
     result::{SERVER_INFO, server_info},
-    service::{Client, STOPPING, Service, UPDATED},
+    service::{Client, STOPPING, Service},
     subscriptions::Subscriptions,
     watch::{Known, ListKind, ListWatch},
 };
 use airlock_json::raw;
-use airlock_wire::{error::RpcError, message::Request};
+use airlock_wire::{error::RpcError, message::Request, method};
 
 /// Key of the metadata with the reason that a subscription ended.
 const REASON: &str = "airlock/reason";
@@ -63,10 +63,7 @@ pub(super) async fn run(
     drop(toolbox);
     // Before the acknowledgment: a change after it is noticed.
     let mut watch = ListWatch::new(service.toolboxes(), client.selection, Known::default());
-    outlet.notify(
-        "notifications/subscriptions/acknowledged",
-        &json!({"notifications": accepted, "_meta": meta}),
-    );
+    outlet.notify(method::ACKNOWLEDGED, &json!({"notifications": accepted, "_meta": meta}));
     loop {
         tokio::select! {
             () = service.closing().cancelled() => break,
@@ -76,7 +73,7 @@ pub(super) async fn run(
                 }
             }
             uri = subscriptions.updated() => {
-                outlet.notify(UPDATED, &json!({"uri": *uri, "_meta": meta}));
+                outlet.notify(method::RESOURCE_UPDATED, &json!({"uri": *uri, "_meta": meta}));
             }
         }
     }

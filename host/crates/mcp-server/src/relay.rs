@@ -22,6 +22,7 @@ use airlock_strings::cut;
 use airlock_wire::{
     error::{RpcError, code},
     message::Request,
+    method,
     version::Version,
 };
 
@@ -29,7 +30,7 @@ use airlock_wire::{
 const NO_COMPLETION: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
 /// Returns whether [`run`] handles a method.
 pub fn is_relayed(method: &str) -> bool {
-    matches!(method, "resources/read" | "prompts/get" | "completion/complete")
+    matches!(method, method::RESOURCES_READ | method::PROMPTS_GET | method::COMPLETE)
 }
 
 /// Handles a request. Returns the result as JSON text.
@@ -49,8 +50,8 @@ pub(super) async fn run(
         limit: service.settings().approval_timeout,
     };
     let response = match request.method.as_str() {
-        "resources/read" => context.read().await?,
-        "prompts/get" => context.get().await?,
+        method::RESOURCES_READ => context.read().await?,
+        method::PROMPTS_GET => context.get().await?,
         _ => Response::Result(complete(context.offering, &client, &request).await?),
     };
     Ok(match response {

@@ -22,7 +22,7 @@ use airlock_agent::approvals::Approvals;
 use airlock_catalog::{Catalog, Client as Source, State};
 use airlock_core::door::Budget;
 use airlock_json::raw;
-use airlock_wire::{error::RpcError, message::Request, version::Version};
+use airlock_wire::{error::RpcError, message::Request, method, version::Version};
 
 /// Reason that streams end when the gateway stops.
 pub const STOPPING: &str = "the gateway is stopping";
@@ -101,9 +101,9 @@ impl Service {
         let toolbox = self.toolboxes.open(&client.selection);
         let offering = toolbox.offering();
         let (member, list) = match request.method.as_str() {
-            "resources/list" => ("resources", Some(OfferList::Resources)),
-            "resources/templates/list" => ("resourceTemplates", Some(OfferList::Templates)),
-            "prompts/list" => ("prompts", Some(OfferList::Prompts)),
+            method::RESOURCES_LIST => ("resources", Some(OfferList::Resources)),
+            method::TEMPLATES_LIST => ("resourceTemplates", Some(OfferList::Templates)),
+            method::PROMPTS_LIST => ("prompts", Some(OfferList::Prompts)),
             _ => ("tools", None),
         };
         let page = match list {
@@ -166,7 +166,7 @@ impl Service {
     ) -> Result<String, RpcError> {
         let toolbox = self.toolboxes.open(&client.selection);
         let offering = toolbox.offering();
-        if request.method == "resources/unsubscribe" {
+        if request.method == method::RESOURCES_UNSUBSCRIBE {
             subscriptions.unsubscribe(offering, request)?;
         } else {
             subscriptions.subscribe(offering, request, client.peer.version)?;
@@ -282,9 +282,6 @@ pub fn requested_log_level(request: &Request) -> Result<LogLevel, RpcError> {
 /// Result without members.
 pub const EMPTY_RESULT: &str = "{}";
 
-/// Notification of a changed resource.
-pub(super) const UPDATED: &str = "notifications/resources/updated";
-
 /// Returns the notification of a changed list, for a stream of the legacy era.
 pub fn list_changed(list: ListKind) -> String {
     airlock_wire::message::notification(list.notification(), &json!({}))
@@ -292,5 +289,5 @@ pub fn list_changed(list: ListKind) -> String {
 
 /// Returns the notification of a changed resource, for a stream of the legacy era.
 pub fn resource_updated(uri: &str) -> String {
-    airlock_wire::message::notification(UPDATED, &json!({"uri": uri}))
+    airlock_wire::message::notification(method::RESOURCE_UPDATED, &json!({"uri": uri}))
 }

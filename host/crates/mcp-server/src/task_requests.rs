@@ -18,6 +18,7 @@ use airlock_json::raw;
 use airlock_wire::{
     error::{RpcError, code},
     message::Request,
+    method,
     version::Version,
 };
 
@@ -71,9 +72,9 @@ pub(super) async fn call(
 /// Returns whether a method is one of tasks in a revision.
 pub(super) fn handles(method: &str, version: Version) -> bool {
     match method {
-        "tasks/get" | "tasks/cancel" => version >= Version::V2025_11_25,
-        "tasks/update" => version.is_modern(),
-        "tasks/result" => version == Version::V2025_11_25,
+        method::TASKS_GET | method::TASKS_CANCEL => version >= Version::V2025_11_25,
+        method::TASKS_UPDATE => version.is_modern(),
+        method::TASKS_RESULT => version == Version::V2025_11_25,
         _ => false,
     }
 }
@@ -95,8 +96,8 @@ pub(super) async fn run(
     }
     let task = service.tasks().find(&request.params, &client.selection.tenant())?;
     match request.method.as_str() {
-        "tasks/result" => result(&task, &outlet).await,
-        "tasks/update" => {
+        method::TASKS_RESULT => result(&task, &outlet).await,
+        method::TASKS_UPDATE => {
             if task
                 .answer(answers::parse(request.params.get("inputResponses").unwrap_or_default())?)
             {
@@ -106,11 +107,11 @@ pub(super) async fn run(
                 "the answers to the questions of a task may have {MAX_INPUT_BYTES} bytes together"
             )))
         }
-        "tasks/cancel" if version.is_modern() => {
+        method::TASKS_CANCEL if version.is_modern() => {
             task.cancel();
             Ok(done())
         }
-        "tasks/cancel" => {
+        method::TASKS_CANCEL => {
             if task.has_ended() {
                 return Err(RpcError::invalid_params("the task has ended"));
             }

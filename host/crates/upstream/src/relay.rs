@@ -30,6 +30,7 @@ use airlock_json::raw;
 use airlock_mcp_client::{AskError, Link, LogMessages, Party, Request, SendError, read_response};
 use airlock_strings::{cut, one_line};
 use airlock_wire::error::{RpcError, code};
+use airlock_wire::method;
 
 /// Sends an admitted request. Returns the result as the text of a JSON object.
 pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, RelayError> {
@@ -103,12 +104,12 @@ fn expected(request: &RelayRequest) -> (&'static str, char) {
 
 fn to_request(request: &RelayRequest) -> Request {
     match request {
-        RelayRequest::Read { uri } => Request::new("resources/read").about("uri", uri),
+        RelayRequest::Read { uri } => Request::new(method::RESOURCES_READ).about("uri", uri),
         RelayRequest::Subscribe { uri } => {
-            Request::new("resources/subscribe").with("uri", string(uri))
+            Request::new(method::RESOURCES_SUBSCRIBE).with("uri", string(uri))
         }
         RelayRequest::Prompt { name, arguments } => {
-            let request = Request::new("prompts/get").about("name", name);
+            let request = Request::new(method::PROMPTS_GET).about("name", name);
             match arguments {
                 Some(arguments) => {
                     request.with("arguments", airlock_json::raw::on_one_line(arguments))
@@ -125,7 +126,7 @@ fn to_request(request: &RelayRequest) -> Request {
                     format!(r#"{{"type":"ref/resource","uri":{}}}"#, string(uri))
                 }
             };
-            let request = Request::new("completion/complete")
+            let request = Request::new(method::COMPLETE)
                 .with("ref", subject)
                 .with("argument", airlock_json::raw::on_one_line(argument));
             match context {

@@ -15,12 +15,12 @@ use super::{
     resume::Position,
     unexpected_type,
 };
-use airlock_wire::{envelope::MessageKind, headers, id::MAX_ID_BYTES, sse::Item, version::Version};
+use airlock_wire::{
+    envelope::MessageKind, headers, id::MAX_ID_BYTES, method, sse::Item, version::Version,
+};
 
 /// Content types of a response, in the order that the specification shows.
 const ACCEPTED: &str = "application/json, text/event-stream";
-/// Request that tells whether a server is of the modern era.
-const PROBE: &str = "server/discover";
 
 impl Session {
     /// Sends a message. Completes for a request when its response was received.
@@ -66,7 +66,7 @@ impl Session {
             OutgoingKind::Notification(method) => (*method, None),
             OutgoingKind::Response => return own,
         };
-        let is_probe = method == PROBE && self.version.get().is_none();
+        let is_probe = method == method::DISCOVER && self.version.get().is_none();
         if is_probe {
             let version = Version::LATEST.as_str();
             own.insert(headers::VERSION, HeaderValue::from_static(version));
@@ -96,7 +96,7 @@ impl Session {
                 refusal.into_error(&self.connection.inbox)
             });
         }
-        if method == "notifications/initialized" {
+        if method == method::INITIALIZED {
             // Sent once.
             let _ = self.initialized.set(());
         }
@@ -117,11 +117,11 @@ impl Session {
             if had_session && refusal.names_lost_session() {
                 return Err(self.connection.expire());
             }
-            let is_probe = head.method == PROBE && !had_session;
-            let is_handshake = head.method == "initialize";
+            let is_probe = head.method == method::DISCOVER && !had_session;
+            let is_handshake = head.method == method::INITIALIZE;
             return refusal.hand_over(head.id, is_probe, is_handshake, &self.connection.inbox);
         }
-        if head.method == "initialize" {
+        if head.method == method::INITIALIZE {
             self.begin(&response)?;
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {

@@ -13,7 +13,7 @@ use crate::{
 };
 use airlock_agent::{ApprovalVerdict, approvals};
 use airlock_core::{door::Approval, tool::QuestionKind};
-use airlock_wire::message::Params;
+use airlock_wire::{message::Params, method};
 
 /// Returns the approval of a call whose source resumes it, which it does only with a call that was
 /// admitted before. Calls of a script are approved by the answer, which counts only where users are
@@ -85,7 +85,7 @@ async fn wait(
     {
         let message = "waiting for the approval of a person";
         let progress = json!({"progressToken": token, "progress": 0, "message": message});
-        outlet.notify("notifications/progress", &progress);
+        outlet.notify(method::PROGRESS, &progress);
     }
     let call = approvals::Call {
         tool: &question.entry.tool,

@@ -10,6 +10,7 @@ use airlock_core::{
     door::{CallId, Event, Log, Progress},
     tool::Content,
 };
+use airlock_wire::method;
 
 /// Level of the messages with partial results.
 const PARTIAL: LogLevel = LogLevel::Info;
@@ -69,7 +70,7 @@ impl<'r> ToolReports<'r> {
         params.insert("progress".to_owned(), number(progress.done));
         params.extend(progress.total.map(|total| ("total".to_owned(), number(total))));
         params.extend(progress.message.clone().map(|text| ("message".to_owned(), text.into())));
-        self.outlet.notify("notifications/progress", &params.into());
+        self.outlet.notify(method::PROGRESS, &params.into());
     }
 
     /// Sends a log message of the source.
@@ -77,7 +78,7 @@ impl<'r> ToolReports<'r> {
         if self.peer.log_level.is_some_and(|level| level <= log.level) {
             let Log { level, logger, data } = log;
             let params = json!({"level": level.as_str(), "logger": logger, "data": data});
-            self.outlet.notify("notifications/message", &params);
+            self.outlet.notify(method::LOG_MESSAGE, &params);
         }
     }
 
@@ -86,7 +87,7 @@ impl<'r> ToolReports<'r> {
         if self.wants_partial_results() {
             let data = part.as_text().map_or_else(|| json!(part), Value::from);
             let params = json!({"level": PARTIAL.as_str(), "logger": self.name, "data": data});
-            self.outlet.notify("notifications/message", &params);
+            self.outlet.notify(method::LOG_MESSAGE, &params);
         }
     }
 }

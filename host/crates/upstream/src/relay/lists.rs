@@ -23,7 +23,7 @@ use airlock_mcp_client::{
     AskError, LIST_TIMEOUT, Link, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES, Request, read_response,
 };
 use airlock_strings::stripped;
-use airlock_wire::error::code;
+use airlock_wire::{error::code, method};
 
 /// One of the lists of a server.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ pub(super) struct Kind {
 impl Kind {
     /// Resources by URI.
     pub(super) const RESOURCES: Self = Self {
-        method: "resources/list",
+        method: method::RESOURCES_LIST,
         member: "resources",
         key: "uri",
         key_bytes: MAX_OFFER_KEY_BYTES,
@@ -50,7 +50,7 @@ impl Kind {
     };
     /// Templates of resources by URI template.
     pub(super) const TEMPLATES: Self = Self {
-        method: "resources/templates/list",
+        method: method::TEMPLATES_LIST,
         member: "resourceTemplates",
         key: "uriTemplate",
         key_bytes: MAX_TEMPLATE_BYTES,
@@ -58,7 +58,7 @@ impl Kind {
     };
     /// Prompts by name.
     pub(super) const PROMPTS: Self = Self {
-        method: "prompts/list",
+        method: method::PROMPTS_LIST,
         member: "prompts",
         key: "name",
         key_bytes: MAX_OFFER_KEY_BYTES,

@@ -23,6 +23,7 @@ use airlock_json::raw;
 use airlock_mcp_client::{
     AskError, HeldPermits, Link, Party, Report, Request, SendError, Taker, mirrored_headers,
 };
+use airlock_wire::method;
 
 /// A call in its own task.
 pub(super) struct Sending {
@@ -97,7 +98,7 @@ async fn ask(
     let hearing = call.chain().heard();
     let caller = Party { tenant: call.chain().tenant().clone(), session: hearing.session };
     let taker = (!link.is_modern()).then(|| taker.clone());
-    let mut request = Request::new("tools/call")
+    let mut request = Request::new(method::TOOLS_CALL)
         .about("name", &tool.original)
         .with("arguments", airlock_json::raw::on_one_line(call.arguments().as_str()))
         .with_headers(headers(link, call))
