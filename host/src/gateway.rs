@@ -23,11 +23,11 @@ use airlock_agent::{
     recall::{self, Recall},
     results::Results,
 };
-use airlock_catalog::{Catalog, Client};
+use airlock_catalog::{Catalog, ToolSource};
 use airlock_config::{self as config, Config, Source};
 use airlock_core::{
     door::{Caller, Filter, Origin},
-    tool::{ClientName, Policy, Trust, Whitelist},
+    tool::{Allowlist, ClientName, Policy, Trust},
 };
 use airlock_egress::tls;
 use airlock_model::Models;
@@ -132,7 +132,7 @@ impl Gateway {
     /// Returns a builder for a gateway with this configuration.
     pub fn builder(config: Config) -> GatewayBuilder {
         let native_policy =
-            Policy { execute: Whitelist::All, trust: Trust::Trusted, ..Policy::default() };
+            Policy { execute: Allowlist::All, trust: Trust::Trusted, ..Policy::default() };
         GatewayBuilder {
             config,
             listener: None,
@@ -176,7 +176,7 @@ impl Gateway {
 
     /// Waits until every source for which `matters` returns true has connected or failed once, for
     /// at most `limit`.
-    pub async fn settled(&self, limit: Duration, matters: impl Fn(&Client) -> bool) {
+    pub async fn settled(&self, limit: Duration, matters: impl Fn(&ToolSource) -> bool) {
         self.catalog.settled(Instant::now() + limit, matters).await;
     }
 

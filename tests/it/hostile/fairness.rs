@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use airlock::{
     NativeTool,
-    tool::{Policy, ToolOutput, Whitelist},
+    tool::{Allowlist, Policy, ToolOutput},
 };
 use airlock_tests::{Client, Embedded, Setup, guests, wait};
 use futures_util::{FutureExt as _, future::join_all};
@@ -29,8 +29,8 @@ async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
         }
     };
     let policy = Policy {
-        execute: Whitelist::All,
-        auto_execute: Whitelist::All,
+        execute: Allowlist::All,
+        auto_execute: Allowlist::All,
         code_mode: true,
         ..Policy::default()
     };

@@ -8,7 +8,7 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Settings};
-use airlock_core::tool::{CallError, ErrorKind, HostCode, Limit};
+use airlock_core::tool::{CallError, ErrorKind, HostCode, ReachedLimit};
 use airlock_model::{Charge, MemoryBudget};
 
 /// Bytes that must be left for a tool to be run. With fewer, its result would seldom fit, and the
@@ -124,14 +124,14 @@ impl Exceeded {
                     "the tool calls of this request and their results would take {found} bytes; the limit is {limit}; {rest}"
                 );
                 CallError::new(ErrorKind::TooLarge, HostCode::ResultsTooLarge, message)
-                    .with_limit(Limit::Amount(limit as u64))
+                    .with_limit(ReachedLimit::Amount(limit as u64))
             }
             Self::Memory => {
                 let message = format!(
                     "the gateway has no memory left for the results of this request; {rest}"
                 );
                 CallError::new(ErrorKind::Unavailable, HostCode::RequestMemory, message)
-                    .with_limit(Limit::Unnumbered)
+                    .with_limit(ReachedLimit::Unnumbered)
             }
         }
     }

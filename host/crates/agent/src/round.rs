@@ -19,8 +19,8 @@ use airlock_core::{
     door::{Admitted, Arguments, CallId, Caller},
     threads,
     tool::{
-        CallError, CallFailure, Details, ErrorKind, HostCode, InputRequired, Limit, Suspension,
-        ToolOutput,
+        CallError, CallFailure, Details, ErrorKind, HostCode, InputRequired, ReachedLimit,
+        Suspension, ToolOutput,
     },
 };
 
@@ -163,7 +163,7 @@ impl CallLimit {
             ),
         };
         CallError::new(ErrorKind::LimitReached, code, message)
-            .with_limit(Limit::Amount(limit as u64))
+            .with_limit(ReachedLimit::Amount(limit as u64))
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Client, MAX_TOOLS_PER_CLIENT, report::log_prefixed};
+use super::{MAX_TOOLS_PER_CLIENT, ToolSource, report::log_prefixed};
 use airlock_core::tool::{
     ClientName, OWN_TOOLS, Policy, Prefix, Tool, ToolDefinition, ToolName, distinct_names,
 };
@@ -86,7 +86,7 @@ fn own(names: BTreeMap<&str, ToolName>) -> BTreeMap<String, ToolName> {
 /// The tools of a client with a prefix, and the gateway's own, keep their names whatever others are
 /// called: no bare name begins with a prefix and `-`. The names depend on the tools of the clients
 /// and not on the order in which these connected.
-pub(super) fn assign_bare_names(clients: &mut BTreeMap<ClientName, Arc<Client>>) {
+pub(super) fn assign_bare_names(clients: &mut BTreeMap<ClientName, Arc<ToolSource>>) {
     if clients.values().all(|client| client.policy.prefix != Prefix::Off) {
         return;
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use airlock_core::{
     door::Admitted,
-    tool::{CallError, ToolOutput, Whitelist},
+    tool::{Allowlist, CallError, ToolOutput},
 };
 
 struct Nobody;
@@ -59,8 +59,8 @@ fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
     let catalog = Catalog::new();
     let fs = ClientName::parse("fs").expect("a good name");
     let policy = Policy {
-        execute: Whitelist::parse(execute).expect("a good list"),
-        auto_execute: Whitelist::parse(auto_execute).expect("a good list"),
+        execute: Allowlist::parse(execute).expect("a good list"),
+        auto_execute: Allowlist::parse(auto_execute).expect("a good list"),
         ..Policy::default()
     };
     catalog.add_client(&fs, crate::SourceKind::Server("stdio"), policy);
@@ -85,7 +85,7 @@ fn a_snapshot_never_changes_and_a_disconnected_client_keeps_its_tools() {
         definitions(json!([{"name": "a", "inputSchema": {}}])),
         Arc::new(Nobody),
     );
-    catalog.set_state(&fs, State::Disconnected { reason: "gone".into() });
+    catalog.set_state(&fs, SourceState::Disconnected { reason: "gone".into() });
     assert!(before.clients().all(|client| client.tools.is_empty()));
     let after = catalog.snapshot();
     let client = after.clients().next().expect("one client");

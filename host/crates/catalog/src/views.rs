@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use airlock_core::{
     door::{Filter, ScriptLanguage, View, VirtualKey},
-    tool::{ClientName, Whitelist},
+    tool::{Allowlist, ClientName},
 };
 
 /// Maximum views that are kept: one for each virtual key that was used last. A view without tools
@@ -25,7 +25,7 @@ pub(super) struct Views(Mutex<VecDeque<Kept>>);
 
 struct Kept {
     /// Rows of the virtual key; `None` without a key.
-    rows: Option<BTreeMap<ClientName, Whitelist>>,
+    rows: Option<BTreeMap<ClientName, Allowlist>>,
     /// Language of scripts; `None` for that of the configuration.
     language: Option<ScriptLanguage>,
     view: View,
@@ -113,7 +113,7 @@ mod tests {
             Arc::new(Tool::adopt(&name, tool).expect("a good tool"))
         });
         let tools: Vec<_> = tools.collect();
-        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        let policy = Policy { execute: Allowlist::All, ..Policy::default() };
         let provider = Arc::new(Unused) as Arc<dyn Provider>;
         let unaccepted = BTreeSet::new();
         let source = Source {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn key(name: &str, clients: &[&str]) -> VirtualKey {
-        let rows = clients.iter().map(|name| (client(name), Whitelist::All)).collect();
+        let rows = clients.iter().map(|name| (client(name), Allowlist::All)).collect();
         VirtualKey::new(name, name, rows)
     }
 

@@ -26,7 +26,7 @@ pub use self::{
     code::{HostCode, own_code},
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},
-    error::{CallError, CallFailure, Cause, Details, ErrorKind, Limit, ToolError},
+    error::{CallError, CallFailure, Cause, Details, ErrorKind, ReachedLimit, ToolError},
     hidden::without_hidden,
     name::{
         BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,
@@ -34,7 +34,7 @@ pub use self::{
     },
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
-    policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},
+    policy::{Allowlist, BadAllowlist, BadUriList, Names, Policy, Prefix, Trust, UriList},
     question::{
         ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKind, QuestionKinds,
     },

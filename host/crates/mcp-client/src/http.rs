@@ -98,14 +98,14 @@ impl From<InvalidSettings> for OpenError {
 }
 
 fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
-    Arc::new(Http(Arc::new(Session::new(connection))))
+    Arc::new(Http(Arc::new(HttpSession::new(connection))))
 }
 
 /// One connection to a server. Dropping it ends everything that runs for it.
-struct Http(Arc<Session>);
+struct Http(Arc<HttpSession>);
 
 /// State of one connection.
-struct Session {
+struct HttpSession {
     connection: HttpConnection,
     /// Identifier of the session, which the server chose; empty if there is none.
     id: OnceLock<HeaderValue>,
@@ -117,7 +117,7 @@ struct Session {
     is_heard: std::sync::atomic::AtomicBool,
 }
 
-impl Session {
+impl HttpSession {
     fn new(connection: HttpConnection) -> Self {
         Self {
             connection,

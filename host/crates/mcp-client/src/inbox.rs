@@ -17,8 +17,8 @@ use tokio::{
 use tracing::{debug, warn};
 
 use self::awaited::InFlight;
+pub(crate) use self::awaited::{AwaitedResponse, NotAsked, ResponseKind};
 pub use self::awaited::{LogMessages, OpenQuestion, Party, ServerQuestion, Taker};
-pub(crate) use self::awaited::{NotAsked, ResponseKind, Waiting};
 use super::{
     decode::{self, Reception},
     flood::{Flood, TokenBucket},
@@ -208,8 +208,8 @@ impl Inbox {
 
     /// Records that a request is sent, so that its response is accepted. Returns what its sender
     /// waits for; the request is no longer expected once this is dropped.
-    pub(super) fn expect(self: &Arc<Self>, id: i64, kind: ResponseKind) -> Waiting {
-        let (waiting, awaited) = Waiting::new(self.clone(), id, kind);
+    pub(super) fn expect(self: &Arc<Self>, id: i64, kind: ResponseKind) -> AwaitedResponse {
+        let (waiting, awaited) = AwaitedResponse::new(self.clone(), id, kind);
         let mut in_flight = self.in_flight.lock();
         if !in_flight.is_closed {
             in_flight.awaited.insert(id, awaited);

@@ -26,7 +26,7 @@ pub use self::request::Request;
 use super::{
     agreed::{Agreed, Capability},
     decode::{self, Reception},
-    inbox::{Inbox, Waiting},
+    inbox::{AwaitedResponse, Inbox},
     limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED},
     transport::{Outgoing, OutgoingKind, ReceiveError, RequestHead, SendError, Transport},
 };
@@ -312,7 +312,7 @@ impl<'a> Asking<'a> {
 
 /// Waits for a response while the request is being sent. Reports of progress come first.
 async fn receive(
-    mut waiting: Waiting,
+    mut waiting: AwaitedResponse,
     sending: impl Future<Output = Result<(), SendError>>,
     mut report: impl FnMut(Report),
 ) -> Result<Reception, AskError> {

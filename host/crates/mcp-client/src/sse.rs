@@ -21,7 +21,7 @@ use super::{
 use airlock_core::{door::CallerHeaders, tool::Cause};
 use airlock_wire::{
     method,
-    sse::{Event, Item},
+    sse::{Item, SseEvent},
     version::Version,
 };
 
@@ -58,20 +58,20 @@ impl Connector for HttpSse {
 }
 
 fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
-    Arc::new(Sse(Arc::new(Session { connection, target: SetOnce::new() })))
+    Arc::new(Sse(Arc::new(SseSession { connection, target: SetOnce::new() })))
 }
 
 /// One connection to a server. Dropping it ends everything that runs for it.
-struct Sse(Arc<Session>);
+struct Sse(Arc<SseSession>);
 
 /// State of one connection.
-struct Session {
+struct SseSession {
     connection: HttpConnection,
     /// URL to which messages are posted, once the server has named it.
     target: SetOnce<Url>,
 }
 
-impl Session {
+impl SseSession {
     /// Receives the stream until it ends. A broken stream cannot be resumed, so the connection ends
     /// with it.
     async fn hear(&self) -> ReceiveError {
@@ -124,7 +124,7 @@ impl Session {
 
     /// Reads the URL that the server names. The credentials are for the origin of the
     /// configuration, so the URL must have the same one. Later events that name one are ignored.
-    fn name_target(&self, event: &Event) -> Result<(), ReceiveError> {
+    fn name_target(&self, event: &SseEvent) -> Result<(), ReceiveError> {
         let text = std::str::from_utf8(&event.data).ok().filter(|text| text.len() <= MAX_URL_BYTES);
         let base = self.connection.endpoint.url();
         let target = text.and_then(|text| base.join(text.trim()).ok());

@@ -22,7 +22,7 @@ use airlock_wire::{
     lines::{Line, caps},
     message::{self, BadMessage, Message, Request},
     method,
-    sse::{Decoder, Dialect, Item},
+    sse::{Dialect, Item, SseDecoder},
 };
 
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -96,13 +96,13 @@ pub async fn run_bridge(
 struct Bridge {
     settings: BridgeSettings,
     output: mpsc::Sender<String>,
-    state: Mutex<State>,
+    state: Mutex<BridgeState>,
     /// Held while a session is opened anew, so that one is opened for all requests that need it.
     reopening: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct BridgeState {
     session: Option<HeaderValue>,
     /// Revision in the response to `initialize`.
     version: Option<HeaderValue>,
@@ -370,7 +370,7 @@ impl Bridge {
         sent: &Sent,
         last: &mut Option<HeaderValue>,
     ) -> bool {
-        let mut decoder = Decoder::new(Dialect::Mcp, self.settings.limit_bytes);
+        let mut decoder = SseDecoder::new(Dialect::Mcp, self.settings.limit_bytes);
         while let Ok(Some(chunk)) = response.chunk().await {
             let mut bytes = &chunk[..];
             while let Some(item) = decoder.next(&mut bytes) {
@@ -460,7 +460,7 @@ impl Bridge {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BridgeState> {
         self.state.lock()
     }
 }

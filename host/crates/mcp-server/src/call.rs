@@ -27,12 +27,12 @@ use self::{
     running::RunningCall,
 };
 use super::{
-    approval::Question,
+    approval::ApprovalQuestion,
     exchange::Outlet,
     meta,
     questions::Dialog,
     result,
-    service::{Client, Service},
+    service::{Requester, Service},
     settings::ApprovalMode,
     tasks::Deferral,
     toolbox::{self, Toolbox},
@@ -54,7 +54,7 @@ use airlock_wire::{
 /// exist or is hidden.
 pub(super) async fn run(
     service: Arc<Service>,
-    client: Client,
+    client: Requester,
     request: Request,
     outlet: Outlet,
     deferral: Option<Deferral>,
@@ -79,7 +79,7 @@ pub(super) async fn run(
 /// One request to call a tool.
 struct ToolCall<'c> {
     service: &'c Service,
-    client: &'c Client,
+    client: &'c Requester,
     params: &'c Params,
     outlet: &'c Outlet,
     /// Name that the client knows the tool by.
@@ -103,7 +103,8 @@ impl ToolCall<'_> {
         // Before a person sees them, and before they are read as a tree.
         let arguments = threads::parse(&tenant, self.name, arguments).await?;
 
-        let question = Question { entry, name: self.name, arguments: arguments.as_str(), tenant };
+        let question =
+            ApprovalQuestion { entry, name: self.name, arguments: arguments.as_str(), tenant };
         let approval = if dialog.goes_on() {
             approved_before(self.service.approval(self.client))
         } else {

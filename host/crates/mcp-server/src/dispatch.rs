@@ -6,7 +6,7 @@ use super::{
     call,
     exchange::Exchange,
     listen, relay,
-    service::{Client, Service},
+    service::{Requester, Service},
     task_requests,
 };
 use airlock_wire::{error::RpcError, message::Request, method};
@@ -14,7 +14,7 @@ use airlock_wire::{error::RpcError, message::Request, method};
 impl Service {
     /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
     /// itself, because they change its state.
-    pub fn begin(self: &Arc<Self>, request: Request, client: Client) -> Exchange {
+    pub fn begin(self: &Arc<Self>, request: Request, client: Requester) -> Exchange {
         let id = request.id.clone();
         let is_modern = client.peer.version.is_modern();
         match request.method.as_str() {

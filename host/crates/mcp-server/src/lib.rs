@@ -69,7 +69,7 @@ pub use self::{
     meta::{Peer, client_name, initialized_name, named_version, names_version},
     relay::is_relayed,
     service::{
-        Client, EMPTY_RESULT, Listed, STOPPING, Service, list_changed, requested_log_level,
+        EMPTY_RESULT, ListedPage, Requester, STOPPING, Service, list_changed, requested_log_level,
         resource_updated,
     },
     session::{Listening, Session, Sessions, StreamSlot, no_memory},

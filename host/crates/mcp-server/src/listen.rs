@@ -8,7 +8,7 @@ use super::{
     exchange::Outlet,
     offers::OfferList,
     result::{SERVER_INFO, server_info},
-    service::{Client, STOPPING, Service},
+    service::{Requester, STOPPING, Service},
     subscriptions::Subscriptions,
     watch::{Known, ListKind, ListWatch},
 };
@@ -24,7 +24,7 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// stops or the client ends the request.
 pub(super) async fn run(
     service: Arc<Service>,
-    client: Client,
+    client: Requester,
     request: Request,
     outlet: Outlet,
 ) -> Result<String, RpcError> {

@@ -275,7 +275,7 @@ mod tests {
     use airlock_catalog::Catalog;
     use airlock_core::{
         door::Filter,
-        tool::{Offers, Policy, ToolName, UriList, Whitelist},
+        tool::{Allowlist, Offers, Policy, ToolName, UriList},
     };
 
     fn client(name: &str) -> ClientName {
@@ -289,7 +289,7 @@ mod tests {
         for (name, resources, templates, prompts) in clients {
             let policy = Policy {
                 resources: UriList::All,
-                prompts: Whitelist::All,
+                prompts: Allowlist::All,
                 relays_instructions: true,
                 ..Policy::default()
             };

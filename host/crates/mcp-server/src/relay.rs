@@ -11,7 +11,7 @@ use super::{
     questions::{self, Dialog},
     resources::{MAX_NAME_BYTES, failed, not_found, target},
     result::{SERVER_INFO, repaired, server_info},
-    service::{Client, Service},
+    service::{Requester, Service},
 };
 use airlock_core::{
     door::{RelayError, RelayRequest, Subject},
@@ -36,7 +36,7 @@ pub fn is_relayed(method: &str) -> bool {
 /// Handles a request. Returns the result as JSON text.
 pub(super) async fn run(
     service: Arc<Service>,
-    client: Client,
+    client: Requester,
     request: Request,
     outlet: Outlet,
 ) -> Result<String, RpcError> {
@@ -52,16 +52,16 @@ pub(super) async fn run(
     let response = match request.method.as_str() {
         method::RESOURCES_READ => context.read().await?,
         method::PROMPTS_GET => context.get().await?,
-        _ => Response::Result(complete(context.offering, &client, &request).await?),
+        _ => RelayResponse::Result(complete(context.offering, &client, &request).await?),
     };
     Ok(match response {
-        Response::Result(result) => result.write(version),
-        Response::Asked(asked) => questions::input_required(&asked),
+        RelayResponse::Result(result) => result.write(version),
+        RelayResponse::Asked(asked) => questions::input_required(&asked),
     })
 }
 
 /// Response to a client.
-enum Response {
+enum RelayResponse {
     /// The result of the source.
     Result(Relayed),
     /// The questions of the source.
@@ -71,7 +71,7 @@ enum Response {
 /// One request for a resource or a prompt.
 struct Context<'c> {
     offering: &'c Offering,
-    client: &'c Client,
+    client: &'c Requester,
     request: &'c Request,
     outlet: &'c Outlet,
     /// Time for the client to answer questions.
@@ -115,12 +115,12 @@ impl Context<'_> {
         }
     }
 
-    async fn read(&self) -> Result<Response, RpcError> {
+    async fn read(&self) -> Result<RelayResponse, RpcError> {
         let version = self.client.peer.version;
         let (uri, target) = target(self.offering, self.request, version)?;
         let read = RelayRequest::Read { uri: target.uri.clone() };
         let ran = match self.relay(&target.client, read).await? {
-            Err(RelayError::InputRequired(asked)) => return Ok(Response::Asked(asked)),
+            Err(RelayError::InputRequired(asked)) => return Ok(RelayResponse::Asked(asked)),
             ran => ran,
         };
         let text = ran.map_err(|error| match error {
@@ -137,10 +137,10 @@ impl Context<'_> {
         if version.is_modern() {
             result.make_private();
         }
-        Ok(Response::Result(result))
+        Ok(RelayResponse::Result(result))
     }
 
-    async fn get(&self) -> Result<Response, RpcError> {
+    async fn get(&self) -> Result<RelayResponse, RpcError> {
         let offering = self.offering;
         let request = self.request;
         if !offering.has(OfferList::Prompts) {
@@ -152,7 +152,7 @@ impl Context<'_> {
         let arguments = object(request, "arguments")?;
         let get = RelayRequest::Prompt { name: original, arguments };
         let ran = match self.relay(&source, get).await? {
-            Err(RelayError::InputRequired(asked)) => return Ok(Response::Asked(asked)),
+            Err(RelayError::InputRequired(asked)) => return Ok(RelayResponse::Asked(asked)),
             ran => ran,
         };
         let text = ran.map_err(|error| match error {
@@ -161,7 +161,7 @@ impl Context<'_> {
         })?;
         let mut result = Relayed::parse(text)?;
         result.repair_messages(self.client.peer.version);
-        Ok(Response::Result(result))
+        Ok(RelayResponse::Result(result))
     }
 }
 
@@ -171,7 +171,7 @@ fn unknown_prompt(name: &str) -> RpcError {
 
 async fn complete(
     offering: &Offering,
-    client: &Client,
+    client: &Requester,
     request: &Request,
 ) -> Result<Relayed, RpcError> {
     if !offering.has(OfferList::Resources) && !offering.has(OfferList::Prompts) {

@@ -19,7 +19,7 @@ use super::{
     watch::{Known, ListKind},
 };
 use airlock_agent::approvals::Approvals;
-use airlock_catalog::{Catalog, Client as Source, State};
+use airlock_catalog::{Catalog, SourceState, ToolSource};
 use airlock_core::door::Budget;
 use airlock_json::raw;
 use airlock_wire::{error::RpcError, message::Request, method, version::Version};
@@ -48,7 +48,7 @@ const SETTLE: Duration = Duration::from_secs(10);
 
 /// Client of a request.
 #[derive(Clone)]
-pub struct Client {
+pub struct Requester {
     /// The tools that it asks for.
     pub selection: Selection,
     /// Its revision and capabilities.
@@ -62,7 +62,7 @@ pub struct Client {
 }
 
 /// Result of a request for a page of a list.
-pub struct Listed {
+pub struct ListedPage {
     /// JSON text.
     pub text: String,
     /// The list that the client knows now.
@@ -90,7 +90,7 @@ impl Service {
     }
 
     /// Returns the result of a request for a page of a list. Fails if the list is not offered.
-    pub fn list(&self, request: &Request, client: &Client) -> Result<Listed, RpcError> {
+    pub fn list(&self, request: &Request, client: &Requester) -> Result<ListedPage, RpcError> {
         let cursor = match request.params.get("cursor") {
             None | Some("null") => None,
             Some(cursor) => Some(
@@ -123,7 +123,7 @@ impl Service {
         };
         let text = ["{\"", member, "\":[", page.items, "]", &next, &rest, "}"].concat();
         let known = Known::of(&toolbox, list);
-        Ok(Listed { text, known })
+        Ok(ListedPage { text, known })
     }
 
     /// Returns the result of `server/discover`.
@@ -161,7 +161,7 @@ impl Service {
     pub fn change_subscription(
         &self,
         request: &Request,
-        client: &Client,
+        client: &Requester,
         subscriptions: &Subscriptions,
     ) -> Result<String, RpcError> {
         let toolbox = self.toolboxes.open(&client.selection);
@@ -183,7 +183,7 @@ impl Service {
 
     /// Returns the tools of a client, and waits until `name` is among them or no source is left that
     /// may still have it: at its first start a component is compiled, which takes seconds.
-    pub(super) async fn toolbox_with(&self, client: &Client, name: &str) -> Arc<Toolbox> {
+    pub(super) async fn toolbox_with(&self, client: &Requester, name: &str) -> Arc<Toolbox> {
         let toolboxes = &self.toolboxes;
         let catalog = self.toolboxes.catalog();
         let deadline = Instant::now() + client.timeout;
@@ -205,8 +205,8 @@ impl Service {
     /// Returns whether a source that may have tools of a selection is connecting.
     fn may_come(&self, selection: &Selection) -> bool {
         let snapshot = self.toolboxes.catalog().snapshot();
-        snapshot.clients().any(|source: &Arc<Source>| {
-            source.state == State::Connecting && self.toolboxes.may_have(selection, source)
+        snapshot.clients().any(|source: &Arc<ToolSource>| {
+            source.state == SourceState::Connecting && self.toolboxes.may_have(selection, source)
         })
     }
 
@@ -220,7 +220,7 @@ impl Service {
     }
 
     /// Returns how a client's calls that need an approval are handled.
-    pub(super) fn approval(&self, client: &Client) -> ApprovalMode {
+    pub(super) fn approval(&self, client: &Requester) -> ApprovalMode {
         let key = client.selection.key.as_deref().map(|key| key.name.as_str());
         let rules = &self.settings.approval_rules;
         let rule = rules.iter().find(|rule| rule.applies(key, client.name.as_deref()));

@@ -22,7 +22,7 @@ use super::{
     event_log::{EventLog, EventReader},
     exchange::{Asks, Exchange, Outgoing},
     meta::{LogLevel, Peer},
-    running::{Running, guarded},
+    running::{RunningRequests, guarded},
     settings::SessionBounds,
     subscriptions::Subscriptions,
     watch::Known,
@@ -82,7 +82,7 @@ pub struct Session {
     /// The gateway's requests to the client.
     asks: Arc<Asks>,
     subscriptions: Subscriptions,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
     /// Number of the stream that receives notifications; 0 if none does.
     listener: AtomicU64,
     next_stream: AtomicU64,
@@ -90,12 +90,12 @@ pub struct Session {
     tasks: TaskTracker,
 }
 
-struct State {
+struct SessionState {
     log_level: Option<LogLevel>,
     last_used: Instant,
     /// Streams that wait for notifications.
     listening: usize,
-    running: Running,
+    running: RunningRequests,
     /// Events by stream, the oldest first.
     logs: BTreeMap<u64, Arc<EventLog>>,
     /// The lists that the client knows.
@@ -258,11 +258,11 @@ impl Drop for StreamSlot {
 
 impl Session {
     fn new(tenant: Tenant, peer: Peer, tasks: TaskTracker) -> Self {
-        let state = State {
+        let state = SessionState {
             log_level: peer.log_level,
             last_used: Instant::now(),
             listening: 0,
-            running: Running::default(),
+            running: RunningRequests::default(),
             logs: BTreeMap::new(),
             known: Known::default(),
         };
@@ -441,7 +441,7 @@ impl Session {
         state.logs.clear();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         lock(&self.state)
     }
 }

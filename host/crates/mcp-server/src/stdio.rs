@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     exchange::{Answer, Asks, Exchange, Outgoing},
     meta::{self, Peer},
-    running::{Running, guarded},
-    service::{self, Client, EMPTY_RESULT, Service},
+    running::{RunningRequests, guarded},
+    service::{self, EMPTY_RESULT, Requester, Service},
     session::no_memory,
     subscriptions::Subscriptions,
     toolbox::Selection,
@@ -65,7 +65,7 @@ pub struct ConnectionSettings {
 
 /// Running requests of one connection, as its owner sees them. Clones share them.
 #[derive(Clone, Default)]
-pub struct ConnectionRequests(Arc<Mutex<Running>>);
+pub struct ConnectionRequests(Arc<Mutex<RunningRequests>>);
 
 impl ConnectionRequests {
     /// Returns whether no request is running.
@@ -206,10 +206,10 @@ impl Connection {
         self.peer.unwrap_or(unknown)
     }
 
-    fn client(&self, request: &Request, is_modern: bool) -> Result<Client, RpcError> {
+    fn client(&self, request: &Request, is_modern: bool) -> Result<Requester, RpcError> {
         let peer = if is_modern { Peer::modern(&request.params)? } else { self.legacy_peer() };
         let budget = self.service.budget();
-        Ok(Client {
+        Ok(Requester {
             selection: self.settings.selection.clone(),
             peer,
             name: if is_modern { meta::client_name(&request.params) } else { self.name.clone() },
@@ -219,7 +219,7 @@ impl Connection {
     }
 
     /// Runs a request in a task of its own.
-    fn run(&mut self, request: Request, client: Client, memory: Charge) -> Result<(), RpcError> {
+    fn run(&mut self, request: Request, client: Requester, memory: Charge) -> Result<(), RpcError> {
         let id = request.id.clone();
         let cancel = self.settings.stop.child_token();
         lock(&self.settings.requests.0).begin(&id, &cancel)?;

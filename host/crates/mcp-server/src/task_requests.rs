@@ -11,7 +11,7 @@ use super::{
     exchange::Outlet,
     meta::TASKS,
     result::{SERVER_INFO, server_info},
-    service::{Client, Service},
+    service::{Requester, Service},
     tasks::{Deferral, MAX_INPUT_BYTES, OpenQuestions, Task, TaskPhase},
 };
 use airlock_json::raw;
@@ -28,7 +28,7 @@ const RELATED: &str = "io.modelcontextprotocol/related-task";
 /// Handles a call of a client that takes a task for a result. Fails as [`call::run`] does.
 pub(super) async fn call(
     service: Arc<Service>,
-    client: Client,
+    client: Requester,
     request: Request,
     outlet: Outlet,
 ) -> Result<String, RpcError> {
@@ -83,7 +83,7 @@ pub(super) fn handles(method: &str, version: Version) -> bool {
 /// the extension.
 pub(super) async fn run(
     service: Arc<Service>,
-    client: Client,
+    client: Requester,
     request: Request,
     outlet: Outlet,
 ) -> Result<String, RpcError> {

@@ -16,7 +16,7 @@ use super::{
     list::{List, Page},
     offers::Offering,
 };
-use airlock_catalog::{Catalog, Client, Snapshot};
+use airlock_catalog::{Catalog, Snapshot, ToolSource};
 use airlock_core::{
     door::{Approval, Entry, Filter, Origin, View, VirtualKey},
     tenant::Tenant,
@@ -264,7 +264,7 @@ impl Toolboxes {
     }
 
     /// Returns whether a source may have tools of a selection.
-    pub(crate) fn may_have(&self, selection: &Selection, source: &Client) -> bool {
+    pub(crate) fn may_have(&self, selection: &Selection, source: &ToolSource) -> bool {
         let is_in_scope = match &selection.scope {
             Scope::All => true,
             Scope::Client(client) => *client == source.name,
@@ -329,7 +329,7 @@ mod tests {
     use crate::list::PAGE_ITEMS;
     use airlock_core::{
         door::{Admitted, Provider},
-        tool::{CallError, Policy, ToolOutput, Whitelist},
+        tool::{Allowlist, CallError, Policy, ToolOutput},
     };
 
     struct Nobody;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     fn publish(catalog: &Catalog, name: &str, tools: Value) {
-        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        let policy = Policy { execute: Allowlist::All, ..Policy::default() };
         catalog.add_client(&client(name), airlock_catalog::SourceKind::Server("stdio"), policy);
         let tools = serde_json::from_value(tools).expect("definitions");
         let dropped = catalog.blocking_publish(&client(name), tools, Arc::new(Nobody));

@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::{HttpGrant, KvGrant, MANIFEST_SCHEMA, Manifest};
-    use airlock_core::tool::Whitelist;
+    use airlock_core::tool::Allowlist;
     use airlock_lock::FILE_NAME as LOCK_FILE;
 
     fn client() -> ClientName {
@@ -224,7 +224,7 @@ mod tests {
         let grant =
             Grant { kv: [("notes".to_owned(), KvGrant::default())].into(), ..Grant::default() };
         let check = |allowed: &[&str]| {
-            let execute = Whitelist::parse(allowed).expect("a list");
+            let execute = Allowlist::parse(allowed).expect("a list");
             let policy = Policy { execute, ..Policy::default() };
             LockPolicy::new(None).check(&client(), &renamed, &grant, &policy, Some(&loaded))
         };

@@ -36,8 +36,8 @@ use super::{
 };
 use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_mcp_server::{
-    Answer, Client, EMPTY_RESULT, EventReader, ListWatch, Listed, Outgoing, Peer, Scope, Selection,
-    Session, client_name, initialized_name, is_relayed, names_version, no_memory,
+    Answer, EMPTY_RESULT, EventReader, ListWatch, ListedPage, Outgoing, Peer, Requester, Scope,
+    Selection, Session, client_name, initialized_name, is_relayed, names_version, no_memory,
     requested_log_level,
 };
 use airlock_model::MemoryBudget;
@@ -210,7 +210,7 @@ impl McpCall<'_> {
             None
         };
         let name = client_name(&request.params);
-        let client = Client { name, ..self.client(peer, timeout) };
+        let client = Requester { name, ..self.client(peer, timeout) };
         let mut exchange = self.app.mcp.begin(request, client);
         if !accept.streams {
             let answer = exchange.response().await.ok_or_else(ApiError::internal)?;
@@ -279,14 +279,14 @@ impl McpCall<'_> {
     ) -> Result<Reply, ApiError> {
         let id = request.id.clone();
         let name = session.client_name();
-        let mut client = Client { name, ..self.client(session.peer(), timeout) };
+        let mut client = Requester { name, ..self.client(session.peer(), timeout) };
         let result = match request.method.as_str() {
             method::SET_LEVEL => requested_log_level(&request).map(|level| {
                 session.set_log_level(level);
                 EMPTY_RESULT.to_owned()
             }),
             name if method::is_list(name) => {
-                self.app.mcp.list(&request, &client).map(|Listed { text, known }| {
+                self.app.mcp.list(&request, &client).map(|ListedPage { text, known }| {
                     session.set_known(known);
                     text
                 })
@@ -405,8 +405,8 @@ impl McpCall<'_> {
         })
     }
 
-    fn client(&self, peer: Peer, timeout: Duration) -> Client {
-        Client { selection: self.selection.clone(), peer, name: None, timeout, asks: None }
+    fn client(&self, peer: Peer, timeout: Duration) -> Requester {
+        Requester { selection: self.selection.clone(), peer, name: None, timeout, asks: None }
     }
 
     /// Returns a response that is ready, with the status of its error.

@@ -27,7 +27,7 @@ use airlock_agent::{self as agent, ApprovalList};
 use airlock_core::{
     door::{Keys, VirtualKey},
     tenant::Tenant,
-    tool::Whitelist,
+    tool::Allowlist,
 };
 use airlock_egress::tls;
 use airlock_fakes as fake;
@@ -152,13 +152,13 @@ impl Gateway {
             // Else requests could use none of its tools, and would not miss it.
             let away = airlock_core::tool::ClientName::parse("away").expect("a good name");
             let policy =
-                airlock_core::tool::Policy { execute: Whitelist::All, ..Default::default() };
+                airlock_core::tool::Policy { execute: Allowlist::All, ..Default::default() };
             catalog.set_policy(&away, policy);
         }
         let agent = SETTINGS;
         let desk = airlock_core::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
-            [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
+            [(desk, Allowlist::parse(&["echo", "hang"]).expect("a good list"))].into();
         let keys = Keys::new([
             VirtualKey::new("ann", "sk-bf-ann", rows.clone()),
             VirtualKey::new("dan", "sk-bf-dan", rows.clone()),

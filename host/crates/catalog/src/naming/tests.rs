@@ -6,7 +6,7 @@ use super::*;
 use crate::Catalog;
 use airlock_core::{
     door::{Admitted, Filter, Origin, OwnTools, Provider, View},
-    tool::{CallError, ToolOutput, Trust, Whitelist},
+    tool::{Allowlist, CallError, ToolOutput, Trust},
 };
 
 struct Nobody;
@@ -21,7 +21,7 @@ fn client(name: &str) -> ClientName {
 }
 
 fn open(prefix: Prefix) -> Policy {
-    Policy { execute: Whitelist::All, prefix, ..Policy::default() }
+    Policy { execute: Allowlist::All, prefix, ..Policy::default() }
 }
 
 fn add(catalog: &Catalog, name: &str, policy: Policy) {
@@ -67,8 +67,8 @@ fn the_first_of_two_tools_with_one_name_is_kept_and_the_other_reported() {
 }
 
 #[test]
-fn a_whitelist_entry_opens_only_the_tool_with_its_case_if_there_are_two() {
-    let execute = Whitelist::parse(&["getuser", "READ"]).expect("a list");
+fn a_allowlist_entry_opens_only_the_tool_with_its_case_if_there_are_two() {
+    let execute = Allowlist::parse(&["getuser", "READ"]).expect("a list");
     let policy = Policy { execute, ..open(Prefix::Client) };
     let catalog = Catalog::new();
     add(&catalog, "fs", policy);

@@ -7,7 +7,7 @@ use crate::{Catalog, published::Published};
 use airlock_core::{
     door::{Budget, Caller, Filter, Origin, Provider},
     threads::INLINE_BYTES,
-    tool::{ClientName, ErrorKind, HostCode, Policy, ToolError, Whitelist},
+    tool::{Allowlist, ClientName, ErrorKind, HostCode, Policy, ToolError},
 };
 
 /// Returns the member `returns` of the arguments as structured data, or an error without it.
@@ -46,7 +46,7 @@ async fn caller(kind: SourceKind) -> Caller {
     ]);
     let name = ClientName::parse("db").expect("a good name");
     let catalog = Catalog::new();
-    let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+    let policy = Policy { execute: Allowlist::All, ..Policy::default() };
     catalog.add_client(&name, kind, policy);
     let tools = serde_json::from_value(tools).expect("definitions");
     assert_eq!(catalog.publish(&name, tools, Arc::new(Returns)).await, [""; 0]);

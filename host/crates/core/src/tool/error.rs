@@ -31,7 +31,7 @@ struct CallErrorParts {
     /// The message, around the name of the tool.
     message: (&'static str, Cow<'static, str>),
     tool: Option<ToolName>,
-    limit: Option<Limit>,
+    limit: Option<ReachedLimit>,
     retry_after: Option<Duration>,
     cause: Option<Cause>,
     details: Details,
@@ -39,7 +39,7 @@ struct CallErrorParts {
 
 /// Limit that ended a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum ReachedLimit {
     /// A time.
     Time(Duration),
     /// A number of bytes, units of fuel or calls.
@@ -224,7 +224,7 @@ impl CallError {
 
     /// Adds the limit that ended the call.
     #[must_use]
-    pub fn with_limit(mut self, limit: Limit) -> Self {
+    pub fn with_limit(mut self, limit: ReachedLimit) -> Self {
         self.0.limit = Some(limit);
         self
     }
@@ -311,14 +311,14 @@ impl CallError {
     pub fn budget(what: &'static str, most: u64) -> Self {
         let message = format!("the call reached its limit of {most} {what}");
         Self::new(ErrorKind::LimitReached, HostCode::Budget, message)
-            .with_limit(Limit::Budget { what, most })
+            .with_limit(ReachedLimit::Budget { what, most })
     }
 
     /// Creates the error of a call that ran past its deadline.
     pub fn deadline(tool: ToolName, limit: Duration) -> Self {
         let message = ("tool ", format!(" ran past its {limit:?} deadline"));
         Self::about(tool, ErrorKind::Timeout, HostCode::Deadline, message)
-            .with_limit(Limit::Time(limit))
+            .with_limit(ReachedLimit::Time(limit))
     }
 
     /// Creates the error of a result over the limit.
@@ -326,7 +326,7 @@ impl CallError {
         let message =
             ("the result of tool ", format!(" is larger than {limit_bytes} bytes; ask for less"));
         Self::about(tool, ErrorKind::TooLarge, HostCode::ResultTooLarge, message)
-            .with_limit(Limit::Amount(limit_bytes as u64))
+            .with_limit(ReachedLimit::Amount(limit_bytes as u64))
     }
 
     /// Creates the error of a result that violates the contract.
@@ -388,7 +388,7 @@ impl CallError {
     }
 
     /// Returns the limit on resources that ended the call.
-    pub fn limit(&self) -> Option<Limit> {
+    pub fn limit(&self) -> Option<ReachedLimit> {
         self.0.limit
     }
 
@@ -526,6 +526,9 @@ mod tests {
         let limit = CallError::result_too_large(ToolName::alias("a"), 20);
         let error = limit.with_report("less".to_owned(), "all".to_owned()).as_called("b");
         assert_eq!((error.code(), error.kind()), (HostCode::ResultTooLarge, ErrorKind::TooLarge));
-        assert_eq!((error.limit(), error.to_text()), (Some(Limit::Amount(20)), "all".to_owned()));
+        assert_eq!(
+            (error.limit(), error.to_text()),
+            (Some(ReachedLimit::Amount(20)), "all".to_owned())
+        );
     }
 }

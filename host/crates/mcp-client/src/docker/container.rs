@@ -62,7 +62,7 @@ fn gate(name: &str) -> Arc<RwLock<()>> {
 }
 
 /// Use of a container by one session. Dropping it releases the container without waiting.
-pub(super) struct Lease {
+pub(super) struct ContainerLease {
     engine: Engine,
     /// Identifier of the container.
     id: String,
@@ -77,7 +77,7 @@ pub(super) struct Lease {
     starting: Option<OwnedRwLockReadGuard<()>>,
 }
 
-impl Lease {
+impl ContainerLease {
     /// Returns the container of a server. One of the gateway is created and started if needed, and
     /// containers from earlier settings that no session uses are removed.
     pub(super) async fn take(
@@ -154,7 +154,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for ContainerLease {
     fn drop(&mut self) {
         if self.is_removed
             && !self.is_released

@@ -10,9 +10,9 @@ use super::{
         limits::{MAX_ERROR_BODY_BYTES, MAX_MESSAGE_BYTES},
         transport::{Outgoing, OutgoingKind, RequestHead, SendError},
     },
-    EVENT_STREAM, Events, Purpose, Refusal, Session, add_all, body, broken, failed, has_type,
+    EVENT_STREAM, Events, HttpSession, Purpose, Refusal, add_all, body, broken, failed, has_type,
     refusal::JSON,
-    resume::Position,
+    resume::StreamPosition,
     unexpected_type,
 };
 use airlock_wire::{
@@ -22,7 +22,7 @@ use airlock_wire::{
 /// Content types of a response, in the order that the specification shows.
 const ACCEPTED: &str = "application/json, text/event-stream";
 
-impl Session {
+impl HttpSession {
     /// Sends a message. Completes for a request when its response was received.
     pub(super) async fn exchange(&self, message: Outgoing) -> Result<(), SendError> {
         let Outgoing { text, kind } = message;
@@ -182,7 +182,7 @@ impl Session {
     /// it ends too early.
     async fn stream(&self, id: i64, events: Events) -> Result<(), SendError> {
         let mut events = events;
-        let mut position = Position::default();
+        let mut position = StreamPosition::default();
         loop {
             let Err(reason) = self.until_answered(id, events, &mut position).await else {
                 return Ok(());
@@ -200,7 +200,7 @@ impl Session {
         &self,
         id: i64,
         mut events: Events,
-        position: &mut Position,
+        position: &mut StreamPosition,
     ) -> Result<(), SendError> {
         loop {
             let item = events.next().await.map_err(|error| failed(error.to_string()))?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     decode::Reception,
-    inbox::{Inbox, ResponseKind, Unsolicited, Waiting},
+    inbox::{AwaitedResponse, Inbox, ResponseKind, Unsolicited},
     transport::{OutgoingKind, RequestHead},
 };
 
@@ -41,7 +41,7 @@ impl Connection {
     }
 
     /// Sends a request with the identifier 1.
-    async fn ask(&self, method: &'static str) -> (Result<(), SendError>, Waiting) {
+    async fn ask(&self, method: &'static str) -> (Result<(), SendError>, AwaitedResponse) {
         self.ask_about(method, None, Vec::new()).await
     }
 
@@ -50,7 +50,7 @@ impl Connection {
         method: &'static str,
         name: Option<&str>,
         headers: Vec<(HeaderName, HeaderValue)>,
-    ) -> (Result<(), SendError>, Waiting) {
+    ) -> (Result<(), SendError>, AwaitedResponse) {
         let waiting = self.inbox.expect(1, ResponseKind::Whole);
         let head = RequestHead { id: 1, method, name: name.map(str::to_owned), headers };
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#);
@@ -78,7 +78,7 @@ impl Connection {
     }
 }
 
-fn outcome(sent: Result<(), SendError>, mut waiting: Waiting) -> String {
+fn outcome(sent: Result<(), SendError>, mut waiting: AwaitedResponse) -> String {
     match (sent, waiting.response.try_recv()) {
         (_, Ok(Reception::Text(text))) => String::from_utf8(text).expect("UTF-8"),
         (_, Ok(other)) => format!("{other:?}"),

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     decode::Reception,
     http::StreamableHttp,
-    inbox::{Inbox, ResponseKind, Unsolicited, Waiting},
+    inbox::{AwaitedResponse, Inbox, ResponseKind, Unsolicited},
     transport::RequestHead,
 };
 
@@ -44,7 +44,7 @@ impl Connection {
     }
 
     /// Sends a request while the stream is received.
-    async fn sent(&self, method: &'static str) -> (Result<(), SendError>, Waiting) {
+    async fn sent(&self, method: &'static str) -> (Result<(), SendError>, AwaitedResponse) {
         let waiting = self.inbox.expect(1, ResponseKind::Whole);
         let sent = tokio::select! {
             sent = self.send(method) => sent,

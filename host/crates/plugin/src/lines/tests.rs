@@ -8,8 +8,8 @@ use crate::{
     Drift, FilesGrant, KvGrant, MANIFEST_SCHEMA, Manifest, Metadata, PartialQuota, SecretGrant,
 };
 use airlock_core::{
-    secret::Source,
-    tool::{ClientName, Policy, Whitelist},
+    secret::SecretSource,
+    tool::{Allowlist, ClientName, Policy},
 };
 use airlock_lock::Lock;
 use airlock_sandbox::Access;
@@ -36,7 +36,7 @@ fn grown(was: &Metadata, is: &Metadata, grant: &Grant) -> String {
 fn grown_if_allowed(was: &Metadata, is: &Metadata, grant: &Grant, allowed: &[&str]) -> String {
     let client = ClientName::parse("p").expect("a name");
     let lock = Lock::of_one(was.pin(&client));
-    let execute = Whitelist::parse(allowed).expect("a list");
+    let execute = Allowlist::parse(allowed).expect("a list");
     let policy = Policy { execute, ..Policy::default() };
     let drift = Drift::between(&lock, &client, is, grant, &policy);
     let lines = drift.iter().flat_map(Drift::widened).map(ToString::to_string);
@@ -51,7 +51,7 @@ fn widened(was: &Value, is: &Value, grant: &Grant) -> String {
 /// Returns a grant of everything that [`requests`] requests.
 fn everything() -> Grant {
     let secret = SecretGrant {
-        source: Source::Env("TOKEN".to_owned()),
+        source: SecretSource::Env("TOKEN".to_owned()),
         audience: None,
         inject: None,
         reveal: false,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use airlock_core::{
     tenant::Tenant,
-    tool::{CallError, ClientName, ErrorKind, HostCode, Limit, ToolName},
+    tool::{CallError, ClientName, ErrorKind, HostCode, ReachedLimit, ToolName},
 };
 use serde_json::{Map, Value};
 use tracing::{info, warn};
@@ -95,10 +95,10 @@ impl Circuit {
             ) => Outcome::Worked,
             // A deadline that the caller shortened, or fuel that the rest of the chain has burnt,
             // is not the plugin's fault.
-            (HostCode::Deadline, Some(Limit::Time(limit))) if limit < self.deadline => {
+            (HostCode::Deadline, Some(ReachedLimit::Time(limit))) if limit < self.deadline => {
                 Outcome::Unknown
             }
-            (HostCode::OutOfFuel, Some(Limit::Amount(limit))) if limit < self.fuel => {
+            (HostCode::OutOfFuel, Some(ReachedLimit::Amount(limit))) if limit < self.fuel => {
                 Outcome::Unknown
             }
             (

@@ -3,7 +3,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use airlock_core::tool::{CallError, Cause, ErrorKind, HostCode, Limit, ToolName};
+use airlock_core::tool::{CallError, Cause, ErrorKind, HostCode, ReachedLimit, ToolName};
 use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
 use wasmtime_wasi::I32Exit;
 
@@ -111,27 +111,35 @@ impl Overrun {
         let mut remedy =
             "compute less: use fewer iterations, let a tool do the work, or split the script";
         let (code, limit, what) = match self {
-            Self::Fuel => {
-                (HostCode::OutOfFuel, Limit::Amount(fuel), format!("used up its fuel of {fuel}"))
-            }
-            Self::Cpu => {
-                (HostCode::CpuTime, Limit::Time(cpu), format!("used more than {cpu:?} of CPU time"))
-            }
+            Self::Fuel => (
+                HostCode::OutOfFuel,
+                ReachedLimit::Amount(fuel),
+                format!("used up its fuel of {fuel}"),
+            ),
+            Self::Cpu => (
+                HostCode::CpuTime,
+                ReachedLimit::Time(cpu),
+                format!("used more than {cpu:?} of CPU time"),
+            ),
             Self::Deadline(limit) => {
                 kind = ErrorKind::Timeout;
                 remedy = "make fewer calls, make them at the same time, or split the script";
                 let what = format!("ran past its {limit:?} deadline");
-                (HostCode::Deadline, Limit::Time(limit), what)
+                (HostCode::Deadline, ReachedLimit::Time(limit), what)
             }
             Self::Memory => {
                 remedy = "keep less: take what you need of each result, or split the script";
                 let what = format!("needed more than its {memory_bytes} bytes of memory");
-                (HostCode::Memory, Limit::Amount(memory_bytes as u64), what)
+                (HostCode::Memory, ReachedLimit::Amount(memory_bytes as u64), what)
             }
             Self::Stack => {
                 kind = ErrorKind::Internal;
                 remedy = "use a loop in place of recursion, and values that nest less";
-                (HostCode::StackOverflow, Limit::Unnumbered, "overflowed its stack".to_owned())
+                (
+                    HostCode::StackOverflow,
+                    ReachedLimit::Unnumbered,
+                    "overflowed its stack".to_owned(),
+                )
             }
         };
         let error = if is_script {

@@ -1,7 +1,7 @@
 //! The meta-tool `executeToolCode`: the report of a script.
 
 use super::*;
-use airlock_core::tool::{HostCode, Limit};
+use airlock_core::tool::{HostCode, ReachedLimit};
 
 #[tokio::test]
 async fn a_report_has_result_and_printed_text_but_no_tool_results() {
@@ -198,12 +198,15 @@ fn tools_with_item(kind: &str) -> Value {
 async fn a_limit_reports_printed_text_and_completed_calls() {
     let message = "the script used up its fuel of 20; compute less";
     let limit = CallError::new(ErrorKind::LimitReached, HostCode::OutOfFuel, message)
-        .with_limit(Limit::Amount(20));
+        .with_limit(ReachedLimit::Amount(20));
     let fake = Fake::ends(Err(ScriptError::Stopped(limit)))
         .calling(&["clock-now", "github-create-issue"])
         .printing(&["one"]);
     let error = run(fake, "...").await.expect_err("it was stopped");
-    assert_eq!((error.code(), error.limit()), (HostCode::OutOfFuel, Some(Limit::Amount(20))));
+    assert_eq!(
+        (error.code(), error.limit()),
+        (HostCode::OutOfFuel, Some(ReachedLimit::Amount(20)))
+    );
     insta::assert_snapshot!(error.to_text(), @r#"
     Execution stopped at a limit:
 
@@ -280,7 +283,7 @@ async fn the_reason_of_a_stopped_script_is_returned_unchanged() {
 #[tokio::test]
 async fn a_call_that_needs_approval_stops_the_script() {
     let catalog = Catalog::new();
-    let policy = Policy { auto_execute: Whitelist::default(), ..open_policy(true) };
+    let policy = Policy { auto_execute: Allowlist::default(), ..open_policy(true) };
     publish(&catalog, "github", policy, &github());
     let fake = Fake::ends(Ok(None)).calling(&["github-send"]);
     let caller = caller(&catalog, Arc::new(fake), BindingLevel::Server, &Filter::none());

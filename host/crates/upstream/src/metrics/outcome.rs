@@ -19,7 +19,7 @@ const COUNTED: [HostCode; 9] = [
 
 /// Outcome of a call, as metrics distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CallOutcome {
     /// The tool returned a result.
     Ok,
     /// The call failed with an error that is counted apart.
@@ -28,7 +28,7 @@ pub(super) enum Outcome {
     Other,
 }
 
-impl Outcome {
+impl CallOutcome {
     fn all() -> impl Iterator<Item = Self> {
         [Self::Ok].into_iter().chain(COUNTED.map(Self::Failed)).chain([Self::Other])
     }
@@ -56,16 +56,16 @@ impl Outcome {
 pub(super) struct Counters([Counter; COUNTED.len() + 2]);
 
 impl Counters {
-    pub(super) fn add(&self, outcome: Outcome) {
-        let mut all = Outcome::all().zip(&self.0);
+    pub(super) fn add(&self, outcome: CallOutcome) {
+        let mut all = CallOutcome::all().zip(&self.0);
         if let Some((_, counter)) = all.find(|(known, _)| *known == outcome) {
             counter.inc();
         }
     }
 
     /// Returns the counters that are not zero.
-    pub(super) fn nonzero(&self) -> impl Iterator<Item = (Outcome, Counter)> {
-        let counters = Outcome::all().zip(self.0.iter().cloned());
+    pub(super) fn nonzero(&self) -> impl Iterator<Item = (CallOutcome, Counter)> {
+        let counters = CallOutcome::all().zip(self.0.iter().cloned());
         counters.filter(|(_, counter)| counter.get() > 0)
     }
 }
@@ -76,16 +76,16 @@ mod tests {
 
     #[test]
     fn each_outcome_has_its_own_counter_and_the_name_of_its_error() {
-        assert_eq!(Outcome::all().count(), Counters::default().0.len());
+        assert_eq!(CallOutcome::all().count(), Counters::default().0.len());
         let counters = Counters::default();
-        counters.add(Outcome::Other);
-        counters.add(Outcome::Other);
+        counters.add(CallOutcome::Other);
+        counters.add(CallOutcome::Other);
         let counted = counters.nonzero().map(|(outcome, counter)| (outcome, counter.get()));
-        assert_eq!(counted.collect::<Vec<_>>(), [(Outcome::Other, 2)]);
+        assert_eq!(counted.collect::<Vec<_>>(), [(CallOutcome::Other, 2)]);
         for error in [CallError::busy(), CallError::cancelled()] {
             let code = error.code();
-            assert_eq!(Outcome::of(&Err(error)).name(), code.as_str());
+            assert_eq!(CallOutcome::of(&Err(error)).name(), code.as_str());
         }
-        assert_eq!(Outcome::of(&Err(CallError::not_found("a"))), Outcome::Other);
+        assert_eq!(CallOutcome::of(&Err(CallError::not_found("a"))), CallOutcome::Other);
     }
 }

@@ -9,7 +9,7 @@ use tokio::{
 };
 use tracing::{debug, info};
 
-use super::lists::{self, Kind};
+use super::lists::{self, OfferKind};
 use crate::{
     limits::{
         LIST_CHANGE_DELAY, LIST_TTL, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
@@ -94,10 +94,11 @@ async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<
     let has_resources = !policy.resources.is_empty() && agreed.has(Capability::Resources);
     let has_prompts = !policy.prompts.is_empty() && agreed.has(Capability::Prompts);
     let (resources, first) =
-        read(settings, link, Kind::RESOURCES, has_resources, &last.resources).await;
+        read(settings, link, OfferKind::RESOURCES, has_resources, &last.resources).await;
     let (templates, second) =
-        read(settings, link, Kind::TEMPLATES, has_resources, &last.templates).await;
-    let (prompts, third) = read(settings, link, Kind::PROMPTS, has_prompts, &last.prompts).await;
+        read(settings, link, OfferKind::TEMPLATES, has_resources, &last.templates).await;
+    let (prompts, third) =
+        read(settings, link, OfferKind::PROMPTS, has_prompts, &last.prompts).await;
     let instructions = agreed.instructions.as_deref().filter(|_| policy.relays_instructions);
     let instructions = instructions.map(Arc::from);
     catalog.publish_offers(&settings.name, Offers { resources, templates, prompts, instructions });
@@ -109,7 +110,7 @@ async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<
 async fn read(
     settings: &Settings,
     link: &Link,
-    kind: Kind,
+    kind: OfferKind,
     is_wanted: bool,
     last: &[Offer],
 ) -> (Vec<Offer>, Option<Duration>) {

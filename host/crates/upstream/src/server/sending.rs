@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     log_messages,
-    questions::{Response, TASK},
+    questions::{ServerResponse, TASK},
     result, tasks,
 };
 use airlock_core::{
@@ -167,8 +167,8 @@ fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> CallRespons
     let name = &tool.name;
     match asked {
         Ok(mut result) => match result::asks(&mut result) {
-            Some(asked) => asked.map(Response::InputRequired).map_err(result::not_asked),
-            None => result::read(name, result).map(Response::Complete),
+            Some(asked) => asked.map(ServerResponse::InputRequired).map_err(result::not_asked),
+            None => result::read(name, result).map(ServerResponse::Complete),
         },
         Err(AskError::Refused(error)) => Err(result::refusal(error)),
         Err(AskError::TooLarge | AskError::Send(SendError::TooLarge)) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use airlock_core::{
     door::{Admitted, Budget, Caller, Filter, Provider, Source, View},
-    tool::{HostCode, Policy, Tool, ToolDefinition, ToolOutput, Whitelist},
+    tool::{Allowlist, HostCode, Policy, Tool, ToolDefinition, ToolOutput},
 };
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -43,7 +43,7 @@ pub(super) fn chain() -> Chain {
         })
         .collect();
     let policy =
-        Policy { execute: Whitelist::All, auto_execute: Whitelist::All, ..Policy::default() };
+        Policy { execute: Allowlist::All, auto_execute: Allowlist::All, ..Policy::default() };
     let provider: Arc<dyn Provider> = Arc::new(Echo);
     let source = Source {
         client: &client,
