@@ -158,7 +158,7 @@ impl ToolSource {
 
 impl fmt::Debug for ToolSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("ToolSource")
             .field("name", &self.name)
             .field("state", &self.state)
             .finish_non_exhaustive()

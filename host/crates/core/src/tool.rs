@@ -34,7 +34,7 @@ pub use self::{
     },
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
-    policy::{Allowlist, BadAllowlist, BadUriList, Names, Policy, Prefix, Trust, UriList},
+    policy::{Allowlist, BadList, Names, Policy, Prefix, Trust, UriList},
     question::{
         ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKind, QuestionKinds,
     },

@@ -9,13 +9,10 @@ use reqwest::{Response, Url};
 use tokio::sync::SetOnce;
 
 use super::{
-    connector::{Connector, OpenError, Opened, Opening},
     http::{
-        EVENT_STREAM, Events, HttpConnection, HttpSettings, OTHER_TRANSPORT, Purpose, Refusal,
-        failed, has_type, unexpected_type,
+        EVENT_STREAM, Events, HttpConnection, Purpose, Refusal, failed, has_type, unexpected_type,
     },
     limits::MAX_URL_BYTES,
-    secrets::Secrets,
     transport::{Outgoing, OutgoingKind, ReceiveError, SendError, Transport},
 };
 use airlock_core::{door::CallerHeaders, tool::Cause};
@@ -25,39 +22,7 @@ use airlock_wire::{
     version::Version,
 };
 
-/// A server over HTTP+SSE.
-#[derive(Debug, Clone, Default)]
-pub struct HttpSse(pub HttpSettings);
-
-impl Connector for HttpSse {
-    fn connection_type(&self) -> &'static str {
-        "sse"
-    }
-
-    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
-        Box::pin(async move {
-            let connection = HttpConnection::open(&self.0, opening.inbox, opening.authorizer)?;
-            Ok(Opened { transport: transport(connection), process: None })
-        })
-    }
-
-    fn secrets(&self) -> Secrets {
-        self.0.secrets()
-    }
-
-    fn http(&self) -> Option<&HttpSettings> {
-        Some(&self.0)
-    }
-
-    fn advice(&self, error: &str) -> Option<&'static str> {
-        OTHER_TRANSPORT
-            .iter()
-            .any(|text| error.contains(text))
-            .then_some("if the server speaks streamable HTTP, set `connection_type` to \"http\"")
-    }
-}
-
-fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
+pub(super) fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
     Arc::new(Sse(Arc::new(SseSession { connection, target: SetOnce::new() })))
 }
 

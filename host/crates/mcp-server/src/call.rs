@@ -32,7 +32,7 @@ use super::{
     meta,
     questions::Dialog,
     result,
-    service::{Requester, Service},
+    service::{Incoming, Requester, Service},
     settings::ApprovalMode,
     tasks::Deferral,
     toolbox::{self, Toolbox},
@@ -46,17 +46,14 @@ use airlock_core::{
 use airlock_strings::cut;
 use airlock_wire::{
     error::{RpcError, code},
-    message::{Params, Request},
+    message::Params,
 };
 
 /// Handles `tools/call`. Returns the result as JSON text; a call that fails has one too. With a
 /// deferral, the call may become a task. Fails if the request is malformed, or if the tool does not
 /// exist or is hidden.
 pub(super) async fn run(
-    service: Arc<Service>,
-    client: Requester,
-    request: Request,
-    outlet: Outlet,
+    Incoming { service, client, request, outlet }: Incoming,
     deferral: Option<Deferral>,
 ) -> Result<String, RpcError> {
     let version = client.peer.version;
@@ -120,7 +117,8 @@ impl ToolCall<'_> {
         let reports = ToolReports::new(token, self.name, self.client.peer, self.outlet);
         let hears_events = reports.are_wanted() || deferral.is_some();
         let (caller, events) = self.caller(&current, approval, &dialog, hears_events);
-        let mut running = RunningCall::new(caller, tool, arguments, events, reports, deferral);
+        let mut running =
+            RunningCall { caller, tool, arguments, events, reports, deferral, id: None };
 
         let began = Instant::now();
         let ran = running.run(&mut dialog).await;

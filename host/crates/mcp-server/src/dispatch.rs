@@ -6,7 +6,7 @@ use super::{
     call,
     exchange::Exchange,
     listen, relay,
-    service::{Requester, Service},
+    service::{Incoming, Requester, Service},
     task_requests,
 };
 use airlock_wire::{error::RpcError, message::Request, method};
@@ -19,44 +19,43 @@ impl Service {
         let is_modern = client.peer.version.is_modern();
         match request.method.as_str() {
             method::TOOLS_CALL => {
-                let service = self.clone();
-                let asks = client.asks.clone();
                 let takes_task =
                     client.peer.takes_tasks && (is_modern || request.params.get("task").is_some());
                 if takes_task {
-                    Exchange::new(id, asks, |outlet| {
-                        task_requests::call(service, client, request, outlet)
-                    })
+                    self.handle(request, client, task_requests::call)
                 } else {
-                    Exchange::new(id, asks, |outlet| {
-                        call::run(service, client, request, outlet, None)
-                    })
+                    self.handle(request, client, |incoming| call::run(incoming, None))
                 }
             }
             name if task_requests::handles(name, client.peer.version) => {
-                let service = self.clone();
-                let asks = client.asks.clone();
-                Exchange::new(id, asks, |outlet| {
-                    task_requests::run(service, client, request, outlet)
-                })
+                self.handle(request, client, task_requests::run)
             }
-            method::LISTEN if is_modern => {
-                let service = self.clone();
-                Exchange::new(id, None, |outlet| listen::run(service, client, request, outlet))
-            }
+            method::LISTEN if is_modern => self.handle(request, client, listen::run),
             name if method::is_list(name) => {
                 Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
             }
-            name if relay::is_relayed(name) => {
-                let service = self.clone();
-                let asks = client.asks.clone();
-                Exchange::new(id, asks, |outlet| relay::run(service, client, request, outlet))
-            }
+            name if relay::is_relayed(name) => self.handle(request, client, relay::run),
             method::DISCOVER if is_modern => {
                 Exchange::ready(id, Ok(self.discover(&client.selection)))
             }
             method::PING if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
             name => Exchange::ready(id, Err(RpcError::method_not_found(name))),
         }
+    }
+
+    /// Begins the exchange of a request that `work` handles.
+    fn handle<F>(
+        self: &Arc<Self>,
+        request: Request,
+        client: Requester,
+        work: impl FnOnce(Incoming) -> F,
+    ) -> Exchange
+    where
+        F: Future<Output = Result<String, RpcError>> + Send + 'static,
+    {
+        let service = self.clone();
+        Exchange::new(request.id.clone(), client.asks.clone(), |outlet| {
+            work(Incoming { service, client, request, outlet })
+        })
     }
 }

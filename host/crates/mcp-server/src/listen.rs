@@ -1,19 +1,16 @@
 //! `subscriptions/listen` of the modern era: one stream of notifications.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{
-    exchange::Outlet,
     offers::OfferList,
     result::{SERVER_INFO, server_info},
-    service::{Requester, STOPPING, Service},
+    service::{Incoming, STOPPING},
     subscriptions::Subscriptions,
     watch::{Known, ListKind, ListWatch},
 };
 use airlock_json::raw;
-use airlock_wire::{error::RpcError, message::Request, method};
+use airlock_wire::{error::RpcError, method};
 
 /// Key of the metadata with the reason that a subscription ended.
 const REASON: &str = "airlock/reason";
@@ -23,10 +20,7 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Handles `subscriptions/listen`: acknowledges, then notifies of each change until the gateway
 /// stops or the client ends the request.
 pub(super) async fn run(
-    service: Arc<Service>,
-    client: Requester,
-    request: Request,
-    outlet: Outlet,
+    Incoming { service, client, request, outlet }: Incoming,
 ) -> Result<String, RpcError> {
     let wanted = request
         .params

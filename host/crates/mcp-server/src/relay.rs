@@ -1,7 +1,7 @@
 //! `resources/read`, `prompts/get` and `completion/complete`: the door, and the result in the era of
 //! the client.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{
     questions::{self, Dialog},
     resources::{MAX_NAME_BYTES, failed, not_found, target},
     result::{SERVER_INFO, repaired, server_info},
-    service::{Requester, Service},
+    service::{Incoming, Requester},
 };
 use airlock_core::{
     door::{RelayError, RelayRequest, Subject},
@@ -28,6 +28,7 @@ use airlock_wire::{
 
 /// Result of a completion that nobody makes.
 const NO_COMPLETION: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
+
 /// Returns whether [`run`] handles a method.
 pub fn is_relayed(method: &str) -> bool {
     matches!(method, method::RESOURCES_READ | method::PROMPTS_GET | method::COMPLETE)
@@ -35,10 +36,7 @@ pub fn is_relayed(method: &str) -> bool {
 
 /// Handles a request. Returns the result as JSON text.
 pub(super) async fn run(
-    service: Arc<Service>,
-    client: Requester,
-    request: Request,
-    outlet: Outlet,
+    Incoming { service, client, request, outlet }: Incoming,
 ) -> Result<String, RpcError> {
     let toolbox = service.toolboxes().open(&client.selection);
     let version = client.peer.version;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     approval::Seal,
-    exchange::Asks,
+    exchange::{Asks, Outlet},
     meta::{self, LogLevel, Peer},
     offers::{OfferList, Offering},
     result::{SERVER_INFO, server_info},
@@ -59,6 +59,14 @@ pub struct Requester {
     pub timeout: Duration,
     /// The gateway's requests to it; `None` if it cannot respond to them.
     pub asks: Option<Arc<Asks>>,
+}
+
+/// A request that is handled, with what its handler needs.
+pub(super) struct Incoming {
+    pub(super) service: Arc<Service>,
+    pub(super) client: Requester,
+    pub(super) request: Request,
+    pub(super) outlet: Outlet,
 }
 
 /// Result of a request for a page of a list.

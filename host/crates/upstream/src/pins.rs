@@ -72,7 +72,7 @@ impl Pins {
 
     /// Returns the pins of one server; `None` if no server has this name.
     pub fn client(&self, name: &str) -> Option<Arc<ClientPins>> {
-        self.0.iter().find(|(client, _)| client.as_str() == name).map(|(_, pins)| pins.clone())
+        self.0.get(name).cloned()
     }
 }
 

@@ -19,8 +19,9 @@ use airlock_core::{
     tool::{Allowlist, CallError, ClientName, HostCode, Policy},
 };
 use airlock_mcp_client::{
-    Connector, Credentials, DEFAULT_RUNNING, DEFAULT_WAITING, Framing, HttpSettings, LAST_RETRY,
-    Lifecycle, Logins, MAX_REQUESTS_IN_FLIGHT, OpenError, Process, Settings, StreamableHttp,
+    Connector, Credentials, DEFAULT_RUNNING, DEFAULT_WAITING, Framing, HttpServer, HttpSettings,
+    HttpTransport, LAST_RETRY, Lifecycle, Logins, MAX_REQUESTS_IN_FLIGHT, OpenError, Process,
+    Settings,
 };
 
 /// Time limit for every wait, longer than any step takes on a busy machine.
@@ -258,7 +259,10 @@ async fn a_missing_command_fails_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
-    let http = StreamableHttp(HttpSettings::new("ftp://host/"));
+    let http = HttpServer {
+        transport: HttpTransport::Streamable,
+        settings: HttpSettings::new("ftp://host/"),
+    };
     let bad_url = Supervised::start(settings(http));
     let bad_secret = Supervised::start_with(
         settings(fake("well")),

@@ -67,7 +67,7 @@ fn the_first_of_two_tools_with_one_name_is_kept_and_the_other_reported() {
 }
 
 #[test]
-fn a_allowlist_entry_opens_only_the_tool_with_its_case_if_there_are_two() {
+fn an_allowlist_entry_opens_only_the_tool_with_its_case_if_there_are_two() {
     let execute = Allowlist::parse(&["getuser", "READ"]).expect("a list");
     let policy = Policy { execute, ..open(Prefix::Client) };
     let catalog = Catalog::new();

@@ -308,13 +308,7 @@ fn scalars_are_the_wanted_members_without_what_is_nested() {
 
 #[test]
 fn a_call_of_a_script_needs_an_approval_of_its_own() {
-    let auto = Allowlist::parse(&["read"]).expect("a good list");
-    let sources = sources(&[Policy {
-        execute: Allowlist::All,
-        auto_execute: auto,
-        code_mode: true,
-        ..Policy::default()
-    }]);
+    let sources = code_mode();
     for origin in [Origin::Model, Origin::Caller, Origin::McpClient(Approval::Given)] {
         assert!(nested(&sources, origin.clone(), "alpha-read").is_ok());
         let unapproved = nested(&sources, origin.clone(), "alpha-write");
@@ -325,6 +319,16 @@ fn a_call_of_a_script_needs_an_approval_of_its_own() {
     let caller = caller(&sources, &Filter::none(), None, Origin::Model);
     let approving = script(&caller.approving_scripts());
     assert!(approving.chain().admit(&Origin::Script, "alpha-write", "").is_ok());
+}
+
+/// Returns sources in code mode whose tool `read` needs no approval.
+fn code_mode() -> Sources {
+    sources(&[Policy {
+        execute: Allowlist::All,
+        auto_execute: Allowlist::parse(&["read"]).expect("a good list"),
+        code_mode: true,
+        ..Policy::default()
+    }])
 }
 
 fn nested(sources: &Sources, origin: Origin, name: &str) -> Result<(), CallError> {
@@ -338,13 +342,7 @@ fn script(caller: &Caller) -> Admitted {
 
 #[test]
 fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the_tool_calls() {
-    let auto = Allowlist::parse(&["read"]).expect("a good list");
-    let sources = sources(&[Policy {
-        execute: Allowlist::All,
-        auto_execute: auto,
-        code_mode: true,
-        ..Policy::default()
-    }]);
+    let sources = code_mode();
     let first = script(&caller(&sources, &Filter::none(), None, Origin::Model));
     let write = first.chain().view().find(&Origin::Script, "alpha-write").expect("it is there");
     let approved = Approved {

@@ -2,7 +2,7 @@
 //! wire.
 
 use std::{
-    borrow::Cow,
+    borrow::{Borrow, Cow},
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::Arc,
@@ -81,6 +81,13 @@ impl ClientName {
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Maps with names as keys are searched with text.
+impl Borrow<str> for ClientName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

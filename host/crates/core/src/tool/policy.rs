@@ -16,7 +16,7 @@ pub enum Allowlist {
     Only(Names),
 }
 
-/// The names of a [`Allowlist`].
+/// The names of an [`Allowlist`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     exact: BTreeSet<String>,
@@ -31,15 +31,36 @@ impl Names {
     }
 }
 
-/// Reason why a list is not a valid [`Allowlist`].
+/// Reason why a list is not a valid [`Allowlist`] or [`UriList`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadAllowlist {
-    /// The list has `*` and other names.
-    #[error("\"*\" stands for every tool and must be the only entry")]
-    StarWithOthers,
-    /// The list has the same name twice.
+pub enum BadList {
+    /// The list has `*` and other entries.
+    #[error("\"*\" stands for every {of} and must be the only entry")]
+    StarWithOthers {
+        /// The kind of its entries.
+        of: &'static str,
+    },
+    /// The list has the same entry twice.
     #[error("{0:?} is listed twice")]
     Duplicate(String),
+}
+
+/// Reads the entries of a list of the configuration; `None` for `["*"]`.
+fn entries<S: AsRef<str>>(
+    list: &[S],
+    of: &'static str,
+) -> Result<Option<BTreeSet<String>>, BadList> {
+    let mut set = BTreeSet::new();
+    for entry in list.iter().map(AsRef::as_ref) {
+        if !set.insert(entry.to_owned()) {
+            return Err(BadList::Duplicate(entry.to_owned()));
+        }
+    }
+    match set.contains("*") {
+        true if set.len() == 1 => Ok(None),
+        true => Err(BadList::StarWithOthers { of }),
+        false => Ok(Some(set)),
+    }
 }
 
 impl Default for Allowlist {
@@ -50,23 +71,10 @@ impl Default for Allowlist {
 
 impl Allowlist {
     /// Parses a list from the configuration. Fails if it has a name twice, or `*` and other names.
-    pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, BadAllowlist> {
-        if let [only] = names
-            && only.as_ref() == "*"
-        {
-            return Ok(Self::All);
-        }
-        let mut list = Names::default();
-        for name in names.iter().map(AsRef::as_ref) {
-            if name == "*" {
-                return Err(BadAllowlist::StarWithOthers);
-            }
-            if !list.exact.insert(name.to_owned()) {
-                return Err(BadAllowlist::Duplicate(name.to_owned()));
-            }
-            list.folded.insert(name.to_lowercase());
-        }
-        Ok(Self::Only(list))
+    pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, BadList> {
+        let Some(exact) = entries(names, "tool")? else { return Ok(Self::All) };
+        let folded = exact.iter().map(|name| name.to_lowercase()).collect();
+        Ok(Self::Only(Names { exact, folded }))
     }
 
     /// Returns whether the list allows a tool.
@@ -134,17 +142,6 @@ pub enum UriList {
     Only(BTreeSet<String>),
 }
 
-/// Reason why a list is not a valid [`UriList`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadUriList {
-    /// The list has `*` and other entries.
-    #[error("\"*\" stands for every URI and must be the only entry")]
-    StarWithOthers,
-    /// The list has the same entry twice.
-    #[error("{0:?} is listed twice")]
-    Duplicate(String),
-}
-
 impl Default for UriList {
     fn default() -> Self {
         Self::Only(BTreeSet::new())
@@ -153,22 +150,8 @@ impl Default for UriList {
 
 impl UriList {
     /// Parses a list from the configuration. Fails if it has an entry twice, or `*` and others.
-    pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, BadUriList> {
-        if let [only] = entries
-            && only.as_ref() == "*"
-        {
-            return Ok(Self::All);
-        }
-        let mut set = BTreeSet::new();
-        for entry in entries.iter().map(AsRef::as_ref) {
-            if entry == "*" {
-                return Err(BadUriList::StarWithOthers);
-            }
-            if !set.insert(entry.to_owned()) {
-                return Err(BadUriList::Duplicate(entry.to_owned()));
-            }
-        }
-        Ok(Self::Only(set))
+    pub fn parse<S: AsRef<str>>(list: &[S]) -> Result<Self, BadList> {
+        Ok(entries(list, "URI")?.map_or(Self::All, Self::Only))
     }
 
     /// Returns whether the list allows `uri`. A URI with a segment `.` or `..` after the beginning
@@ -272,8 +255,8 @@ mod tests {
     #[test]
     fn a_star_must_be_the_only_entry_and_case_does_not_count() {
         assert_eq!(Allowlist::parse(&["*"]), Ok(Allowlist::All));
-        assert_eq!(Allowlist::parse(&["*", "a"]), Err(BadAllowlist::StarWithOthers));
-        assert_eq!(Allowlist::parse(&["A", "A"]), Err(BadAllowlist::Duplicate("A".into())));
+        assert_eq!(Allowlist::parse(&["*", "a"]), Err(BadList::StarWithOthers { of: "tool" }));
+        assert_eq!(Allowlist::parse(&["A", "A"]), Err(BadList::Duplicate("A".into())));
         assert!(Allowlist::parse(&["getUser", "getuser"]).is_ok());
         let list = Allowlist::parse(&["Read_File"]).expect("a good list");
         assert!(list.allows("read_file") && list.allows("READ_FILE") && !list.allows("write_file"));
@@ -329,8 +312,8 @@ mod tests {
         assert!(!list.allows("") && UriList::default().is_empty() && !list.is_empty());
         assert!(UriList::All.allows("x") && UriList::All.allows_template("{x}"));
         assert_eq!(UriList::parse(&["*"]), Ok(UriList::All));
-        assert_eq!(UriList::parse(&["*", "a"]), Err(BadUriList::StarWithOthers));
-        assert_eq!(UriList::parse(&["a", "a"]), Err(BadUriList::Duplicate("a".into())));
+        assert_eq!(UriList::parse(&["*", "a"]), Err(BadList::StarWithOthers { of: "URI" }));
+        assert_eq!(UriList::parse(&["a", "a"]), Err(BadList::Duplicate("a".into())));
     }
 
     #[test]

@@ -19,10 +19,10 @@ use crate::{
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"is":"here"}}"#;
 
 /// A connection to a server, without the layers above the transport.
-struct Connection {
-    server: Server,
-    transport: Arc<dyn Transport>,
-    inbox: Arc<Inbox>,
+pub(crate) struct Connection {
+    pub(crate) server: Server,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) inbox: Arc<Inbox>,
     _unsolicited: Unsolicited,
 }
 
@@ -34,6 +34,14 @@ impl Connection {
     }
 
     fn with(server: Server, settings: &HttpSettings) -> Self {
+        Self::over(server, settings, transport)
+    }
+
+    pub(crate) fn over(
+        server: Server,
+        settings: &HttpSettings,
+        transport: fn(HttpConnection) -> Arc<dyn Transport>,
+    ) -> Self {
         let (inbox, unsolicited) = Inbox::new(Arc::default());
         let connection = HttpConnection::open(settings, inbox.clone(), None);
         let transport = transport(connection.expect("good settings"));
@@ -53,9 +61,12 @@ impl Connection {
     ) -> (Result<(), SendError>, AwaitedResponse) {
         let waiting = self.inbox.expect(1, ResponseKind::Whole);
         let head = RequestHead { id: 1, method, name: name.map(str::to_owned), headers };
-        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#);
-        let sent = self.transport.send(Outgoing { text, kind: OutgoingKind::Request(head) }).await;
-        (sent, waiting)
+        (self.post(head).await, waiting)
+    }
+
+    pub(crate) fn post(&self, head: RequestHead) -> BoxFuture<'static, Result<(), SendError>> {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, head.method);
+        self.transport.send(Outgoing { text, kind: OutgoingKind::Request(head) })
     }
 
     async fn notify(&self, method: &'static str) -> Result<(), SendError> {
