@@ -198,11 +198,14 @@ fn full(message: String) -> RpcError {
 fn close_idle(by_id: &mut HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> bool {
     let own = by_id.values().filter(|session| session.tenant == *tenant);
     let idle = own.filter_map(|session| Some((session.idle_since()?, session.id.clone())));
-    let Some((_, id)) = idle.min() else { return false };
-    if let Some(session) = by_id.remove(&id) {
-        session.close();
-    }
-    true
+    let oldest = idle.min().map(|(_, id)| id);
+    remove(by_id, oldest)
+}
+
+/// Closes a session; false if there is none.
+fn remove(by_id: &mut HashMap<Arc<str>, Arc<Session>>, id: Option<Arc<str>>) -> bool {
+    let session = id.and_then(|id| by_id.remove(&id));
+    session.inspect(|session| session.close()).is_some()
 }
 
 /// Closes a session of the tenant with the most: the one that is idle for longest, or else the one
@@ -222,11 +225,8 @@ fn displace(by_id: &mut HashMap<Arc<str>, Arc<Session>>, own: usize) -> bool {
     }
     let busy = by_id.values().filter(|session| session.tenant == largest && count > own + 1);
     let oldest = busy.min_by_key(|session| session.state().last_used);
-    let Some(id) = oldest.map(|session| session.id.clone()) else { return false };
-    if let Some(session) = by_id.remove(&id) {
-        session.close();
-    }
-    true
+    let oldest = oldest.map(|session| session.id.clone());
+    remove(by_id, oldest)
 }
 
 /// Room for a stream that waits for notifications. Dropping it gives the room back.

@@ -173,31 +173,24 @@ fn failure(
 }
 
 fn refusal(error: &CallError) -> ApiError {
-    match error.code() {
+    let code = error.code();
+    let message = error.to_string();
+    match code {
         HostCode::Busy | HostCode::CircuitOpen => {
             // Whole seconds, rounded up: a client that retries too early is refused again.
             let seconds = error
                 .retry_after()
                 .map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
-            ApiError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "server_error",
-                error.code().as_str(),
-                error.to_string(),
-            )
-            .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            ApiError::new(status, "server_error", code.as_str(), message)
+                .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
         // The status is 400 for compatibility; the type tells client errors from server errors.
         HostCode::NotFound
         | HostCode::BadArguments
         | HostCode::NeedsApproval
-        | HostCode::NotWaiting => ApiError::bad_request(error.code().as_str(), error.to_string()),
-        _ => ApiError::new(
-            StatusCode::BAD_REQUEST,
-            "server_error",
-            error.code().as_str(),
-            error.to_string(),
-        ),
+        | HostCode::NotWaiting => ApiError::bad_request(code.as_str(), message),
+        _ => ApiError::new(StatusCode::BAD_REQUEST, "server_error", code.as_str(), message),
     }
 }
 

@@ -127,6 +127,14 @@ impl Supervised {
     }
 }
 
+/// Returns the reason that a server cannot be connected.
+async fn failure(settings: Settings) -> String {
+    let server = Supervised::start(settings);
+    let reason = server.reason().await;
+    server.stop().await;
+    reason
+}
+
 fn fake(how: &str) -> Process {
     python(&[include_str!("tests/server.py"), how])
 }
@@ -206,41 +214,33 @@ async fn a_server_that_dies_fails_its_call_and_is_restarted() {
 #[tokio::test]
 async fn the_stderr_of_a_server_that_exits_is_reported_without_secrets() {
     let dying = r#"import os, sys; sys.stderr.write("no \x1b[1mcheese, only " + os.environ["TOKEN"]); sys.exit(3)"#;
-    let server = Supervised::start(settings(python(&[dying])));
     insta::assert_snapshot!(
-        server.reason().await,
+        failure(settings(python(&[dying]))).await,
         @"the connection ended; it ended with exit status: 3; its stderr ends with: no �[1mcheese, only [secret TOKEN]"
     );
-    server.stop().await;
 }
 
 #[tokio::test]
 async fn a_silent_server_fails_at_the_connect_timeout() {
     let mut settings = settings(fake("silent"));
     settings.timeouts.startup = Duration::from_millis(200);
-    let server = Supervised::start(settings);
-    insta::assert_snapshot!(server.reason().await, @"it was not ready within its startup timeout of 200ms");
-    server.stop().await;
+    insta::assert_snapshot!(failure(settings).await, @"it was not ready within its startup timeout of 200ms");
 }
 
 #[tokio::test]
 async fn the_first_list_counts_within_the_startup_timeout() {
     let mut settings = settings(fake("unlisted"));
     settings.timeouts.startup = Duration::from_millis(1_500);
-    let server = Supervised::start(settings);
-    insta::assert_snapshot!(server.reason().await, @"it was not ready within its startup timeout of 1.5s");
-    server.stop().await;
+    insta::assert_snapshot!(failure(settings).await, @"it was not ready within its startup timeout of 1.5s");
 }
 
 #[tokio::test]
 async fn text_on_stdout_is_in_the_reason_of_a_failed_start_without_secrets() {
     let chatty = "import os; print('Listening with ' + os.environ['TOKEN']); print(); print('2')";
-    let server = Supervised::start(settings(python(&[chatty])));
     insta::assert_snapshot!(
-        server.reason().await,
+        failure(settings(python(&[chatty]))).await,
         @r#"the connection ended; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening with [secret TOKEN]"; it ended with exit status: 0"#
     );
-    server.stop().await;
 }
 
 #[tokio::test]
