@@ -84,25 +84,12 @@ mod tests {
     use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
     use super::*;
+    use crate::tests::{Unused, client};
     use airlock_core::{
-        door::{Admitted, CallerHeaders, Origin, Provider, Source},
+        door::{CallerHeaders, Origin, Provider, Source},
         tenant::Tenant,
-        tool::{CallError, Policy, Tool, ToolOutput},
+        tool::{Policy, Tool},
     };
-
-    struct Unused;
-    impl Provider for Unused {
-        fn call(
-            &self,
-            _: Admitted,
-        ) -> futures_util::future::BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::cancelled()) })
-        }
-    }
-
-    fn client(name: &str) -> ClientName {
-        ClientName::parse(name).expect("a good name")
-    }
 
     /// Returns a view with this many tools.
     fn large(tools: usize, filter: &Filter, key: Option<&VirtualKey>) -> View {

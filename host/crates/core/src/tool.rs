@@ -19,6 +19,8 @@ mod question;
 mod readable;
 mod suspension;
 
+#[cfg(test)]
+pub(crate) use self::name::client;
 pub use self::{
     adopted::{BadTool, Tool},
     arguments::argument_lines,

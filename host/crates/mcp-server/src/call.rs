@@ -114,7 +114,8 @@ impl ToolCall<'_> {
         if let Some(deferral) = &mut deferral {
             become_task(deferral)?;
         }
-        let reports = ToolReports::new(token, self.name, self.client.peer, self.outlet);
+        let Self { name, outlet, .. } = *self;
+        let reports = ToolReports { token, name, peer: self.client.peer, outlet, last: None };
         let hears_events = reports.are_wanted() || deferral.is_some();
         let (caller, events) = self.caller(&current, approval, &dialog, hears_events);
         let mut running =

@@ -81,8 +81,26 @@ pub use self::{
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::BoxFuture;
+
+    use airlock_core::{
+        door::{Admitted, Provider},
+        tool::{CallError, ClientName, ToolOutput},
+    };
     use airlock_json::Caps;
     use airlock_wire::message::{Message, Params};
+
+    /// A source whose tools are not called.
+    pub(crate) struct Unused;
+    impl Provider for Unused {
+        fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+            Box::pin(async { Err(CallError::cancelled()) })
+        }
+    }
+
+    pub(crate) fn client(name: &str) -> ClientName {
+        ClientName::parse(name).expect("a good name")
+    }
 
     /// Returns the parameters of a request.
     pub(crate) fn params(text: &str) -> Params {

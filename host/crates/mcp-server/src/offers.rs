@@ -272,15 +272,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::tests::client;
     use airlock_catalog::Catalog;
     use airlock_core::{
         door::Filter,
         tool::{Allowlist, Offers, Policy, ToolName, UriList},
     };
-
-    fn client(name: &str) -> ClientName {
-        ClientName::parse(name).expect("a good name")
-    }
 
     /// Returns clients that permit everything, with resources, templates and prompts.
     #[allow(clippy::type_complexity, reason = "name, resources, templates and prompts")]

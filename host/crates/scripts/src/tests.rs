@@ -90,7 +90,7 @@ impl Runner for Fake {
     }
 }
 
-fn client(name: &str) -> ClientName {
+pub(crate) fn client(name: &str) -> ClientName {
     ClientName::parse(name).expect("a good name")
 }
 

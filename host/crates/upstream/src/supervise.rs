@@ -21,7 +21,7 @@ use super::{
     pins::{ClientPins, Screened},
     relay,
     server::{Access, PerCall, Server},
-    status::ConnectionPhase,
+    status::ServerPhase,
 };
 use crate::limits::{FLOOD_COOL_DOWN, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL};
 use airlock_catalog::{Catalog, SourceState};
@@ -98,14 +98,14 @@ async fn run(mut supervisor: Supervisor, unusable: Option<OpenError>, stop: Canc
         // The server is not started, because its output could not be redacted.
         Some(error) => {
             let reason = error.to_string();
-            supervisor.report(&ConnectionError::from(error).into(), ConnectionPhase::Failed);
+            supervisor.report(&ConnectionError::from(error).into(), ServerPhase::Failed);
             stop.run_until_cancelled(supervisor.refuse_requests(&reason)).await;
         }
         None => supervisor.keep_connected(&stop).await,
     }
     stop.cancelled().await;
     supervisor.server.set_access(Access::Down);
-    supervisor.server.status_record().enter(ConnectionPhase::Stopped, "the gateway stopped");
+    supervisor.server.status_record().enter(ServerPhase::Stopped, "the gateway stopped");
     supervisor.catalog.set_state(
         &supervisor.settings.name,
         SourceState::Disconnected { reason: "stopped".into() },
@@ -169,7 +169,7 @@ impl Supervisor {
         let mut handshake = Handshake::first(self.settings.protocol, self.settings.questions);
         let mut reason = "first start".to_owned();
         loop {
-            self.server.status_record().enter(ConnectionPhase::Starting, &reason);
+            self.server.status_record().enter(ServerPhase::Starting, &reason);
             let began = Instant::now();
             let next = match Box::pin(self.connect_and_serve(&mut handshake, stop)).await {
                 Ended::Stopped => return,
@@ -197,11 +197,7 @@ impl Supervisor {
                     let is_failed = delay.is_none() || failure.error.is_permanent();
                     self.report(
                         &failure,
-                        if is_failed {
-                            ConnectionPhase::Failed
-                        } else {
-                            ConnectionPhase::Restarting
-                        },
+                        if is_failed { ServerPhase::Failed } else { ServerPhase::Restarting },
                     );
                     let waits = matches!(failure.error, ConnectionError::LoginNeeded(_));
                     self.pause(delay, waits, &mut backoff, stop).await
@@ -252,7 +248,7 @@ impl Supervisor {
 
     /// Waits until a call or the operator needs the server.
     async fn sleep_until_demanded(&mut self, stop: &CancellationToken) -> Next {
-        self.server.status_record().enter(ConnectionPhase::Stopped, "no call needs it");
+        self.server.status_record().enter(ServerPhase::Stopped, "no call needs it");
         self.server.set_access(Access::OnDemand);
         let server = self.server.clone();
         tokio::select! {
@@ -342,7 +338,7 @@ impl Supervisor {
             warn!(client = %self.settings.name, reason, "upstream list of tools is in doubt");
             let status = self.server.status_record();
             status.set_stale(true);
-            status.enter(ConnectionPhase::Degraded, &reason);
+            status.enter(ServerPhase::Degraded, &reason);
             self.give_access(link);
             self.catalog.set_state(&self.settings.name, SourceState::Connected);
             return Some(delay);
@@ -355,12 +351,10 @@ impl Supervisor {
         let status = self.server.status_record();
         status.set_stale(false);
         if is_cut {
-            status.enter(
-                ConnectionPhase::Degraded,
-                "its list of tools was cut; the log has the reason",
-            );
+            status
+                .enter(ServerPhase::Degraded, "its list of tools was cut; the log has the reason");
         } else {
-            status.enter(ConnectionPhase::Ready, &self.listed(listed));
+            status.enter(ServerPhase::Ready, &self.listed(listed));
         }
         None
     }
@@ -438,7 +432,7 @@ impl Supervisor {
         self.server.set_access(Access::PerCall(Arc::new(own)));
     }
 
-    fn report(&mut self, failure: &ConnectionFailure, phase: ConnectionPhase) {
+    fn report(&mut self, failure: &ConnectionFailure, phase: ServerPhase) {
         let is_news = self.is_news(failure);
         let client = &self.settings.name;
         let reason = failure.reason(&self.settings, &self.credentials.scrubber());
@@ -454,7 +448,7 @@ impl Supervisor {
             // The operator may have left.
             let _ = answer.send(Err(reason.clone()));
         }
-        let state = if phase == ConnectionPhase::Failed {
+        let state = if phase == ServerPhase::Failed {
             SourceState::Failed { reason }
         } else {
             SourceState::Disconnected { reason }

@@ -1,24 +1,15 @@
-use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Catalog;
-use airlock_core::{
-    door::{Admitted, Filter, Origin, OwnTools, Provider, View},
-    tool::{Allowlist, CallError, ToolOutput, Trust},
+use crate::{
+    Catalog,
+    tests::{Unused, client},
 };
-
-struct Nobody;
-impl Provider for Nobody {
-    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::cancelled()) })
-    }
-}
-
-fn client(name: &str) -> ClientName {
-    ClientName::parse(name).expect("a good name")
-}
+use airlock_core::{
+    door::{Filter, Origin, OwnTools, View},
+    tool::{Allowlist, Trust},
+};
 
 fn open(prefix: Prefix) -> Policy {
     Policy { execute: Allowlist::All, prefix, ..Policy::default() }
@@ -31,7 +22,7 @@ fn add(catalog: &Catalog, name: &str, policy: Policy) {
 fn publish(catalog: &Catalog, name: &str, tools: &[&str]) -> Vec<String> {
     let definitions = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {}}));
     let definitions = serde_json::from_value(definitions.collect()).expect("definitions");
-    catalog.blocking_publish(&client(name), definitions, Arc::new(Nobody))
+    catalog.blocking_publish(&client(name), definitions, Arc::new(Unused))
 }
 
 fn view(catalog: &Catalog) -> View {
@@ -153,7 +144,7 @@ fn no_tool_of_a_client_has_the_name_of_one_of_the_gateways_own() {
     add(&catalog, "a", Policy { code_mode: true, ..open(Prefix::Off) });
     publish(&catalog, "a", &OWN_TOOLS);
     let own = Tool::own("executeToolCode", "", json!({"type": "object"}));
-    let own = OwnTools { tools: vec![Arc::new(own)], provider: Arc::new(Nobody) };
+    let own = OwnTools { tools: vec![Arc::new(own)], provider: Arc::new(Unused) };
     catalog.set_meta_tools(own);
     let view = view(&catalog);
     let names: Vec<_> =

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::*;
 use crate::tool::{
     Allowlist, CallError, ClientName, Content, Details, HostCode, Policy, ReachedLimit, Tool,
-    ToolDefinition, ToolName, ToolOutput,
+    ToolDefinition, ToolName, ToolOutput, client,
 };
 
 /// Returns the name of the tool that was called.
@@ -31,10 +31,6 @@ const BUDGET: Budget = Budget {
     depth: 3,
     in_flight: 8,
 };
-
-fn client(name: &str) -> ClientName {
-    ClientName::parse(name).expect("a good name")
-}
 
 /// Sources in the form in which the catalog keeps them.
 struct Sources {

@@ -56,11 +56,11 @@ fn entries<S: AsRef<str>>(
             return Err(BadList::Duplicate(entry.to_owned()));
         }
     }
-    match set.contains("*") {
-        true if set.len() == 1 => Ok(None),
-        true => Err(BadList::StarWithOthers { of }),
-        false => Ok(Some(set)),
+    let is_all = set.contains("*");
+    if is_all && set.len() > 1 {
+        return Err(BadList::StarWithOthers { of });
     }
+    Ok((!is_all).then_some(set))
 }
 
 impl Default for Allowlist {

@@ -1,23 +1,14 @@
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-
 use super::*;
 use crate::exchange::{Asks, Exchange, Outgoing};
-use crate::tests::params as params_of;
+use crate::tests::{Unused, client, params as params_of};
 use airlock_catalog::Catalog;
 use airlock_core::{
-    door::{Admitted, Filter, Origin, Provider, View},
-    tool::{Allowlist, CallError, ClientName, Policy, QuestionKinds, ToolOutput},
+    door::{Filter, Origin, View},
+    tool::{Allowlist, Policy, QuestionKinds},
 };
 use airlock_wire::{id::RpcId, version::Version};
-
-struct Nobody;
-impl Provider for Nobody {
-    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::cancelled()) })
-    }
-}
 
 const LIMIT: Duration = Duration::from_mins(5);
 const MODERN: Peer = Peer {
@@ -30,12 +21,12 @@ const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
 
 fn view() -> View {
     let catalog = Catalog::new();
-    let name = ClientName::parse("fs").expect("a good name");
+    let name = client("fs");
     let policy = Policy { execute: Allowlist::All, ..Policy::default() };
     catalog.add_client(&name, airlock_catalog::SourceKind::Server("stdio"), policy);
     let tools = json!([{"name": "rm", "inputSchema": {}}, {"name": "mv", "inputSchema": {}}]);
     let tools = serde_json::from_value(tools).expect("definitions");
-    catalog.blocking_publish(&name, tools, Arc::new(Nobody));
+    catalog.blocking_publish(&name, tools, Arc::new(Unused));
     catalog.snapshot().view(&Filter::none(), None)
 }
 

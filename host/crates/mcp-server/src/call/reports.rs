@@ -18,26 +18,16 @@ const PARTIAL: LogLevel = LogLevel::Info;
 /// Sends what a running tool reports.
 pub(super) struct ToolReports<'r> {
     /// Token by which the client wants progress, as JSON text.
-    token: Option<&'r str>,
+    pub(super) token: Option<&'r str>,
     /// Name that the client knows the tool by.
-    name: &'r str,
-    peer: Peer,
-    outlet: &'r Outlet,
-    /// The last progress that was sent.
-    last: Option<f64>,
+    pub(super) name: &'r str,
+    pub(super) peer: Peer,
+    pub(super) outlet: &'r Outlet,
+    /// The last progress that was sent; `None` before the first.
+    pub(super) last: Option<f64>,
 }
 
-impl<'r> ToolReports<'r> {
-    /// Creates the reports of one call. `token` is the client's token for progress, as JSON text.
-    pub(super) fn new(
-        token: Option<&'r str>,
-        name: &'r str,
-        peer: Peer,
-        outlet: &'r Outlet,
-    ) -> Self {
-        Self { token, name, peer, outlet, last: None }
-    }
-
+impl ToolReports<'_> {
     /// Returns whether the client takes any of them.
     pub(super) fn are_wanted(&self) -> bool {
         self.token.is_some() || self.peer.log_level.is_some()

@@ -17,7 +17,7 @@ use prometheus_client::{
 };
 
 use super::{
-    super::{control::Control, status::ConnectionPhase},
+    super::{control::Control, status::ServerPhase},
     Metrics,
 };
 use airlock_catalog::Catalog;
@@ -36,9 +36,9 @@ pub struct UpstreamMetrics {
 struct Row<'s> {
     client: &'s str,
     metrics: &'s Metrics,
-    phase: ConnectionPhase,
+    phase: ServerPhase,
     restarts: u64,
-    time_in: Vec<(ConnectionPhase, Duration)>,
+    time_in: Vec<(ServerPhase, Duration)>,
 }
 
 impl UpstreamMetrics {
@@ -59,14 +59,14 @@ impl UpstreamMetrics {
         let rows = self.servers.iter().map(|(client, control)| {
             let server = control.as_ref().map(Control::server);
             let (restarts, time_in) = server.map_or_else(
-                || (0, ConnectionPhase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec()),
+                || (0, ServerPhase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec()),
                 |server| server.status_record().totals(),
             );
             Row {
                 client: client.as_str(),
                 metrics: server.map_or(&self.zero, |server| server.metrics()),
                 phase: server
-                    .map_or(ConnectionPhase::Disabled, |server| server.status_record().phase()),
+                    .map_or(ServerPhase::Disabled, |server| server.status_record().phase()),
                 restarts,
                 time_in,
             }
@@ -103,7 +103,7 @@ impl Row<'_> {
         [("client", self.client)]
     }
 
-    fn labels_in(&self, phase: ConnectionPhase) -> [(&'static str, &str); 2] {
+    fn labels_in(&self, phase: ServerPhase) -> [(&'static str, &str); 2] {
         [("client", self.client), ("state", phase.name())]
     }
 }

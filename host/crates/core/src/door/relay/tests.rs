@@ -3,7 +3,7 @@ use futures_util::future::BoxFuture;
 use super::*;
 use crate::{
     door::{Admitted, McpServer},
-    tool::{Allowlist, CallError, ToolOutput, UriList},
+    tool::{Allowlist, CallError, ToolOutput, UriList, client},
 };
 
 struct Echo;
@@ -28,10 +28,6 @@ impl McpServer for Echo {
     }
 
     fn forget(&self, _: &str) {}
-}
-
-fn client(name: &str) -> ClientName {
-    ClientName::parse(name).expect("a good name")
 }
 
 fn policy() -> Policy {
