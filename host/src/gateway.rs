@@ -69,7 +69,7 @@ pub struct Gateway {
     /// Cancelled when the plugins and the script executor are loaded, or have failed to.
     loaded: CancellationToken,
     background: Background,
-    /// Dropped after `background`, which first lets the servers stop by themselves.
+    /// Dropped after `background`, which cancels its tasks: servers that have not stopped are killed.
     upstreams: UpstreamServers,
 }
 
@@ -145,8 +145,7 @@ impl Gateway {
         warnings::report_unpinned(&self.config);
         warnings::report_without_pins(&self.config);
         let plugins = self.plugins.clone();
-        let stopping = self.background.stopping();
-        self.background.spawn(async move { plugins.watch(stopping).await });
+        self.background.spawn(async move { plugins.watch().await });
         let reloader = self.reloader.clone();
         self.background.spawn(async move { reloader.watch().await });
     }

@@ -1,7 +1,7 @@
 //! The types of a [`Config`](crate::config::Config), so that a program can change its fields before it
 //! starts a gateway. Each module has the types of one field; `upstream` and `plugin` are those of the
 //! two sources in `clients`. The types of the other fields are in [`config`](crate::config),
-//! [`door`](crate::door) and [`sandbox`](crate::sandbox).
+//! [`door`](crate::door), [`sandbox`](crate::sandbox) and [`compile`](crate::compile).
 
 /// Types of `Config::server`.
 pub mod server {

@@ -43,6 +43,9 @@ pub struct Process {
     pub limits: Limits,
     /// Paths that it may use. `None` leaves it unconfined.
     pub confinement: Option<Confinement>,
+    /// True if the `PATH` of `env` is written in the settings, and does not come from the environment
+    /// of this process.
+    pub has_written_path: bool,
 }
 
 impl Connector for Process {
@@ -85,7 +88,7 @@ impl Connector for Process {
             });
         } else if let Err(error @ StartError::NotFound { .. }) = find(self) {
             let message = format!("{error}; install it, or write its whole path");
-            let is_certain = !self.inherits_path();
+            let is_certain = self.has_written_path;
             found.push(UnusableFile { is_certain, ..unusable("command".to_owned(), message) });
         }
         if let Some(path) = self.directory.as_ref().filter(|path| !path.is_dir()) {
@@ -118,14 +121,6 @@ impl Connector for Process {
                 memory_bytes >> 20
             )
         })
-    }
-}
-
-impl Process {
-    /// Returns whether its `PATH` is that of the gateway, and not one of its settings.
-    fn inherits_path(&self) -> bool {
-        let own = self.env.get("PATH").map(|path| OsStr::new(path.expose()));
-        own.is_none_or(|own| env::var_os("PATH").is_some_and(|path| path == own))
     }
 }
 
@@ -282,22 +277,24 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_command_is_certain_only_if_the_settings_have_their_own_path() {
-        let gateways = env::var("PATH").expect("a path");
-        for (command, path, expected) in [
-            ("sh", Some("/bin"), None),
-            ("/bin/sh", None, None),
-            ("no-such-command", None, Some(false)),
-            ("no-such-command", Some(&*gateways), Some(false)),
-            ("sh", Some("/nowhere"), Some(true)),
-            ("/nowhere/sh", None, Some(true)),
+    fn a_missing_command_is_certain_only_if_the_path_is_written_in_the_settings() {
+        let of_this_process = env::var("PATH").expect("a path");
+        for (command, path, has_written_path, expected) in [
+            ("sh", Some("/bin"), true, None),
+            ("/bin/sh", None, false, None),
+            ("no-such-command", None, false, Some(false)),
+            ("no-such-command", Some(&*of_this_process), true, Some(true)),
+            ("sh", Some("/nowhere"), false, Some(false)),
+            ("sh", Some("/nowhere"), true, Some(true)),
+            ("/nowhere/sh", None, false, Some(true)),
         ] {
-            let found = process(command, path).check_files();
+            let process = Process { has_written_path, ..process(command, path) };
+            let found = process.check_files();
             let found: Vec<_> =
                 found.iter().map(|file| (file.key.as_str(), file.is_certain)).collect();
             let expected: Vec<_> =
                 expected.iter().map(|is_certain| ("stdio_config.command", *is_certain)).collect();
-            assert_eq!(found, expected, "{command} {path:?}");
+            assert_eq!(found, expected, "{command} {path:?} {has_written_path}");
         }
     }
 

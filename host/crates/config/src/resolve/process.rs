@@ -49,8 +49,10 @@ pub(super) fn stdio(stdio: file::Stdio, env: FileEnv<'_>) -> Resolved<Process> {
                 variables.entry(name.to_owned()).or_insert_with(|| Secret::new(value));
             }
         }
+        let has_written_path = stdio.envs.iter().any(|entry| writes_path(entry));
         Process {
             command,
+            has_written_path,
             args: stdio.args,
             env: variables,
             directory: stdio.cwd.map(|path| problems.take("cwd", env.path(&path))),
@@ -264,6 +266,12 @@ fn variable(name: &str, value: Option<&str>, env: FileEnv<'_>) -> Result<Secret,
         }
     };
     env.variable(&name)
+}
+
+/// Returns whether an entry of `envs` is `PATH` with its value, and not with that of a variable.
+fn writes_path(entry: &str) -> bool {
+    let value = entry.strip_prefix("PATH=").map(EnvText::parse);
+    matches!(value, Some(EnvText::Written(_) | EnvText::Literal(_)))
 }
 
 fn is_variable_name(name: &str) -> bool {

@@ -1,15 +1,8 @@
-use std::time::Duration;
-
-use tokio_util::sync::CancellationToken;
-
 use super::*;
 use crate::{FilesGrant, Grant, PartialQuota};
 use airlock_catalog::SourceState;
 use airlock_core::tool::Allowlist;
 use airlock_sandbox::{self as sandbox, Access};
-
-/// Longer than any step of these tests takes.
-const LONG: Duration = Duration::from_secs(20);
 
 /// Returns plugins with one configured plugin, `guest`, whose file does not exist.
 fn plugins() -> Plugins {
@@ -33,21 +26,6 @@ fn guest(grant: Grant) -> Configured {
         policy: Policy { execute: Allowlist::All, ..Policy::default() },
         settings: Settings { component: "/does/not/exist".into(), grant },
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_plugin_that_hangs_while_loading_does_not_delay_the_stop() {
-    let plugins = plugins();
-    let entries = plugins.0.entries.all();
-    let entry = entries.values().next().expect("one is configured");
-    let _loading = entry.loading.lock().await;
-    let stop = CancellationToken::new();
-    let mut watch = std::pin::pin!(plugins.watch(stop.clone()));
-    // By then `watch` has checked the files more than twice, and waits for the lock, which is never
-    // released.
-    assert!(tokio::time::timeout(airlock_lock::WATCH_PERIOD * 10, watch.as_mut()).await.is_err());
-    stop.cancel();
-    assert!(tokio::time::timeout(LONG, watch).await.is_ok());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
-    io::Read as _,
+    io::{self, Read as _, Seek as _},
     os::unix::fs::MetadataExt as _,
 };
 
@@ -26,9 +26,6 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     Stat::of(pid).map(|stat| stat.started)
 }
 
-/// The addresses of an environment if the kernel does not tell them.
-const UNKNOWN_ADDRESSES: (u64, u64) = (u64::MAX, u64::MAX);
-
 /// The fields of `/proc/PID/stat` that are used.
 struct Stat {
     parent: u32,
@@ -38,7 +35,7 @@ struct Stat {
     memory_bytes: u64,
     resident_pages: u64,
     is_zombie: bool,
-    /// Addresses between which the environment is; 0 if there is none yet, or it may not be read.
+    /// Addresses between which the environment is; 0 if there is none yet, or they are not told.
     environment: (u64, u64),
 }
 
@@ -58,15 +55,15 @@ impl Stat {
             resident_pages: number(&fields, 24)?,
             is_zombie: matches!(fields.first(), Some(&("Z" | "X"))),
             // Since Linux 3.5.
-            environment: number(&fields, 50).zip(number(&fields, 51)).unwrap_or(UNKNOWN_ADDRESSES),
+            environment: number(&fields, 50).zip(number(&fields, 51)).unwrap_or_default(),
         })
     }
 
-    /// Returns whether the environment may be another one than at an earlier look: there is none yet, or
-    /// it is at other addresses, as after each `execve`, since the kernel chooses them at random.
-    fn may_differ(&self, earlier: &Self) -> bool {
-        let has_none_yet = self.environment.1 == 0;
-        self.memory_bytes > 0 && (has_none_yet || self.environment != earlier.environment)
+    /// Returns whether a process of which an empty environment was read may have another one: it has an
+    /// address space, which has no environment yet, or has one now.
+    fn may_have_environment(&self) -> bool {
+        let (start, end) = self.environment;
+        self.memory_bytes > 0 && (end == 0 || start < end)
     }
 }
 
@@ -96,24 +93,28 @@ pub(super) enum Mark {
 }
 
 /// Reads the mark of a process. `execve` replaces the address space, loads the program and then copies
-/// the environment: meanwhile there is none, and what was opened before ends early.
+/// the environment: meanwhile there is none, and one that was opened before ends early. So an environment
+/// without a mark is read twice: one that can be read again was whole.
 pub(super) fn mark(pid: u32) -> Mark {
-    let before = Stat::of(pid);
-    let Some(environment) = environment(pid) else { return Mark::Absent };
-    if let Some(tag) = tag_in(&environment) {
-        return Mark::Is(tag);
+    let Ok(environment) = File::open(format!("/proc/{pid}/environ")) else { return Mark::Absent };
+    for _ in 0..2 {
+        let Ok(environment) = read_from_start(&environment) else { return Mark::Absent };
+        if let Some(tag) = tag_in(&environment) {
+            return Mark::Is(tag);
+        }
+        if environment.is_empty() {
+            let is_open = Stat::of(pid).is_some_and(|stat| stat.may_have_environment());
+            return if is_open { Mark::NotYet } else { Mark::Absent };
+        }
     }
-    match Stat::of(pid) {
-        Some(after) if before.is_some_and(|before| after.may_differ(&before)) => Mark::NotYet,
-        _ => Mark::Absent,
-    }
+    Mark::Absent
 }
 
-fn environment(pid: u32) -> Option<Vec<u8>> {
-    let mut environment = Vec::new();
-    let file = File::open(format!("/proc/{pid}/environ")).ok()?;
-    file.take(MAX_ENVIRONMENT_BYTES).read_to_end(&mut environment).ok()?;
-    Some(environment)
+fn read_from_start(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.take(MAX_ENVIRONMENT_BYTES).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn tag_in(environment: &[u8]) -> Option<Tag> {
@@ -181,7 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_is_final_only_at_the_addresses_of_the_earlier_look() {
+    fn an_empty_environment_is_the_last_one_only_without_an_address_space_or_with_equal_addresses()
+    {
         let stat = |memory_bytes, environment| Stat {
             parent: 1,
             group: 5,
@@ -191,12 +193,10 @@ mod tests {
             is_zombie: false,
             environment,
         };
-        let before = stat(1000, (96, 97));
-        assert!(!stat(1000, (96, 97)).may_differ(&before));
-        assert!(stat(1000, (0, 0)).may_differ(&before), "in the middle of `execve`");
-        assert!(stat(1000, (86, 87)).may_differ(&before), "after `execve`");
-        assert!(stat(1000, (0, 0)).may_differ(&stat(1000, (0, 0))));
-        assert!(!stat(0, (0, 0)).may_differ(&before), "ended");
+        assert!(stat(1000, (0, 0)).may_have_environment(), "in the middle of `execve`");
+        assert!(stat(1000, (96, 97)).may_have_environment(), "after it");
+        assert!(!stat(1000, (96, 96)).may_have_environment());
+        assert!(!stat(0, (0, 0)).may_have_environment(), "ended, or a thread of the kernel");
     }
 
     #[test]

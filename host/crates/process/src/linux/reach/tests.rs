@@ -41,19 +41,18 @@ fn a_process_of_another_session_without_a_parent_is_found_by_its_mark() {
 }
 
 #[test]
-fn a_search_that_killed_some_processes_is_repeated_for_the_one_that_it_could_not_read() {
-    assert_eq!([Search::Unreadable, Search::Found].into_iter().max(), Some(Search::Unreadable));
-    assert_eq!([Search::Nothing, Search::Found].into_iter().max(), Some(Search::Found));
-}
-
-#[test]
 fn a_process_that_does_nothing_but_execute_programs_is_found() {
-    // A search meets it in the middle of `execve` once in some hundred times.
-    for _ in 0..100 {
-        let reach = without_cgroup();
-        let script = "X='exec sh -c \"$X\"' setsid sh -c 'echo $$ >&3; eval \"$X\"' 3>&1 >&2 & cat";
-        let (child, stray) = start(&reach, script);
-        kill(reach, child, stray);
+    // A search meets it in the middle of `execve` once in some hundred times. The kernel may put each
+    // address space elsewhere, or all of them at the same addresses.
+    for place in ["", "setarch -R"] {
+        for _ in 0..50 {
+            let reach = without_cgroup();
+            let script = format!(
+                "X='exec sh -c \"$X\"' setsid {place} sh -c 'echo $$ >&3; eval \"$X\"' 3>&1 >&2 & cat"
+            );
+            let (child, stray) = start(&reach, &script);
+            kill(reach, child, stray);
+        }
     }
 }
 
