@@ -15,7 +15,7 @@ UNIT_TESTS := --workspace --exclude airlock --lib
 # Date of the files in a wheel, so that the same sources make the same bytes: 1 January 2026.
 SOURCE_DATE_EPOCH := 1767225600
 
-.PHONY: help demo check test bench bench-tokens hostile chaos lint lint-gateway docs-links plugins packages test-packages wasm peers
+.PHONY: help demo check test bench bench-tokens hostile chaos lint lint-gateway lint-library docs-links plugins packages test-packages wasm peers
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,7 +72,11 @@ docs-links: wasm
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
 		cargo doc --quiet --no-deps --workspace --document-private-items
 
-lint: lint-gateway docs-links ## checks format and lints; a warning is an error
+# For embedding programs, whose builds have no command line. Other features of shared crates, so the engine is checked once more.
+lint-library: wasm
+	cargo clippy --package airlock --lib --no-default-features -- -D warnings
+
+lint: lint-gateway lint-library docs-links ## checks format and lints; a warning is an error
 	@set -e; for manifest in $(WORKSPACES); do \
 		echo "lint: $$manifest"; \
 		cargo fmt --all --check --manifest-path $$manifest; \

@@ -1,13 +1,13 @@
-//! Builds the guests that are part of the binary to `OUT_DIR`/<name>.wasm, where `include_bytes!`
+//! Builds the guests that are part of the gateway to `OUT_DIR`/<name>.wasm, where `include_bytes!`
 //! finds them.
 
-use std::{path::Path, process::ExitCode};
+use std::{env, path::Path, process::ExitCode};
 
 use airlock_guest_build::Guests;
 
 /// The executors of scripts.
 const EXECUTORS: [&str; 2] = ["starlark", "python"];
-/// Plugins that the demo shows.
+/// Plugins that the demo of the command line shows.
 const PLUGINS: [&str; 3] = ["text", "files", "unruly"];
 
 fn main() -> ExitCode {
@@ -26,8 +26,10 @@ fn build() -> Result<(), String> {
         .canonicalize()
         .map_err(|error| format!("cannot find the repository: {error}"))?;
     let guests = Guests::of_build_script(&root)?;
-    for plugin in PLUGINS {
-        guests.plugin(plugin)?;
+    if env::var_os("CARGO_FEATURE_CLI").is_some() {
+        for plugin in PLUGINS {
+            guests.plugin(plugin)?;
+        }
     }
     for executor in EXECUTORS {
         guests.executor(executor)?;

@@ -6,8 +6,8 @@
 //!
 //! | crate | purpose |
 //! |---|---|
-//! | [`cli`] | the command line: flags → configuration → telemetry → gateway |
-//! | [`config`] | the configuration file → the settings of each crate |
+//! | `cli` | the command line, with the feature of this name: flags → configuration → telemetry → gateway |
+//! | [`config`], [`settings`] | the configuration file → the settings of each crate; their types |
 //! | `gateway` | wires the parts and runs until shutdown; [`Gateway`] is the type that an embedder builds |
 //! | `server` | hyper: sockets, limits, drain, routes; one file per API |
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
@@ -24,7 +24,7 @@
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | `egress` | the only path of plugins to the network, and [`tls`] for every connection |
 //! | `process` | child processes, confined |
-//! | `authoring` | `airlock plugin` for authors: new, build, check |
+//! | `authoring` | `airlock plugin`: new, build, check, install |
 //! | `identity` | access tokens of callers |
 //! | `store` | state that survives a restart |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |
@@ -34,14 +34,19 @@
 //! To embed a gateway in another program, see [`Gateway::builder`], `examples/embed.rs` and
 //! `docs/embedding.md`.
 
+#[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "cli")]
 mod demo;
 mod gateway;
 mod guests;
 mod native;
+pub mod settings;
+#[cfg(feature = "cli")]
 mod telemetry;
 
 pub use airlock_catalog as catalog;
+pub use airlock_compile as compile;
 pub use airlock_config as config;
 pub use airlock_core::{door, tenant::Tenant, tool};
 pub use airlock_egress::tls;

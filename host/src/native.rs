@@ -1,18 +1,18 @@
 //! Tools of the embedding program, as one client named `internal`.
 
-use std::{collections::BTreeMap, future::Future, time::Instant};
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Instant};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use airlock_catalog::MAX_TOOLS_PER_CLIENT;
+use airlock_catalog::{Catalog, MAX_TOOLS_PER_CLIENT, SourceKind, report_dropped};
 use airlock_core::{
     door::{Admitted, CallId, Chain, Progress, Provider},
     tenant::Tenant,
     threads,
     tool::{
-        Annotations, BadTool, CallError, Cause, ClientName, Tool, ToolDefinition, ToolError,
-        ToolName, ToolOutput, own_code,
+        Annotations, BadTool, CallError, Cause, ClientName, Policy, Tool, ToolDefinition,
+        ToolError, ToolName, ToolOutput, own_code,
     },
 };
 use airlock_json::schema::CompiledSchema;
@@ -154,13 +154,16 @@ impl NativeTools {
         Ok(())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the definitions for the catalog.
-    pub(crate) fn definitions(&self) -> Vec<ToolDefinition> {
-        self.0.values().map(|tool| tool.definition.clone()).collect()
+    /// Adds the tools to the catalog, as one client, unless there are none.
+    pub(crate) fn publish(self, catalog: &Catalog, policy: Policy) {
+        if self.0.is_empty() {
+            return;
+        }
+        let client = ClientName::internal();
+        let definitions = self.0.values().map(|tool| tool.definition.clone()).collect();
+        catalog.add_client(&client, SourceKind::Internal, policy);
+        let dropped = catalog.blocking_publish(&client, definitions, Arc::new(self));
+        report_dropped(&client, &dropped);
     }
 }
 
@@ -224,7 +227,7 @@ mod tests {
         tools.register(tool("a", json!({}))).expect("the first");
         let refusal = tools.register(tool("a", json!({}))).expect_err("the second");
         assert_eq!(refusal.to_string(), r#"a tool named "a" is already registered"#);
-        assert_eq!(tools.definitions().len(), 1);
+        assert_eq!(tools.0.len(), 1);
     }
 
     #[test]

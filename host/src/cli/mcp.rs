@@ -19,14 +19,12 @@ use super::{
     spinner,
 };
 use crate::gateway::Gateway;
-use airlock_agent::approvals::Approvals;
 use airlock_core::{door::Filter, tool::ClientName};
 use airlock_egress::tls;
 use airlock_mcp_server::{
     BridgeSettings, ConnectionRequests, ConnectionSettings, Scope, Selection, Service, run_bridge,
     serve_connection,
 };
-use airlock_store as store;
 use airlock_wire::lines::{read_lines, write_lines};
 
 /// Time for the last messages to be written.
@@ -137,13 +135,13 @@ async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
     let (output, written) = write_lines(io::stdout());
     let settings = config.server.clone();
     let budget = config.budget;
-    let approvals = Approvals::new(store::Settings::new(&config.store).into());
     let gateway = Gateway::builder(config)
         .on_compile(spinner::compiling)
         .open()
         .context("the gateway cannot start")?;
     gateway.watch_plugins();
-    let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, Some(approvals));
+    let approvals = Some(gateway.approvals());
+    let service = Service::new(gateway.catalog().clone(), budget, settings.mcp, approvals);
     let ready = CancellationToken::new();
     let stop = CancellationToken::new();
     let connection = ConnectionSettings {

@@ -2,9 +2,9 @@
 //!
 //! It keeps a bounded number of counters in memory until it ends. It has no dependency on the gateway.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{collections::BTreeMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{

@@ -4,11 +4,10 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{configured, report_unpinned};
-use airlock_config::{Config, ConfigError, Fingerprint};
+use super::warnings::report_unpinned;
+use airlock_config::{Config, ConfigError, Fingerprint, Source};
 use airlock_core::tool::{ClientName, INTERNAL_CLIENT};
 use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
 use airlock_plugin::{Configured, PluginError, Plugins, Reconfigured, Reloaded, StoreError};
@@ -61,7 +60,7 @@ impl Reloader {
         let plugin_names: BTreeSet<_> = configured(config).map(|plugin| plugin.client).collect();
         let active = config.clients.iter().map(|client| &client.name);
         let disabled = config.disabled.iter().map(|client| &client.name);
-        let others = active.chain(disabled).filter(|name| !plugin_names.contains(name)).cloned();
+        let others = active.chain(disabled).filter(|name| !plugin_names.contains(*name)).cloned();
         let internal = ClientName::parse(INTERNAL_CLIENT).ok();
         let started = config.fingerprint.clone();
         let taken = Taken { fingerprint: started.clone(), version: None, pending: Vec::new() };
@@ -89,26 +88,24 @@ impl Reloader {
         self.0.plugins.reload_all().await;
     }
 
-    /// Takes the plugin entries whenever the configuration file changes, until `stop` is cancelled. A
-    /// file must look the same in two checks before it is read, so that no half-written file is read.
-    pub(super) async fn watch(&self, stop: CancellationToken) {
+    /// Takes the plugin entries whenever the configuration file changes. Returns only if there is no
+    /// file. A file must look the same in two checks before it is read, so that no half-written file
+    /// is read.
+    pub(super) async fn watch(&self) {
         let Some(file) = &self.0.file else { return };
         let mut ticks = tokio::time::interval(WATCH_PERIOD);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut before = None;
-        let watch = async {
-            loop {
-                ticks.tick().await;
-                let now = file_version(file).await;
-                let is_new = self.0.taken.lock().await.version != now;
-                if is_new && now.is_some() && now == before {
-                    // It logs its own outcome.
-                    let _ = self.take().await;
-                }
-                before = now;
+        loop {
+            ticks.tick().await;
+            let now = file_version(file).await;
+            let is_new = self.0.taken.lock().await.version != now;
+            if is_new && now.is_some() && now == before {
+                // It logs its own outcome.
+                let _ = self.take().await;
             }
-        };
-        stop.run_until_cancelled(watch).await;
+            before = now;
+        }
     }
 
     /// Reads the configuration file and takes its plugin entries. Logs what it took. If the file is
@@ -204,7 +201,7 @@ impl Reloader {
 
     /// Returns whether the entry of a client is a plugin's, before and after the change.
     fn is_plugin(&self, client: &str, config: &Config) -> bool {
-        if self.0.others.iter().any(|name| name.as_str() == client) {
+        if self.0.others.contains(client) {
             return false;
         }
         let is_plugin = configured(config).any(|plugin| plugin.client.as_str() == client);
@@ -212,6 +209,18 @@ impl Reloader {
         let mut names = active.chain(config.disabled.iter().map(|client| &client.name));
         is_plugin || !names.any(|name| name.as_str() == client)
     }
+}
+
+/// Returns the plugins of a configuration.
+pub(super) fn configured(config: &Config) -> impl Iterator<Item = Configured> {
+    config.clients.iter().filter_map(|client| match &client.source {
+        Source::Plugin(settings) => Some(Configured {
+            client: client.name.clone(),
+            policy: client.policy.clone(),
+            settings: (**settings).clone(),
+        }),
+        Source::Upstream(_) => None,
+    })
 }
 
 fn names(clients: &[ClientName]) -> String {

@@ -1,6 +1,5 @@
 //! Events of a running request, in one sequence that every API is rendered from.
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     pin::Pin,
@@ -9,6 +8,7 @@ use std::{
 };
 
 use futures_util::{Stream, future::poll_fn};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc;
 

@@ -6,9 +6,9 @@
 //! that cannot be compiled, or for which no check is bounded, is reported to the operator, and values
 //! pass unchecked: the source's tools stay usable.
 
-use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use airlock_core::{

@@ -7,13 +7,13 @@
 //! All of them are in one file of the cache, with its rights and its keyed digest: what is loaded from it
 //! becomes code that runs.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
     ops::Range,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use wasmtime::CacheStore;
 
 /// Bytes of the file. A Python interpreter takes 40 MB, and one for JavaScript 25 MB. All of it is

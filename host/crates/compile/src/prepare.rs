@@ -5,13 +5,13 @@
 //! guest runs here with fuel, a memory limit and no working import but its log, from which the
 //! message of a panic is read.
 
-use parking_lot::Mutex;
 use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
 
+use parking_lot::Mutex;
 use wasmtime::{
     Config, Engine, OptLevel, Result, Store, StoreLimits, StoreLimitsBuilder, bail,
     component::{Component, ComponentNamedList, Instance, Lift, Linker, Val, WasmList},

@@ -3,7 +3,6 @@
 //! A text of some MiB takes tens of milliseconds to be read. On a worker, that is the latency of every
 //! other request.
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     future::pending,
@@ -12,6 +11,7 @@ use std::{
     thread::available_parallelism,
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},

@@ -1,8 +1,8 @@
 //! Keeps the key set of the issuer.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};

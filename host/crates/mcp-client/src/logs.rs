@@ -1,7 +1,8 @@
 //! The stored stderr of one server, for operators.
 
-use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::Mutex;
 
 use super::limits::{SHOWN_STDERR_BYTES, STDERR_SOURCES};
 

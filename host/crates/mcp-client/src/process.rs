@@ -43,6 +43,9 @@ pub struct Process {
     pub limits: Limits,
     /// Paths that it may use. `None` leaves it unconfined.
     pub confinement: Option<Confinement>,
+    /// True if the `PATH` of `env` is written in the settings, and does not come from the environment
+    /// of this process.
+    pub has_written_path: bool,
 }
 
 impl Connector for Process {
@@ -65,11 +68,11 @@ impl Connector for Process {
         Some(&self.command)
     }
 
-    /// Checks the paths of the process. A command without `/` is looked up when the server is started.
+    /// Checks the command, which is looked up as at a start, and the paths of the process.
     fn check_files(&self) -> Vec<UnusableFile> {
         let unusable = |key: String, message: String| {
             let key = format!("stdio_config.{key}");
-            UnusableFile { key, message }
+            UnusableFile { key, message, is_certain: true }
         };
         let missing = |key: String, what: &str, path: &Path| {
             unusable(key, format!("there is no {what} {}", path.display()))
@@ -83,6 +86,10 @@ impl Connector for Process {
             } else {
                 missing(key, "file", program)
             });
+        } else if let Err(error @ StartError::NotFound { .. }) = find(self) {
+            let message = format!("{error}; install it, or write its whole path");
+            let is_certain = self.has_written_path;
+            found.push(UnusableFile { is_certain, ..unusable("command".to_owned(), message) });
         }
         if let Some(path) = self.directory.as_ref().filter(|path| !path.is_dir()) {
             found.push(missing("cwd".to_owned(), "directory", path));
@@ -150,7 +157,7 @@ impl From<StartError> for OpenError {
 }
 
 /// A running child with all processes that it has started. Dropping it kills them.
-struct Running {
+struct RunningProcess {
     child: Child,
     tail: Arc<StderrTail>,
     reader: JoinHandle<()>,
@@ -182,11 +189,11 @@ async fn open(settings: &Process, scrubber: Arc<Scrubber>) -> Result<Channel, St
     Ok(Channel {
         read: Box::new(pipes.stdout),
         write: Box::new(pipes.stdin),
-        owner: Box::new(Running { child, tail, reader }),
+        owner: Box::new(RunningProcess { child, tail, reader }),
     })
 }
 
-impl Owner for Running {
+impl Owner for RunningProcess {
     fn stop(mut self: Box<Self>) -> BoxFuture<'static, ProcessExit> {
         Box::pin(async move {
             let exit = self.child.stop(EXIT_TIMEOUT).await;
@@ -269,14 +276,36 @@ mod tests {
         insta::assert_snapshot!(plain, @r#"command "/etc/passwd" exists but is not executable; run `chmod +x` on it, or name an interpreter as the command"#);
     }
 
+    #[test]
+    fn a_missing_command_is_certain_only_if_the_path_is_written_in_the_settings() {
+        let of_this_process = env::var("PATH").expect("a path");
+        for (command, path, has_written_path, expected) in [
+            ("sh", Some("/bin"), true, None),
+            ("/bin/sh", None, false, None),
+            ("no-such-command", None, false, Some(false)),
+            ("no-such-command", Some(&*of_this_process), true, Some(true)),
+            ("sh", Some("/nowhere"), false, Some(false)),
+            ("sh", Some("/nowhere"), true, Some(true)),
+            ("/nowhere/sh", None, false, Some(true)),
+        ] {
+            let process = Process { has_written_path, ..process(command, path) };
+            let found = process.check_files();
+            let found: Vec<_> =
+                found.iter().map(|file| (file.key.as_str(), file.is_certain)).collect();
+            let expected: Vec<_> =
+                expected.iter().map(|is_certain| ("stdio_config.command", *is_certain)).collect();
+            assert_eq!(found, expected, "{command} {path:?} {has_written_path}");
+        }
+    }
+
     /// Finds a command of settings with this path.
     fn with(command: &str, path: Option<&str>) -> Result<PathBuf, StartError> {
+        find(&process(command, path))
+    }
+
+    fn process(command: &str, path: Option<&str>) -> Process {
         let env = path.map(|path| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]));
-        find(&Process {
-            command: command.into(),
-            env: env.unwrap_or_default(),
-            ..Process::default()
-        })
+        Process { command: command.into(), env: env.unwrap_or_default(), ..Process::default() }
     }
 
     #[test]

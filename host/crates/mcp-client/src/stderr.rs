@@ -1,8 +1,8 @@
 //! The end of a server's stderr, for diagnostics. It is never read as part of the protocol.
 
-use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     time::sleep,

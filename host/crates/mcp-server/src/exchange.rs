@@ -3,7 +3,6 @@
 //! The transport polls an [`Exchange`] for what to send next. The work runs only while it is polled,
 //! and dropping the exchange cancels it: a guest is stopped, an upstream server is notified.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     future::poll_fn,
@@ -15,6 +14,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 

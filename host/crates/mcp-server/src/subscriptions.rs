@@ -1,7 +1,8 @@
 //! Subscriptions of one MCP client to changes of resources.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     offers::{OfferList, Offering},
@@ -12,6 +13,7 @@ use airlock_json::raw;
 use airlock_wire::{
     error::{RpcError, code},
     message::Request,
+    method,
     version::Version,
 };
 
@@ -99,7 +101,7 @@ impl Subscriptions {
         let subscribed = admitted.and_then(|relay| relay.subscribe(&self.mailbox, uri));
         let subscription = subscribed.map_err(|error| match error {
             RelayError::NotFound | RelayError::Unsupported => resources::not_found(uri, version),
-            error => resources::failed("resources/subscribe", &target.client, &error),
+            error => resources::failed(method::RESOURCES_SUBSCRIBE, &target.client, &error),
         })?;
         held.insert(uri.to_owned(), subscription);
         Ok(())

@@ -31,11 +31,11 @@ mod stream;
 mod tools;
 mod usage;
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
 use futures_util::FutureExt as _;
 use http::StatusCode;
+use parking_lot::Mutex;
 use reqwest::Url;
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! The plugin entries of the configuration, which may change while the gateway runs.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use tracing::info;
 
 use super::{Configured, PluginError, Plugins, Reloaded, Settings, watch::FilesVersion};

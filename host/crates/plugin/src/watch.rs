@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use tokio_util::sync::CancellationToken;
-
 use super::{Plugins, Settings};
 use airlock_core::tool::ClientName;
 use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
@@ -17,21 +15,15 @@ pub(super) struct FilesVersion {
 }
 
 impl Plugins {
-    /// Reloads changed plugins until `stop` is cancelled.
-    pub async fn watch(&self, stop: CancellationToken) {
+    /// Reloads changed plugins. Never completes; dropping the future stops it, also while a plugin is
+    /// loaded.
+    pub async fn watch(&self) {
         let mut ticks = tokio::time::interval(WATCH_PERIOD);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut before = BTreeMap::new();
         loop {
-            let look = async {
-                ticks.tick().await;
-                before = self.look(&before).await;
-            };
-            // A plugin that takes long to load does not delay the stop.
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = look => {}
-            }
+            ticks.tick().await;
+            before = self.look(&before).await;
         }
     }
 

@@ -5,11 +5,12 @@
 //! missing file and a server that does not respond count, a refusal does not. Only names of grants
 //! are recorded, so the record is bounded by the grants and the tools of the plugin.
 
-use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use airlock_core::tool::ClientName;
 use airlock_egress::Observer;

@@ -1,12 +1,12 @@
 //! Stubs of published tools. Each is rendered once, off the threads that serve requests, and kept
 //! while its tool is published.
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 use tracing::error;
 

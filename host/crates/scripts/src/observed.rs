@@ -5,13 +5,13 @@
 //! text of a shape changes only at certain numbers of results, so that prompts stay the same between
 //! calls.
 
-use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::Arc,
 };
 
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric as _},

@@ -24,13 +24,13 @@ mod outcome;
 mod owner;
 mod resume;
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{

@@ -1,11 +1,11 @@
 //! Names and the index of the tools of one view, made once for all requests with this view.
 
-use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use airlock_core::{
         door::{Admitted, Filter, Provider, Source},
-        tool::{CallError, ClientName, Policy, Tool, ToolOutput, Whitelist},
+        tool::{Allowlist, CallError, ClientName, Policy, Tool, ToolOutput},
     };
 
     struct Unused;
@@ -199,7 +199,7 @@ mod tests {
             Arc::new(Tool::adopt(&client, tool.expect("a definition")).expect("a good tool"))
         });
         let tools: Vec<_> = tools.collect();
-        let policy = Policy { execute: Whitelist::All, code_mode: true, ..Policy::default() };
+        let policy = Policy { execute: Allowlist::All, code_mode: true, ..Policy::default() };
         let source = Source {
             client: &client,
             policy: &policy,

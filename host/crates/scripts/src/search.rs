@@ -4,7 +4,7 @@
 //! are those of the tools in view, so a result tells nothing of other tools. Words are split when a
 //! stub is rendered; a search reads one short list of each tool.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     names::{Namespace, ScriptFunction},
@@ -13,7 +13,6 @@ use super::{
     terms::{PLACES, SearchTerms, TermPlace},
     text,
 };
-use std::sync::Arc;
 
 /// Results of a search without `limit`.
 pub(super) const DEFAULT_LIMIT: usize = 10;

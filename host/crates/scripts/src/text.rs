@@ -4,8 +4,9 @@
 //! line. Only this module removes line breaks and characters that a model reads but a person does
 //! not see.
 
-use airlock_strings::is_invisible;
 use std::fmt::Write as _;
+
+use airlock_strings::is_invisible;
 
 /// Maximum ratio of bytes read from a text to bytes shown of it. Texts of servers have few blanks and
 /// hidden characters; a hostile one that consists of them costs 16 times what it shows.

@@ -19,10 +19,10 @@ use super::{
     sender::Sender,
     work,
 };
-use airlock_catalog::{Client, Snapshot};
+use airlock_catalog::{Snapshot, ToolSource};
 use airlock_core::{
     door::{Caller, Origin},
-    tool::{Tool, Whitelist},
+    tool::{Allowlist, Tool},
 };
 use airlock_strings::visible;
 
@@ -72,8 +72,7 @@ struct ClientEntry {
 
 fn of_operator(app: &App, page: &Page) -> (Vec<ClientEntry>, usize) {
     let snapshot = app.catalog.snapshot();
-    let disabled =
-        app.hooks.upstreams.as_ref().map(|upstreams| upstreams.disabled()).unwrap_or_default();
+    let disabled = app.hooks.upstreams.disabled();
     let disabled = disabled.into_iter().filter(|(name, _)| page.matches(name));
     let matching = snapshot.clients().filter(|client| page.matches(client.name.as_str()));
     let mut listed: Vec<_> = matching.map(ListedClient::Active).collect();
@@ -139,7 +138,7 @@ fn write(
 
 /// A client as the operator sees it.
 enum ListedClient<'c> {
-    Active(&'c Arc<Client>),
+    Active(&'c Arc<ToolSource>),
     /// An MCP server that the configuration disables: its name and its transport.
     Disabled(String, &'static str),
 }
@@ -171,7 +170,7 @@ impl ListedClient<'_> {
     }
 }
 
-fn describe(client: &Client) -> Value {
+fn describe(client: &ToolSource) -> Value {
     json!({
         "config": {
             "name": client.name.as_str(),
@@ -184,7 +183,7 @@ fn describe(client: &Client) -> Value {
 
 /// Describes a client for its operator: the policy, the reason it is unavailable, the
 /// digest of its component, and the state of its connection with its history.
-fn describe_for_operator(app: &App, client: &Client) -> Value {
+fn describe_for_operator(app: &App, client: &ToolSource) -> Value {
     let mut out = describe(client);
     out["config"]["client_id"] = client.name.as_str().into();
     out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
@@ -196,9 +195,7 @@ fn describe_for_operator(app: &App, client: &Client) -> Value {
         let message: String = reason.chars().take(MAX_FAILURE_CHARS).collect();
         out["last_failure"] = json!({"message": message});
     }
-    if let Some(digest) =
-        app.hooks.plugins.as_ref().and_then(|plugins| plugins.digest(client.name.as_str()))
-    {
+    if let Some(digest) = app.hooks.plugins.digest(client.name.as_str()) {
         out["plugin"] = json!({"digest": digest});
     }
     for (name, value) in client.provider().map(|provider| provider.status()).unwrap_or_default() {
@@ -218,10 +215,10 @@ fn show_hidden(value: &mut Value) {
     }
 }
 
-fn names(list: &Whitelist) -> Vec<&str> {
+fn names(list: &Allowlist) -> Vec<&str> {
     match list {
-        Whitelist::All => vec!["*"],
-        Whitelist::Only(names) => names.iter().collect(),
+        Allowlist::All => vec!["*"],
+        Allowlist::Only(names) => names.iter().collect(),
     }
 }
 

@@ -52,9 +52,8 @@ impl App {
         hooks: Hooks,
     ) -> Arc<Self> {
         let memory = Memory::new(settings.max_request_memory_bytes);
-        let archive = hooks.store.clone().zip(settings.responses);
-        let archive = archive.map(|(store, bounds)| Archive::new(store, bounds));
-        let approvals = hooks.approvals.clone();
+        let archive = settings.responses.map(|bounds| Archive::new(hooks.database.clone(), bounds));
+        let approvals = Some(hooks.approvals.clone());
         let mcp = Service::new(catalog.clone(), budget, settings.mcp.clone(), approvals);
         Arc::new(Self {
             mcp,
@@ -86,9 +85,8 @@ impl App {
 
     /// Returns the keeper of the calls that the client of a request does not see. `may_store` is
     /// false if nothing of the request may be stored.
-    pub(super) fn keeper(&self, sender: &Sender, may_store: bool) -> Option<Keeper> {
-        let recall = self.hooks.recall.as_ref()?;
-        Some(recall.keeper(sender.tenant(), may_store))
+    pub(super) fn keeper(&self, sender: &Sender, may_store: bool) -> Keeper {
+        self.hooks.recall.keeper(sender.tenant(), may_store)
     }
 
     /// Returns the caller that the calls of a request are decided for.
@@ -98,9 +96,8 @@ impl App {
 
     /// Returns what waits for the approvals of a request; `None` if its calls do not wait.
     pub(super) fn approver(&self, sender: &Sender) -> Option<Approver> {
-        let list = self.hooks.waiting.clone()?;
-        let limit = self.agent.approval_wait;
-        (self.approval(sender) == ApprovalChoice::Wait).then_some(Approver { list, limit })
+        (self.approval(sender) == ApprovalChoice::Wait)
+            .then(|| Approver { list: self.hooks.waiting.clone(), limit: self.agent.approval_wait })
     }
 
     pub(super) fn approval(&self, sender: &Sender) -> ApprovalChoice {

@@ -62,8 +62,7 @@ pub(super) async fn run(
     id: &str,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let approvals = app.hooks.approvals.as_ref().ok_or_else(keeps_none)?;
-    let database = approvals.database().await.map_err(|error| unavailable(&error))?;
+    let database = app.hooks.approvals.database().await.map_err(|error| unavailable(&error))?;
     let own = database.approvals(sender.tenant().scope());
     if target == ApprovalTarget::List {
         let calls = own.list(LISTED).await.map_err(|error| unavailable(&error))?;
@@ -90,11 +89,6 @@ async fn decide(own: &Approvals, id: &str, approves: bool) -> Result<Reply, ApiE
     }
     let state = if approves { "approved" } else { "denied" };
     Ok(respond::json(&json!({"id": id, "object": "airlock.approval", "state": state})))
-}
-
-fn keeps_none() -> ApiError {
-    let message = "this gateway keeps no list of pending approvals";
-    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "no_approvals", message)
 }
 
 fn unavailable(error: &Unavailable) -> ApiError {

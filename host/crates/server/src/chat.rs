@@ -44,9 +44,7 @@ pub(super) async fn complete(
     let memory = charge.clone();
     let charged = move |bytes| memory.grow(bytes);
     recall::chat::remove_notes(&tenant, &mut body, charged.clone()).await?;
-    if let Some(recall) = &app.hooks.recall {
-        recall.restore_messages(&tenant, &mut body, charged).await?;
-    }
+    app.hooks.recall.restore_messages(&tenant, &mut body, charged).await?;
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
     availability::wait_for_sources(app, sender).await;
@@ -95,8 +93,8 @@ fn start(
         names_tools: !sender.filter.is_none(),
         max_tool_calls: None,
         reports,
-        results: app.hooks.results.clone(),
-        keeper,
+        results: Some(app.hooks.results.clone()),
+        keeper: Some(keeper),
         approver: app.approver(sender),
         notes,
         budget: MemoryBudget::new(charge.clone()),

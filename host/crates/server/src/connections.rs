@@ -6,7 +6,6 @@
 //! is known once a request of it has come; then it may have requests running on three quarters of the
 //! places, in all and of one peer.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     cmp::Reverse,
     collections::HashMap,
@@ -19,6 +18,7 @@ use std::{
 };
 
 use http::{HeaderValue, StatusCode, header};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 

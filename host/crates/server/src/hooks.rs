@@ -1,4 +1,4 @@
-//! Hooks into parts that the server does not depend on.
+//! The parts of the gateway that the request handlers use, beside its tools and models.
 
 use std::sync::Arc;
 
@@ -10,30 +10,28 @@ use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results:
 use airlock_scripts::runs::Runs;
 use airlock_store::LazyDatabase;
 
-/// Hooks into parts that the server does not depend on.
-#[derive(Default)]
+/// Parts of the gateway that the request handlers use, beside its tools and models.
 pub struct Hooks {
-    /// Keeps large results of MCP servers; `None` if models receive them whole.
-    pub results: Option<Results>,
-    /// Calls that clients do not send back; `None` if they are not put back.
-    pub recall: Option<Recall>,
+    /// Keeps large results of MCP servers.
+    pub results: Results,
+    /// Calls that clients do not send back.
+    pub recall: Recall,
     /// Runs of scripts; `None` if none are kept.
     pub runs: Option<Runs>,
-    /// The list in which calls of models wait for a person's decision; `None` if none can wait.
-    pub waiting: Option<Arc<dyn ApprovalList>>,
-    /// Calls of MCP clients that wait for an approval; `None` if none wait.
-    pub approvals: Option<Approvals>,
+    /// The list in which calls of models wait for a person's decision.
+    pub waiting: Arc<dyn ApprovalList>,
+    /// Calls of MCP clients that wait for an approval.
+    pub approvals: Approvals,
     /// Additional fields of `GET /health`.
     pub gauges: Vec<Gauge>,
     /// Metrics of `GET /metrics`.
     pub metrics: Registry,
-    /// Reloads plugins; `None` if there are no plugins.
-    pub plugins: Option<Box<dyn Reload>>,
-    /// Orders and diagnostics of MCP servers; `None` if there are no servers.
-    pub upstreams: Option<Box<dyn Upstreams>>,
-    /// Database for responses; `None` if responses are not
-    /// stored.
-    pub store: Option<LazyDatabase>,
+    /// Reloads plugins.
+    pub plugins: Arc<dyn Reload>,
+    /// Orders and diagnostics of MCP servers.
+    pub upstreams: Arc<dyn Upstreams>,
+    /// Database of responses.
+    pub database: LazyDatabase,
     /// Verifies access tokens at `/mcp`; `None` if only virtual keys are credentials.
     pub identity: Option<Verifier>,
 }

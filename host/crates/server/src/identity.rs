@@ -111,7 +111,7 @@ mod tests {
         activity::EvictionRank,
         connections::Connections,
         peer::Peer,
-        tests::{SETTINGS, settings},
+        tests::{SETTINGS, hooks::hooks, settings},
     };
     use airlock_core::door::Keys;
     use airlock_egress::tls;
@@ -126,7 +126,7 @@ mod tests {
         let issuer = "https://issuer.example.com";
         let rules = VerifierSettings::new(issuer, "https://airlock.example.com/mcp", [view]);
         let identity = Verifier::new(rules, tls::client().no_proxy()).expect("a verifier");
-        let hooks = Hooks { identity: Some(identity), ..Hooks::default() };
+        let hooks = Hooks { identity: Some(identity), ..hooks(None) };
         let (catalog, _) = fake::catalog();
         let models = fake::scripted(&json!([]));
         App::new(settings(), catalog, models, SETTINGS, fake::BUDGET, Keys::default(), hooks)

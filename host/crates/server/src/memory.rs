@@ -10,10 +10,10 @@
 //! and the sessions of MCP clients charge their parts of it, each a
 //! [`Charge`](airlock_core::memory::Charge), through [`RequestMemory`].
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::respond::ApiError;
 use airlock_core::tenant::Tenant;

@@ -22,11 +22,7 @@ pub(super) fn parse_path(path: &str) -> Option<&str> {
 
 /// Reloads the plugin. The request has passed [`operator::check`](super::operator::check).
 pub(super) async fn run(app: &App, client: &str) -> Result<Reply, ApiError> {
-    let reloaded = match &app.hooks.plugins {
-        Some(plugins) => plugins.reload(client).await,
-        None => Err(NotReloaded::Unknown(client.to_owned())),
-    };
-    match reloaded {
+    match app.hooks.plugins.reload(client).await {
         Ok(changed) => Ok(respond::json(&json!({"status": "success", "changed": changed}))),
         Err(error) => Err(refusal(&error)),
     }

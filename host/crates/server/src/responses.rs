@@ -137,7 +137,7 @@ pub(super) async fn create(
         }),
         _ => None,
     };
-    let composer = Composer::new(&id, chat.echo, caller, deposit, keeper, charge.clone())
+    let composer = Composer::new(&id, chat.echo, caller, deposit, Some(keeper), charge.clone())
         .with_groups(chat.groups);
     let reply = if is_streamed {
         let stream = ResponseStream::begin(run, composer).await?;
@@ -207,7 +207,7 @@ async fn read(
     sender: &Sender,
     request: Request<Incoming>,
     charge: &RequestCharge,
-) -> Result<(TranslatedRequest, Option<OutputKeeper>), ApiError> {
+) -> Result<(TranslatedRequest, OutputKeeper), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
     let mut body = body::object(request, &app.settings, charge).await?;
@@ -261,20 +261,22 @@ async fn read(
 }
 
 /// Puts calls that the client dropped back into the input, and returns the keeper of those of the
-/// Response; `None` if none are kept.
+/// Response.
 async fn restore(
     app: &App,
     sender: &Sender,
     body: &mut Object,
     earlier: &[Value],
     charge: &RequestCharge,
-) -> Result<Option<OutputKeeper>, ApiError> {
+) -> Result<OutputKeeper, ApiError> {
     let may_store = app.archive.is_some() && body.get("store").is_none_or(|store| *store != false);
-    let Some(recall) = &app.hooks.recall else { return Ok(None) };
     let mut input = body.get_mut("input");
     if let Some(Value::Array(items)) = &mut input {
         let memory = charge.clone();
-        recall.restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes)).await?;
+        app.hooks
+            .recall
+            .restore_items(&sender.tenant(), items, move |bytes| memory.grow(bytes))
+            .await?;
     }
     let text;
     let input: &[Value] = match input {
@@ -285,8 +287,7 @@ async fn restore(
         }
         None => &[],
     };
-    let keeper = recall.keeper(sender.tenant(), may_store);
-    Ok(Some(OutputKeeper::new(keeper, earlier, input)))
+    Ok(OutputKeeper::new(app.keeper(sender, may_store), earlier, input))
 }
 
 fn stores_nothing() -> ApiError {
@@ -324,7 +325,7 @@ fn start(
         names_tools: !sender.filter.is_none(),
         max_tool_calls: chat.max_tool_calls.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         reports: None,
-        results: app.hooks.results.clone(),
+        results: Some(app.hooks.results.clone()),
         keeper: None,
         approver: app.approver(sender),
         notes,

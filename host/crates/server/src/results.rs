@@ -28,9 +28,7 @@ pub(super) fn raw(
     handle: &str,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let results = app.hooks.results.as_ref();
-    let found = results.and_then(|results| results.raw(&sender.tenant(), handle));
-    let json = found.ok_or_else(|| {
+    let json = app.hooks.results.raw(&sender.tenant(), handle).ok_or_else(|| {
         let message = "no result has this handle; it may have expired, or belongs to another key";
         ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_result", message)
     })?;

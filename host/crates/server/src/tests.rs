@@ -1,7 +1,9 @@
 mod clients;
+pub(super) mod hooks;
 mod http2;
 mod limits;
 mod native;
+mod operator;
 mod parity;
 mod responses;
 mod stream;
@@ -23,11 +25,10 @@ use tokio::{
 };
 
 use super::{settings::MIN_HEADER_BYTES, *};
-use airlock_agent::{self as agent, ApprovalList};
+use airlock_agent as agent;
 use airlock_core::{
     door::{Keys, VirtualKey},
-    tenant::Tenant,
-    tool::Whitelist,
+    tool::Allowlist,
 };
 use airlock_egress::tls;
 use airlock_fakes as fake;
@@ -57,45 +58,6 @@ struct Gateway {
     happened: mpsc::UnboundedReceiver<&'static str>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
-}
-
-/// Fake plugins: changed, unchanged, refused and broken.
-struct Shelf;
-
-impl Reload for Shelf {
-    fn digest(&self, client: &str) -> Option<String> {
-        (client == "desk").then(|| "sha256:00".to_owned())
-    }
-
-    fn reload<'a>(
-        &'a self,
-        client: &'a str,
-    ) -> futures_util::future::BoxFuture<'a, Result<bool, NotReloaded>> {
-        Box::pin(async move {
-            match client {
-                "changed" => Ok(true),
-                "same" => Ok(false),
-                "drifted" => Err(NotReloaded::Undecided("new tool steal".to_owned())),
-                "broken" => Err(NotReloaded::Unusable("not a WebAssembly component".to_owned())),
-                other => Err(NotReloaded::Unknown(other.to_owned())),
-            }
-        })
-    }
-}
-
-/// A list of approvals from which every call is denied.
-struct Refusing;
-
-impl ApprovalList for Refusing {
-    fn decide<'a>(
-        &'a self,
-        _: &'a airlock_core::tool::Tool,
-        _: &'a str,
-        _: &'a Tenant,
-        _: Duration,
-    ) -> futures_util::future::BoxFuture<'a, agent::ApprovalVerdict> {
-        Box::pin(async { agent::ApprovalVerdict::Denied })
-    }
 }
 
 pub(super) fn settings() -> Settings {
@@ -152,13 +114,13 @@ impl Gateway {
             // Else requests could use none of its tools, and would not miss it.
             let away = airlock_core::tool::ClientName::parse("away").expect("a good name");
             let policy =
-                airlock_core::tool::Policy { execute: Whitelist::All, ..Default::default() };
+                airlock_core::tool::Policy { execute: Allowlist::All, ..Default::default() };
             catalog.set_policy(&away, policy);
         }
         let agent = SETTINGS;
         let desk = airlock_core::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
-            [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
+            [(desk, Allowlist::parse(&["echo", "hang"]).expect("a good list"))].into();
         let keys = Keys::new([
             VirtualKey::new("ann", "sk-bf-ann", rows.clone()),
             VirtualKey::new("dan", "sk-bf-dan", rows.clone()),
@@ -168,20 +130,8 @@ impl Gateway {
         let listener = TcpListener::bind(settings.listen).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let app = App::new(
-            settings,
-            catalog,
-            models,
-            agent,
-            fake::BUDGET,
-            keys,
-            Hooks {
-                plugins: Some(Box::new(Shelf)),
-                store: store.map(Into::into),
-                waiting: Some(Arc::new(Refusing)),
-                ..Hooks::default()
-            },
-        );
+        let app =
+            App::new(settings, catalog, models, agent, fake::BUDGET, keys, hooks::hooks(store));
         let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
         // Each request has a connection of its own, as if it came from another program.
         let client = tls::client().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
@@ -630,64 +580,4 @@ fn a_gateway_open_to_the_network_needs_keys() {
     assert!(
         matches!(small.check(), Err(BadSettings::RequestMemory { found, .. }) if found == least - 1)
     );
-}
-
-#[tokio::test]
-async fn a_reload_reports_its_outcome_or_the_reason_of_its_failure() {
-    let gateway = Gateway::standard().await;
-    for (client, changed) in [("changed", true), ("same", false)] {
-        let expected = (200, json!({"status": "success", "changed": changed}));
-        assert_eq!(reload(&gateway, client).await, expected);
-    }
-    for (client, status, message) in [
-        ("drifted", 409, "new tool steal"),
-        ("broken", 422, "not a WebAssembly component"),
-        ("nobody", 404, "no plugin is named \"nobody\""),
-    ] {
-        let (found, body) = reload(&gateway, client).await;
-        assert_eq!((found, body["error"]["message"].as_str()), (status, Some(message)), "{body}");
-    }
-    assert_eq!(gateway.get("/api/mcp/client/same/reload", &[]).await.0, 405);
-    gateway.stop().await;
-}
-
-async fn reload(gateway: &Gateway, client: &str) -> (u16, Value) {
-    gateway.ask(Method::POST, &format!("/api/mcp/client/{client}/reload"), &[], "").await
-}
-
-#[tokio::test]
-async fn a_reload_with_a_key_or_from_a_web_page_or_proxy_is_refused() {
-    let path = "/api/mcp/client/changed/reload";
-    let gateway = Gateway::standard().await;
-    let own = format!("http://{}", gateway.address);
-    for headers in [
-        &[("x-bf-vk", "sk-bf-ann")][..],
-        &[("authorization", "Bearer sk-bf-ann")],
-        &[("origin", own.as_str())],
-        &[("sec-fetch-site", "same-origin")],
-        &[("x-forwarded-for", "127.0.0.1")],
-    ] {
-        let (status, body) = gateway.ask(Method::POST, path, headers, "").await;
-        assert_eq!(
-            (status, &body["error"]["code"]),
-            (403, &json!("operator_only")),
-            "{headers:?}: {body}"
-        );
-    }
-    assert_eq!(
-        gateway.ask(Method::POST, path, &[("origin", "https://evil.example")], "").await.0,
-        403
-    );
-    assert_eq!(gateway.ask(Method::POST, path, &[("x-bf-vk", "sk-bf-unknown")], "").await.0, 401);
-    gateway.stop().await;
-    let gateway = Gateway::start(Settings { require_virtual_key: true, ..settings() }).await;
-    for headers in [&[][..], &[("x-bf-vk", "sk-bf-ann")]] {
-        let (status, body) = gateway.ask(Method::POST, path, headers, "").await;
-        assert_eq!(
-            (status, &body["error"]["code"]),
-            (403, &json!("operator_only")),
-            "{headers:?}: {body}"
-        );
-    }
-    gateway.stop().await;
 }

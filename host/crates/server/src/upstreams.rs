@@ -64,9 +64,7 @@ pub(super) async fn run(
     operation: UpstreamOperation,
     client: &str,
 ) -> Result<Reply, ApiError> {
-    let Some(upstreams) = &app.hooks.upstreams else {
-        return Err(refusal(operation, &NotDone::Unknown(client.to_owned())));
-    };
+    let upstreams = &app.hooks.upstreams;
     let body = match operation {
         UpstreamOperation::Reconnect => in_time(upstreams.reconnect(client)).await?.map(|()| {
             json!({"status": "success", "message": "MCP client reconnected successfully"})

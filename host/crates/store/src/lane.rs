@@ -1,6 +1,5 @@
 //! One database connection and its queues: one for each party.
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher as _},
@@ -9,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync;
 use tracing::{error, warn};

@@ -1,7 +1,6 @@
 //! Opens the file: makes it private, configures `SQLite`, and refuses files that Airlock cannot
 //! use.
 
-use parking_lot::Mutex;
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
     io,
@@ -13,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tracing::warn;
 

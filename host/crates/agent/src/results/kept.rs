@@ -4,7 +4,6 @@
 //! They end with the process. A handle is a random number, and opens a result for the tenant alone
 //! that the result was kept for.
 
-use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
@@ -14,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 

@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{file_env::FileEnv, resolved::Resolved};
+use super::{
+    file_env::FileEnv,
+    refused::{InvalidValue, NamedPart, Referent},
+    resolved::Resolved,
+};
 use crate::file;
 use airlock_core::{
     door::{ApprovalChoice, Keys, RelayRow, VirtualKey},
-    tool::{ClientName, INTERNAL_CLIENT, UriList, Whitelist, with_internal_client},
+    tool::{Allowlist, ClientName, INTERNAL_CLIENT, UriList, with_internal_client},
 };
 
 /// Prefix of credentials, which distinguishes them from a provider's own keys.
@@ -55,12 +59,12 @@ pub(super) fn resolve(
 fn rows(
     rows: &[file::KeyRow],
     clients: &BTreeSet<ClientName>,
-) -> Resolved<BTreeMap<ClientName, (Whitelist, RelayRow)>> {
+) -> Resolved<BTreeMap<ClientName, (Allowlist, RelayRow)>> {
     let mut seen = BTreeSet::new();
     let rows = Resolved::elements(rows, |problems, row| {
-        let tools = Whitelist::parse(&row.tools_to_execute);
+        let tools = Allowlist::parse(&row.tools_to_execute);
         let resources = UriList::parse(&row.resources_to_read);
-        let prompts = Whitelist::parse(&row.prompts_to_get);
+        let prompts = Allowlist::parse(&row.prompts_to_get);
         let tools = problems.accept("tools_to_execute", tools).unwrap_or_default();
         let relayed = RelayRow {
             resources: problems.accept("resources_to_read", resources).unwrap_or_default(),
@@ -77,14 +81,17 @@ fn rows(
     rows.map(BTreeMap::from_iter)
 }
 
-fn client(name: &str, clients: &BTreeSet<ClientName>) -> Result<ClientName, String> {
+fn client(name: &str, clients: &BTreeSet<ClientName>) -> Result<ClientName, InvalidValue> {
     let full_name = with_internal_client(name);
     if full_name == INTERNAL_CLIENT {
         // Registered at run time by the embedding program.
         return Ok(ClientName::internal());
     }
     let client = clients.iter().find(|client| client.as_str() == full_name);
-    client.cloned().ok_or_else(|| format!("no client is named {name:?}"))
+    client.cloned().ok_or_else(|| {
+        let clients = Referent::ElementOf(NamedPart::Clients);
+        InvalidValue::absent(clients, format_args!("no client is named {name:?}"))
+    })
 }
 
 /// Returns whether `text` is a valid credential. Blanks are invalid because they cannot be sent in

@@ -1,12 +1,12 @@
 //! Records of the tool calls that one request really made. Only the door writes them.
 
-use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{CallId, Progress, report::Report};

@@ -1,11 +1,11 @@
 //! Progress and partial results of a running call.
 
-use parking_lot::Mutex;
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::{CallId, Event, Log, Progress, event};

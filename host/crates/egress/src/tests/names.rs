@@ -1,9 +1,9 @@
 //! A resolver whose names resolve to configured addresses.
 
-use parking_lot::Mutex;
 use std::{collections::HashMap, io, net::IpAddr, sync::Arc};
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 
 use crate::Resolver;
 

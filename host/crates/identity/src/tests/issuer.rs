@@ -1,9 +1,9 @@
 //! An issuer on the loopback interface.
 
-use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 
 use airlock_test_http::{Answer, Server, says};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// A running issuer, whose pages a test may change at any time.

@@ -1,8 +1,8 @@
 //! No text of a token appears in errors, logs and requests.
 
-use parking_lot::Mutex;
 use std::{io, sync::Arc};
 
+use parking_lot::Mutex;
 use tracing::level_filters::LevelFilter;
 
 use super::*;

@@ -1,13 +1,13 @@
 //! The HTTP client for authorization servers. Their addresses come from documents that anyone may
 //! have written, so every request is checked.
 
-use parking_lot::Mutex;
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
 use http::{Request, Response};
+use parking_lot::Mutex;
 use reqwest::{Url, redirect};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! The tasks of all tenants, bounded for each of them and in all.
 
-use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::task::{Task, TaskPhase};

@@ -1,11 +1,11 @@
 //! One task: its phases, and how clients see it.
 
-use parking_lot::Mutex;
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::watch,

@@ -1,12 +1,11 @@
+use std::time::Duration;
+
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
     task::JoinHandle,
 };
-
-use std::time::Duration;
-
-use serde_json::json;
 
 use super::*;
 use crate::{

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Drift, FilesGrant, KvGrant, MANIFEST_SCHEMA, Manifest, Metadata, PartialQuota, SecretGrant,
+    Drift, FilesGrant, KvGrant, Metadata, PartialQuota, SecretGrant, manifest::tests::manifest_with,
 };
 use airlock_core::{
-    secret::Source,
-    tool::{ClientName, Policy, Whitelist},
+    secret::SecretSource,
+    tool::{Allowlist, ClientName, Policy},
 };
 use airlock_lock::Lock;
 use airlock_sandbox::Access;
@@ -21,8 +21,7 @@ fn build(request: &Value) -> Metadata {
 
 /// Returns a build with these requests, these tools with their effects, and these definitions of tools.
 fn build_with_tools(request: &Value, effects: &Value, tools: &Value) -> Metadata {
-    let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "tool": effects, "request": request});
-    let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+    let manifest = manifest_with(&json!({"tool": effects, "request": request}));
     let tools = serde_json::from_value(tools.clone()).expect("tools");
     Metadata::new(b"", tools, Some(manifest), Vec::new())
 }
@@ -36,7 +35,7 @@ fn grown(was: &Metadata, is: &Metadata, grant: &Grant) -> String {
 fn grown_if_allowed(was: &Metadata, is: &Metadata, grant: &Grant, allowed: &[&str]) -> String {
     let client = ClientName::parse("p").expect("a name");
     let lock = Lock::of_one(was.pin(&client));
-    let execute = Whitelist::parse(allowed).expect("a list");
+    let execute = Allowlist::parse(allowed).expect("a list");
     let policy = Policy { execute, ..Policy::default() };
     let drift = Drift::between(&lock, &client, is, grant, &policy);
     let lines = drift.iter().flat_map(Drift::widened).map(ToString::to_string);
@@ -51,7 +50,7 @@ fn widened(was: &Value, is: &Value, grant: &Grant) -> String {
 /// Returns a grant of everything that [`requests`] requests.
 fn everything() -> Grant {
     let secret = SecretGrant {
-        source: Source::Env("TOKEN".to_owned()),
+        source: SecretSource::Env("TOKEN".to_owned()),
         audience: None,
         inject: None,
         reveal: false,

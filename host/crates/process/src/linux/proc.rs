@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
-    io::Read as _,
+    io::{self, Read as _, Seek as _},
     os::unix::fs::MetadataExt as _,
 };
 
@@ -35,8 +35,8 @@ struct Stat {
     memory_bytes: u64,
     resident_pages: u64,
     is_zombie: bool,
-    /// Address at which the environment ends; 0 if there is none yet, or it may not be read.
-    environment_end: u64,
+    /// Addresses between which the environment is; 0 if there is none yet, or they are not told.
+    environment: (u64, u64),
 }
 
 impl Stat {
@@ -55,8 +55,15 @@ impl Stat {
             resident_pages: number(&fields, 24)?,
             is_zombie: matches!(fields.first(), Some(&("Z" | "X"))),
             // Since Linux 3.5.
-            environment_end: number(&fields, 51).unwrap_or(u64::MAX),
+            environment: number(&fields, 50).zip(number(&fields, 51)).unwrap_or_default(),
         })
+    }
+
+    /// Returns whether a process of which an empty environment was read may have another one: it has an
+    /// address space, which has no environment yet, or has one now.
+    fn may_have_environment(&self) -> bool {
+        let (start, end) = self.environment;
+        self.memory_bytes > 0 && (end == 0 || start < end)
     }
 }
 
@@ -81,24 +88,33 @@ pub(super) enum Mark {
     Is(Tag),
     /// It has none, or may not be looked at.
     Absent,
-    /// It is in the middle of `execve`, where its environment cannot be read for a moment.
+    /// It is in the middle of `execve`, or was while it was read.
     NotYet,
 }
 
-/// Reads the mark of a process.
+/// Reads the mark of a process. `execve` replaces the address space, loads the program and then copies
+/// the environment: meanwhile there is none, and one that was opened before ends early. So an environment
+/// without a mark is read twice: one that can be read again was whole.
 pub(super) fn mark(pid: u32) -> Mark {
-    match environment(pid) {
-        Some(environment) if environment.is_empty() && is_executing(pid) => Mark::NotYet,
-        Some(environment) => tag_in(&environment).map_or(Mark::Absent, Mark::Is),
-        None => Mark::Absent,
+    let Ok(environment) = File::open(format!("/proc/{pid}/environ")) else { return Mark::Absent };
+    for _ in 0..2 {
+        let Ok(environment) = read_from_start(&environment) else { return Mark::Absent };
+        if let Some(tag) = tag_in(&environment) {
+            return Mark::Is(tag);
+        }
+        if environment.is_empty() {
+            let is_open = Stat::of(pid).is_some_and(|stat| stat.may_have_environment());
+            return if is_open { Mark::NotYet } else { Mark::Absent };
+        }
     }
+    Mark::Absent
 }
 
-fn environment(pid: u32) -> Option<Vec<u8>> {
-    let mut environment = Vec::new();
-    let file = File::open(format!("/proc/{pid}/environ")).ok()?;
-    file.take(MAX_ENVIRONMENT_BYTES).read_to_end(&mut environment).ok()?;
-    Some(environment)
+fn read_from_start(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.take(MAX_ENVIRONMENT_BYTES).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn tag_in(environment: &[u8]) -> Option<Tag> {
@@ -106,12 +122,6 @@ fn tag_in(environment: &[u8]) -> Option<Tag> {
         let value = entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=")?;
         Tag::parse(std::str::from_utf8(value).ok()?)
     })
-}
-
-/// Returns whether a process has a new address space that has no environment yet: `execve` first
-/// replaces the address space, then loads the program, then copies the environment.
-fn is_executing(pid: u32) -> bool {
-    Stat::of(pid).is_some_and(|stat| stat.memory_bytes > 0 && stat.environment_end == 0)
 }
 
 /// Returns the descendants of a process that are connected to it by living parents, and the other
@@ -165,10 +175,28 @@ mod tests {
         let stat = Stat::parse(line).expect("a line");
         assert_eq!((stat.parent, stat.group, stat.started), (1, 5, 77));
         assert_eq!((stat.memory_bytes, stat.resident_pages), (1000, 12));
-        assert_eq!((stat.environment_end, stat.is_zombie), (97, false));
+        assert_eq!((stat.environment, stat.is_zombie), ((96, 97), false));
         for bad in ["", "7 (a", "7 (a) R", "7 (a) R x 5 5"] {
             assert!(Stat::parse(bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_empty_environment_is_the_last_one_only_without_an_address_space_or_with_equal_addresses()
+    {
+        let stat = |memory_bytes, environment| Stat {
+            parent: 1,
+            group: 5,
+            started: 77,
+            memory_bytes,
+            resident_pages: 1,
+            is_zombie: false,
+            environment,
+        };
+        assert!(stat(1000, (0, 0)).may_have_environment(), "in the middle of `execve`");
+        assert!(stat(1000, (96, 97)).may_have_environment(), "after it");
+        assert!(!stat(1000, (96, 96)).may_have_environment());
+        assert!(!stat(0, (0, 0)).may_have_environment(), "ended, or a thread of the kernel");
     }
 
     #[test]

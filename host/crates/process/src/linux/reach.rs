@@ -99,49 +99,53 @@ fn kill_all_tagged(tag: &Tag) {
     let mut rounds = 0..MAX_ROUNDS;
     let deadline = Instant::now() + UNREADABLE_PATIENCE;
     loop {
-        let is_over = match kill_tagged(|found| found == tag) {
-            Search::Found => rounds.next().is_none(),
-            Search::Unreadable => {
-                thread::sleep(UNREADABLE_PAUSE);
-                Instant::now() > deadline
-            }
-            Search::Nothing => true,
-        };
-        if is_over {
+        let search = kill_tagged(|found| found == tag);
+        if search.unreadable && Instant::now() < deadline {
+            // It is waited for, however many others were found: those that were killed are found again
+            // until they have had a processor to end on.
+            thread::sleep(UNREADABLE_PAUSE);
+        } else if !search.killed || rounds.next().is_none() {
             return;
         }
     }
 }
 
 /// Result of a search for marked processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Search {
-    Nothing,
-    /// A process that may be meant: its mark cannot be read yet, or no longer.
-    Unreadable,
-    /// A process that was meant, and was killed.
-    Found,
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Search {
+    /// True if a process was meant, and was killed.
+    killed: bool,
+    /// True if a process may be meant: its mark cannot be read yet, or no longer.
+    unreadable: bool,
+}
+
+impl Search {
+    const KILLED: Self = Self { killed: true, unreadable: false };
+    const UNREADABLE: Self = Self { killed: false, unreadable: true };
 }
 
 /// Kills all processes with a mark for which `is_meant` returns true.
 pub(super) fn kill_tagged(is_meant: impl Fn(&Tag) -> bool) -> Search {
     let searches = proc::others().into_iter().map(|pid| kill_if_tagged(pid, &is_meant));
-    searches.max().unwrap_or(Search::Nothing)
+    searches.fold(Search::default(), |all, one| Search {
+        killed: all.killed | one.killed,
+        unreadable: all.unreadable | one.unreadable,
+    })
 }
 
 fn kill_if_tagged(pid: u32, is_meant: impl Fn(&Tag) -> bool) -> Search {
     let is_tagged = || matches!(proc::mark(pid), Mark::Is(tag) if is_meant(&tag));
     match proc::mark(pid) {
         Mark::Is(tag) if is_meant(&tag) => {}
-        Mark::NotYet => return Search::Unreadable,
-        Mark::Is(_) | Mark::Absent => return Search::Nothing,
+        Mark::NotYet => return Search::UNREADABLE,
+        Mark::Is(_) | Mark::Absent => return Search::default(),
     }
     let open = proc::pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     // The number may have been reused until it was opened.
     let is_killed = open
         .filter(|_| is_tagged())
         .is_some_and(|open| pidfd_send_signal(open, Signal::KILL).is_ok());
-    if is_killed { Search::Found } else { Search::Unreadable }
+    if is_killed { Search::KILLED } else { Search::UNREADABLE }
 }
 
 /// Waits for the exit of a process without reaping it, so that its number, which is also that of

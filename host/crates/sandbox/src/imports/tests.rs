@@ -10,7 +10,7 @@ use airlock_core::{
     door::{Chain, Origin},
     secret::Secret,
     tenant::Pool,
-    tool::{CallError, ClientName, Content, ToolName},
+    tool::{CallError, ClientName, Content, HostCode, ToolName},
 };
 use airlock_egress::{ErrorKind, Request};
 use airlock_store::{Database, Settings};
@@ -101,15 +101,7 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
             };
             let read = kv::get(store.as_context_mut(), again(&handle), "key".to_owned()).await?;
             assert!(read.is_ok(), "{effects:?}: {read:?}");
-            let set = kv::set(
-                store.as_context_mut(),
-                again(&handle),
-                "key".to_owned(),
-                vec![1],
-                None,
-                None,
-            )
-            .await?;
+            let set = set(&mut store, &handle).await?;
             let deleted =
                 kv::delete(store.as_context_mut(), again(&handle), "key".to_owned(), None).await?;
             assert_eq!(set.is_ok(), deleted.is_ok(), "{effects:?}");
@@ -120,6 +112,14 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
         });
         assert_eq!(found.await.expect("it ends well"), expected, "{effects:?}");
     }
+}
+
+async fn set(
+    store: &mut Store<'_>,
+    handle: &Resource<kv::OpenStore>,
+) -> wasmtime::Result<Result<u64, KvError>> {
+    let key = "key".to_owned();
+    kv::set(store.as_context_mut(), again(handle), key, vec![1], None, None).await
 }
 
 fn again<T: 'static>(handle: &Resource<T>) -> Resource<T> {
@@ -149,15 +149,7 @@ async fn a_tool_without_effects_writes_to_a_cache_and_has_not_acted() {
         let grants = narrowed(Grants { stores: vec![store], ..Grants::default() }, effects);
         let acted = with(grants, None, Some(database.clone()), async |mut store| {
             let handle = kv::open(&mut store, name)?.expect("it is open to the tool");
-            let set = kv::set(
-                store.as_context_mut(),
-                again(&handle),
-                "key".to_owned(),
-                vec![1],
-                None,
-                None,
-            )
-            .await?;
+            let set = set(&mut store, &handle).await?;
             let read = kv::get(store.as_context_mut(), again(&handle), "key".to_owned()).await?;
             assert!(
                 set.is_ok()
@@ -262,7 +254,7 @@ async fn progress_costs_fuel_and_is_no_host_call() {
         }
     });
     let ended = flood.await;
-    assert_eq!(ended.expect_err("it is too much").code(), "out_of_fuel");
+    assert_eq!(ended.expect_err("it is too much").code(), HostCode::OutOfFuel);
 }
 
 fn report(store: &mut Store<'_>, message: usize) -> wasmtime::Result<()> {
@@ -300,7 +292,7 @@ async fn emitted_parts_hold_memory_of_the_process_until_the_call_ends() {
         let held = emitted(&memory, &[kib(25), kib(25)]).await.expect("there is room");
         assert!((kib(50)..kib(56)).contains(&held), "{held}");
         let ended = emitted(&memory, &[kib(25), kib(40)]).await;
-        assert_eq!(ended.expect_err("there is no room").code(), CallError::BUSY);
+        assert_eq!(ended.expect_err("there is no room").code(), HostCode::Busy);
     }
 }
 
@@ -337,7 +329,7 @@ async fn emitted_json(json_bytes: usize) -> (bool, bool, bool) {
             Ok(Content::text("parsed"))
         });
         let stopped = store.data_mut().stopped.take();
-        let is_busy = stopped.is_some_and(|error| error.code() == CallError::BUSY);
+        let is_busy = stopped.is_some_and(|error| error.code() == HostCode::Busy);
         Ok((sent.is_ok(), is_parsed, is_busy))
     });
     emitted.await.expect("it ends well")

@@ -4,7 +4,6 @@
 mod queue;
 mod schedule;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     sync::{
         Arc,
@@ -14,6 +13,7 @@ use std::{
 };
 
 use airlock_core::tenant::Tenant;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::oneshot, time::timeout_at};
 
 use self::{

@@ -5,7 +5,6 @@
 //! woken for it. So the guest's own task polls the call, once the guest waits for it and the stack is
 //! the task's again.
 
-use parking_lot::Mutex;
 use std::{
     any::Any,
     panic::AssertUnwindSafe,
@@ -15,6 +14,7 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, StreamExt as _, future::abortable, stream::FuturesUnordered};
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;

@@ -1,11 +1,12 @@
 //! Limits the rate at which a plugin's calls write to the operator's log: a token bucket of bytes
 //! for each tenant. The lines of one call are bounded elsewhere; this bounds the sum of many calls.
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use airlock_core::tenant::Tenant;
 

@@ -8,9 +8,9 @@
 
 mod usage;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{fs::File, path::PathBuf, sync::Arc, time::Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use wasmtime_wasi::runtime::spawn_blocking;
 
 pub(super) use self::usage::{Identity, OverQuota};

@@ -14,9 +14,9 @@ mod failure;
 mod state;
 mod writer;
 
-use parking_lot::Mutex;
 use std::{mem, sync::Arc};
 
+use parking_lot::Mutex;
 use tracing::warn;
 use uuid::Uuid;
 

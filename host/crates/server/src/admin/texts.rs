@@ -4,12 +4,12 @@
 //! the list: sixteen connections that asked for the list of 10,000 tools again and again stopped the
 //! gateway for seconds.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::{memory::RequestCharge, respond::ApiError};
@@ -111,7 +111,7 @@ impl Rendering<'_> {
     }
 }
 
-/// Describes a tool under the name that its source uses, because whitelists use that name.
+/// Describes a tool under the name that its source uses, because allowlists use that name.
 fn describe_tool(tool: &Tool) -> Value {
     json!({"name": tool.shown_original(), "description": tool.description, "parameters": tool.input_schema})
 }

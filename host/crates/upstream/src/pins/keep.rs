@@ -1,6 +1,5 @@
 //! Keeps the accepted definitions: reads `airlock.lock`, and reads and writes the store.
 
-use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -10,6 +9,7 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tracing::warn;
 

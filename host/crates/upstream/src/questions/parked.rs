@@ -3,9 +3,9 @@
 //! A caller names its request with a random token, which is valid once. The token alone is no
 //! authority: the tenant and the request must be the same.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep_until},

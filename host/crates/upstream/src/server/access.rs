@@ -1,6 +1,5 @@
 //! The way to the server, and the permits that its calls share.
 
-use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     future::{Future, pending},
@@ -8,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::timeout,
@@ -42,7 +42,7 @@ pub(super) struct Shared {
     /// Permits for running calls.
     pub(super) permits: Arc<Semaphore>,
     /// Permits for the running calls of each tenant that has a running or waiting call. There are
-    /// at most as many tenants as slots.
+    /// at most as many tenants as places.
     pub(super) tenant_permits: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
 }
 

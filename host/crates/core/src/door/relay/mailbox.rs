@@ -1,8 +1,8 @@
 //! Notifications of changed resources that wait for their receiver.
 
-use parking_lot::Mutex;
 use std::{any::Any, collections::BTreeSet, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Labels of changed resources that wait to be taken. A label that waits already is not added

@@ -1,8 +1,8 @@
 //! The login as it was read last, and what is known of its tokens.
 
-use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::secrets::Redactor;

@@ -1,0 +1,99 @@
+//! Fakes of the parts that the request handlers use.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use prometheus_client::registry::Registry;
+
+use crate::{Hooks, NotDone, NotReloaded, Reload, Upstreams};
+use airlock_agent::{
+    ApprovalList, ApprovalVerdict,
+    approvals::Approvals,
+    recall::{self, Recall},
+    results::{self, Results},
+};
+use airlock_core::{tenant::Tenant, tool::Tool};
+use airlock_store::{self as store, LazyDatabase};
+
+/// Path at which no database can be made.
+const NO_DATABASE: &str = "/dev/null/airlock.db";
+/// Room for no results.
+const NO_RESULTS: results::Settings =
+    results::Settings { max_inline_bytes: 0, expire_after: Duration::ZERO, total_bytes: 0 };
+
+/// Returns hooks to fake plugins and no MCP servers. They deny every call that waits, and keep neither
+/// results, calls nor runs. Without `store`, nothing may use the database.
+pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
+    let store = store.unwrap_or_else(|| store::Settings::new(NO_DATABASE));
+    let database = LazyDatabase::new(store);
+    Hooks {
+        results: Results::new(NO_RESULTS),
+        recall: Recall::new(recall::Settings::new(None, None, 0)),
+        runs: None,
+        waiting: Arc::new(Refusing),
+        approvals: Approvals::new(database.clone()),
+        gauges: Vec::new(),
+        metrics: Registry::default(),
+        plugins: Arc::new(Shelf),
+        upstreams: Arc::new(NoServers),
+        database,
+        identity: None,
+    }
+}
+
+/// Fake plugins: changed, unchanged, refused and broken.
+struct Shelf;
+
+impl Reload for Shelf {
+    fn digest(&self, client: &str) -> Option<String> {
+        (client == "desk").then(|| "sha256:00".to_owned())
+    }
+
+    fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>> {
+        Box::pin(async move {
+            match client {
+                "changed" => Ok(true),
+                "same" => Ok(false),
+                "drifted" => Err(NotReloaded::Undecided("new tool steal".to_owned())),
+                "broken" => Err(NotReloaded::Unusable("not a WebAssembly component".to_owned())),
+                other => Err(NotReloaded::Unknown(other.to_owned())),
+            }
+        })
+    }
+}
+
+/// A list of approvals from which every call is denied.
+struct Refusing;
+
+impl ApprovalList for Refusing {
+    fn decide<'a>(
+        &'a self,
+        _: &'a Tool,
+        _: &'a str,
+        _: &'a Tenant,
+        _: Duration,
+    ) -> BoxFuture<'a, ApprovalVerdict> {
+        Box::pin(async { ApprovalVerdict::Denied })
+    }
+}
+
+/// A gateway without MCP servers.
+struct NoServers;
+
+impl Upstreams for NoServers {
+    fn reconnect<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<(), NotDone>> {
+        Box::pin(async { Err(NotDone::Unknown(client.to_owned())) })
+    }
+
+    fn refresh<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<usize, NotDone>> {
+        Box::pin(async { Err(NotDone::Unknown(client.to_owned())) })
+    }
+
+    fn logs(&self, _: &str) -> Option<Vec<String>> {
+        None
+    }
+
+    fn disabled(&self) -> Vec<(String, &'static str)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,117 @@
+//! The types of a [`Config`](crate::config::Config), so that a program can change its fields before it
+//! starts a gateway. Each module has the types of one field; `upstream` and `plugin` are those of the
+//! two sources in `clients`. The types of the other fields are in [`config`](crate::config),
+//! [`door`](crate::door), [`sandbox`](crate::sandbox) and [`compile`](crate::compile).
+
+/// Types of `Config::server`.
+pub mod server {
+    pub use airlock_mcp_server::{
+        ApprovalMode, ApprovalRule, SessionBounds, Settings as McpServerSettings,
+    };
+    pub use airlock_server::{BuiltinTools, ResponseBounds, Settings};
+}
+
+/// Types of `Config::providers`.
+pub mod providers {
+    pub use airlock_core::secret::Secret;
+    pub use airlock_model::{Api, Apis, Key, Kind, Retries, Service, Settings, Timeouts};
+}
+
+/// Types of an MCP server in `Config::clients`.
+pub mod upstream {
+    pub use airlock_core::{secret::Secret, tool::QuestionKinds};
+    pub use airlock_mcp_client::{
+        Bounds, Confinement, Connector, Docker, ExtraHeaders, Framing, HttpServer, HttpSettings,
+        HttpTransport, Lifecycle, Oauth, Pinning, Process, ProcessLimits, Protocol, Restart,
+        Settings, Timeouts,
+    };
+}
+
+/// Types of a plugin in `Config::clients`.
+pub mod plugin {
+    pub use airlock_core::{limit::LimitSet, secret::SecretSource};
+    pub use airlock_egress::{Injection, Rule};
+    pub use airlock_plugin::{
+        FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant, Settings,
+    };
+}
+
+/// Types of `Config::agent`.
+pub mod agent {
+    pub use airlock_agent::{ResultsAsText, Settings};
+}
+
+/// Type of `Config::results`.
+pub mod results {
+    pub use airlock_agent::results::Settings;
+}
+
+/// Types of `Config::runs` and `Config::binding_level`.
+pub mod runs {
+    pub use airlock_scripts::{BindingLevel, runs::RunSettings};
+    pub use airlock_store::runs::RunBounds;
+}
+
+/// Types of `Config::oauth`.
+pub mod oauth {
+    pub use airlock_identity::{VerifierSettings, ViewRule};
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use crate::{
+        config::{Client, Config, Disabled, Fingerprint, Source},
+        door, sandbox,
+    };
+
+    /// Names the type of each field. A new field does not compile until its type has a name here.
+    #[test]
+    fn every_field_of_a_configuration_has_a_type_that_a_program_can_name() {
+        let config = Config::parse("{}", "test", &|_| None).expect("a configuration");
+        let Config {
+            server,
+            providers,
+            clients,
+            disabled,
+            agent,
+            results,
+            budget,
+            binding_level,
+            runs,
+            search_above,
+            script_language,
+            keys,
+            oauth,
+            store,
+            lock,
+            file,
+            fingerprint,
+            sandbox,
+        } = config;
+        let _: super::server::Settings = server;
+        let _: Vec<super::providers::Settings> = providers;
+        let _: Vec<Disabled> = disabled;
+        let _: super::agent::Settings = agent;
+        let _: super::results::Settings = results;
+        let _: door::Budget = budget;
+        let _: super::runs::BindingLevel = binding_level;
+        let _: super::runs::RunSettings = runs;
+        let _: usize = search_above;
+        let _: door::ScriptLanguage = script_language;
+        let _: door::Keys = keys;
+        let _: Option<super::oauth::VerifierSettings> = oauth;
+        let _: PathBuf = store;
+        let _: [Option<PathBuf>; 2] = [lock, file];
+        let _: Fingerprint = fingerprint;
+        let _: sandbox::Settings = sandbox;
+        let clients: Vec<Client> = clients;
+        for client in clients {
+            match client.source {
+                Source::Upstream(upstream) => drop::<super::upstream::Settings>(upstream),
+                Source::Plugin(plugin) => drop::<super::plugin::Settings>(*plugin),
+            }
+        }
+    }
+}
