@@ -1,13 +1,103 @@
 //! OpenAI's chat completions.
+//!
+//! Beside OpenAI's members, messages and deltas have members that other gateways and providers have too:
+//!
+//! | member | place | content |
+//! |---|---|---|
+//! | `reasoning_content`, `reasoning` | message, delta | readable reasoning |
+//! | `thinking_blocks` | message, delta | Anthropic's signed blocks of thinking |
+//! | `reasoning_details` | message, delta | OpenRouter's list of reasoning, in which OpenAI's is encrypted |
+//! | `citations` | delta | Anthropic's sources of the text; OpenAI's are `annotations` |
+//! | `cache_control` | part, message, call, tool | Anthropic's mark of the end of a prefix to cache |
+//! | `is_error` | tool message | Anthropic's mark of a failed call |
+//! | `extra_content` | call | state of Gemini's chat endpoint |
+//! | `stop_reason` | choice | vLLM's member for the text of `stop` that ended the reply |
+//!
+//! Elements of lists in deltas have an `index`, like those of `tool_calls`, because OpenAI's clients merge
+//! lists by it.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `request_reader`, `request_writer` | requests |
+//! | `reply_reader`, `reply_writer` | replies, in chunks and whole |
+//! | `parts`, `reasoning`, `usage` | what both directions share: content parts, reasoning, tokens |
 
+mod parts;
+mod reasoning;
 mod reply_reader;
 mod reply_writer;
 mod request_reader;
 mod request_writer;
+mod usage;
+
+use serde_json::Value;
+
+use crate::{Object, read::Members};
 
 pub use self::{
     reply_reader::ReplyReader,
     reply_writer::{ChunkWriter, write_reply},
     request_reader::read_request,
-    request_writer::write_request,
+    request_writer::{ChatDialect, write_request},
 };
+
+/// Member that marks the end of a cached prefix.
+const CACHE_CONTROL: &str = "cache_control";
+/// Member of a choice with the log probabilities of its text.
+const LOGPROBS: &str = "logprobs";
+/// Member of a message with the model's calls.
+const TOOL_CALLS: &str = "tool_calls";
+
+/// Returns an object of `members`. They are moved; `json!` would copy them, images and all.
+fn object_of<const N: usize>(members: [(&str, Value); N]) -> Object {
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Takes a text; `None` if the member is absent or has another type, with which it stays.
+fn take_string(object: &mut Object, name: &str) -> Option<String> {
+    match object.get_mut(name)?.take() {
+        Value::String(text) => {
+            object.shift_remove(name);
+            Some(text)
+        }
+        other => {
+            object.insert(name.to_owned(), other);
+            None
+        }
+    }
+}
+
+/// Takes a list; an empty one if the member is absent or has another type, with which it stays.
+fn take_list(object: &mut Object, name: &str) -> Vec<Value> {
+    let Some(Value::Array(list)) = object.get_mut(name) else { return Vec::new() };
+    let list = std::mem::take(list);
+    object.shift_remove(name);
+    list
+}
+
+/// Returns the members that were not taken, without those that are null.
+fn rest(members: Members<'_>) -> Object {
+    let mut rest = members.into_rest();
+    rest.retain(|_, value| !value.is_null());
+    rest
+}
+
+/// Keeps the unknown members of an inner object, such as `function`, under its name.
+fn keep_inner(extra: &mut Object, name: &str, inner: Members<'_>) {
+    let rest = rest(inner);
+    if !rest.is_empty() {
+        extra.insert(name.to_owned(), rest.into());
+    }
+}
+
+/// Puts the members that [`keep_inner`] kept back into the inner object.
+fn restore_inner(inner: &mut Object, extra: &mut Object, name: &str) {
+    if let Some(Value::Object(_)) = extra.get(name)
+        && let Some(Value::Object(rest)) = extra.shift_remove(name)
+    {
+        inner.extend(rest);
+    }
+}
+
+#[cfg(test)]
+mod tests;

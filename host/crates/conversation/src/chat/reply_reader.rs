@@ -1,19 +1,191 @@
 //! Chunks of a chat completion → deltas.
 
-use crate::{Delta, Object, ReplyError};
+mod choice;
+
+use std::{collections::BTreeMap, mem};
+
+use serde_json::Value;
+
+use self::choice::ChoiceReader;
+use super::{TOOL_CALLS, object_of, take_string, usage};
+use crate::{Begin, Delta, FinishReason, Object, ReplyError, Usage};
+
+/// Maximum number of choices of one reply. OpenAI's maximum is 128, and servers of other makers have none.
+const MAX_CHOICES: usize = 1_024;
+/// Maximum number of calls of one reply. Each is kept until the reply ends.
+const MAX_CALLS: usize = 8_192;
+/// Maximum bytes of the identifier of a reply and of the name of its model, which a writer repeats in every
+/// chunk. Longer ones are left out.
+const MAX_HEAD: usize = 256;
+/// Maximum bytes of a reason for an end that chat completions do not define.
+const MAX_REASON: usize = 64;
+/// Members of a chunk that no delta has: its type, and padding that hides the length of the text.
+const WITHOUT_DELTA: [&str; 2] = ["object", "obfuscation"];
+/// Status of an error that has none, because the reply itself has the status 200.
+const BAD_GATEWAY: u16 = 502;
 
 /// Reads a reply in chunks.
+///
+/// It is read like the gateway's other readers of chunks: the first `id`, `model` and `created` that are not
+/// empty count, the last `usage` and the last `finish_reason`, and a `message` beside a `delta` repeats it.
+/// Members of the whole reply that come after its beginning are left out. The `index` of a call is what tells
+/// it from the others; chunks of servers that do without it are repaired before.
 #[derive(Debug, Default)]
-pub struct ReplyReader {}
+pub struct ReplyReader {
+    begin: Begin,
+    has_begun: bool,
+    choices: BTreeMap<u64, ChoiceReader>,
+    /// Calls so far, of all choices.
+    calls: usize,
+    usage: Option<Usage>,
+}
 
 impl ReplyReader {
-    /// Reads a chunk.
-    pub fn chunk(&mut self, _chunk: &Object) -> Result<Vec<Delta>, ReplyError> {
-        unimplemented!()
+    /// Reads a chunk. Fails if it reports an error, or if the reply has more choices or calls than the
+    /// gateway accepts.
+    pub fn chunk(&mut self, mut chunk: Object) -> Result<Vec<Delta>, ReplyError> {
+        if let Some(error) = take_error(&mut chunk) {
+            return Err(error);
+        }
+        let choices = super::take_list(&mut chunk, "choices");
+        if choices.len() > MAX_CHOICES {
+            return Err(ReplyError::Invalid { what: "more choices than the gateway accepts" });
+        }
+        if let Some(Value::Object(usage)) = chunk.shift_remove("usage")
+            && !usage.is_empty()
+        {
+            self.usage = Some(usage::read(usage));
+        }
+        let mut out = Vec::new();
+        let choices = choices.into_iter().filter_map(|choice| match choice {
+            Value::Object(choice) => Some(choice),
+            _ => None,
+        });
+        let mut choices = choices.enumerate().peekable();
+        self.read_head(chunk, choices.peek().is_some(), &mut out);
+        for (position, choice) in choices {
+            self.read_choice(position, choice, &mut out)?;
+        }
+        Ok(out)
     }
 
-    /// Reads a reply that was not streamed.
-    pub fn whole(&mut self, _completion: Object) -> Result<Vec<Delta>, ReplyError> {
-        unimplemented!()
+    /// Ends the reply. Returns the ends of the choices, and the tokens if the provider counted them. A
+    /// choice without a reason ends as if it were complete: whether the stream was cut is known to the
+    /// reader of the stream. Fails if there was no choice.
+    pub fn finish(&mut self) -> Result<Vec<Delta>, ReplyError> {
+        if self.choices.is_empty() {
+            return Err(ReplyError::Invalid { what: "a reply without choices" });
+        }
+        let mut out = Vec::new();
+        for (number, mut choice) in mem::take(&mut self.choices) {
+            choice.finish(number, &mut out);
+        }
+        out.extend(self.usage.take().map(Delta::Usage));
+        Ok(out)
+    }
+
+    /// Reads a reply that was not streamed, and ends it.
+    pub fn whole(&mut self, completion: Object) -> Result<Vec<Delta>, ReplyError> {
+        let mut deltas = self.chunk(completion)?;
+        deltas.append(&mut self.finish()?);
+        Ok(deltas)
+    }
+
+    /// Reads the members of the whole reply. It begins with the first choice: Azure sends a chunk without
+    /// any before, whose head is empty.
+    fn read_head(&mut self, mut chunk: Object, begins: bool, out: &mut Vec<Delta>) {
+        if self.has_begun {
+            return;
+        }
+        for (name, text) in [("id", &mut self.begin.id), ("model", &mut self.begin.model)] {
+            let found = take_string(&mut chunk, name).filter(|found| found.len() <= MAX_HEAD);
+            if text.is_empty() {
+                *text = found.unwrap_or_default();
+            }
+        }
+        let created = chunk.shift_remove("created").and_then(|created| created.as_u64());
+        if self.begin.created == 0 {
+            self.begin.created = created.unwrap_or_default();
+        }
+        for (name, value) in chunk {
+            let is_left_out = value.is_null() || WITHOUT_DELTA.contains(&name.as_str());
+            if !is_left_out && !matches!(name.as_str(), "id" | "model" | "choices" | "usage") {
+                self.begin.extra.entry(name).or_insert(value);
+            }
+        }
+        if begins {
+            self.has_begun = true;
+            out.push(Delta::Begin(mem::take(&mut self.begin)));
+        }
+    }
+
+    fn read_choice(
+        &mut self,
+        position: usize,
+        mut choice: Object,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), ReplyError> {
+        let number = choice.get("index").and_then(Value::as_u64).unwrap_or(position as u64);
+        if self.choices.len() == MAX_CHOICES && !self.choices.contains_key(&number) {
+            return Err(ReplyError::Invalid { what: "more choices than the gateway accepts" });
+        }
+        let reader = self.choices.entry(number).or_default();
+        if let Some(reason) = finish_reason(&mut choice) {
+            reader.set_finish(reason);
+        }
+        let before = reader.calls();
+        reader.read(number, choice, out)?;
+        self.calls += reader.calls() - before;
+        if self.calls > MAX_CALLS {
+            return Err(ReplyError::Invalid { what: "more tool calls than the gateway accepts" });
+        }
+        Ok(())
     }
 }
+
+/// Returns the reason of an end; `None` if the choice has not ended. Some servers send an empty one until
+/// then.
+fn finish_reason(choice: &mut Object) -> Option<FinishReason> {
+    let reason = take_string(choice, "finish_reason").filter(|reason| !reason.is_empty())?;
+    Some(match reason.as_str() {
+        "stop" => match take_string(choice, "stop_reason") {
+            Some(text) => FinishReason::StopSequence(text),
+            None => FinishReason::Stop,
+        },
+        "length" => FinishReason::Length,
+        "tool_calls" => FinishReason::ToolCalls,
+        "content_filter" => FinishReason::ContentFilter,
+        _ => FinishReason::Other(airlock_strings::cut(reason, MAX_REASON)),
+    })
+}
+
+/// Takes the error that a chunk reports, in OpenAI's form.
+fn take_error(chunk: &mut Object) -> Option<ReplyError> {
+    let error = match chunk.get_mut("error").map(Value::take) {
+        Some(error) if !error.is_null() => error,
+        _ if chunk.get("object").is_some_and(|object| object == "error") => mem::take(chunk).into(),
+        _ => return None,
+    };
+    let error = match error {
+        Value::Object(error) if error.get("message").is_some_and(Value::is_string) => error,
+        Value::String(message) => object_of([("message", message.into())]),
+        _ => object_of([("message", "the provider reported an error without a message".into())]),
+    };
+    // vLLM's `code` is a status.
+    let code = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+    let status = code.filter(|code| (400..600).contains(code)).unwrap_or(BAD_GATEWAY);
+    Some(ReplyError::Reported { error, status: Some(status) })
+}
+
+/// Numbers the calls of a whole message, which have no `index`.
+fn number_calls(message: &mut Object) {
+    let calls = message.get_mut(TOOL_CALLS).and_then(Value::as_array_mut);
+    for (index, call) in calls.into_iter().flatten().enumerate() {
+        if let Value::Object(call) = call {
+            call.entry("index").or_insert_with(|| index.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,26 +1,282 @@
 //! Deltas → chunks of a chat completion, and a whole one.
 
-use crate::{Delta, Object, Reply};
+mod whole;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
+
+use serde_json::{Value, json};
+
+pub use self::whole::write_reply;
+use super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, usage};
+use crate::{Begin, Delta, FinishReason, Object, Reasoning, Seal, Usage, Wire};
 
 /// Writes a reply as chunks.
 #[derive(Debug)]
-pub struct ChunkWriter {}
+pub struct ChunkWriter {
+    created: u64,
+    includes_usage: bool,
+    id: String,
+    model: String,
+    /// Members of the first chunk.
+    extra: Object,
+    choices: BTreeMap<u64, ChoiceWriter>,
+    /// Tokens that were counted before the choices ended.
+    usage: Option<Usage>,
+}
+
+/// State of one choice.
+#[derive(Debug, Default)]
+struct ChoiceWriter {
+    blocks: usize,
+    details: usize,
+    citations: usize,
+    /// Places of the calls of custom tools.
+    custom: BTreeSet<u64>,
+    /// Log probabilities of the next text.
+    logprobs: Option<Value>,
+    has_ended: bool,
+}
 
 impl ChunkWriter {
     /// Creates the writer of a reply that began at `created`, in seconds since 1970, unless the reply
     /// itself says when. `includes_usage` is the one of the request's `stream_options`: it adds a last
     /// chunk without choices.
-    pub fn new(_created: u64, _includes_usage: bool) -> Self {
-        unimplemented!()
+    pub fn new(created: u64, includes_usage: bool) -> Self {
+        Self {
+            created,
+            includes_usage,
+            id: String::new(),
+            model: String::new(),
+            extra: Object::new(),
+            choices: BTreeMap::new(),
+            usage: None,
+        }
     }
 
-    /// Writes a delta. Appends the chunks that it becomes to `out`.
-    pub fn delta(&mut self, _delta: Delta, _out: &mut Vec<Object>) {
-        unimplemented!()
+    /// Writes a delta. Appends the chunks that it becomes to `out`. The first chunk of a choice has its role.
+    /// Members of other APIs are left out.
+    pub fn delta(&mut self, delta: Delta, out: &mut Vec<Object>) {
+        match delta {
+            Delta::Begin(begin) => self.begin(begin, out),
+            Delta::Text { choice, text } => {
+                self.write(choice, object_of([("content", text.into())]), out);
+            }
+            Delta::Refusal { choice, text } => {
+                self.write(choice, object_of([("refusal", text.into())]), out);
+            }
+            Delta::Reasoning { choice, text } => {
+                self.write(choice, reasoning::text_delta(text), out);
+            }
+            Delta::ReasoningEnd { choice, reasoning } => self.end_block(choice, reasoning, out),
+            Delta::Citation { choice, wire, citation } => {
+                let state = self.choice(choice, out);
+                let delta = match wire {
+                    Wire::Messages => element("citations", next(&mut state.citations), citation),
+                    _ => object_of([("annotations", vec![annotation(wire, citation)].into())]),
+                };
+                self.write(choice, delta, out);
+            }
+            Delta::Call { choice, index, id, name, is_custom, extra } => {
+                let state = self.choice(choice, out);
+                if is_custom {
+                    state.custom.insert(index);
+                }
+                self.write(
+                    choice,
+                    element(TOOL_CALLS, index, call(id, name, is_custom, extra)),
+                    out,
+                );
+            }
+            Delta::Arguments { choice, index, text } => {
+                let is_custom = self.choice(choice, out).custom.contains(&index);
+                let (kind, input) = body_of(is_custom);
+                let body = object_of([(input, text.into())]);
+                self.write(
+                    choice,
+                    element(TOOL_CALLS, index, object_of([(kind, body.into())])),
+                    out,
+                );
+            }
+            Delta::Member { choice, wire: Wire::Chat, name, value } => {
+                self.member(choice, name, value, out);
+            }
+            Delta::Member { .. } => {}
+            Delta::End { choice, reason } => self.end(choice, reason, out),
+            Delta::Usage(usage) => {
+                self.usage = Some(usage);
+                self.write_usage(out);
+            }
+        }
+    }
+
+    fn begin(&mut self, begin: Begin, out: &mut Vec<Object>) {
+        let Begin { id, model, created, extra } = begin;
+        self.id = id;
+        self.model = model;
+        self.extra = extra;
+        if created != 0 {
+            self.created = created;
+        }
+        self.choice(0, out);
+    }
+
+    /// Returns the state of a choice. Writes the role before its first delta.
+    fn choice(&mut self, number: u64, out: &mut Vec<Object>) -> &mut ChoiceWriter {
+        if !self.choices.contains_key(&number) {
+            let role = [("role", "assistant".into()), ("content", Value::Null)];
+            let mut chunk = self.chunk(number, object_of(role), None, None);
+            chunk.extend(mem::take(&mut self.extra));
+            out.push(chunk);
+        }
+        self.choices.entry(number).or_default()
+    }
+
+    fn write(&mut self, choice: u64, delta: Object, out: &mut Vec<Object>) {
+        let logprobs = self.choice(choice, out).logprobs.take();
+        out.push(self.chunk(choice, delta, logprobs, None));
+    }
+
+    fn end_block(&mut self, choice: u64, reasoning: Reasoning, out: &mut Vec<Object>) {
+        let state = self.choice(choice, out);
+        let delta = if matches!(reasoning.seal, Some(Seal::Encrypted(_))) {
+            let mut details = Vec::new();
+            reasoning::write_details(reasoning, &mut details, state.details);
+            state.details += details.len();
+            object_of([(reasoning::DETAILS, details.into())])
+        } else {
+            let Some(block) = reasoning::write_block(reasoning) else { return };
+            element(reasoning::BLOCKS, next(&mut state.blocks), block)
+        };
+        self.write(choice, delta, out);
+    }
+
+    /// Writes a member. Log probabilities wait for their text.
+    fn member(&mut self, choice: u64, name: String, value: Value, out: &mut Vec<Object>) {
+        if name != LOGPROBS {
+            self.write(choice, Object::from_iter([(name, value)]), out);
+            return;
+        }
+        if self.choice(choice, out).logprobs.is_some() {
+            self.write(choice, Object::new(), out);
+        }
+        self.choice(choice, out).logprobs = Some(value);
+    }
+
+    fn end(&mut self, choice: u64, reason: FinishReason, out: &mut Vec<Object>) {
+        let state = self.choice(choice, out);
+        state.has_ended = true;
+        let logprobs = state.logprobs.take();
+        out.push(self.chunk(choice, Object::new(), logprobs, Some(reason)));
+        self.write_usage(out);
+    }
+
+    /// Writes the tokens, once all choices have ended.
+    fn write_usage(&mut self, out: &mut Vec<Object>) {
+        let has_ended =
+            !self.choices.is_empty() && self.choices.values().all(|choice| choice.has_ended);
+        if self.includes_usage
+            && has_ended
+            && let Some(usage) = self.usage.take()
+        {
+            out.push(self.frame(Vec::new(), usage::write(usage).into()));
+        }
+    }
+
+    fn chunk(
+        &self,
+        number: u64,
+        delta: Object,
+        logprobs: Option<Value>,
+        finish: Option<FinishReason>,
+    ) -> Object {
+        let mut choice = object_of([
+            ("index", number.into()),
+            ("delta", delta.into()),
+            (LOGPROBS, logprobs.into()),
+        ]);
+        add_finish(&mut choice, finish);
+        self.frame(vec![choice.into()], Value::Null)
+    }
+
+    fn frame(&self, choices: Vec<Value>, usage: Value) -> Object {
+        let mut chunk = object_of([
+            ("id", self.id.as_str().into()),
+            ("object", "chat.completion.chunk".into()),
+            ("created", self.created.into()),
+            ("model", self.model.as_str().into()),
+            ("choices", choices.into()),
+        ]);
+        // OpenAI's reference: with `include_usage`, all other chunks have a usage of null.
+        if self.includes_usage {
+            chunk.insert("usage".to_owned(), usage);
+        }
+        chunk
     }
 }
 
-/// Writes a whole reply as a chat completion. `created` is used unless the reply itself says when.
-pub fn write_reply(_reply: Reply, _created: u64) -> Object {
-    unimplemented!()
+/// Adds the reason of the end to a choice.
+fn add_finish(choice: &mut Object, finish: Option<FinishReason>) {
+    let mut stop = None;
+    let reason = match finish {
+        None => Value::Null,
+        Some(FinishReason::Stop) => "stop".into(),
+        Some(FinishReason::StopSequence(text)) => {
+            stop = Some(text);
+            "stop".into()
+        }
+        Some(FinishReason::Length) => "length".into(),
+        Some(FinishReason::ToolCalls) => "tool_calls".into(),
+        Some(FinishReason::ContentFilter) => "content_filter".into(),
+        Some(FinishReason::Other(reason)) => reason.into(),
+    };
+    choice.insert("finish_reason".to_owned(), reason);
+    choice.extend(stop.map(|text| ("stop_reason".to_owned(), text.into())));
 }
+
+/// Returns a call without its place. Its input is empty.
+fn call(id: String, name: String, is_custom: bool, extra: Object) -> Object {
+    let (kind, input) = body_of(is_custom);
+    let mut call = object_of([
+        ("id", id.into()),
+        ("type", kind.into()),
+        (kind, json!({"name": name, input: ""})),
+    ]);
+    call.extend(extra);
+    call
+}
+
+/// Returns the names of the body of a call and of its input.
+fn body_of(is_custom: bool) -> (&'static str, &'static str) {
+    if is_custom { ("custom", "input") } else { ("function", "arguments") }
+}
+
+/// Returns a source as chat has it. Chat keeps the members of one of the Responses API in an object that is
+/// named after its type.
+fn annotation(wire: Wire, mut source: Object) -> Value {
+    if wire == Wire::Responses
+        && let Some(Value::String(kind)) = source.shift_remove("type")
+    {
+        let kind_of = ("type".to_owned(), kind.as_str().into());
+        source = Object::from_iter([kind_of, (kind, source.into())]);
+    }
+    source.into()
+}
+
+/// Returns a delta that has one element of a list.
+fn element(list: &str, index: impl Into<Value>, element: Object) -> Object {
+    let mut indexed = object_of([("index", index.into())]);
+    indexed.extend(element.into_iter().filter(|(name, _)| name != "index"));
+    object_of([(list, vec![Value::Object(indexed)].into())])
+}
+
+/// Returns a count, and increases it.
+fn next(count: &mut usize) -> usize {
+    *count += 1;
+    *count - 1
+}
+
+#[cfg(test)]
+mod tests;

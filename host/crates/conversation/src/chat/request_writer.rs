@@ -1,9 +1,326 @@
 //! Conversation → chat completion request.
 
-use crate::{Conversation, Object, read::Untranslatable};
+mod messages;
+
+use serde_json::{Value, json};
+
+use super::{
+    CACHE_CONTROL, object_of,
+    request_reader::{MAX_TOKENS, USER},
+    restore_inner,
+};
+use crate::{
+    Conversation, FunctionTool, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
+    ToolDefinition, Wire,
+    read::{Path, Untranslatable},
+};
+
+/// Maximum bytes of the identifier of a user that OpenAI's API accepts.
+const MAX_USER: usize = 64;
+/// Name of a schema without one. OpenAI's API requires a name.
+const UNNAMED: &str = "reply";
+/// Budgets of reasoning below which the effort is `low` and `medium`, in tokens.
+const LOW_BUDGET: u64 = 4_096;
+const MEDIUM_BUDGET: u64 = 16_384;
+/// Members of Anthropic's Messages API that tell its service how to work, not what to write: other
+/// services would refuse their names.
+const WITHOUT_EFFECT: [&str; 7] = [
+    "betas",
+    "cache_control",
+    "context_management",
+    "inference_geo",
+    "metadata",
+    "speed",
+    "thinking",
+];
+/// Members of the Messages API that change the reply and have no counterpart.
+const WITHOUT_COUNTERPART: [&str; 3] = ["container", "mcp_servers", "output_config"];
+
+/// Members that the provider accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatDialect {
+    /// OpenAI's, and those that other servers of chat completions have. Members of Anthropic's are written
+    /// only if the caller itself sent them in a chat completion request.
+    OpenAi,
+    /// Those that the gateway translates for Anthropic's models too: `thinking`, `thinking_blocks`,
+    /// `cache_control`, `is_error`, and blocks of Anthropic's as content parts.
+    WithAnthropicMembers,
+}
+
+/// Form of one request: where it came from, and for which provider it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChatForm {
+    wire: Wire,
+    dialect: ChatDialect,
+}
 
 /// Writes the body of a chat completion request. Fails if an item, a tool or a member of another API
 /// has no form in chat.
-pub fn write_request(_conversation: Conversation) -> Result<Object, Untranslatable> {
-    unimplemented!()
+///
+/// `stream_options` is written only if the caller sent it. A limit on the tokens of reasoning becomes
+/// `thinking`, or in OpenAI's dialect a `reasoning_effort` that fits it.
+pub fn write_request(
+    conversation: Conversation,
+    dialect: ChatDialect,
+) -> Result<Object, Untranslatable> {
+    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints } =
+        conversation;
+    let form = ChatForm::new(wire, dialect);
+    if !form.is_own() {
+        hints.clear();
+    }
+    let mut body = Object::new();
+    if !model.is_empty() {
+        body.insert("model".to_owned(), model.into());
+    }
+    body.insert("messages".to_owned(), messages::write(items, form)?.into());
+    if !tools.is_empty() {
+        body.insert("tools".to_owned(), write_tools(tools, form)?.into());
+    }
+    if let Some(choice) = tool_choice {
+        let choice = write_choice(choice, form)?;
+        body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
+    }
+    write_settings(settings, form, &mut hints, &mut body);
+    body.extend(form.request_extra(extra)?);
+    body.extend(hints);
+    Ok(body)
 }
+
+impl ChatForm {
+    pub(super) fn new(wire: Wire, dialect: ChatDialect) -> Self {
+        Self { wire, dialect }
+    }
+
+    /// Returns whether the request came as a chat completion request.
+    pub(super) fn is_own(self) -> bool {
+        self.wire == Wire::Chat
+    }
+
+    /// Returns whether content can have blocks of Anthropic's as parts.
+    pub(super) fn has_anthropic_blocks(self) -> bool {
+        self.dialect == ChatDialect::WithAnthropicMembers
+    }
+
+    /// Returns whether Anthropic's members are written.
+    pub(super) fn has_anthropic_members(self) -> bool {
+        self.is_own() || self.has_anthropic_blocks()
+    }
+
+    /// Returns whether the text of a sealed block is written beside the block. Anthropic's models read
+    /// the block alone.
+    pub(super) fn repeats_sealed_text(self) -> bool {
+        !self.has_anthropic_blocks()
+    }
+
+    /// Returns whether tool messages can have `is_error`.
+    pub(super) fn has_error_flag(self) -> bool {
+        matches!(self.wire, Wire::Chat | Wire::Messages) && self.has_anthropic_members()
+    }
+
+    /// Returns the text between the texts of a message, if they become one. Callers of the Messages API
+    /// send many blocks where other services expect one text.
+    pub(super) fn separator(self, separator: &str) -> Option<&str> {
+        (self.wire == Wire::Messages && !self.has_anthropic_blocks()).then_some(separator)
+    }
+
+    /// Returns the unknown members of an item that the provider receives. Those of the Messages API, such
+    /// as the sources of a text, mean nothing to other services.
+    pub(super) fn extra(self, extra: Object) -> Object {
+        if self.wire == Wire::Messages && !self.has_anthropic_blocks() {
+            return Object::new();
+        }
+        extra
+    }
+
+    /// Adds a mark of Anthropic's cache.
+    pub(super) fn mark(self, marked: &mut Object, cache_control: Option<Value>) {
+        if self.has_anthropic_members() {
+            marked.extend(cache_control.map(|mark| (CACHE_CONTROL.to_owned(), mark)));
+        }
+    }
+
+    /// Returns a part of one API as it came. Fails if the provider does not know it.
+    pub(super) fn native(self, part: NativeItem) -> Result<Object, Untranslatable> {
+        match part.wire {
+            Wire::Chat => Ok(part.object),
+            Wire::Messages if self.has_anthropic_blocks() => Ok(part.object),
+            _ => Err(self.unknown(part.kind)),
+        }
+    }
+
+    /// Returns the error of an item or a part of another API.
+    pub(super) fn unknown(self, kind: String) -> Untranslatable {
+        let advice = "It has no counterpart in chat completions.";
+        Untranslatable::unsupported_value(&self.content_path(), &kind.into(), advice)
+    }
+
+    /// Returns the error of content that has no form in chat. `advice` is a sentence.
+    pub(super) fn refused(self, advice: &str) -> Untranslatable {
+        Untranslatable::unsupported_parameter(&self.content_path(), advice)
+    }
+
+    /// Returns the member that has the items in the caller's API.
+    fn content_path(self) -> Path<'static> {
+        Path::Member(
+            &Path::Root,
+            match self.wire {
+                Wire::Chat | Wire::Messages => "messages",
+                Wire::Responses => "input",
+                Wire::Gemini => "contents",
+            },
+        )
+    }
+
+    /// Returns the members of the caller's API that the provider receives.
+    fn request_extra(self, mut extra: Object) -> Result<Object, Untranslatable> {
+        if self.wire != Wire::Messages || self.has_anthropic_blocks() {
+            return Ok(extra);
+        }
+        extra.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()));
+        match WITHOUT_COUNTERPART.into_iter().find(|name| extra.contains_key(*name)) {
+            None => Ok(extra),
+            Some(name) => Err(Untranslatable::unsupported_parameter(
+                &Path::Member(&Path::Root, name),
+                "It has no counterpart in chat completions.",
+            )),
+        }
+    }
+}
+
+fn write_settings(settings: Settings, form: ChatForm, hints: &mut Object, body: &mut Object) {
+    let effort = settings.effort.or_else(|| {
+        let budget = settings.reasoning_tokens.filter(|_| !form.has_anthropic_blocks())?;
+        Some(effort_of(budget).to_owned())
+    });
+    let thinking = settings.reasoning_tokens.filter(|_| form.has_anthropic_blocks());
+    let thinking = thinking.map(|tokens| json!({"type": "enabled", "budget_tokens": tokens}));
+    // True is the default. OpenAI's API refuses the member in a request without tools.
+    let parallel = settings.parallel_tool_calls.filter(|parallel| form.is_own() || !parallel);
+    let max_tokens = match hints.shift_remove(MAX_TOKENS) {
+        Some(_) => MAX_TOKENS,
+        None => "max_completion_tokens",
+    };
+    let stop = Some(settings.stop).filter(|stop| !stop.is_empty());
+    let members = [
+        ("stream", settings.stream.then(|| true.into())),
+        (max_tokens, settings.max_output_tokens.map(Value::from)),
+        ("temperature", settings.temperature.map(Value::from)),
+        ("top_p", settings.top_p.map(Value::from)),
+        ("top_k", settings.top_k.map(Value::from)),
+        ("stop", stop.map(Value::from)),
+        ("parallel_tool_calls", parallel.map(Value::from)),
+        ("reasoning_effort", effort.map(Value::from)),
+        ("thinking", thinking),
+        ("response_format", settings.format.map(write_format)),
+        ("service_tier", settings.service_tier.map(Value::from)),
+    ];
+    for (name, value) in members {
+        body.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    write_user(settings.user, form, hints, body);
+}
+
+/// Writes the identifier of the user. OpenAI's API refuses a long one, such as that of Claude Code. It is
+/// left out, because a part of it could be that of another user.
+fn write_user(user: Option<String>, form: ChatForm, hints: &Object, body: &mut Object) {
+    let Some(user) = user else { return };
+    if !form.is_own() {
+        if form.has_anthropic_blocks() || user.len() <= MAX_USER {
+            body.insert(USER.to_owned(), user.into());
+        }
+    } else if hints.get(USER).is_none_or(|older| *older != user) {
+        body.insert("safety_identifier".to_owned(), user.into());
+    }
+}
+
+/// Returns the effort that fits a limit on the tokens of reasoning.
+fn effort_of(budget_tokens: u64) -> &'static str {
+    match budget_tokens {
+        ..LOW_BUDGET => "low",
+        LOW_BUDGET..MEDIUM_BUDGET => "medium",
+        _ => "high",
+    }
+}
+
+fn write_format(format: ReplyFormat) -> Value {
+    let (name, description, schema, strict) = match format {
+        ReplyFormat::Text => return json!({"type": "text"}),
+        ReplyFormat::Json => return json!({"type": "json_object"}),
+        ReplyFormat::Schema { name, description, schema, strict } => {
+            (name, description, schema, strict)
+        }
+    };
+    let name = if name.is_empty() { UNNAMED.to_owned() } else { name };
+    let mut inner = object_of([("name", name.into())]);
+    inner.extend(description.map(|text| ("description".to_owned(), text.into())));
+    inner.extend(schema.map(|schema| ("schema".to_owned(), schema)));
+    inner.extend(strict.map(|strict| ("strict".to_owned(), strict.into())));
+    object_of([("type", "json_schema".into()), ("json_schema", inner.into())]).into()
+}
+
+fn write_tools(tools: Vec<ToolDefinition>, form: ChatForm) -> Result<Vec<Value>, Untranslatable> {
+    let path = Path::Member(&Path::Root, "tools");
+    let tools = tools.into_iter().enumerate().map(|(index, tool)| match tool {
+        ToolDefinition::Function(tool) => Ok(write_tool(tool, form).into()),
+        ToolDefinition::Native(native) if native.wire == Wire::Chat => Ok(native.object.into()),
+        ToolDefinition::Native(native) => {
+            let path = path.element(index);
+            let supported = &["function"];
+            Err(Untranslatable::invalid_value(&path.member("type"), &native.kind, supported))
+        }
+    });
+    tools.collect()
+}
+
+fn write_tool(tool: FunctionTool, form: ChatForm) -> Object {
+    let FunctionTool { name, description, parameters, strict, cache_control, extra } = tool;
+    let mut extra = form.extra(extra);
+    let mut function = object_of([("name", name.into())]);
+    function.extend(description.map(|text| ("description".to_owned(), text.into())));
+    function.extend(parameters.map(|schema| ("parameters".to_owned(), schema)));
+    function.extend(strict.map(|strict| ("strict".to_owned(), strict.into())));
+    restore_inner(&mut function, &mut extra, "function");
+    let mut out = object_of([("type", "function".into()), ("function", function.into())]);
+    out.extend(extra);
+    form.mark(&mut out, cache_control);
+    out
+}
+
+/// Returns the `tool_choice`; `None` if it is the default, which OpenAI's API refuses in a request
+/// without tools.
+fn write_choice(choice: ToolChoice, form: ChatForm) -> Result<Option<Value>, Untranslatable> {
+    let choice = match choice {
+        ToolChoice::Auto if !form.is_own() => return Ok(None),
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::None => "none".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::Function(name) => write_named(name),
+        ToolChoice::Allowed { is_required, names } => {
+            let mode = if is_required { "required" } else { "auto" };
+            let tools: Vec<Value> = names.into_iter().map(write_named).collect();
+            let allowed = object_of([("mode", mode.into()), ("tools", tools.into())]);
+            let kind = "allowed_tools";
+            object_of([("type", kind.into()), (kind, allowed.into())]).into()
+        }
+        ToolChoice::Native(native) if native.wire == Wire::Chat => native.object.into(),
+        ToolChoice::Native(native) => {
+            let path = Path::Member(&Path::Root, "tool_choice");
+            let supported = &["function", "allowed_tools"];
+            return Err(Untranslatable::invalid_value(
+                &path.member("type"),
+                &native.kind,
+                supported,
+            ));
+        }
+    };
+    Ok(Some(choice))
+}
+
+fn write_named(name: String) -> Value {
+    let function = object_of([("name", name.into())]);
+    object_of([("type", "function".into()), ("function", function.into())]).into()
+}
+
+#[cfg(test)]
+mod tests;

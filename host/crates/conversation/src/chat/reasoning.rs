@@ -1,0 +1,207 @@
+//! Reasoning in messages and deltas, in both directions.
+
+use serde_json::Value;
+
+use super::{object_of, take_string};
+use crate::{Object, Reasoning, Seal};
+
+/// Members with the text of reasoning, the most common one first. A server that sends both sends the
+/// same text twice.
+const TEXT: [&str; 2] = ["reasoning_content", "reasoning"];
+/// Member with Anthropic's blocks of thinking.
+pub(super) const BLOCKS: &str = "thinking_blocks";
+/// Member with reasoning in `OpenRouter`'s form.
+pub(super) const DETAILS: &str = "reasoning_details";
+/// Format of details that hold reasoning of OpenAI's Responses API.
+const FORMAT: &str = "openai-responses-v1";
+/// Types of details.
+const ENCRYPTED: &str = "reasoning.encrypted";
+const SUMMARY: &str = "reasoning.summary";
+/// Text between two blocks of reasoning in one message.
+const SEPARATOR: &str = "\n\n";
+
+/// Takes the readable reasoning of a message or a delta; `None` if it has none.
+pub(super) fn take_text(object: &mut Object) -> Option<String> {
+    let texts = TEXT.map(|name| take_string(object, name));
+    texts.into_iter().flatten().find(|text| !text.is_empty())
+}
+
+/// Returns a delta with a piece of readable reasoning.
+pub(super) fn text_delta(text: String) -> Object {
+    object_of([(TEXT[0], text.into())])
+}
+
+/// Adds the readable reasoning to a message, unless it is empty.
+pub(super) fn add_text(message: &mut Object, text: String) {
+    if !text.is_empty() {
+        message.insert(TEXT[0].to_owned(), text.into());
+    }
+}
+
+/// Appends a block of reasoning to the text of a message.
+pub(super) fn join(sum: &mut String, text: &str) {
+    if !sum.is_empty() && !text.is_empty() {
+        sum.push_str(SEPARATOR);
+    }
+    sum.push_str(text);
+}
+
+/// Returns the summaries of a block as one text.
+pub(super) fn summary(reasoning: &Reasoning) -> String {
+    reasoning.summary.join(SEPARATOR)
+}
+
+/// Reads an element of `thinking_blocks`. Returns the element itself if it is none of Anthropic's blocks.
+/// One without a signature is a piece of a block, or cannot be sent back; it has no seal.
+pub(super) fn read_block(block: Value) -> Result<Reasoning, Value> {
+    let Value::Object(mut block) = block else { return Err(block) };
+    let reasoning = match block.get("type").and_then(Value::as_str) {
+        Some("thinking") => {
+            let text = take_string(&mut block, "thinking").unwrap_or_default();
+            let signature = take_string(&mut block, "signature").filter(|text| !text.is_empty());
+            Reasoning { text, seal: signature.map(Seal::Signature), ..Reasoning::default() }
+        }
+        Some("redacted_thinking") if block.get("data").is_some_and(Value::is_string) => {
+            let data = take_string(&mut block, "data").unwrap_or_default();
+            Reasoning { seal: Some(Seal::Redacted(data)), ..Reasoning::default() }
+        }
+        _ => return Err(block.into()),
+    };
+    // Clients that collect a stream keep the position of each block.
+    block.retain(|name, value| name != "type" && name != "index" && !value.is_null());
+    Ok(Reasoning { extra: block, ..reasoning })
+}
+
+/// Returns the element of `thinking_blocks` of a block; `None` if it has no seal of Anthropic's.
+pub(super) fn write_block(reasoning: Reasoning) -> Option<Object> {
+    let mut block = match reasoning.seal? {
+        Seal::Signature(signature) => object_of([
+            ("type", "thinking".into()),
+            ("thinking", reasoning.text.into()),
+            ("signature", signature.into()),
+        ]),
+        Seal::Redacted(data) => {
+            object_of([("type", "redacted_thinking".into()), ("data", data.into())])
+        }
+        Seal::Encrypted(_) => return None,
+    };
+    block.extend(reasoning.extra);
+    Some(block)
+}
+
+/// Reads `reasoning_details` that hold reasoning of the Responses API. Returns the list itself if an
+/// element is of another format.
+pub(super) fn read_details(details: Vec<Value>) -> Result<Vec<Reasoning>, Vec<Value>> {
+    if details.is_empty() || !details.iter().all(is_of_responses) {
+        return Err(details);
+    }
+    let mut items: Vec<Reasoning> = Vec::new();
+    for mut detail in details {
+        let id = detail["id"].as_str().map(str::to_owned);
+        // The encrypted form is the last detail of an item.
+        if items.last().is_none_or(|item| item.id != id || item.seal.is_some()) {
+            items.push(Reasoning { id, ..Reasoning::default() });
+        }
+        let Some(item) = items.last_mut() else { continue };
+        match (detail["data"].take(), detail["summary"].take()) {
+            (Value::String(data), _) => item.seal = Some(Seal::Encrypted(data)),
+            (_, Value::String(summary)) => item.summary.push(summary),
+            _ => {}
+        }
+    }
+    Ok(items)
+}
+
+fn is_of_responses(detail: &Value) -> bool {
+    let content = match detail.get("type").and_then(Value::as_str) {
+        Some(ENCRYPTED) => detail.get("data"),
+        Some(SUMMARY) => detail.get("summary"),
+        _ => None,
+    };
+    detail.get("format").is_some_and(|format| format == FORMAT)
+        && content.is_some_and(Value::is_string)
+}
+
+/// Appends the `reasoning_details` of a block, unless it has no encrypted form.
+pub(super) fn write_details(reasoning: Reasoning, details: &mut Vec<Value>, first_index: usize) {
+    let Some(Seal::Encrypted(data)) = reasoning.seal else { return };
+    let id = reasoning.id;
+    let summaries = reasoning.summary.into_iter().map(|text| (SUMMARY, "summary", text));
+    for (kind, name, text) in summaries.chain([(ENCRYPTED, "data", data)]) {
+        let detail = object_of([
+            ("type", kind.into()),
+            (name, text.into()),
+            ("id", id.as_deref().into()),
+            ("format", FORMAT.into()),
+            ("index", (first_index + details.len()).into()),
+        ]);
+        details.push(detail.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_json::object;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_sends_both_members_sends_one_text() {
+        for (message, text, rest) in [
+            (json!({"reasoning_content": "a", "reasoning": "a"}), Some("a"), json!({})),
+            (
+                json!({"reasoning_content": "", "reasoning": "b", "x": 1}),
+                Some("b"),
+                json!({"x": 1}),
+            ),
+            (json!({"reasoning": {"a": 1}}), None, json!({"reasoning": {"a": 1}})),
+        ] {
+            let mut left = object(message.clone());
+            assert_eq!(take_text(&mut left).as_deref(), text, "{message}");
+            assert_eq!(Value::from(left), rest);
+        }
+    }
+
+    #[test]
+    fn blocks_of_thinking_are_read_and_written() {
+        for block in [
+            json!({"type": "thinking", "thinking": "Hm.", "signature": "s"}),
+            json!({"type": "thinking", "thinking": "", "signature": "s", "other": 1}),
+            json!({"type": "redacted_thinking", "data": "d"}),
+        ] {
+            let mut sent = block.clone();
+            sent["index"] = 3.into();
+            let read = read_block(sent).expect("a block");
+            assert_eq!(write_block(read).map(Value::from), Some(block));
+        }
+        let piece = json!({"type": "thinking", "thinking": "a", "signature": ""});
+        assert_eq!(read_block(piece).map(|piece| piece.seal), Ok(None));
+        for other in [json!({"type": "text"}), json!({"type": "redacted_thinking"}), json!(1)] {
+            assert_eq!(read_block(other.clone()), Err(other));
+        }
+    }
+
+    #[test]
+    fn details_of_the_responses_api_are_read_and_written() {
+        let detail = |index: u64, kind: &str, name: &str, id: &str| json!({"type": kind, name: "t", "id": id, "format": FORMAT, "index": index});
+        let details = vec![
+            detail(0, SUMMARY, "summary", "rs_1"),
+            detail(1, SUMMARY, "summary", "rs_1"),
+            detail(2, ENCRYPTED, "data", "rs_1"),
+            detail(3, ENCRYPTED, "data", "rs_2"),
+        ];
+        let items = read_details(details.clone()).expect("of the Responses API");
+        assert_eq!(items.iter().map(|item| item.summary.len()).collect::<Vec<_>>(), [2, 0]);
+        let mut written = Vec::new();
+        for item in items {
+            write_details(item, &mut written, 0);
+        }
+        assert_eq!(written, details);
+        for other in [json!({"type": "reasoning.text", "text": "a"}), json!("x")] {
+            let mut mixed = details.clone();
+            mixed.push(other);
+            assert_eq!(read_details(mixed.clone()), Err(mixed));
+        }
+    }
+}

@@ -1,0 +1,287 @@
+use airlock_json::object;
+
+use super::*;
+use crate::{Reply, chat::ReplyReader};
+
+const CREATED: u64 = 1_700_000_000;
+
+fn begin() -> Delta {
+    Delta::Begin(Begin {
+        id: "msg_1".to_owned(),
+        model: "claude".to_owned(),
+        created: 0,
+        extra: object(json!({"service_tier": "default"})),
+    })
+}
+
+fn text(choice: u64, text: &str) -> Delta {
+    Delta::Text { choice, text: text.to_owned() }
+}
+
+fn end(choice: u64, reason: FinishReason) -> Delta {
+    Delta::End { choice, reason }
+}
+
+fn write(deltas: Vec<Delta>, includes_usage: bool) -> Vec<Object> {
+    let mut writer = ChunkWriter::new(CREATED, includes_usage);
+    let mut chunks = Vec::new();
+    deltas.into_iter().for_each(|delta| writer.delta(delta, &mut chunks));
+    chunks
+}
+
+/// Returns the choices of chunks, each as the text of its delta, with the reason of its end.
+fn lines(chunks: &[Object]) -> Vec<String> {
+    let choices = chunks.iter().filter_map(|chunk| chunk["choices"].get(0));
+    choices
+        .map(|choice| match &choice["finish_reason"] {
+            Value::Null => choice["delta"].to_string(),
+            reason => format!("{} {reason}", choice["delta"]),
+        })
+        .collect()
+}
+
+/// Every kind of delta, as a reader returns them.
+fn all() -> Vec<Delta> {
+    let reasoning = |text: &str, seal| Delta::ReasoningEnd {
+        choice: 0,
+        reasoning: Reasoning { text: text.to_owned(), seal: Some(seal), ..Reasoning::default() },
+    };
+    let encrypted = Delta::ReasoningEnd {
+        choice: 0,
+        reasoning: Reasoning {
+            id: Some("rs_1".to_owned()),
+            summary: vec!["So.".to_owned()],
+            seal: Some(Seal::Encrypted("e".to_owned())),
+            ..Reasoning::default()
+        },
+    };
+    let citation =
+        |wire, citation: Value| Delta::Citation { choice: 0, wire, citation: object(citation) };
+    let call = |index, is_custom, extra: Value| Delta::Call {
+        choice: 0,
+        index,
+        id: format!("c{index}"),
+        name: "f".to_owned(),
+        is_custom,
+        extra: object(extra),
+    };
+    let arguments =
+        |index, text: &str| Delta::Arguments { choice: 0, index, text: text.to_owned() };
+    let member = |name: &str, value| Delta::Member {
+        choice: 0,
+        wire: Wire::Chat,
+        name: name.to_owned(),
+        value,
+    };
+    vec![
+        begin(),
+        Delta::Reasoning { choice: 0, text: "Hm.".to_owned() },
+        reasoning("Hm.", Seal::Signature("s".to_owned())),
+        reasoning("", Seal::Redacted("d".to_owned())),
+        encrypted,
+        member("logprobs", json!({"content": [{"token": "It"}]})),
+        text(0, "It "),
+        text(0, "is."),
+        citation(Wire::Messages, json!({"type": "char_location", "cited_text": "is"})),
+        citation(Wire::Chat, json!({"type": "url_citation", "url_citation": {"url": "u"}})),
+        call(0, false, json!({"extra_content": {"s": 1}})),
+        arguments(0, "{"),
+        arguments(0, "}"),
+        call(1, true, json!({})),
+        arguments(1, "x"),
+        member("tool_calls", json!([{"index": 0, "late": 1}])),
+        member("audio", json!({"id": "a"})),
+        end(0, FinishReason::ToolCalls),
+        Delta::Usage(Usage { input: 3, output: 2, ..Usage::default() }),
+    ]
+}
+
+#[test]
+fn deltas_become_chunks() {
+    assert_eq!(
+        lines(&write(all(), true)),
+        [
+            r#"{"role":"assistant","content":null}"#,
+            r#"{"reasoning_content":"Hm."}"#,
+            r#"{"thinking_blocks":[{"index":0,"type":"thinking","thinking":"Hm.","signature":"s"}]}"#,
+            r#"{"thinking_blocks":[{"index":1,"type":"redacted_thinking","data":"d"}]}"#,
+            r#"{"reasoning_details":[{"type":"reasoning.summary","summary":"So.","id":"rs_1","format":"openai-responses-v1","index":0},{"type":"reasoning.encrypted","data":"e","id":"rs_1","format":"openai-responses-v1","index":1}]}"#,
+            r#"{"content":"It "}"#,
+            r#"{"content":"is."}"#,
+            r#"{"citations":[{"index":0,"type":"char_location","cited_text":"is"}]}"#,
+            r#"{"annotations":[{"type":"url_citation","url_citation":{"url":"u"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"c0","type":"function","function":{"name":"f","arguments":""},"extra_content":{"s":1}}]}"#,
+            r#"{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}"#,
+            r#"{"tool_calls":[{"index":1,"id":"c1","type":"custom","custom":{"name":"f","input":""}}]}"#,
+            r#"{"tool_calls":[{"index":1,"custom":{"input":"x"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"late":1}]}"#,
+            r#"{"audio":{"id":"a"}}"#,
+            r#"{} "tool_calls""#,
+        ]
+    );
+}
+
+#[test]
+fn a_chunk_has_the_members_of_openais_api() {
+    let chunks = write(vec![begin(), text(0, "a"), end(0, FinishReason::Stop)], false);
+    assert_eq!(
+        Value::from(chunks[0].clone()).to_string(),
+        r#"{"id":"msg_1","object":"chat.completion.chunk","created":1700000000,"model":"claude","choices":[{"index":0,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}],"service_tier":"default"}"#
+    );
+    assert_eq!(
+        Value::from(chunks[1].clone()).to_string(),
+        r#"{"id":"msg_1","object":"chat.completion.chunk","created":1700000000,"model":"claude","choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":null}]}"#
+    );
+}
+
+#[test]
+fn log_probabilities_are_beside_their_text() {
+    let chunks = write(all(), false);
+    let found: Vec<_> = chunks.iter().map(|chunk| &chunk["choices"][0]["logprobs"]).collect();
+    assert_eq!(found.iter().filter(|logprobs| !logprobs.is_null()).count(), 1);
+    assert_eq!(*found[5], json!({"content": [{"token": "It"}]}));
+}
+
+#[test]
+fn usage_comes_in_a_last_chunk_if_the_request_asks_for_it() {
+    let usage = || Delta::Usage(Usage { input: 1, output: 2, ..Usage::default() });
+    let after = vec![begin(), text(0, "a"), end(0, FinishReason::Stop), usage()];
+    let before = vec![begin(), usage(), text(0, "a"), end(0, FinishReason::Stop)];
+    for deltas in [after, before] {
+        let with = write(deltas.clone(), true);
+        let (last, others) = with.split_last().expect("chunks");
+        assert!(others.iter().all(|chunk| chunk["usage"].is_null()));
+        assert_eq!(last["choices"], json!([]));
+        assert_eq!(last["usage"]["total_tokens"], 3);
+        let without = write(deltas, false);
+        assert_eq!(without.len(), with.len() - 1);
+        assert!(without.iter().all(|chunk| !chunk.contains_key("usage")));
+    }
+}
+
+#[test]
+fn each_choice_has_its_role_and_its_end() {
+    let stop = FinishReason::StopSequence("END".to_owned());
+    let chunks = write(
+        vec![begin(), text(0, "a"), text(1, "b"), end(0, FinishReason::Length), end(1, stop)],
+        false,
+    );
+    let choices: Vec<_> = chunks
+        .iter()
+        .map(|chunk| &chunk["choices"][0])
+        .map(|choice| (choice["index"].as_u64(), choice["delta"].get("role").is_some()))
+        .collect();
+    let expected = [(0, true), (0, false), (1, true), (1, false), (0, false), (1, false)];
+    assert_eq!(choices, expected.map(|(index, has_role)| (Some(index), has_role)));
+    let last = &chunks[5]["choices"][0];
+    assert_eq!((&last["finish_reason"], &last["stop_reason"]), (&json!("stop"), &json!("END")));
+}
+
+#[test]
+fn a_source_of_the_responses_api_is_nested_and_a_member_of_another_api_left_out() {
+    let source = object(json!({"type": "url_citation", "url": "u", "title": "t"}));
+    let chunks = write(
+        vec![
+            begin(),
+            Delta::Citation { choice: 0, wire: Wire::Responses, citation: source },
+            Delta::Member { choice: 0, wire: Wire::Gemini, name: "x".to_owned(), value: json!(1) },
+        ],
+        false,
+    );
+    assert_eq!(
+        lines(&chunks)[1..],
+        [r#"{"annotations":[{"type":"url_citation","url_citation":{"url":"u","title":"t"}}]}"#]
+    );
+}
+
+#[test]
+fn chunks_are_read_as_the_deltas_they_were_written_from() {
+    let mut reader = ReplyReader::default();
+    let mut read = Vec::new();
+    for chunk in write(all(), true) {
+        read.extend(reader.chunk(chunk).expect("a good chunk"));
+    }
+    read.extend(reader.finish().expect("a choice"));
+    let mut expected = all();
+    let Some(Delta::Begin(begin)) = expected.first_mut() else { panic!("it begins") };
+    begin.created = CREATED;
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn a_whole_reply_becomes_a_chat_completion() {
+    let mut reply = Reply::default();
+    reply.extend(all());
+    let details = json!([
+        {"type": "reasoning.summary", "summary": "So.", "id": "rs_1", "format": "openai-responses-v1", "index": 0},
+        {"type": "reasoning.encrypted", "data": "e", "id": "rs_1", "format": "openai-responses-v1", "index": 1}
+    ]);
+    assert_eq!(
+        Value::from(write_reply(reply, CREATED)),
+        json!({
+            "id": "msg_1", "object": "chat.completion", "created": CREATED, "model": "claude",
+            "service_tier": "default",
+            "choices": [{
+                "index": 0,
+                "message": {
+                    "role": "assistant", "content": "It is.", "refusal": null,
+                    "reasoning_content": "Hm.",
+                    "thinking_blocks": [
+                        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                        {"type": "redacted_thinking", "data": "d"}
+                    ],
+                    "reasoning_details": details,
+                    "citations": [{"type": "char_location", "cited_text": "is"}],
+                    "annotations": [{"type": "url_citation", "url_citation": {"url": "u"}}],
+                    "tool_calls": [
+                        {"id": "c0", "type": "function", "function": {"name": "f", "arguments": "{}"},
+                         "extra_content": {"s": 1}, "late": 1},
+                        {"id": "c1", "type": "custom", "custom": {"name": "f", "input": "x"}}
+                    ],
+                    "audio": {"id": "a"}
+                },
+                "logprobs": {"content": [{"token": "It"}]},
+                "finish_reason": "tool_calls"
+            }],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+        })
+    );
+}
+
+#[test]
+fn a_reply_without_text_has_null_content_and_pieces_of_members_are_merged() {
+    let member = |name: &str, value| Delta::Member {
+        choice: 0,
+        wire: Wire::Chat,
+        name: name.to_owned(),
+        value,
+    };
+    let mut reply = Reply::default();
+    reply.extend([
+        member("audio", json!({"data": "a", "id": "x"})),
+        member("audio", json!({"data": "b", "expires_at": 1})),
+        member("images", json!([1])),
+        member("images", json!([2])),
+        member("logprobs", json!({"content": [1]})),
+        member("logprobs", json!({"content": [2]})),
+    ]);
+    let completion = write_reply(reply, CREATED);
+    assert_eq!(
+        completion["choices"],
+        json!([{
+            "index": 0,
+            "message": {
+                "role": "assistant", "content": null, "refusal": null,
+                "audio": {"data": "ab", "id": "x", "expires_at": 1}, "images": [1, 2]
+            },
+            "logprobs": {"content": [1, 2]}, "finish_reason": null
+        }])
+    );
+    let mut reply = Reply::default();
+    reply.extend([text(0, "a"), member("content", json!([{"type": "image_url"}]))]);
+    assert_eq!(
+        write_reply(reply, CREATED)["choices"][0]["message"]["content"],
+        json!([{"type": "text", "text": "a"}, {"type": "image_url"}])
+    );
+}

@@ -1,0 +1,165 @@
+//! A whole reply → a chat completion.
+
+use serde_json::Value;
+
+use super::{
+    super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, usage},
+    add_finish, annotation, body_of,
+};
+use crate::{
+    Begin, CallInput, Choice, Content, Item, Object, Part, Reasoning, Reply, Seal, ToolCall, Wire,
+};
+
+/// Writes a whole reply as a chat completion. `created` is used unless the reply itself says when. Members of
+/// other APIs are left out.
+pub fn write_reply(reply: Reply, created: u64) -> Object {
+    let Reply { begin: Begin { id, model, created: begun, extra }, choices, usage } = reply;
+    let created = if begun == 0 { created } else { begun };
+    let choices: Vec<Value> =
+        choices.into_iter().map(|(number, choice)| write_choice(number, choice).into()).collect();
+    let mut out = object_of([
+        ("id", id.into()),
+        ("object", "chat.completion".into()),
+        ("created", created.into()),
+        ("model", model.into()),
+    ]);
+    out.extend(extra);
+    out.insert("choices".to_owned(), choices.into());
+    out.extend(usage.map(|usage| ("usage".to_owned(), usage::write(usage).into())));
+    out
+}
+
+/// The message of a choice, as it grows.
+#[derive(Debug, Default)]
+struct WholeMessage {
+    content: Option<String>,
+    refusal: Option<String>,
+    reasoning: String,
+    blocks: Vec<Value>,
+    details: Vec<Value>,
+    calls: Vec<Value>,
+}
+
+fn write_choice(number: u64, choice: Choice) -> Object {
+    let Choice { items, citations, members, finish, .. } = choice;
+    let mut message = WholeMessage::default();
+    for item in items {
+        match item {
+            Item::Message(written) => written.parts.into_iter().for_each(|part| message.text(part)),
+            Item::Reasoning(block) => message.reasoning(block),
+            Item::ToolCall(call) => message.calls.push(write_call(call).into()),
+            // No reader has them in a reply.
+            Item::ToolResult(_) | Item::Native(_) => {}
+        }
+    }
+    let mut message = message.into_object();
+    for (wire, source) in citations {
+        let (name, source) = match wire {
+            Wire::Messages => ("citations", source.into()),
+            _ => ("annotations", annotation(wire, source)),
+        };
+        merge(&mut message, name.to_owned(), vec![source].into());
+    }
+    let mut logprobs = object_of([(LOGPROBS, Value::Null)]);
+    for (wire, name, value) in members {
+        match name.as_str() {
+            _ if wire != Wire::Chat => {}
+            LOGPROBS => merge(&mut logprobs, name, value),
+            TOOL_CALLS => merge_calls(&mut message, value),
+            "content" => merge_parts(&mut message, value),
+            _ => merge(&mut message, name, value),
+        }
+    }
+    let mut out = object_of([("index", number.into()), ("message", message.into())]);
+    out.extend(logprobs);
+    add_finish(&mut out, finish);
+    out
+}
+
+impl WholeMessage {
+    fn text(&mut self, part: Part) {
+        match part.content {
+            Content::Text(text) => self.content.get_or_insert_default().push_str(&text),
+            Content::Refusal(text) => self.refusal.get_or_insert_default().push_str(&text),
+            // No reader has other parts in a reply.
+            _ => {}
+        }
+    }
+
+    fn reasoning(&mut self, block: Reasoning) {
+        self.reasoning.push_str(&block.text);
+        if matches!(block.seal, Some(Seal::Encrypted(_))) {
+            reasoning::write_details(block, &mut self.details, 0);
+        } else {
+            self.blocks.extend(reasoning::write_block(block).map(Value::from));
+        }
+    }
+
+    fn into_object(self) -> Object {
+        let mut message = object_of([
+            ("role", "assistant".into()),
+            ("content", self.content.into()),
+            ("refusal", self.refusal.into()),
+        ]);
+        reasoning::add_text(&mut message, self.reasoning);
+        for (name, list) in [
+            (reasoning::BLOCKS, self.blocks),
+            (reasoning::DETAILS, self.details),
+            (TOOL_CALLS, self.calls),
+        ] {
+            if !list.is_empty() {
+                message.insert(name.to_owned(), list.into());
+            }
+        }
+        message
+    }
+}
+
+fn write_call(call: ToolCall) -> Object {
+    let ToolCall { id, name, input, extra, .. } = call;
+    let (is_custom, text) = match input {
+        CallInput::Arguments(text) => (false, text),
+        CallInput::Text(text) => (true, text),
+    };
+    let (kind, input) = body_of(is_custom);
+    let body = object_of([("name", name.into()), (input, text.into())]);
+    let mut call = object_of([("id", id.into()), ("type", kind.into()), (kind, body.into())]);
+    call.extend(extra);
+    call
+}
+
+/// Adds a piece of a member: texts and lists are appended, objects are merged, and other values replace the
+/// earlier one.
+fn merge(target: &mut Object, name: String, value: Value) {
+    match (target.get_mut(&name), value) {
+        (Some(Value::String(sum)), Value::String(more)) => sum.push_str(&more),
+        (Some(Value::Array(sum)), Value::Array(more)) => sum.extend(more),
+        (Some(Value::Object(sum)), Value::Object(more)) => {
+            more.into_iter().for_each(|(name, value)| merge(sum, name, value));
+        }
+        (_, value) => drop(target.insert(name, value)),
+    }
+}
+
+/// Adds members of calls that came after their beginning.
+fn merge_calls(message: &mut Object, pieces: Value) {
+    let Some(Value::Array(calls)) = message.get_mut(TOOL_CALLS) else { return };
+    let Value::Array(pieces) = pieces else { return };
+    for piece in pieces {
+        let Value::Object(mut piece) = piece else { continue };
+        let index = piece.shift_remove("index").and_then(|index| index.as_u64());
+        let call = index.and_then(|index| calls.get_mut(usize::try_from(index).ok()?));
+        if let Some(Value::Object(call)) = call {
+            piece.into_iter().for_each(|(name, value)| merge(call, name, value));
+        }
+    }
+}
+
+/// Adds parts to the content, of which the text so far becomes the first.
+fn merge_parts(message: &mut Object, parts: Value) {
+    if let Some(content @ Value::String(_)) = message.get_mut("content") {
+        let text = object_of([("type", "text".into()), ("text", content.take())]);
+        *content = vec![Value::Object(text)].into();
+    }
+    merge(message, "content".to_owned(), parts);
+}

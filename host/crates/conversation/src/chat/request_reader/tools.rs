@@ -1,0 +1,114 @@
+//! `tools` and `tool_choice`.
+
+use serde_json::Value;
+
+use super::{
+    super::{CACHE_CONTROL, keep_inner, rest},
+    read_boolean,
+};
+use crate::{
+    FunctionTool, NativeItem, Object, ToolChoice, ToolDefinition, Wire,
+    read::{Members, Path, Untranslatable},
+};
+
+/// Texts that are a choice.
+const CHOICES: &[&str] = &["none", "auto", "required"];
+
+/// Takes `tools`.
+pub(super) fn read_definitions(
+    request: &mut Members<'_>,
+) -> Result<Vec<ToolDefinition>, Untranslatable> {
+    let tools = request.list("tools")?.unwrap_or_default();
+    let path = request.path("tools");
+    let tools = tools.into_iter().enumerate();
+    tools.map(|(index, tool)| read_definition(tool, &path.element(index))).collect()
+}
+
+fn read_definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untranslatable> {
+    let mut tool = Members::read(path, tool)?;
+    let is_function = match tool.get("type") {
+        Some(kind) => kind == "function",
+        None => tool.get("function").is_some(),
+    };
+    if !is_function {
+        return Ok(ToolDefinition::Native(NativeItem::new(Wire::Chat, rest(tool))));
+    }
+    tool.take("type");
+    let path = tool.path("function");
+    let mut function = Members::read(&path, tool.required("function")?)?;
+    let outer = tool.take(CACHE_CONTROL);
+    let inner = function.take(CACHE_CONTROL);
+    let name = function.required_text("name")?;
+    let description = function.text("description")?;
+    let parameters = function.take("parameters");
+    let strict = read_boolean(&mut function, "strict")?;
+    let mut extra = rest(tool);
+    keep_inner(&mut extra, "function", function);
+    Ok(ToolDefinition::Function(FunctionTool {
+        name,
+        description,
+        parameters,
+        strict,
+        cache_control: outer.or(inner),
+        extra,
+    }))
+}
+
+/// Takes `tool_choice`.
+pub(super) fn read_choice(request: &mut Members<'_>) -> Result<Option<ToolChoice>, Untranslatable> {
+    let path = request.path("tool_choice");
+    let choice = match request.take("tool_choice") {
+        None => return Ok(None),
+        Some(Value::String(choice)) => match choice.as_str() {
+            "auto" => ToolChoice::Auto,
+            "none" => ToolChoice::None,
+            // Mistral's older name is `any`.
+            "required" | "any" => ToolChoice::Required,
+            other => return Err(Untranslatable::invalid_value(&path, other, CHOICES)),
+        },
+        Some(Value::Object(choice)) => read_object(choice, &path)?,
+        Some(other) => {
+            return Err(Untranslatable::invalid_type(&path, "a string or an object", &other));
+        }
+    };
+    Ok(Some(choice))
+}
+
+fn read_object(choice: Object, path: &Path<'_>) -> Result<ToolChoice, Untranslatable> {
+    match choice.get("type").and_then(Value::as_str) {
+        Some("function") => {
+            let name = name_of(&choice).map(ToolChoice::Function);
+            name.ok_or_else(|| Untranslatable::missing(&path.member("function").member("name")))
+        }
+        Some("allowed_tools") => Ok(read_allowed(&choice).unwrap_or_else(|| native(choice))),
+        _ => Ok(native(choice)),
+    }
+}
+
+/// Reads a choice among functions; `None` if it is not one, such as one with a custom tool. Chat
+/// completions have its members in an object of its own, and the Responses API does not.
+fn read_allowed(choice: &Object) -> Option<ToolChoice> {
+    let inner = choice.get("allowed_tools").and_then(Value::as_object).unwrap_or(choice);
+    let is_required = match inner.get("mode")?.as_str()? {
+        "auto" => false,
+        "required" => true,
+        _ => return None,
+    };
+    let tools = inner.get("tools")?.as_array()?.iter().map(Value::as_object);
+    let names = tools.map(|tool| {
+        let tool = tool.filter(|tool| tool.get("type").is_some_and(|kind| kind == "function"));
+        name_of(tool?)
+    });
+    Some(ToolChoice::Allowed { is_required, names: names.collect::<Option<_>>()? })
+}
+
+/// Returns the name of a function: in an object of its own, as in chat completions, or beside the type,
+/// as in the Responses API.
+fn name_of(tool: &Object) -> Option<String> {
+    let name = tool.get("function").map_or_else(|| tool.get("name"), |body| body.get("name"));
+    name?.as_str().map(str::to_owned)
+}
+
+fn native(choice: Object) -> ToolChoice {
+    ToolChoice::Native(NativeItem::new(Wire::Chat, choice))
+}

@@ -1,0 +1,330 @@
+use airlock_json::object;
+
+use super::{
+    ChatDialect::{OpenAi, WithAnthropicMembers},
+    *,
+};
+use crate::{
+    Content, Item, Message, Part, Reasoning, Role, Seal, ToolCall, ToolResult, chat::read_request,
+};
+
+fn conversation(wire: Wire, items: Vec<Item>) -> Conversation {
+    Conversation { items, ..Conversation::new(wire, "m") }
+}
+
+fn written(conversation: Conversation, dialect: ChatDialect) -> Value {
+    write_request(conversation, dialect).expect("it has a form in chat").into()
+}
+
+fn messages(wire: Wire, items: Vec<Item>, dialect: ChatDialect) -> Value {
+    written(conversation(wire, items), dialect)["messages"].take()
+}
+
+fn text(role: Role, text: &str) -> Item {
+    Item::Message(Message::new(role, vec![Part::text(text)]))
+}
+
+fn call(id: &str) -> Item {
+    Item::ToolCall(ToolCall::function(id, "f", "{}"))
+}
+
+fn call_of(id: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}})
+}
+
+fn result(id: &str, text: &str) -> Item {
+    Item::ToolResult(ToolResult::new(id, vec![Part::text(text)]))
+}
+
+fn reasoning(text: &str, seal: Option<Seal>) -> Item {
+    Item::Reasoning(Reasoning { text: text.to_owned(), seal, ..Reasoning::default() })
+}
+
+fn signed(text: &str) -> Item {
+    reasoning(text, Some(Seal::Signature("s".to_owned())))
+}
+
+#[test]
+fn a_request_is_written_as_it_was_read() {
+    let function =
+        json!({"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true});
+    let choice = json!({"type": "function", "function": {"name": "f"}});
+    let allowed = json!({"mode": "auto", "tools": [choice]});
+    let block = json!({"type": "thinking", "thinking": "Hm.", "signature": "s"});
+    let mark = json!({"type": "ephemeral"});
+    for request in [
+        json!({"messages": [{"role": "user", "content": "hi"}]}),
+        json!({"messages": [
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "name": "Ann", "content": [
+                {"type": "text", "text": "What is it?", "cache_control": mark},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+            ]},
+            {"role": "assistant", "content": null, "thinking_blocks": [block],
+             "reasoning_content": "Hm.", "tool_calls": [call_of("c1"), {
+                "id": "c2", "type": "custom", "custom": {"name": "g", "input": "x"},
+                "extra_content": {"google": {}}, "cache_control": mark
+            }]},
+            {"role": "tool", "tool_call_id": "c1", "content": "1", "is_error": true},
+            {"role": "tool", "tool_call_id": "c2", "content": "2", "cache_control": mark},
+            {"role": "assistant", "content": "A cat.", "reasoning_content": "So.", "annotations": []},
+            {"role": "assistant", "content": null, "refusal": "No."},
+            {"role": "function", "name": "f", "content": "x"}
+        ]}),
+        json!({"messages": [], "stream": true, "max_tokens": 5, "user": "u"}),
+        json!({"messages": [], "max_completion_tokens": 5, "safety_identifier": "s", "user": "u"}),
+        json!({"messages": [], "temperature": 0.5, "top_p": 1, "top_k": 4, "stop": ["a", "b"],
+            "parallel_tool_calls": true, "reasoning_effort": "low", "service_tier": "auto",
+            "seed": 1, "stream_options": {"include_usage": true}, "n": 2,
+            "thinking": {"type": "enabled", "budget_tokens": 5},
+            "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "strict": true}}}),
+        json!({"messages": [], "tools": [
+            {"type": "function", "function": function, "cache_control": mark},
+            {"type": "custom", "custom": {"name": "g"}}
+        ], "tool_choice": "auto"}),
+        json!({"messages": [], "tool_choice": choice}),
+        json!({"messages": [], "tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}}),
+        json!({"messages": [], "tool_choice": {"type": "custom", "custom": {"name": "g"}}}),
+    ] {
+        let read = read_request(object(request.clone())).expect("a good request");
+        assert_eq!(written(read, OpenAi), request);
+    }
+}
+
+#[test]
+fn items_of_the_model_become_one_message_and_results_follow_its_calls() {
+    let found = messages(
+        Wire::Messages,
+        vec![
+            text(Role::User, "a"),
+            text(Role::Assistant, "b"),
+            call("c1"),
+            call("c2"),
+            result("c2", "2"),
+            text(Role::User, "d"),
+            result("c1", "1"),
+            result("lost", "3"),
+            call("c1"),
+            result("c1", "4"),
+        ],
+        OpenAi,
+    );
+    let tool = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+    assert_eq!(
+        found,
+        json!([
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "b", "tool_calls": [call_of("c1"), call_of("c2")]},
+            tool("c1", "1"),
+            tool("c2", "2"),
+            {"role": "user", "content": "d"},
+            tool("lost", "3"),
+            {"role": "assistant", "content": null, "tool_calls": [call_of("c1")]},
+            tool("c1", "4"),
+        ])
+    );
+}
+
+#[test]
+fn content_after_content_begins_another_message_and_content_after_calls_does_not() {
+    let found = messages(
+        Wire::Responses,
+        vec![
+            text(Role::Assistant, "a"),
+            text(Role::Assistant, "b"),
+            signed("Hm."),
+            call("c"),
+            text(Role::Assistant, "d"),
+            result("c", "1"),
+        ],
+        OpenAi,
+    );
+    assert_eq!(
+        found,
+        json!([
+            {"role": "assistant", "content": "a"},
+            {"role": "assistant", "content": "b"},
+            {"role": "assistant", "content": "d", "reasoning_content": "Hm.", "tool_calls": [call_of("c")]},
+            {"role": "tool", "tool_call_id": "c", "content": "1"},
+        ])
+    );
+}
+
+#[test]
+fn reasoning_is_sent_where_its_provider_needs_it() {
+    let block = json!({"type": "thinking", "thinking": "Hm.", "signature": "s"});
+    let encrypted = Item::Reasoning(Reasoning {
+        id: Some("rs_1".to_owned()),
+        summary: vec!["So.".to_owned()],
+        seal: Some(Seal::Encrypted("e".to_owned())),
+        ..Reasoning::default()
+    });
+    let details = json!([
+        {"type": "reasoning.summary", "summary": "So.", "id": "rs_1", "format": "openai-responses-v1", "index": 0},
+        {"type": "reasoning.encrypted", "data": "e", "id": "rs_1", "format": "openai-responses-v1", "index": 1}
+    ]);
+    for (item, next, dialect, expected) in [
+        (signed("Hm."), call("c"), WithAnthropicMembers, json!({"thinking_blocks": [block]})),
+        (
+            signed("Hm."),
+            text(Role::Assistant, "a"),
+            WithAnthropicMembers,
+            json!({"thinking_blocks": [block]}),
+        ),
+        (signed("Hm."), call("c"), OpenAi, json!({"reasoning_content": "Hm."})),
+        (signed("Hm."), text(Role::Assistant, "a"), OpenAi, json!({})),
+        (reasoning("Hm.", None), call("c"), OpenAi, json!({"reasoning_content": "Hm."})),
+        (reasoning("Hm.", None), text(Role::Assistant, "a"), OpenAi, json!({})),
+        (
+            encrypted.clone(),
+            call("c"),
+            OpenAi,
+            json!({"reasoning_content": "So.", "reasoning_details": details}),
+        ),
+        (encrypted, text(Role::Assistant, "a"), OpenAi, json!({})),
+    ] {
+        let mut found =
+            object(messages(Wire::Messages, vec![item.clone(), next], dialect)[0].take());
+        found.retain(|name, _| !["role", "content", "tool_calls"].contains(&name.as_str()));
+        assert_eq!(Value::from(found), expected, "{item:?} {dialect:?}");
+    }
+    assert_eq!(messages(Wire::Messages, vec![signed("Hm.")], WithAnthropicMembers), json!([]));
+}
+
+#[test]
+fn members_of_anthropic_are_for_its_models_alone() {
+    let mark = Some(json!({"type": "ephemeral"}));
+    let part = Part {
+        cache_control: mark.clone(),
+        extra: object(json!({"citations": []})),
+        ..Part::text("a")
+    };
+    let failed = ToolResult {
+        is_error: Some(true),
+        cache_control: mark,
+        ..ToolResult::new("c", vec![Part::text("b"), Part::text("c")])
+    };
+    let items = vec![
+        Item::Message(Message::new(Role::User, vec![part])),
+        call("c"),
+        Item::ToolResult(failed),
+    ];
+    let found = messages(Wire::Messages, items.clone(), OpenAi);
+    assert_eq!(found[0], json!({"role": "user", "content": "a"}));
+    assert_eq!(found[2], json!({"role": "tool", "tool_call_id": "c", "content": "b\n\nc"}));
+    let found = messages(Wire::Messages, items.clone(), WithAnthropicMembers);
+    assert_eq!(found[0]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
+    assert_eq!(found[0]["content"][0]["citations"], json!([]));
+    assert_eq!(found[2]["is_error"], true);
+    assert_eq!(found[2]["cache_control"], json!({"type": "ephemeral"}));
+    let found = messages(Wire::Responses, items, WithAnthropicMembers);
+    assert_eq!(found[2].get("is_error"), None);
+}
+
+#[test]
+fn images_of_a_result_stay_in_it() {
+    let media =
+        crate::Media::Base64 { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
+    let image = Part::new(Content::Image { media, detail: None });
+    let parts = vec![Part::text("a"), image];
+    let found = messages(
+        Wire::Messages,
+        vec![call("c"), Item::ToolResult(ToolResult::new("c", parts))],
+        OpenAi,
+    );
+    assert_eq!(
+        found[1]["content"],
+        json!([
+            {"type": "text", "text": "a"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        ])
+    );
+}
+
+#[test]
+fn a_limit_on_the_tokens_of_reasoning_has_a_form_for_every_provider() {
+    for (tokens, effort) in [
+        (1_024, "low"),
+        (4_095, "low"),
+        (4_096, "medium"),
+        (16_383, "medium"),
+        (16_384, "high"),
+        (u64::MAX, "high"),
+    ] {
+        let mut request = conversation(Wire::Messages, Vec::new());
+        request.settings.reasoning_tokens = Some(tokens);
+        let found = written(request.clone(), OpenAi);
+        assert_eq!(
+            (&found["reasoning_effort"], found.get("thinking")),
+            (&Value::from(effort), None)
+        );
+        let found = written(request, WithAnthropicMembers);
+        assert_eq!(found["thinking"], json!({"type": "enabled", "budget_tokens": tokens}));
+        assert_eq!(found.get("reasoning_effort"), None);
+    }
+}
+
+#[test]
+fn defaults_that_openai_refuses_without_tools_are_left_out() {
+    let mut request = conversation(Wire::Responses, Vec::new());
+    request.tool_choice = Some(ToolChoice::Auto);
+    request.settings.parallel_tool_calls = Some(true);
+    request.settings.max_output_tokens = Some(3);
+    request.hints.insert("seed".to_owned(), 1.into());
+    assert_eq!(
+        written(request, OpenAi),
+        json!({"model": "m", "messages": [], "max_completion_tokens": 3})
+    );
+}
+
+#[test]
+fn a_long_identifier_of_the_user_is_for_anthropic_alone() {
+    for (length, dialect, is_sent) in [
+        (MAX_USER, OpenAi, true),
+        (MAX_USER + 1, OpenAi, false),
+        (MAX_USER + 1, WithAnthropicMembers, true),
+    ] {
+        let mut request = conversation(Wire::Messages, Vec::new());
+        request.settings.user = Some("u".repeat(length));
+        assert_eq!(
+            written(request, dialect).get("user").is_some(),
+            is_sent,
+            "{length} {dialect:?}"
+        );
+    }
+}
+
+#[test]
+fn members_of_the_messages_api_are_written_left_out_or_refused() {
+    let with = |members: Value| Conversation {
+        extra: object(members),
+        ..conversation(Wire::Messages, Vec::new())
+    };
+    let members = json!({"thinking": {"type": "adaptive"}, "betas": ["b"], "unknown": 1});
+    let found = written(with(members.clone()), WithAnthropicMembers);
+    assert_eq!(found["thinking"], members["thinking"]);
+    assert_eq!(written(with(members), OpenAi), json!({"model": "m", "messages": [], "unknown": 1}));
+    let refused = write_request(with(json!({"mcp_servers": []})), OpenAi).expect_err("refused");
+    assert_eq!((refused.code, &*refused.param), ("unsupported_parameter", "mcp_servers"));
+}
+
+#[test]
+fn items_tools_and_choices_of_another_api_are_refused_by_name() {
+    let native = |wire| NativeItem::new(wire, object(json!({"type": "web_search_20250305"})));
+    let mut tool = conversation(Wire::Messages, Vec::new());
+    tool.tools = vec![ToolDefinition::Native(native(Wire::Messages))];
+    let mut choice = conversation(Wire::Responses, Vec::new());
+    choice.tool_choice = Some(ToolChoice::Native(native(Wire::Responses)));
+    let item = conversation(Wire::Responses, vec![Item::Native(native(Wire::Responses))]);
+    let block = conversation(Wire::Messages, vec![Item::Native(native(Wire::Messages))]);
+    for (request, param) in [
+        (tool, "tools[0].type"),
+        (choice, "tool_choice.type"),
+        (item, "input"),
+        (block, "messages"),
+    ] {
+        let refused = write_request(request, WithAnthropicMembers).expect_err("refused");
+        assert_eq!(refused.param, param);
+        assert!(refused.message.contains("web_search_20250305"), "{refused}");
+    }
+}

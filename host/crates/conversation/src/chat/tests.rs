@@ -1,0 +1,188 @@
+//! Properties of every input.
+
+use proptest::{collection::vec, prelude::*};
+use serde_json::json;
+
+use super::*;
+use crate::{Delta, Reply};
+
+/// Any JSON, with names and words that the readers know.
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        proptest::sample::select(WORDS).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 48, 6, |inner| {
+        let member = (proptest::sample::select(NAMES), inner.clone());
+        prop_oneof![
+            vec(inner, 0..6).prop_map(Value::from),
+            vec(member, 0..6).prop_map(|members| {
+                members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            }),
+        ]
+    })
+}
+
+fn json_object(names: &'static [&'static str]) -> impl Strategy<Value = Object> {
+    vec((proptest::sample::select(names), json_value()), 0..6).prop_map(|members| {
+        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    })
+}
+
+fn message() -> impl Strategy<Value = Value> {
+    let role = proptest::sample::select(&["system", "user", "assistant", "tool", "function"][..]);
+    (role, json_object(NAMES)).prop_map(|(role, mut message)| {
+        message.insert("role".to_owned(), role.into());
+        message.into()
+    })
+}
+
+const WORDS: &[&str] = &[
+    "",
+    "a",
+    "function",
+    "custom",
+    "allowed_tools",
+    "auto",
+    "text",
+    "refusal",
+    "image_url",
+    "input_audio",
+    "file",
+    "thinking",
+    "redacted_thinking",
+    "reasoning.encrypted",
+    "reasoning.summary",
+    "openai-responses-v1",
+    "json_schema",
+    "data:image/png;base64,AAAA",
+    "data:",
+    "é,😀",
+];
+
+const NAMES: &[&str] = &[
+    "content",
+    "role",
+    "refusal",
+    "type",
+    "text",
+    "image_url",
+    "input_audio",
+    "file",
+    "file_data",
+    "url",
+    "data",
+    "format",
+    "tool_calls",
+    "tool_call_id",
+    "id",
+    "index",
+    "function",
+    "custom",
+    "name",
+    "arguments",
+    "input",
+    "thinking_blocks",
+    "thinking",
+    "signature",
+    "reasoning_content",
+    "reasoning_details",
+    "summary",
+    "annotations",
+    "citations",
+    "cache_control",
+    "delta",
+    "message",
+    "logprobs",
+    "finish_reason",
+    "stop_reason",
+    "mode",
+    "tools",
+];
+
+const TOP: &[&str] = &[
+    "tools",
+    "tool_choice",
+    "stop",
+    "max_tokens",
+    "user",
+    "response_format",
+    "temperature",
+    "usage",
+    "id",
+    "model",
+    "created",
+    "error",
+    "unknown",
+];
+
+proptest! {
+    #[test]
+    fn no_request_panics_and_one_that_is_read_is_written(
+        messages in vec(message(), 0..6),
+        mut body in json_object(TOP),
+    ) {
+        body.insert("messages".to_owned(), messages.into());
+        if let Ok(conversation) = read_request(body) {
+            for dialect in [ChatDialect::OpenAi, ChatDialect::WithAnthropicMembers] {
+                // Only media without a form are refused.
+                let _ = write_request(conversation.clone(), dialect);
+            }
+        }
+    }
+
+    #[test]
+    fn no_reply_panics_and_each_choice_ends_once_and_each_call_begins_before_its_input(
+        choices in vec(vec(json_object(NAMES), 0..3), 1..6),
+        head in json_object(TOP),
+    ) {
+        let mut reader = ReplyReader::default();
+        let mut deltas = Vec::new();
+        for choices in choices {
+            let mut chunk = head.clone();
+            chunk.insert("choices".to_owned(), choices.into());
+            if let Ok(read) = reader.chunk(chunk) {
+                deltas.extend(read);
+            }
+        }
+        deltas.extend(reader.finish().unwrap_or_default());
+        let mut calls = std::collections::BTreeSet::new();
+        let mut ended = std::collections::BTreeSet::new();
+        for delta in &deltas {
+            match delta {
+                Delta::Call { choice, index, .. } => prop_assert!(calls.insert((*choice, *index))),
+                Delta::Arguments { choice, index, .. } => {
+                    prop_assert!(calls.contains(&(*choice, *index)));
+                }
+                Delta::End { choice, .. } => prop_assert!(ended.insert(*choice)),
+                _ => {}
+            }
+        }
+        let mut writer = ChunkWriter::new(1, true);
+        let mut chunks = Vec::new();
+        let mut reply = Reply::default();
+        for delta in deltas {
+            writer.delta(delta.clone(), &mut chunks);
+            reply.add(delta);
+        }
+        let whole = write_reply(reply, 1);
+        prop_assert!(whole["choices"].is_array());
+    }
+
+    #[test]
+    fn a_text_in_pieces_is_the_text(pieces in vec("[a-zé😀]{0,4}", 1..8)) {
+        let mut reader = ReplyReader::default();
+        let mut reply = Reply::default();
+        for piece in &pieces {
+            let chunk = json!({"choices": [{"index": 0, "delta": {"content": piece}}]});
+            reply.extend(reader.chunk(airlock_json::object(chunk)).expect("a good chunk"));
+        }
+        reply.extend(reader.finish().expect("a choice"));
+        let whole = write_reply(reply, 1);
+        let text = pieces.concat();
+        let expected = if text.is_empty() { Value::Null } else { text.into() };
+        prop_assert_eq!(&whole["choices"][0]["message"]["content"], &expected);
+    }
+}
