@@ -1,6 +1,7 @@
 mod clients;
 mod http2;
 mod limits;
+mod messages;
 mod native;
 mod parity;
 mod responses;

@@ -200,7 +200,7 @@ pub(super) fn flat_name(group: &str, name: &str) -> String {
 }
 
 /// Returns the beginning of a type, with invisible characters made visible.
-fn dropped_type(kind: &str) -> String {
+pub(crate) fn dropped_type(kind: &str) -> String {
     // Cut before too, because a character that is made visible takes several times its bytes.
     cut(visible_line(&excerpt(kind)), MAX_DROPPED_TYPE)
 }
