@@ -25,13 +25,14 @@ use crate::{
 };
 
 /// Members that do not change the reply, or only as a hint of Anthropic's models.
-const HINTS: [&str; 8] = [
+const HINTS: [&str; 9] = [
     "betas",
     "billing_policy",
     "cache_control",
     "compaction",
     "context_management",
     "diagnostics",
+    "fallback_credit_token",
     "speed",
     "thinking",
 ];

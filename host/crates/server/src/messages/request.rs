@@ -101,7 +101,7 @@ async fn read_with(
     let translated = work::on_tree(charge, move |charge| {
         // The request of chat is made from the parts of this one.
         charge.grow(body.values().map(weight).sum())?;
-        let fallbacks = body.shift_remove(FALLBACKS);
+        let fallbacks = body.shift_remove(FALLBACKS).filter(is_of_gateway);
         let mut conversation = messages::read_request(body)?;
         let dropped = drop_native(&mut conversation, &policy)?;
         let media = media_of(&conversation);
@@ -136,6 +136,18 @@ pub(super) async fn restore(
         recall.restore_messages(&tenant, body, charged).await?;
     }
     Ok(())
+}
+
+/// Returns whether `fallbacks` are those of the gateway. Anthropic's, which replace a model that refuses,
+/// are left out: they are the text `default`, or models without a provider.
+fn is_of_gateway(fallbacks: &Value) -> bool {
+    let is_anthropics = |model: &Value| model.is_object() && model.get("provider").is_none();
+    match fallbacks {
+        Value::Null => false,
+        Value::String(text) => text != "default",
+        Value::Array(models) => models.is_empty() || !models.iter().all(is_anthropics),
+        _ => true,
+    }
 }
 
 /// Returns the names of beta features that the caller asks for.
@@ -301,6 +313,21 @@ mod tests {
         );
         assert_eq!(read.settings.reasoning_tokens, None);
         assert!(take_hints(&mut conversation(&json!({})), Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn fallbacks_of_anthropics_form_are_left_out() {
+        for (fallbacks, expected) in [
+            (json!(["a/m"]), true),
+            (json!([{"provider": "a", "model": "m"}]), true),
+            // Refused later, with the reason.
+            (json!({}), true),
+            (json!("default"), false),
+            (json!([{"model": "m"}]), false),
+            (Value::Null, false),
+        ] {
+            assert_eq!(is_of_gateway(&fallbacks), expected, "{fallbacks}");
+        }
     }
 
     #[test]

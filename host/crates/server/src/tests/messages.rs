@@ -190,7 +190,7 @@ async fn events_of_tools_are_pings_if_the_caller_asks_for_them() {
 #[tokio::test]
 async fn errors_have_the_form_of_anthropics_errors() {
     let gateway = Gateway::of_messages().await;
-    let large = body("hello", &json!({"x": "x".repeat(20_000)}));
+    let large = body("hello", &json!({"x": "x".repeat(10_000)}));
     let hello = body("hello", &json!({}));
     for (path, key, body, status, kind, code) in [
         (

@@ -47,7 +47,7 @@ const ITEMS: [&str; 18] = [
     "web_search_call",
 ];
 
-/// Treatment of OpenAI's built-in tools in a request of the Responses API.
+/// Treatment of the built-in tools of OpenAI and Anthropic in a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum BuiltinTools {
     /// They are left out, and the response names their types.
@@ -56,7 +56,7 @@ pub enum BuiltinTools {
     /// The request is refused.
     Refuse,
     /// Those of these types are sent to a provider that has the Responses API. All others are left
-    /// out.
+    /// out, as are those of Anthropic.
     Pass(BTreeSet<String>),
 }
 
