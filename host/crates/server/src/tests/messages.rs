@@ -1,6 +1,9 @@
-//! The Messages API: both forms of a message, its errors, and the paths of Anthropic's clients.
+//! The Messages API: both forms of a message, its errors, the paths of Anthropic's clients, and a
+//! provider that has the same API.
 
 use super::*;
+use airlock_model::{self as model, Api, Kind, Retries, Service};
+use airlock_test_http::model::{self as service, FakeService};
 
 const PATH: &str = "/v1/messages";
 
@@ -43,9 +46,16 @@ impl Gateway {
 
     /// Sends a streamed request and returns the name and the data of its events.
     async fn message_events(&self, message: &str, more: &Value) -> Vec<(String, Value)> {
-        let mut body = body(message, more);
+        self.message_stream(body(message, more), &[]).await
+    }
+
+    async fn message_stream(
+        &self,
+        mut body: Value,
+        headers: &[(&'static str, &str)],
+    ) -> Vec<(String, Value)> {
         body["stream"] = true.into();
-        let reply = self.send(Method::POST, PATH, &[], &body.to_string()).await;
+        let reply = self.send(Method::POST, PATH, headers, &body.to_string()).await;
         assert_eq!(reply.status().as_u16(), 200);
         assert_eq!(reply.headers()["content-type"], "text/event-stream");
         let text = soon(reply.text()).await.expect("a whole response");
@@ -58,6 +68,42 @@ impl Gateway {
         });
         events.collect()
     }
+}
+
+/// Collects a message from the events of a stream, as Anthropic's clients do.
+fn collected(events: &[(String, Value)]) -> Value {
+    let mut message = events[0].1["message"].clone();
+    let mut input = String::new();
+    for (name, data) in &events[1..] {
+        let blocks = message["content"].as_array_mut().expect("a list");
+        match name.as_str() {
+            "content_block_start" => {
+                blocks.push(data["content_block"].clone());
+                input.clear();
+            }
+            "content_block_delta" => {
+                let block = blocks.last_mut().expect("a block");
+                for member in ["text", "thinking", "signature"] {
+                    if let Some(piece) = data["delta"][member].as_str() {
+                        let before = block[member].as_str().expect("a text");
+                        block[member] = format!("{before}{piece}").into();
+                    }
+                }
+                input.push_str(data["delta"]["partial_json"].as_str().unwrap_or_default());
+            }
+            "content_block_stop" if !input.is_empty() => {
+                let block = blocks.last_mut().expect("a block");
+                block["input"] = serde_json::from_str(&input).expect("JSON");
+            }
+            "message_delta" => {
+                let end = data["delta"].as_object().expect("an object").clone();
+                message.as_object_mut().expect("an object").extend(end);
+                message["usage"] = data["usage"].clone();
+            }
+            _ => {}
+        }
+    }
+    message
 }
 
 fn names(events: &[(String, Value)]) -> Vec<&str> {
@@ -290,5 +336,101 @@ async fn tools_of_the_provider_are_left_out_and_named() {
     let gateway = Gateway::with_turns(settings, &turns()).await;
     let (status, error) = gateway.message(&body("hello", &tools)).await;
     assert_eq!((status, &error["error"]["param"]), (400, &json!("tools[0].type")));
+    gateway.stop().await;
+}
+
+/// A recorded message of Anthropic's API, and the stream of the same request.
+macro_rules! recorded {
+    ($($name:literal),*) => {
+        [$((
+            include_str!(concat!("../../../../../tests/fixtures/chat_streams/anthropic/", $name, ".json")),
+            include_str!(concat!("../../../../../tests/fixtures/chat_streams/anthropic/", $name, ".sse")),
+        )),*]
+    };
+}
+
+/// Starts a gateway whose provider of Anthropic's API gives this answer.
+async fn before_anthropic(answer: String) -> (Gateway, FakeService) {
+    let fake = FakeService::start(vec![answer]).await;
+    let retries = Retries { max: 0, ..Retries::default() };
+    let service = Service { retries, ..Service::new(Api::Anthropic, &fake.base_url) };
+    let provider = model::Settings {
+        name: "anthropic".to_owned(),
+        kind: Kind::Service(Box::new(service)),
+        fallbacks: Vec::new(),
+    };
+    let models = Models::new(&[provider]).expect("a good provider");
+    (Gateway::with_models(settings(), models, None).await, fake)
+}
+
+#[tokio::test]
+async fn a_message_of_anthropics_api_reaches_the_caller_as_it_came() {
+    for (whole, stream) in recorded!["text", "tool_use", "thinking", "thinking_omitted", "refusal"]
+    {
+        let mut expected: Value = serde_json::from_str(whole).expect("JSON");
+        for block in expected["content"].as_array_mut().expect("a list") {
+            // A client need not send it back.
+            block.as_object_mut().expect("an object").remove("caller");
+        }
+        for is_streamed in [false, true] {
+            let answer =
+                if is_streamed { service::events(stream) } else { service::json("200 OK", whole) };
+            let (gateway, _fake) = before_anthropic(answer).await;
+            let request = body("go", &json!({"model": "anthropic/claude"}));
+            let message = if is_streamed {
+                collected(&gateway.message_stream(request, &[]).await)
+            } else {
+                gateway.message(&request).await.1
+            };
+            for member in ["id", "model", "content", "stop_reason", "stop_sequence"] {
+                assert_eq!(message[member], expected[member], "{member}: {message}");
+            }
+            let explanation = |message: &Value| message["stop_details"]["explanation"].clone();
+            assert_eq!(explanation(&message), explanation(&expected));
+            for count in ["input_tokens", "output_tokens"] {
+                assert_eq!(message["usage"][count], expected["usage"][count], "{message}");
+            }
+            gateway.stop().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_provider_of_anthropics_api_receives_the_members_of_the_request() {
+    let [(whole, _)] = recorded!["text"];
+    let (gateway, fake) = before_anthropic(service::json("200 OK", whole)).await;
+    let marked = json!({"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}});
+    let signed = json!({"type": "thinking", "thinking": "hm", "signature": "sig"});
+    let used = json!({"type": "tool_use", "id": "t1", "name": "mine", "input": {"a": 1}});
+    let result = json!({"type": "tool_result", "tool_use_id": "t1", "is_error": true,
+        "content": [{"type": "text", "text": "no"}]});
+    let request = json!({
+        "model": "anthropic/claude",
+        "max_tokens": 2_000,
+        "system": [{"type": "text", "text": "be brief", "cache_control": {"type": "ephemeral"}}],
+        "messages": [
+            {"role": "user", "content": [marked]},
+            {"role": "assistant", "content": [signed, used]},
+            {"role": "user", "content": [result]},
+        ],
+        "tools": [{"name": "mine", "input_schema": {"type": "object"}}],
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"},
+        "context_management": {"edits": []},
+        "metadata": {"user_id": "u"},
+    });
+    let headers =
+        [("anthropic-beta", "context-management-2025-06-27"), ("x-bf-mcp-include-tools", "none")];
+    let (status, message) = gateway.ask(Method::POST, PATH, &headers, &request.to_string()).await;
+    assert_eq!(status, 200, "{message}");
+    let sent = fake.requests().await.remove(0);
+    let (head, sent) = sent.split_once("\r\n\r\n").expect("a head");
+    assert!(head.contains("anthropic-beta: context-management-2025-06-27"), "{head}");
+    let sent: Value = serde_json::from_str(sent).expect("JSON");
+    let mut expected = request;
+    expected["model"] = "claude".into();
+    for member in expected.as_object().expect("an object").keys() {
+        assert_eq!(sent[member], expected[member], "{member}");
+    }
     gateway.stop().await;
 }
