@@ -301,6 +301,20 @@ fn the_text_of_all_blocks_of_reasoning_is_not_repeated_beside_them() {
 }
 
 #[test]
+fn a_summary_with_a_proof_is_one_block_of_thinking() {
+    let seal = Some(Seal::Encrypted("e".to_owned()));
+    let reasoning = Reasoning { summary: vec!["Hm.".to_owned()], seal, ..Reasoning::default() };
+    let deltas = vec![think("H"), think("m."), Delta::ReasoningEnd { choice: 0, reasoning }];
+    for message in [collected(&streamed(deltas.clone())), whole(deltas)] {
+        let [block] = message["content"].as_array().expect("a list").as_slice() else {
+            panic!("{message}")
+        };
+        assert_eq!(block["thinking"], "Hm.");
+        assert_eq!(block["signature"], r#"airlock:{"id":null,"encrypted":"e"}"#);
+    }
+}
+
+#[test]
 fn the_record_of_the_calls_is_a_member_of_the_last_but_one_event() {
     let mut writer = EventWriter::new("msg_1", "m");
     let mut out = Vec::new();

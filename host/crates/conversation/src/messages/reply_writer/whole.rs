@@ -90,10 +90,11 @@ fn text_block(text: String) -> Option<Value> {
 /// completions have the text of all blocks beside the blocks.
 fn is_repeated(reasoning: &Reasoning, next: Option<&Item>) -> bool {
     let Some(Item::Reasoning(next)) = next else { return false };
+    let text = seal::readable(next);
     reasoning.seal.is_none()
         && next.seal.is_some()
-        && !next.text.is_empty()
-        && reasoning.text.starts_with(&next.text)
+        && !text.is_empty()
+        && reasoning.text.starts_with(&text)
 }
 
 fn thinking(reasoning: &Reasoning) -> Option<Value> {
