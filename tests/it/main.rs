@@ -1,5 +1,6 @@
 //! Tests across a process or sandbox boundary, with real processes. One file a subject.
 
+mod anthropic_client;
 mod cli;
 mod clients;
 mod code_mode;

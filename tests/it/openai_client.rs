@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
 /// Text of an answer whose call waits for an approval.
-const WAITING: &str = "[Note of the gateway: `everything-get-env` needs an approval, so nothing was run. A program approves a call by \
+pub(crate) const WAITING: &str = "[Note of the gateway: `everything-get-env` needs an approval, so nothing was run. A program approves a call by \
                        sending it to /v1/mcp/tool/execute. A client that cannot do that sends the header `x-airlock-approval: wait`, \
                        or the operator sets `approval` to `wait`: a person then decides with `airlock approvals`.]";
 
 /// Returns the script of the model.
-fn script() -> Value {
+pub(crate) fn script() -> Value {
     let user = |contains: &str, answer: Value| json!({"when": {"role": "user", "contains": contains}, "answer": answer});
     let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
     let sum = |a: u32, b: u32| call("everything-get-sum", json!({"a": a, "b": b}));

@@ -83,6 +83,35 @@ async fn results_beside_a_callers_call_outlive_a_restart_and_are_for_their_key_a
 }
 
 #[tokio::test]
+async fn results_beside_a_callers_call_are_put_back_for_a_client_of_messages() {
+    let model = model().await;
+    let gateway = setup(&model).serve_connected().await;
+    let question = json!({"role": "user", "content": "go"});
+    let body = json!({"model": "fake/model", "max_tokens": 100, "messages": [question]});
+    let ask = async |body: &Value| {
+        let request = gateway.request(Method::POST, "/v1/messages");
+        Reply::of(request.header("x-api-key", ANN).json(body)).await.ok()
+    };
+    let message = ask(&body).await;
+    let [call] = message["content"].as_array().expect("a list").as_slice() else {
+        panic!("{message:#}")
+    };
+    assert_eq!((&call["name"], &call["input"]), (&json!("get_weather"), &json!({"city": "Bern"})));
+    assert_eq!(message["airlock"]["calls"][0]["result"], "ran");
+    let result = json!({"type": "tool_result", "tool_use_id": call["id"], "content": "sunny"});
+    let mut next = body.clone();
+    next["messages"] = json!([
+        question,
+        {"role": "assistant", "content": message["content"]},
+        {"role": "user", "content": [result]},
+    ]);
+    ask(&next).await;
+    let (roles, names) = seen(&model);
+    assert_eq!(roles, ["user", "assistant", "tool", "tool"]);
+    assert_eq!(names, ["desk-echo", "get_weather"]);
+}
+
+#[tokio::test]
 async fn results_that_may_not_be_stored_are_reported_as_lost_after_a_restart() {
     let model = model().await;
     let gateway = setup(&model).serve_connected().await;

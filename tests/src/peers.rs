@@ -1,4 +1,5 @@
-//! Real MCP servers, and real clients of the OpenAI API and of MCP, installed by `make peers`.
+//! Real MCP servers, and real clients of OpenAI's and Anthropic's APIs and of MCP, installed by `make
+//! peers`.
 
 use std::{
     net::TcpListener,
@@ -32,7 +33,7 @@ pub fn time(name: &str) -> Client {
     Client::stdio(name, installed("python/bin/mcp-server-time"), ["--local-timezone", "UTC"])
 }
 
-/// Returns the path of a Python with the `openai` client and the `mcp` client.
+/// Returns the path of a Python with the clients `openai`, `anthropic` and `mcp`.
 pub fn python() -> PathBuf {
     installed("python/bin/python")
 }
@@ -44,7 +45,12 @@ pub fn fastmcp() -> PathBuf {
 
 /// Returns the command of a Node.js that finds the `openai` client. Panics if the client is missing.
 pub fn node() -> &'static str {
-    installed("node_modules/openai");
+    node_with("openai")
+}
+
+/// Returns the command of a Node.js that finds this package from npm. Panics if it is missing.
+pub fn node_with(package: &str) -> &'static str {
+    installed(&format!("node_modules/{package}"));
     "node"
 }
 

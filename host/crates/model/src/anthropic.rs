@@ -75,6 +75,10 @@ impl Anthropic {
 }
 
 impl ServiceApi for Anthropic {
+    fn is_messages(&self) -> bool {
+        true
+    }
+
     fn credential(&self, key: &str) -> Option<Credential> {
         Some((API_KEY, HeaderValue::try_from(key).ok()?))
     }

@@ -60,6 +60,11 @@ pub(super) trait Backend: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether requests are sent in Anthropic's Messages API.
+    fn has_messages(&self) -> bool {
+        false
+    }
+
     /// Returns whether images in the results of tools are sent.
     fn reads_images(&self) -> bool {
         false
@@ -95,6 +100,11 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
 
     /// Returns whether this is the Responses API.
     fn is_responses(&self) -> bool {
+        false
+    }
+
+    /// Returns whether this is Anthropic's Messages API.
+    fn is_messages(&self) -> bool {
         false
     }
 

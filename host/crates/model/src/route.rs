@@ -74,6 +74,23 @@ impl Models {
         (provider.backend.has_responses(), may_fall_back)
     }
 
+    /// Returns the model for a client of one provider's API: a `model` that does not start with the name
+    /// of a provider gets the name `preferred`, if a provider has it.
+    pub fn qualified(&self, model: &str, preferred: &str) -> String {
+        let has_preferred = self.providers.iter().any(|provider| provider.name == preferred);
+        if has_preferred && self.target(model).is_none() {
+            return format!("{preferred}/{model}");
+        }
+        model.to_owned()
+    }
+
+    /// Returns whether requests for this model are sent in Anthropic's Messages API. Fallbacks may have
+    /// another one.
+    pub fn has_messages(&self, model: &str) -> bool {
+        let provider = self.target(model).map(|target| target.provider);
+        provider.or(self.providers.first()).is_some_and(|provider| provider.backend.has_messages())
+    }
+
     /// Returns whether the provider of this model reads images in the results of tools; without a
     /// model, whether every provider does.
     pub fn reads_images(&self, model: Option<&str>) -> bool {

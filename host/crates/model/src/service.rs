@@ -170,6 +170,10 @@ impl Backend for ServiceClient {
         self.for_responses.is_some() || self.for_chat.is_responses()
     }
 
+    fn has_messages(&self) -> bool {
+        self.for_chat.is_messages()
+    }
+
     fn reads_images(&self) -> bool {
         self.reads_images
     }

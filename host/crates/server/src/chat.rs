@@ -8,6 +8,7 @@ use http::Request;
 use hyper::body::Incoming;
 
 use self::stream::ChatStream;
+pub(super) use self::stream::describe;
 use super::{
     App, availability, body, events,
     memory::RequestCharge,

@@ -22,11 +22,16 @@ pub(super) trait Source: Send + 'static {
     /// Returns the next event, as text for the stream; `None` at the end. Dropping the future must
     /// lose no event.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+
+    /// Returns the event that ends a failed stream.
+    fn failure(error: ApiError) -> Bytes {
+        failure(error)
+    }
 }
 
 /// Creates the body of a response. After each [`HEARTBEAT`] without an event a comment is sent. A
 /// panic of the source ends the stream with an error.
-pub(super) fn parts(source: impl Source) -> Parts {
+pub(super) fn parts<S: Source>(source: S) -> Parts {
     let state = (source, RepeatedTimeout::new(HEARTBEAT));
     let parts = stream::unfold(Some(state), |state| async move {
         let (mut source, mut heartbeat) = state?;
@@ -35,7 +40,7 @@ pub(super) fn parts(source: impl Source) -> Parts {
             part.map(|part| (part, Some((source, heartbeat))))
         } else {
             error!("a streamed request made the gateway panic");
-            Some((failure(ApiError::internal()), None))
+            Some((S::failure(ApiError::internal()), None))
         }
     });
     boxed(parts)

@@ -3,7 +3,8 @@
 //! A request is admitted (`Host` and `Origin`, virtual key), charged for its memory, given a
 //! [`View`](airlock_core::door::View), and handed to its API. The server makes no decisions about
 //! tools. Between requests it keeps stored responses, and the sessions and streams of MCP clients.
-//! Errors have the form of OpenAI's errors and contain no paths or host internals.
+//! Errors have the form of OpenAI's errors, or of Anthropic's for clients of its API, and contain
+//! no paths or host internals.
 
 mod activity;
 mod admin;
@@ -24,6 +25,7 @@ mod identity;
 mod listen;
 mod mcp;
 mod memory;
+mod messages;
 mod metrics;
 mod models;
 mod operator;

@@ -96,12 +96,11 @@ pub(super) fn take_extension(body: &mut RawObject) -> Result<Extension, ApiError
     Ok(extension.unwrap_or_default())
 }
 
-/// Removes the member `airlock` from a body, for an API on which it has no effect. Fails if it is
-/// invalid, like [`take_extension`].
-pub(super) fn remove_extension(body: &mut Object) -> Result<(), ApiError> {
-    let Some(value) = body.shift_remove(EXTENSION) else { return Ok(()) };
-    serde_json::from_value::<Option<Extension>>(value).map_err(|error| bad_member(&error))?;
-    Ok(())
+/// Removes the member `airlock` from a body that is parsed, like [`take_extension`].
+pub(super) fn take_parsed_extension(body: &mut Object) -> Result<Extension, ApiError> {
+    let Some(value) = body.shift_remove(EXTENSION) else { return Ok(Extension::default()) };
+    let extension = serde_json::from_value::<Option<Extension>>(value);
+    Ok(extension.map_err(|error| bad_member(&error))?.unwrap_or_default())
 }
 
 fn bad_member(error: &serde_json::Error) -> ApiError {

@@ -1,4 +1,4 @@
-//! Responses: JSON, streams, and errors in OpenAI's form.
+//! Responses: JSON, streams, and errors in the forms of OpenAI and Anthropic.
 
 use std::{mem, pin::Pin};
 
@@ -174,7 +174,7 @@ impl ApiError {
         let path = cut(path.to_owned(), SHOWN_BYTES);
         let message = format!(
             "there is nothing at {path:?};{meant} the paths for clients are /v1/chat/completions, /v1/responses, \
-             /v1/models, /v1/mcp/tool/execute, /v1/runs and /mcp"
+             /v1/messages, /v1/models, /v1/mcp/tool/execute, /v1/runs and /mcp"
         );
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message)
     }
@@ -227,12 +227,50 @@ impl ApiError {
         reply
     }
 
+    /// Returns the response in the form of Anthropic's errors. `request_id` is repeated in it.
+    pub(super) fn into_anthropic_reply(mut self, request_id: &str) -> Reply {
+        let headers = mem::take(&mut self.0.headers);
+        let status = self.0.status;
+        let mut body = self.into_anthropic_body();
+        body.insert("request_id".to_owned(), request_id.into());
+        let mut reply = with_status(status, Value::from(body).to_string());
+        reply.headers_mut().extend(headers);
+        reply
+    }
+
+    /// Returns the body in the form of Anthropic's errors. Their type depends on the status alone; the
+    /// gateway's own members, and `airlock` if work was done, are members of `error`, because
+    /// Anthropic's clients keep nothing else of a stream's error.
+    pub(super) fn into_anthropic_body(self) -> Object {
+        let Fields { status, error, airlock, .. } = *self.0;
+        let mut out = object(json!({"type": anthropic_type(status)}));
+        out.extend(error.into_iter().filter(|(name, value)| name != "type" && !value.is_null()));
+        out.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
+        Object::from_iter([("type".to_owned(), "error".into()), ("error".to_owned(), out.into())])
+    }
+
     /// Returns the body: `error`, and `airlock` if work was done.
     pub(super) fn into_body(self) -> Object {
         let Fields { error, airlock, .. } = *self.0;
         let mut body = Object::from_iter([("error".to_owned(), error.into())]);
         body.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
         body
+    }
+}
+
+/// Returns the type of Anthropic's errors with this status.
+fn anthropic_type(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 | 529 => "overloaded_error",
+        504 => "timeout_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
     }
 }
 
@@ -258,5 +296,36 @@ impl From<AgentError> for ApiError {
             headers: headers.into_iter().collect(),
             airlock: error.airlock,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_gives_an_error_its_type_in_anthropics_form() {
+        for (status, kind) in [
+            (400, "invalid_request_error"),
+            (401, "authentication_error"),
+            (403, "permission_error"),
+            (404, "not_found_error"),
+            (405, "invalid_request_error"),
+            (413, "request_too_large"),
+            (429, "rate_limit_error"),
+            (500, "api_error"),
+            (502, "api_error"),
+            (503, "overloaded_error"),
+            (504, "timeout_error"),
+            (529, "overloaded_error"),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            let error = ApiError::new(status, "server_error", "of_the_gateway", "no")
+                .with_airlock(object(json!({"rounds": 1})));
+            let expected = json!({"type": "error", "error": {
+                "type": kind, "message": "no", "code": "of_the_gateway", "airlock": {"rounds": 1},
+            }});
+            assert_eq!(Value::from(error.into_anthropic_body()), expected);
+        }
     }
 }

@@ -30,7 +30,7 @@ mod stored;
 mod stream;
 mod translate;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use http::{HeaderValue, Method, Request};
 use hyper::body::Incoming;
@@ -38,8 +38,8 @@ use serde_json::{Value, json};
 use tracing::info;
 use uuid::Uuid;
 
-pub(super) use self::archive::Archive;
 pub use self::translate::BuiltinTools;
+pub(super) use self::{archive::Archive, translate::dropped_type};
 use self::{
     archive::Deposit,
     composer::Composer,
@@ -64,11 +64,11 @@ const PATH: &str = "/v1/responses";
 /// Path of the number of tokens of a request.
 pub(super) const INPUT_TOKENS: &str = "/v1/responses/input_tokens";
 /// Bytes of a request for each token, of English and JSON. Tokenizers belong to models.
-const TOKEN_BYTES: usize = 4;
+pub(super) const TOKEN_BYTES: usize = 4;
 /// Header with the types of built-in tools, and of items about them, that were left out.
-const DROPPED_TOOLS: &str = "x-airlock-dropped-tools";
+pub(super) const DROPPED_TOOLS: &str = "x-airlock-dropped-tools";
 /// Member of the `airlock` object with the same.
-const DROPPED: &str = "dropped_tools";
+pub(super) const DROPPED: &str = "dropped_tools";
 /// Maximum number of types that are named in a header and in the response. A request can have
 /// thousands.
 const MAX_DROPPED: usize = 32;
@@ -121,7 +121,7 @@ pub(super) async fn create(
     let (TranslatedRequest { chat, body }, keeper) = read(app, sender, request, charge).await?;
     availability::wait_for_sources(app, sender).await;
     let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
-    let dropped = report_dropped(sender, &chat);
+    let dropped = report_dropped(sender, &chat.dropped);
     let is_streamed = chat.stream;
     let id = format!("resp_{}", Uuid::new_v4().simple());
     let run = start(app, sender, caller.clone(), &chat, body, timeout, charge);
@@ -153,11 +153,11 @@ pub(super) async fn create(
 }
 
 /// Logs the types of built-in tools that are left out, and returns them for the header.
-fn report_dropped(sender: &Sender, chat: &Chat) -> Option<String> {
-    if chat.dropped.is_empty() {
+pub(super) fn report_dropped(sender: &Sender, types: &BTreeSet<String>) -> Option<String> {
+    if types.is_empty() {
         return None;
     }
-    let types = dropped(chat).collect::<Vec<_>>().join(", ");
+    let types = dropped(types).collect::<Vec<_>>().join(", ");
     info!(
         tenant = %sender.tenant(), types,
         "built-in tools of a request are left out because of `server.responses.builtin_tools`"
@@ -165,8 +165,18 @@ fn report_dropped(sender: &Sender, chat: &Chat) -> Option<String> {
     Some(types)
 }
 
-fn dropped(chat: &Chat) -> impl Iterator<Item = &str> {
-    chat.dropped.iter().map(String::as_str).take(MAX_DROPPED)
+/// Returns the types that a response names.
+pub(super) fn dropped(types: &BTreeSet<String>) -> impl Iterator<Item = &str> {
+    types.iter().map(String::as_str).take(MAX_DROPPED)
+}
+
+/// Returns the bytes of the definitions of the gateway's tools that a model sees.
+pub(super) fn tool_bytes(app: &App, sender: &Sender) -> usize {
+    let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
+    caller
+        .list()
+        .map(|entry| entry.tool.input_schema.as_str().len() + entry.tool.description.len())
+        .sum()
 }
 
 /// Handles a request for the number of its input tokens: an estimate from its length, with the
@@ -180,12 +190,7 @@ pub(super) async fn count(
     let (TranslatedRequest { chat, body }, _) = read(app, sender, request, charge).await?;
     let native = chat.native.as_ref().map_or(0, |native| native.body.text_len());
     let bytes = body.text_len().max(native);
-    let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
-    let tools: usize = caller
-        .list()
-        .map(|entry| entry.tool.input_schema.as_str().len() + entry.tool.description.len())
-        .sum();
-    let tokens = bytes.saturating_add(tools).div_ceil(TOKEN_BYTES);
+    let tokens = bytes.saturating_add(tool_bytes(app, sender)).div_ceil(TOKEN_BYTES);
     Ok(respond::json(&json!({
         "object": "response.input_tokens",
         "input_tokens": tokens,
@@ -211,7 +216,8 @@ async fn read(
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
     let mut body = body::object(request, &app.settings, charge).await?;
-    options::remove_extension(&mut body)?;
+    // It has no effect on this API.
+    options::take_parsed_extension(&mut body)?;
     let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
     let has_fallbacks = body.get("fallbacks").is_some_and(|fallbacks| !fallbacks.is_null());
     let (has_responses, may_fall_back) = app.models.responses_for(model, has_fallbacks);
@@ -315,7 +321,7 @@ fn start(
     let mut notes = Object::new();
     availability::add_notes(app, sender, &mut notes);
     if !chat.dropped.is_empty() {
-        notes.insert(DROPPED.to_owned(), dropped(chat).collect());
+        notes.insert(DROPPED.to_owned(), dropped(&chat.dropped).collect());
     }
     let request = agent::Request {
         body,

@@ -3,16 +3,17 @@
 use std::{net::IpAddr, panic::AssertUnwindSafe, time::Instant};
 
 use futures_util::FutureExt as _;
-use http::{Method, Request};
+use http::{HeaderValue, Method, Request};
 use hyper::body::Incoming;
 use tracing::{debug, error, info};
+use uuid::Uuid;
 
 use super::{
     App, admin, alias, approvals, auth, body, chat,
     connections::{self, Seat},
     cors, execute, health, identity, mcp,
     memory::{self, RequestCharge},
-    metrics, models,
+    messages, metrics, models,
     operator::{self, OperatorAct},
     origin, reload,
     respond::{ApiError, Payload, Reply},
@@ -32,6 +33,9 @@ enum Route<'p> {
     /// The number of tokens of a request for a Response.
     InputTokens,
     StoredResponse(responses::StoredTarget, &'p str),
+    Messages,
+    /// The number of tokens of a request for a message.
+    MessageTokens,
     /// Runs of scripts.
     Runs(runs::RunTarget, &'p str),
     /// Calls that wait for an approval.
@@ -84,6 +88,9 @@ impl App {
         let path = request.uri().path().to_owned();
         let route = Route::parse(&path);
         let page = cors::origin(&self.settings, request.headers());
+        let is_anthropic = path.starts_with(messages::PATH)
+            || request.extensions().get::<alias::BelowAnthropic>().is_some();
+        let request_id = is_anthropic.then(|| format!("req_{}", Uuid::new_v4().simple()));
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
         // of it is used after a panic.
         let routed = AssertUnwindSafe(self.route(route, request, peer)).catch_unwind();
@@ -91,17 +98,24 @@ impl App {
             error!(%method, path, "a request made the gateway panic");
             Err(ApiError::internal())
         });
-        let mut reply = reply.unwrap_or_else(|error| match route {
-            Some(Route::Mcp(_) | Route::Sse(_)) => (mcp::rpc_failure(error), None),
+        let mut reply = reply.unwrap_or_else(|error| match (route, &request_id) {
+            (_, Some(id)) => (error.into_anthropic_reply(id), None),
+            (Some(Route::Mcp(_) | Route::Sse(_)), None) => (mcp::rpc_failure(error), None),
             _ => (error.into_reply(), None),
         });
+        if let Some(id) = request_id.and_then(|id| HeaderValue::try_from(id).ok()) {
+            reply.0.headers_mut().insert("request-id", id);
+        }
         if let Some(page) = page {
             cors::permit(page, reply.0.headers_mut());
         }
         let status = reply.0.status();
         let duration = started.elapsed();
         // Calls are logged at the default level. Of a streamed response, its beginning is.
-        let is_call = matches!(route, Some(Route::Chat | Route::Responses | Route::Execute));
+        let is_call = matches!(
+            route,
+            Some(Route::Chat | Route::Responses | Route::Messages | Route::Execute)
+        );
         if status.is_success() && is_call {
             info!(%method, path, status = status.as_u16(), ?duration, "request");
         } else {
@@ -197,6 +211,8 @@ impl App {
             Route::Chat => chat::complete(self, sender, request, charge).await,
             Route::Responses => responses::create(self, sender, request, charge).await,
             Route::InputTokens => responses::count(self, sender, request, charge).await,
+            Route::Messages => messages::create(self, sender, request, charge).await,
+            Route::MessageTokens => messages::count(self, sender, request, charge).await,
             Route::StoredResponse(target, id) => {
                 responses::stored(self, sender, target, id, request, charge).await
             }
@@ -255,6 +271,8 @@ impl<'p> Route<'p> {
             "/v1/chat/completions" => Self::Chat,
             "/v1/responses" => Self::Responses,
             responses::INPUT_TOKENS => Self::InputTokens,
+            messages::PATH => Self::Messages,
+            messages::COUNT_TOKENS => Self::MessageTokens,
             "/v1/models" => Self::Models,
             "/v1/mcp/tool/execute" => Self::Execute,
             "/api/mcp/clients" => Self::Clients,
@@ -291,9 +309,13 @@ impl<'p> Route<'p> {
 
     fn methods(self) -> &'static [Method] {
         match self {
-            Self::Chat | Self::Responses | Self::InputTokens | Self::Execute | Self::Reload(_) => {
-                &[Method::POST]
-            }
+            Self::Chat
+            | Self::Responses
+            | Self::InputTokens
+            | Self::Messages
+            | Self::MessageTokens
+            | Self::Execute
+            | Self::Reload(_) => &[Method::POST],
             Self::StoredResponse(target, _) => target.methods(),
             Self::Runs(target, _) => target.methods(),
             Self::Approvals(target, _) => target.methods(),

@@ -49,7 +49,8 @@ pub struct Settings {
     pub max_connections_per_peer: usize,
     /// Bounds on stored responses; `None` if responses are not stored.
     pub responses: Option<ResponseBounds>,
-    /// Treatment of OpenAI's built-in tools in requests of the Responses API.
+    /// Treatment of OpenAI's built-in tools in requests of the Responses API, and of Anthropic's in those
+    /// of the Messages API.
     pub builtin_tools: BuiltinTools,
     /// The gateway as an MCP server.
     pub mcp: airlock_mcp_server::Settings,

@@ -2,6 +2,7 @@ mod clients;
 pub(super) mod hooks;
 mod http2;
 mod limits;
+mod messages;
 mod native;
 mod operator;
 mod parity;

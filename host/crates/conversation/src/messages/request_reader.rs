@@ -1,8 +1,79 @@
 //! Request of the Messages API → conversation.
+//!
+//! | Messages API | conversation |
+//! |---|---|
+//! | `system` | a message of the role `System` |
+//! | blocks of a user's message | its results, and then one message with the other blocks |
+//! | blocks of the model's message | messages, reasoning, calls and native items in their order |
+//! | `tools` | functions; a tool of another type is native |
+//! | `thinking` | the budget, and a hint with the whole member |
+//! | `output_config` | effort and format; the rest is an extra member |
+//! | `metadata.user_id` | `user` |
+//!
+//! Refused: `mcp_servers` and `container`, because the provider would run tools that no policy of the
+//! gateway permits.
 
-use crate::{Conversation, Object, read::Untranslatable};
+mod content;
+mod settings;
+mod tools;
 
-/// Reads the body of `POST /v1/messages`.
-pub fn read_request(_body: Object) -> Result<Conversation, Untranslatable> {
-    unimplemented!()
+use serde_json::{Value, json};
+
+use crate::{
+    Conversation, Object, Wire,
+    read::{Members, Path, Untranslatable},
+};
+
+/// Members that do not change the reply, or only as a hint of Anthropic's models.
+const HINTS: [&str; 9] = [
+    "betas",
+    "billing_policy",
+    "cache_control",
+    "compaction",
+    "context_management",
+    "diagnostics",
+    "fallback_credit_token",
+    "speed",
+    "thinking",
+];
+
+/// Reads the body of `POST /v1/messages`. Fails if a member that the API requires is absent, if one has
+/// an invalid value, or if the provider would run tools.
+pub fn read_request(body: Object) -> Result<Conversation, Untranslatable> {
+    let root = Path::Root;
+    let mut members = Members::new(&root, body);
+    let advice = "The provider would run tools that no policy of the gateway permits.";
+    members.refuse_unless("mcp_servers", &json!([]), advice)?;
+    members.refuse("container", advice)?;
+    let mut conversation = Conversation::new(Wire::Messages, members.required_text("model")?);
+    settings::read(&mut members, &mut conversation)?;
+    content::read(&mut members, &mut conversation.items)?;
+    tools::read(&mut members, &mut conversation)?;
+    for name in HINTS {
+        let hint = members.take(name).map(|value| (name.to_owned(), value));
+        conversation.hints.extend(hint);
+    }
+    let rest = members.into_rest().into_iter().filter(|(_, value)| !value.is_null());
+    conversation.extra.extend(rest);
+    Ok(conversation)
 }
+
+/// Takes a number.
+fn number(
+    members: &mut Members<'_>,
+    name: &str,
+) -> Result<Option<serde_json::Number>, Untranslatable> {
+    match members.take(name) {
+        None => Ok(None),
+        Some(Value::Number(number)) => Ok(Some(number)),
+        Some(other) => Err(Untranslatable::invalid_type(&members.path(name), "a number", &other)),
+    }
+}
+
+/// Returns the `type` of a block, a tool or a choice; empty if it has none.
+fn kind(value: &Value) -> &str {
+    value.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

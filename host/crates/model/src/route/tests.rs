@@ -191,3 +191,18 @@ fn settings(fallback: &str) -> Settings {
         fallbacks: vec![fallback.to_owned()],
     }
 }
+
+#[test]
+fn a_bare_model_gets_the_preferred_provider_if_there_is_one() {
+    let models = models(&[("a", 200, &[]), ("anthropic", 200, &[])]);
+    for (model, expected) in [
+        ("claude", "anthropic/claude"),
+        ("a/claude", "a/claude"),
+        ("anthropic/claude", "anthropic/claude"),
+        ("nobody/claude", "anthropic/nobody/claude"),
+    ] {
+        assert_eq!(models.qualified(model, "anthropic"), expected);
+    }
+    assert_eq!(models.qualified("claude", "absent"), "claude");
+    assert!(!models.has_messages("anthropic/claude"), "a script has no API");
+}

@@ -88,7 +88,7 @@ impl Source for ChatStream {
 
 /// Describes an event of a tool or a round; `None` for other events. Texts are cut after
 /// [`MAX_TEXT_BYTES`].
-fn describe(event: Event) -> Option<Value> {
+pub(crate) fn describe(event: Event) -> Option<Value> {
     Some(match event {
         Event::Started(CallStarted { tool_call_id, name, arguments, .. }) => json!({
             "type": "call_started",

@@ -50,6 +50,7 @@ mod request;
 mod usage;
 
 pub use self::builtin::BuiltinTools;
+pub(crate) use self::builtin::dropped_type;
 pub(super) use self::{
     builtin::Groups,
     echo::Echo,

@@ -1,5 +1,5 @@
-//! The same conversations through chat completions and Responses, plain and streamed, tell the same
-//! story.
+//! The same conversations through chat completions, Responses and messages, plain and streamed, tell the
+//! same story.
 
 use super::*;
 use airlock_model::Merged;
@@ -66,7 +66,7 @@ fn turns(answers: &Value) -> Value {
 }
 
 /// The parts of a conversation's outcome that do not depend on the API.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Story {
     /// Name, arguments, error code and result of each call that the gateway made or refused.
     calls: Vec<[Value; 4]>,
@@ -209,19 +209,93 @@ async fn streamed_response(gateway: &Gateway) -> Story {
     of_response(&last["response"], &last["response"]["error"])
 }
 
+/// Returns the story of a message. Its text is that of the last round, as the plain form has it. `chat`
+/// is the story of chat completions: the tokens of a request depend on how its text is written.
+fn of_message(message: &Value, chat: &Story) -> Story {
+    let error = &message["error"];
+    let mut story = record(&json!({"airlock": message["airlock"]}), error);
+    if !error.is_null() {
+        story = record(error, error);
+        story.usage = chat.usage.clone();
+        return story;
+    }
+    let blocks = message["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let ids: Vec<_> = of_kind(blocks, "tool_use").iter().map(|block| block["id"].clone()).collect();
+    assert_eq!(ids.len(), story.pending.len(), "{message}");
+    assert!(story.pending.iter().all(|[_, id, _]| ids.contains(id)), "{message}");
+    let reason = if ids.is_empty() { "end_turn" } else { "tool_use" };
+    assert_eq!(message["stop_reason"], reason, "{message}");
+    let [input, _, total] = &chat.usage;
+    story.usage = [input.clone(), message["usage"]["output_tokens"].clone(), total.clone()];
+    if !is_mixed(&story) {
+        let texts = of_kind(blocks, "text").into_iter().filter_map(|block| block["text"].as_str());
+        let text: String = texts.collect();
+        story.text = Some(text.rsplit("\n\n").next().unwrap_or_default().to_owned());
+    }
+    story
+}
+
+fn message_request(is_streamed: bool) -> String {
+    let messages = json!([{"role": "user", "content": "go"}]);
+    json!({"model": "demo/m", "max_tokens": 100, "messages": messages, "stream": is_streamed})
+        .to_string()
+}
+
+async fn plain_message(gateway: &Gateway, chat: &Story) -> Story {
+    let body = message_request(false);
+    let (_, message) = gateway.ask(Method::POST, "/v1/messages", &[], &body).await;
+    of_message(&message, chat)
+}
+
+async fn streamed_message(gateway: &Gateway, chat: &Story) -> Story {
+    let reply = gateway.send(Method::POST, "/v1/messages", &[], &message_request(true)).await;
+    if reply.status() != 200 {
+        return of_message(&reply.json().await.expect("JSON"), chat);
+    }
+    let text = reply.text().await.expect("the whole stream");
+    let mut message = json!({"content": []});
+    for data in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        let mut event: Value = serde_json::from_str(data).expect("JSON");
+        let blocks = message["content"].as_array_mut().expect("a list");
+        match event["type"].as_str().expect("a type") {
+            "content_block_start" => blocks.push(event["content_block"].take()),
+            "content_block_delta" if event["delta"]["type"] == "text_delta" => {
+                let block = blocks.last_mut().expect("a block");
+                let text = [&block["text"], &event["delta"]["text"]].map(|text| text.as_str());
+                block["text"] = text.into_iter().flatten().collect::<String>().into();
+            }
+            "message_delta" => {
+                message["stop_reason"] = event["delta"]["stop_reason"].take();
+                message["usage"] = event["usage"].take();
+                message["airlock"] = event["airlock"].take();
+            }
+            "error" => message["error"] = event["error"].take(),
+            _ => {}
+        }
+    }
+    of_message(&message, chat)
+}
+
 #[tokio::test]
-async fn a_conversation_tells_the_same_story_through_both_apis_plain_and_streamed() {
+async fn a_conversation_tells_the_same_story_through_all_apis_plain_and_streamed() {
     for (name, answers) in conversations() {
         let gateway = Gateway::with(settings(), &turns(&answers), None).await;
         let expected = plain_chat(&gateway).await;
         assert!(name.contains("fail") || expected.error.is_null(), "{name}: {expected:?}");
-        let expected = sorted(expected);
+        let chat = expected;
+        let expected = sorted(chat.clone());
         assert_eq!(sorted(streamed_chat(&gateway).await), expected, "{name}: streamed chat");
         assert_eq!(sorted(plain_response(&gateway).await), expected, "{name}: plain response");
         assert_eq!(
             sorted(streamed_response(&gateway).await),
             expected,
             "{name}: streamed response"
+        );
+        assert_eq!(sorted(plain_message(&gateway, &chat).await), expected, "{name}: plain message");
+        assert_eq!(
+            sorted(streamed_message(&gateway, &chat).await),
+            expected,
+            "{name}: streamed message"
         );
         gateway.stop().await;
     }

@@ -47,7 +47,7 @@ const ITEMS: [&str; 18] = [
     "web_search_call",
 ];
 
-/// Treatment of OpenAI's built-in tools in a request of the Responses API.
+/// Treatment of the built-in tools of OpenAI and Anthropic in a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum BuiltinTools {
     /// They are left out, and the response names their types.
@@ -56,7 +56,7 @@ pub enum BuiltinTools {
     /// The request is refused.
     Refuse,
     /// Those of these types are sent to a provider that has the Responses API. All others are left
-    /// out.
+    /// out, as are those of Anthropic.
     Pass(BTreeSet<String>),
 }
 
@@ -200,7 +200,7 @@ pub(super) fn flat_name(group: &str, name: &str) -> String {
 }
 
 /// Returns the beginning of a type, with invisible characters made visible.
-fn dropped_type(kind: &str) -> String {
+pub(crate) fn dropped_type(kind: &str) -> String {
     // Cut before too, because a character that is made visible takes several times its bytes.
     cut(visible_line(&excerpt(kind)), MAX_DROPPED_TYPE)
 }

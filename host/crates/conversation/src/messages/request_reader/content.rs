@@ -1,0 +1,222 @@
+//! Messages and their blocks.
+
+use serde_json::Value;
+
+use super::{
+    super::{INVALID_JSON, object, seal},
+    kind,
+};
+use crate::{
+    Content, Item, Media, Message, NativeItem, Part, Reasoning, Role, Seal, ToolCall, ToolResult,
+    Wire,
+    read::{Members, Path, Untranslatable},
+};
+
+/// Reads `system` and `messages`.
+pub(super) fn read(members: &mut Members<'_>, items: &mut Vec<Item>) -> Result<(), Untranslatable> {
+    if let Some(system) = members.take("system") {
+        let parts = parts(system, &members.path("system"))?;
+        items.extend(message(Role::System, parts));
+    }
+    let messages = members.list("messages")?;
+    let path = members.path("messages");
+    let messages = messages.ok_or_else(|| Untranslatable::missing(&path))?;
+    for (index, message) in messages.into_iter().enumerate() {
+        read_message(message, &path.element(index), items)?;
+    }
+    Ok(())
+}
+
+fn read_message(
+    value: Value,
+    path: &Path<'_>,
+    items: &mut Vec<Item>,
+) -> Result<(), Untranslatable> {
+    let mut members = Members::read(path, value)?;
+    let role = members.required_text("role")?;
+    let content = members.required("content")?;
+    let path = members.path("content");
+    match role.as_str() {
+        "user" => user(content, &path, items),
+        "assistant" => assistant(content, &path, items),
+        "system" => {
+            items.extend(message(Role::System, parts(content, &path)?));
+            Ok(())
+        }
+        other => {
+            let path = members.path("role");
+            Err(Untranslatable::invalid_value(&path, other, &["user", "assistant", "system"]))
+        }
+    }
+}
+
+/// Reads a message of the user. Its results come first, as the API requires: other APIs refuse a message
+/// between a call and its result.
+fn user(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(), Untranslatable> {
+    let mut parts = Vec::new();
+    for (index, block) in blocks(content, path)?.into_iter().enumerate() {
+        let path = path.element(index);
+        if kind(&block) == "tool_result" {
+            items.push(Item::ToolResult(tool_result(block, &path)?));
+        } else {
+            parts.push(part(block, &path)?);
+        }
+    }
+    items.extend(message(Role::User, parts));
+    Ok(())
+}
+
+fn assistant(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(), Untranslatable> {
+    let mut parts = Vec::new();
+    for (index, block) in blocks(content, path)?.into_iter().enumerate() {
+        let path = path.element(index);
+        let item = match kind(&block) {
+            "text" | "" => {
+                parts.push(part(block, &path)?);
+                continue;
+            }
+            "thinking" => Item::Reasoning(thinking(block, &path)?),
+            "redacted_thinking" => Item::Reasoning(redacted(block, &path)?),
+            "tool_use" => Item::ToolCall(tool_use(block, &path)?),
+            _ => Item::Native(native(block, &path)?),
+        };
+        items.extend(message(Role::Assistant, std::mem::take(&mut parts)));
+        items.push(item);
+    }
+    items.extend(message(Role::Assistant, parts));
+    Ok(())
+}
+
+/// Returns a message, unless it has no parts.
+fn message(role: Role, parts: Vec<Part>) -> Option<Item> {
+    (!parts.is_empty()).then(|| Item::Message(Message::new(role, parts)))
+}
+
+/// Returns the blocks of content, which is a text or a list.
+fn blocks(content: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
+    match content {
+        Value::String(text) => {
+            Ok(vec![object([("type", "text".into()), ("text", text.into())]).into()])
+        }
+        Value::Array(blocks) => Ok(blocks),
+        other => Err(Untranslatable::invalid_type(path, "a string or an array", &other)),
+    }
+}
+
+fn parts(content: Value, path: &Path<'_>) -> Result<Vec<Part>, Untranslatable> {
+    let blocks = blocks(content, path)?.into_iter().enumerate();
+    blocks.map(|(index, block)| part(block, &path.element(index))).collect()
+}
+
+fn part(block: Value, path: &Path<'_>) -> Result<Part, Untranslatable> {
+    match kind(&block) {
+        "text" | "image" | "" => {}
+        "document" if !is_native_document(&block) => {}
+        _ => return Ok(Part::new(Content::Native(native(block, path)?))),
+    }
+    let mut members = Members::read(path, block)?;
+    let cache_control = members.take("cache_control");
+    let content = match members.required_text("type")?.as_str() {
+        "text" => Content::Text(members.required_text("text")?),
+        "image" => Content::Image { media: source(&mut members)?, detail: None },
+        _ => {
+            members.take("citations");
+            Content::File { media: source(&mut members)?, name: members.text("title")? }
+        }
+    };
+    let mut extra = members.into_rest();
+    extra.retain(|_, value| {
+        !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())
+    });
+    Ok(Part { content, cache_control, extra })
+}
+
+/// Returns whether a document has a part that only Anthropic's models can use: blocks as its source,
+/// citations, or a context.
+fn is_native_document(block: &Value) -> bool {
+    let has_citations = block["citations"]["enabled"] == true;
+    has_citations || !block["context"].is_null() || kind(&block["source"]) == "content"
+}
+
+fn source(members: &mut Members<'_>) -> Result<Media, Untranslatable> {
+    let source = members.required("source")?;
+    let path = members.path("source");
+    let mut source = Members::read(&path, source)?;
+    Ok(match source.required_text("type")?.as_str() {
+        "base64" => Media::Base64 {
+            media_type: source.required_text("media_type")?,
+            data: source.required_text("data")?,
+        },
+        "url" => Media::Url(source.required_text("url")?),
+        "file" => Media::FileId(source.required_text("file_id")?),
+        "text" => Media::Text(source.required_text("data")?),
+        other => {
+            let supported = ["base64", "url", "file", "text", "content"];
+            return Err(Untranslatable::invalid_value(&source.path("type"), other, &supported));
+        }
+    })
+}
+
+fn tool_result(block: Value, path: &Path<'_>) -> Result<ToolResult, Untranslatable> {
+    let mut members = Members::read(path, block)?;
+    members.take("type");
+    let call_id = members.required_text("tool_use_id")?;
+    let content = match members.take("content") {
+        None => Vec::new(),
+        Some(content) => parts(content, &members.path("content"))?,
+    };
+    let is_error = match members.get("is_error") {
+        None => None,
+        Some(_) => Some(members.flag("is_error", false)?),
+    };
+    let cache_control = members.take("cache_control");
+    Ok(ToolResult { call_id, parts: content, is_error, cache_control, extra: rest(members) })
+}
+
+fn thinking(block: Value, path: &Path<'_>) -> Result<Reasoning, Untranslatable> {
+    let mut members = Members::read(path, block)?;
+    let text = members.required_text("thinking")?;
+    let signature = members.text("signature")?.unwrap_or_default();
+    Ok(seal::reasoning(text, signature))
+}
+
+fn redacted(block: Value, path: &Path<'_>) -> Result<Reasoning, Untranslatable> {
+    let data = Members::read(path, block)?.required_text("data")?;
+    Ok(Reasoning { seal: Some(Seal::Redacted(data)), ..Reasoning::default() })
+}
+
+fn tool_use(block: Value, path: &Path<'_>) -> Result<ToolCall, Untranslatable> {
+    let mut members = Members::read(path, block)?;
+    members.take("type");
+    let id = members.required_text("id")?;
+    let name = members.required_text("name")?;
+    let arguments = arguments(members.required("input")?);
+    let cache_control = members.take("cache_control");
+    if members.get("caller").is_some_and(|caller| kind(caller) == "direct") {
+        members.take("caller");
+    }
+    Ok(ToolCall { cache_control, extra: rest(members), ..ToolCall::function(id, name, arguments) })
+}
+
+/// Returns the input of a call as the text that the model wrote.
+fn arguments(input: Value) -> String {
+    if let Value::Object(members) = &input
+        && let (1, Some(Value::String(text))) = (members.len(), members.get(INVALID_JSON))
+    {
+        return text.clone();
+    }
+    input.to_string()
+}
+
+fn native(block: Value, path: &Path<'_>) -> Result<NativeItem, Untranslatable> {
+    match block {
+        Value::Object(block) => Ok(NativeItem::new(Wire::Messages, block)),
+        other => Err(Untranslatable::invalid_type(path, "an object", &other)),
+    }
+}
+
+fn rest(members: Members<'_>) -> crate::Object {
+    let mut rest = members.into_rest();
+    rest.retain(|_, value| !value.is_null());
+    rest
+}
