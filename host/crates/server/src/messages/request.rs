@@ -19,7 +19,9 @@ use crate::{
 };
 use airlock_agent::recall;
 use airlock_conversation::{
-    Content, Conversation, Item, Media, Part, ToolDefinition, chat, messages,
+    Content, Conversation, Item, Media, Part, ToolDefinition,
+    chat::{self, ChatDialect},
+    messages,
     read::{Path, Untranslatable},
 };
 use airlock_json::{self as json, RawObject};
@@ -107,7 +109,9 @@ async fn read_with(
         let media = media_of(&conversation);
         let is_streamed = conversation.settings.stream;
         let hints = is_anthropic.then(|| take_hints(&mut conversation, betas)).unwrap_or_default();
-        let mut chat = chat::write_request(conversation)?;
+        let dialect =
+            if is_anthropic { ChatDialect::WithAnthropicMembers } else { ChatDialect::OpenAi };
+        let mut chat = chat::write_request(conversation, dialect)?;
         chat.extend(hints);
         chat.extend(fallbacks.map(|fallbacks| (FALLBACKS.to_owned(), fallbacks)));
         charge.grow(json::text_len(&chat))?;
@@ -132,9 +136,7 @@ pub(super) async fn restore(
     let memory = charge.clone();
     let charged = move |bytes| memory.grow(bytes);
     recall::chat::remove_notes(&tenant, body, charged.clone()).await?;
-    if let Some(recall) = &app.hooks.recall {
-        recall.restore_messages(&tenant, body, charged).await?;
-    }
+    app.hooks.recall.restore_messages(&tenant, body, charged).await?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ fn call(index: u64, name: &str) -> Delta {
         index,
         id: format!("id_{index}"),
         name: name.to_owned(),
+        is_custom: false,
         extra: Object::new(),
     }
 }
@@ -343,7 +344,14 @@ fn piece() -> impl Strategy<Value = Delta> {
                 choice,
                 reasoning: Reasoning { text, seal, ..Reasoning::default() },
             },
-            3 => Delta::Call { choice, index, id: text.clone(), name: text, extra: Object::new() },
+            3 => Delta::Call {
+                choice,
+                index,
+                id: text.clone(),
+                name: text,
+                is_custom: false,
+                extra: Object::new(),
+            },
             4 | 5 => Delta::Arguments { choice, index, text },
             6 => Delta::Refusal { choice, text },
             _ => Delta::Citation { choice, wire: Wire::Messages, citation: Object::new() },
