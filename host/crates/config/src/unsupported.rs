@@ -79,7 +79,7 @@ fn other_spelling(owner: &str, key: &str) -> Option<&'static str> {
         ("Client", "autoApprove" | "alwaysAllow") => "use `tools_to_auto_execute`",
         ("Provider", "url" | "api_base" | "baseUrl" | "baseURL") => "use `base_url`",
         ("Provider", "key" | "apiKey") => "use `api_key`",
-        ("Provider", "type") => "use `kind`: \"openai\", \"anthropic\" or \"scripted\"",
+        ("Provider", "type") => "use `kind`: \"openai\", \"anthropic\", \"gemini\" or \"scripted\"",
         _ => return None,
     })
 }
