@@ -117,7 +117,9 @@ fn of_a_provider(owner: &str, key: &str) -> Option<ForeignKey> {
     Some(match (owner, key) {
         ("Provider", "url" | "api_base" | "baseUrl" | "baseURL") => Elsewhere("use `base_url`"),
         ("Provider", "key" | "apiKey") => Elsewhere("use `api_key`"),
-        ("Provider", "type") => Elsewhere("use `kind`: \"openai\", \"anthropic\" or \"scripted\""),
+        ("Provider", "type") => {
+            Elsewhere("use `kind`: \"openai\", \"anthropic\", \"gemini\" or \"scripted\"")
+        }
         ("Provider", "custom_provider_config") => NotBuilt("use `kind` and `base_url`"),
         (
             "Provider",

@@ -1,6 +1,33 @@
 //! Gemini's `generateContent`, as the gateway uses it.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `request_writer` | the members of a request |
+//! | `request_writer/contents` | items → `contents` and `systemInstruction` |
+//! | `request_writer/media` | images, sounds and documents → parts |
+//! | `request_writer/config` | settings → `generationConfig` |
+//! | `request_writer/tools` | tools, and the choice among them |
+//! | `reply_reader` | a response, or the events of a stream → deltas |
+//! | `reply_reader/outcome` | reasons of an end, tokens and probabilities |
+//! | `error` | errors in OpenAI's form |
+//! | `signature` | signatures of thoughts in the members of chat |
 
+mod error;
 mod reply_reader;
 mod request_writer;
+mod signature;
 
-pub use self::{reply_reader::ReplyReader, request_writer::write_request};
+pub use self::{
+    error::{INVALID_KEY, read_error},
+    reply_reader::ReplyReader,
+    request_writer::write_request,
+};
+
+use serde_json::Value;
+
+use super::Object;
+
+/// Returns an object of `members`. They are moved; `json!` would copy them, images and all.
+fn object_of<const N: usize>(members: [(&str, Value); N]) -> Object {
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

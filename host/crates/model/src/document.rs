@@ -128,10 +128,10 @@ impl Document {
     /// document; see [`keep_all`] for that of the others.
     pub(super) fn split<E>(
         self,
-        to: impl FnOnce(&Object) -> Result<Vec<Object>, E>,
+        to: impl FnOnce(Object) -> Result<Vec<Object>, E>,
     ) -> Result<Vec<Self>, E> {
         let mut held = self.held;
-        let objects = to(&self.object)?.into_iter();
+        let objects = to(self.object)?.into_iter();
         Ok(objects.map(|object| Self { held: held.take(), ..Self::from(object) }).collect())
     }
 

@@ -1,6 +1,7 @@
 //! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials
 //! for the service are redacted in its responses.
 
+mod error_body;
 mod events;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -12,7 +13,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-pub(super) use self::events::{DONE, Events};
+use self::error_body::{SAID_BYTES, remove_list};
+pub(super) use self::{
+    error_body::error_message,
+    events::{DONE, Events},
+};
 use super::{
     BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
     document::ReadError, keys::Credential, object, retry,
@@ -62,8 +67,6 @@ const KEY_BYTES: usize = 8;
 const SECRET_BYTES: usize = 16;
 /// Name of the limit on the time to the first chunk, in the provider's settings.
 pub(super) const FIRST_BYTE: &str = "timeouts.first_byte";
-/// Maximum bytes of the message of an error that is not in OpenAI's form.
-const SAID_BYTES: usize = 1_024;
 /// Headers whose values are no credentials. Their words may occur in every response.
 const PUBLIC_HEADERS: [&str; 8] = [
     "accept",
@@ -265,8 +268,11 @@ impl HttpClient {
         }
         let retry_after = retry::read(response.headers());
         let is_text = is_text(&response);
-        let body = self.read(response, sizes.text, held.beside()).await?;
+        let mut body = self.read(response, sizes.text, held.beside()).await?;
         let text = (is_text && !status.is_success()).then(|| self.excerpt(&body.text));
+        if !status.is_success() {
+            remove_list(&mut body.text);
+        }
         let document = self.parse(body, sizes.tree, held).await?;
         if status.is_success() {
             return document.ok_or_else(|| self.bad_answer("a body that is not a JSON object"));
@@ -274,6 +280,8 @@ impl HttpClient {
         if !status.is_client_error() && !status.is_server_error() {
             return Err(self.bad_answer("a redirect"));
         }
+        let details = document.as_ref().map(Document::object).and_then(retry::read_details);
+        let retry_after = retry_after.or(details);
         let text = text.map(|text| object(json!({"message": text})));
         let error =
             error_of(self, status, document.as_ref().map(Document::object).or(text.as_ref()));
@@ -502,23 +510,6 @@ fn secrets(service: &Service) -> Arc<[Secret]> {
     let words = headers.flat_map(|(_, value)| value.expose().split_whitespace());
     let words = words.filter(|word| word.len() >= SECRET_BYTES);
     keys.filter(|key| key.len() >= KEY_BYTES).chain(words).map(Secret::new).collect()
-}
-
-/// Returns the message in the body of an error, in the forms that services use: `error` as an object
-/// or a text, `message`, and `detail`, which may be a list. Cut to `SAID_BYTES`.
-pub(super) fn error_message(body: &Object) -> Option<String> {
-    let error = body.get("error");
-    let texts = [error.and_then(|error| error.get("message")), error, body.get("message")];
-    // The page of a proxy tells a caller nothing.
-    let mut texts = texts.into_iter().flatten().filter_map(Value::as_str);
-    let text = texts.find(|text| !text.trim_start().starts_with('<'));
-    let text = text.map(str::to_owned).or_else(|| detail(body));
-    text.map(|text| cut(text, SAID_BYTES))
-}
-
-fn detail(body: &Object) -> Option<String> {
-    let detail = body.get("detail").filter(|detail| !detail.is_null())?;
-    Some(detail.as_str().map_or_else(|| detail.to_string(), str::to_owned))
 }
 
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.

@@ -16,7 +16,7 @@
 //! | `keys` | the keys that serve a model, and the choice among them by weight |
 //! | `retry` | the decision to repeat a request, and the wait before it |
 //! | `http` | exchanges over HTTP, bounded in time and memory |
-//! | `openai`, `responses`, `anthropic` | the three APIs of services |
+//! | `openai`, `responses`, `anthropic`, `gemini` | the four APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
 //! | `native`, `part` | a request and a response of the Responses API beside their chat form |
 //! | `listing` | cached lists of models |
@@ -31,6 +31,7 @@ mod anthropic;
 mod backend;
 pub mod document;
 mod error;
+mod gemini;
 mod http;
 mod keys;
 mod listing;

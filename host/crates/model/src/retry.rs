@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::{
-    ModelError,
+    ModelError, Object,
     keys::{Key, Random, choose},
     settings::Retries,
 };
@@ -154,6 +154,14 @@ fn is_retryable(error: &ModelError) -> bool {
 /// valid. Nothing else of the header reaches a caller.
 pub(super) fn read(headers: &HeaderMap) -> Option<Duration> {
     headers.get(header::RETRY_AFTER).and_then(|value| parse(value, SystemTime::now()))
+}
+
+/// Returns the wait that the details of one of Google's errors ask for, in `google.rpc.RetryInfo`;
+/// `None` if they have none that is valid.
+pub(super) fn read_details(body: &Object) -> Option<Duration> {
+    let details = body.get("error")?.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
 /// Reads seconds or a date.

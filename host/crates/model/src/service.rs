@@ -10,6 +10,7 @@ use super::{
     BadProvider, MemoryBudget, ModelError, Object, Prompt, Response, Terms,
     anthropic::Anthropic,
     backend::{Backend, Exchange, ModelFuture, ServiceApi},
+    gemini::Gemini,
     http::{FIRST_BYTE, HttpClient, Outgoing, ServiceBounds, base_url},
     keys::{Key, Keys, Random},
     listing::ModelList,
@@ -56,6 +57,7 @@ impl ServiceClient {
                 (Api::OpenAi, Apis::Both) => (openai(), Some(responses())),
                 (Api::OpenAi, Apis::Responses) => (responses(), None),
                 (Api::Anthropic, _) => (Box::new(Anthropic::new(&base, service)), None),
+                (Api::Gemini, _) => (Box::new(Gemini::new(base.clone())), None),
             };
         let keys = Keys::new(&service.keys, |key| for_chat.credential(key))
             .map_err(|key| BadProvider::Key { provider: provider.to_owned(), key })?;

@@ -67,6 +67,8 @@ pub enum Api {
     OpenAi,
     /// Anthropic's Messages API.
     Anthropic,
+    /// Gemini's `generateContent`.
+    Gemini,
 }
 
 /// APIs of OpenAI that a service has. A request is sent in the API in which it came if the service
@@ -132,7 +134,7 @@ impl Service {
             headers: BTreeMap::new(),
             timeouts: Timeouts::default(),
             retries: Retries::default(),
-            images_in_tool_results: api == Api::Anthropic,
+            images_in_tool_results: api != Api::OpenAi,
             proxy: None,
             ca: None,
         }

@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Charge, ModelError, Object, Refusal, http::HttpClient, object};
+use airlock_conversation::{ReplyError, read::Untranslatable};
 use airlock_json::{self as json, Caps};
 
 /// Maximum memory of a request as a tree, in bytes.
@@ -16,6 +17,8 @@ pub(super) enum Untranslated {
     Json(json::Error),
     NoMemory,
     Unsupported(Unsupported),
+    /// A request that the types of a conversation, or the API that it is written in, cannot express.
+    Untranslatable(Untranslatable),
 }
 
 /// A chat request that another API cannot express.
@@ -76,6 +79,7 @@ impl Untranslated {
             Self::Json(error) => client.bad_request(&error),
             Self::NoMemory => client.no_memory(),
             Self::Unsupported(error) => client.refused(error.into_refusal()),
+            Self::Untranslatable(error) => client.refused(to_refusal(error)),
         }
     }
 }
@@ -88,6 +92,29 @@ impl ResponseError {
             Self::Invalid { what } => client.bad_answer(what),
         }
     }
+}
+
+impl From<ReplyError> for ResponseError {
+    fn from(error: ReplyError) -> Self {
+        match error {
+            ReplyError::Invalid { what } => Self::Invalid { what },
+            ReplyError::Reported { error, status } => {
+                let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+                let status = status.unwrap_or(StatusCode::BAD_GATEWAY);
+                Self::Refused(Box::new(Refusal { status, error, retry_after: None }))
+            }
+        }
+    }
+}
+
+fn to_refusal(error: Untranslatable) -> Refusal {
+    let error = object_of([
+        ("message", error.message.into()),
+        ("type", "invalid_request_error".into()),
+        ("param", error.param.into()),
+        ("code", error.code.into()),
+    ]);
+    Refusal { status: StatusCode::BAD_REQUEST, error, retry_after: None }
 }
 
 /// Reads the text of a chat request. Memory for its tree is held in `held`.

@@ -13,7 +13,7 @@ use crate::env_text::EnvText;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Provider {
     /// Kind of provider. Default: the kind that a known name implies, such as `openai`, `anthropic`
-    /// or `groq`.
+    /// or `groq`. The name `gemini` implies `openai`: Gemini's endpoint for OpenAI's clients.
     pub(crate) kind: Option<ProviderKind>,
     /// For services: URL of the API, up to and including the version, as in `/v1`; may be
     /// `env.NAME`. Default: the URL that a known name implies; required for other names.
@@ -34,8 +34,8 @@ pub(crate) struct Provider {
     /// For services: repetition of requests that failed before the response began.
     pub(crate) retries: Option<ProviderRetries>,
     /// For services: true to send images in the results of tools as content parts of the tool
-    /// message; false for a note in the place of each. Default: true for `anthropic`, false for
-    /// `openai`, because OpenAI's chat completions refuse images there.
+    /// message; false for a note in the place of each. Default: false for `openai`, because
+    /// OpenAI's chat completions refuse images there; true for the other kinds.
     pub(crate) images_in_tool_results: Option<bool>,
     /// For services: URL of a proxy for all requests, as in `http://proxy.example:3128`; schemes
     /// `http`, `https`, `socks5` and `socks5h`; may be `env.NAME`. Proxies that the environment
@@ -67,6 +67,8 @@ pub(crate) enum ProviderKind {
     OpenAi,
     /// A service with Anthropic's Messages API.
     Anthropic,
+    /// A service with Gemini's own API.
+    Gemini,
     /// A file of turns, for demonstrations and tests.
     Scripted,
 }

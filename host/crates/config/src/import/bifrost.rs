@@ -42,7 +42,7 @@ const SYNC: &str = "tool_sync_interval";
 const SYNC_IN_CLIENT: &str = "mcp_tool_sync_interval";
 
 /// Kinds of providers that both programs have, by the same names.
-const KINDS: [&str; 2] = ["openai", "anthropic"];
+const KINDS: [&str; 3] = ["openai", "anthropic", "gemini"];
 
 /// Unit of a number.
 #[derive(Clone, Copy)]

@@ -461,11 +461,15 @@ fn a_setting_in_client_that_mcp_has_too_is_reported_with_the_one_that_is_used() 
 
 #[test]
 fn a_custom_provider_of_bifrost_gets_its_kind() {
-    let file = json!({"providers": {"own": custom("openai"), "other": custom("anthropic"), "cloud": custom("bedrock")}});
+    let file = json!({"providers": {
+        "own": custom("openai"), "other": custom("anthropic"), "google": custom("gemini"),
+        "cloud": custom("bedrock")
+    }});
     let imported = imported(&file);
     let providers = &imported.file["providers"];
     assert_eq!(providers["own"]["kind"], "openai");
     assert_eq!(providers["other"]["kind"], "anthropic");
+    assert_eq!(providers["google"]["kind"], "gemini");
     let lines = lines(&imported);
     for line in [
         "changed providers.own.custom_provider_config.base_provider_type: is `kind`",

@@ -59,6 +59,7 @@ fn provider(
         let kind = match kind {
             ProviderKind::OpenAi => service(file, &known, Api::OpenAi, env),
             ProviderKind::Anthropic => service(file, &known, Api::Anthropic, env),
+            ProviderKind::Gemini => service(file, &known, Api::Gemini, env),
             ProviderKind::Scripted => scripted(file, env),
         };
         Some(model::Settings { name, kind: problems.merge(kind)?, fallbacks })
@@ -71,6 +72,7 @@ fn implied_kind(known: &KnownName) -> Resolved<Option<ProviderKind>> {
         KnownName::Service(service) => Some(match service.api {
             Api::OpenAi => ProviderKind::OpenAi,
             Api::Anthropic => ProviderKind::Anthropic,
+            Api::Gemini => ProviderKind::Gemini,
         }),
         KnownName::Refused(reason) => {
             problems.refuse_whole(reason);
@@ -79,7 +81,7 @@ fn implied_kind(known: &KnownName) -> Resolved<Option<ProviderKind>> {
         KnownName::Unknown => {
             problems.refuse(
                 "kind",
-                "is required, but missing: expected \"openai\", \"anthropic\" or \"scripted\", because the name of the provider \
+                "is required, but missing: expected \"openai\", \"anthropic\", \"gemini\" or \"scripted\", because the name of the provider \
                  implies no kind",
             );
             None
@@ -162,7 +164,7 @@ fn service(
 /// Returns the APIs of OpenAI that a service has.
 fn apis(listed: &[ProviderApi], api: Api) -> Resolved<Option<Apis>> {
     Resolved::new(|problems| {
-        if api == Api::Anthropic {
+        if api != Api::OpenAi {
             problems.refuse_whole("belongs to a provider of kind \"openai\"");
             return None;
         }

@@ -48,12 +48,55 @@ fn a_known_name_implies_kind_and_url() {
 }
 
 #[test]
+fn geminis_own_api_is_used_if_its_kind_is_named() {
+    let own = |members| {
+        let mut file = json!({"kind": "gemini", "keys": keys()});
+        file.as_object_mut().expect("an object").extend(as_object(members));
+        file
+    };
+    let known = service("gemini", own(json!({"headers": {"x-goog-user-project": "p"}})));
+    assert_eq!(
+        (known.api, known.base_url.as_str(), known.images_in_tool_results),
+        (Api::Gemini, "https://generativelanguage.googleapis.com/v1beta", true)
+    );
+    for (name, member, url) in [
+        ("gemini", json!({"base_url": "https://h/v1beta"}), "https://h/v1beta"),
+        ("mine", json!({"base_url": "https://h/v1beta"}), "https://h/v1beta"),
+        ("mine", json!({"network_config": {"base_url": "https://h/v1beta"}}), "https://h/v1beta"),
+    ] {
+        assert_eq!(service_url(name, own(member)), url, "{name}");
+    }
+    for (name, member, expected) in [
+        (
+            "mine",
+            json!({}),
+            "providers.mine.base_url: is required, because no service of this name is known",
+        ),
+        (
+            "gemini",
+            json!({"apis": ["chat"]}),
+            r#"providers.gemini.apis: belongs to a provider of kind "openai""#,
+        ),
+    ] {
+        assert_eq!(error(&provider(name, own(member))), expected);
+    }
+    let reserved = own(json!({"headers": {"x-goog-api-key": "k"}}));
+    let error = error(&provider("gemini", reserved));
+    assert!(error.contains("headers") && error.contains("x-goog-api-key"), "{error}");
+}
+
+fn as_object(value: Value) -> serde_json::Map<String, Value> {
+    serde_json::from_value(value).expect("an object")
+}
+
+#[test]
 fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
     for (name, setting, expected) in [
         ("openai", json!(null), false),
         ("openai", json!(true), true),
         ("anthropic", json!(null), true),
         ("anthropic", json!(false), false),
+        ("gemini", json!(null), false),
     ] {
         let file = json!({"keys": keys(), "images_in_tool_results": setting});
         assert_eq!(service(name, file).images_in_tool_results, expected, "{name}");
@@ -64,7 +107,7 @@ fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
 fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reason() {
     assert_snapshot!(
         error(&provider("mine", json!({}))),
-        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic" or "scripted", because the name of the provider implies no kind"#
+        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini" or "scripted", because the name of the provider implies no kind"#
     );
     let forgotten = json!({"kind": "openai", "keys": keys()});
     assert_snapshot!(

@@ -38,7 +38,7 @@ impl ChunkSource for AnthropicChunks<'_> {
             };
             let event = self.events.parse(event).await?;
             self.events.keep(kept_bytes(event.object()))?;
-            let chunks = event.split(|event| self.translation.event(event));
+            let chunks = event.split(|event| self.translation.event(&event));
             let mut chunks = chunks.map_err(|failure| failure.into_model_error(client))?;
             self.events.keep_chunks(&mut chunks)?;
             self.left.extend(chunks);

@@ -121,3 +121,22 @@ fn only_a_valid_retry_after_is_kept() {
         assert_eq!(refused(429, Some(value)).retry_after(), kept, "{value}");
     }
 }
+
+#[test]
+fn the_details_of_an_error_of_google_have_the_wait() {
+    for (delay, wait) in [
+        ("34.5s", Some(Duration::from_millis(34_500))),
+        ("0s", Some(Duration::ZERO)),
+        ("-1s", None),
+        ("NaNs", None),
+        ("1e300s", None),
+        ("5", None),
+    ] {
+        let body = crate::object(serde_json::json!({"error": {"code": 429, "details": [
+            {"@type": "type.googleapis.com/google.rpc.Help"},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+        ]}}));
+        assert_eq!(read_details(&body), wait, "{delay}");
+    }
+    assert_eq!(read_details(&Object::new()), None);
+}

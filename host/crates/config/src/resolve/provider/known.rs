@@ -20,7 +20,16 @@ const ANTHROPIC: KnownService = KnownService {
     version: "/v1",
 };
 
-const KNOWN: [KnownService; 16] = [
+const GEMINI: KnownService = KnownService {
+    name: "gemini",
+    api: Api::Gemini,
+    // As in Bifrost, the root has the version.
+    root: "https://generativelanguage.googleapis.com/v1beta",
+    version: "",
+};
+
+/// The first entry with a name is the one that the name alone implies.
+const KNOWN: [KnownService; 17] = [
     OPENAI,
     ANTHROPIC,
     openai("groq", "https://api.groq.com/openai"),
@@ -28,10 +37,8 @@ const KNOWN: [KnownService; 16] = [
     openai("ollama", "http://localhost:11434"),
     openai("openrouter", "https://openrouter.ai/api"),
     // Gemini's API for OpenAI's clients lies below the version of its own.
-    KnownService {
-        version: "/openai",
-        ..openai("gemini", "https://generativelanguage.googleapis.com/v1beta")
-    },
+    KnownService { version: "/openai", ..openai(GEMINI.name, GEMINI.root) },
+    GEMINI,
     openai("deepseek", "https://api.deepseek.com"),
     openai("xai", "https://api.x.ai"),
     // Perplexity's API has no version.
@@ -83,26 +90,31 @@ impl KnownName {
     /// Returns the URL of a known service with an API. Fails for all others: the requests and the key
     /// of a server of one's own must not be sent elsewhere because its URL is forgotten.
     pub(super) fn url(&self, api: Api) -> Result<String, &'static str> {
-        match self {
-            Self::Service(known) if known.api == api => {
-                Ok(format!("{}{}", known.root, known.version))
-            }
-            Self::Service(_) => {
+        match (self, self.with_api(api)) {
+            (_, Some(known)) => Ok(format!("{}{}", known.root, known.version)),
+            (Self::Service(_), None) => {
                 Err("is required, because the service of this name has an API of another kind")
             }
-            _ => Err("is required, because no service of this name is known"),
+            (_, None) => Err("is required, because no service of this name is known"),
         }
     }
 
     /// Returns the URL below a root that replaces the known one. A root that has the version
     /// already is the URL itself.
     pub(super) fn url_below(&self, root: &str, api: Api) -> String {
-        let version = match (self, api) {
-            (Self::Service(known), _) if known.api == api => known.version,
-            (_, Api::OpenAi) => OPENAI.version,
-            (_, Api::Anthropic) => ANTHROPIC.version,
+        let version = match (self.with_api(api), api) {
+            (Some(known), _) => known.version,
+            (None, Api::OpenAi) => OPENAI.version,
+            (None, Api::Anthropic) => ANTHROPIC.version,
+            (None, Api::Gemini) => GEMINI.version,
         };
         if root.ends_with(version) { root.to_owned() } else { format!("{root}{version}") }
+    }
+
+    /// Returns the known service of this name that has an API.
+    fn with_api(&self, api: Api) -> Option<&'static KnownService> {
+        let Self::Service(known) = self else { return None };
+        KNOWN.iter().find(|service| service.name == known.name && service.api == api)
     }
 
     /// Returns whether this is OpenAI's own service.

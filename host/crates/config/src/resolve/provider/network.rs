@@ -37,7 +37,8 @@ pub(super) fn headers(
     let has_key = keys.iter().any(|key| key.value.is_some());
     let of_api: &[&str] = match api {
         Api::OpenAi if has_key => &["authorization"],
-        Api::OpenAi => &[],
+        Api::Gemini if has_key => &["x-goog-api-key"],
+        Api::OpenAi | Api::Gemini => &[],
         Api::Anthropic if has_key => &["anthropic-version", "x-api-key"],
         Api::Anthropic => &["anthropic-version"],
     };

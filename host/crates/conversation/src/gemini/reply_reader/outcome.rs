@@ -1,0 +1,217 @@
+//! Reasons of an end, tokens and probabilities, in the terms of the other APIs.
+
+use serde_json::Value;
+
+use super::take_text;
+use crate::{FinishReason, Object, Usage, gemini::object_of, read::excerpt};
+
+/// Reasons of a reply that failed, which is repeated or asked of another provider: the model wrote what
+/// cannot be read, and chat would show it as an empty reply.
+const FAILURES: [&str; 4] = [
+    "MALFORMED_FUNCTION_CALL",
+    "MALFORMED_RESPONSE",
+    "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS",
+];
+
+/// Maximum number of tokens of one response whose probabilities are read, and of the alternatives of
+/// each; Gemini's maximum is 20.
+const MAX_TOKENS: usize = 65_536;
+const MAX_ALTERNATIVES: usize = 20;
+
+/// Tokens of one reply. The counts of a stream are cumulative: each replaces an earlier one.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct TokenCounts {
+    prompt: Option<u64>,
+    /// Results of tools that ran at the provider.
+    tools: Option<u64>,
+    cached: Option<u64>,
+    candidates: Option<u64>,
+    thoughts: Option<u64>,
+}
+
+impl TokenCounts {
+    /// Takes the counts that `usageMetadata` has.
+    pub(super) fn update(&mut self, usage: Option<&Value>) {
+        let Some(usage) = usage else { return };
+        let count = |name, old: Option<u64>| usage.get(name).and_then(Value::as_u64).or(old);
+        self.prompt = count("promptTokenCount", self.prompt);
+        self.tools = count("toolUsePromptTokenCount", self.tools);
+        self.cached = count("cachedContentTokenCount", self.cached);
+        self.candidates = count("candidatesTokenCount", self.candidates);
+        self.thoughts = count("thoughtsTokenCount", self.thoughts);
+    }
+
+    /// Returns the usage; `None` if the provider did not count. `candidatesTokenCount` does not have
+    /// the thoughts.
+    pub(super) fn to_usage(self) -> Option<Usage> {
+        let Self { prompt, tools, cached, candidates, thoughts } = self;
+        prompt.or(tools).or(candidates).or(thoughts)?;
+        let sum = |a: Option<u64>, b: Option<u64>| a.unwrap_or(0).saturating_add(b.unwrap_or(0));
+        Some(Usage {
+            input: sum(prompt, tools),
+            cache_reads: cached,
+            output: sum(candidates, thoughts),
+            reasoning: thoughts,
+            ..Usage::default()
+        })
+    }
+}
+
+/// Returns the status of a reply that failed; `None` if the reason is that of an end.
+pub(super) fn failure(native: &str) -> Option<u16> {
+    match native {
+        // The request has a call without its signature, so another attempt fails too.
+        "MISSING_THOUGHT_SIGNATURE" => Some(400),
+        _ => FAILURES.contains(&native).then_some(502),
+    }
+}
+
+/// Returns the reason of an end; `None` if it is none. Reasons that a later version of the API adds
+/// are a stop.
+pub(super) fn finish_reason(native: &str) -> Option<FinishReason> {
+    Some(match native {
+        "FINISH_REASON_UNSPECIFIED" => return None,
+        "MAX_TOKENS" => FinishReason::Length,
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "MODEL_ARMOR"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION"
+        | "IMAGE_OTHER"
+        | "NO_IMAGE"
+        // The provider stopped for a reason that it does not tell.
+        | "OTHER" => FinishReason::ContentFilter,
+        // "STOP"
+        _ => FinishReason::Stop,
+    })
+}
+
+/// Returns a sentence about a prompt that was blocked; `None` if it was not.
+pub(super) fn block_reason(response: &Object) -> Option<String> {
+    let mut feedback = response.get("promptFeedback")?.as_object()?.clone();
+    let reason = take_text(&mut feedback, "blockReason")?;
+    let message = take_text(&mut feedback, "blockReasonMessage");
+    Some(message.unwrap_or_else(|| format!("Gemini blocked the prompt: {}.", excerpt(&reason))))
+}
+
+/// Returns the `logprobs` of a choice for a `logprobsResult`; `None` if it has no tokens.
+pub(super) fn logprobs(result: &Value) -> Option<Value> {
+    let chosen = result.get("chosenCandidates")?.as_array()?;
+    let top = result.get("topCandidates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let tokens = chosen.iter().take(MAX_TOKENS).enumerate().map(|(place, token)| {
+        let others = top.get(place).and_then(|top| top.get("candidates")?.as_array());
+        let others = others.into_iter().flatten().take(MAX_ALTERNATIVES).map(token_of);
+        let others: Vec<_> = others.map(Value::Object).collect();
+        let mut token = token_of(token);
+        token.insert("top_logprobs".to_owned(), others.into());
+        Value::Object(token)
+    });
+    let tokens: Vec<_> = tokens.collect();
+    let members = [("content", tokens.into()), ("refusal", Value::Null)];
+    Some(object_of(members).into())
+}
+
+fn token_of(candidate: &Value) -> Object {
+    let text = candidate.get("token").and_then(Value::as_str).unwrap_or_default();
+    let logprob = candidate.get("logProbability").filter(|value| value.is_number());
+    object_of([
+        ("token", text.into()),
+        ("logprob", logprob.cloned().unwrap_or_else(|| 0.into())),
+        ("bytes", Value::Null),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_reason_is_an_end_or_a_failure() {
+        for native in [
+            "SAFETY",
+            "RECITATION",
+            "LANGUAGE",
+            "BLOCKLIST",
+            "PROHIBITED_CONTENT",
+            "SPII",
+            "IMAGE_SAFETY",
+            "OTHER",
+        ] {
+            assert_eq!(finish_reason(native), Some(FinishReason::ContentFilter), "{native}");
+            assert_eq!(failure(native), None, "{native}");
+        }
+        for (native, reason) in [
+            ("STOP", Some(FinishReason::Stop)),
+            ("MAX_TOKENS", Some(FinishReason::Length)),
+            ("OF_A_LATER_VERSION", Some(FinishReason::Stop)),
+            ("FINISH_REASON_UNSPECIFIED", None),
+        ] {
+            assert_eq!((finish_reason(native), failure(native)), (reason, None), "{native}");
+        }
+        for native in FAILURES {
+            assert_eq!(failure(native), Some(502), "{native}");
+        }
+        assert_eq!(failure("MISSING_THOUGHT_SIGNATURE"), Some(400));
+    }
+
+    #[test]
+    fn later_counts_replace_earlier_ones_and_thoughts_are_part_of_the_output() {
+        let mut tokens = TokenCounts::default();
+        tokens.update(None);
+        tokens.update(Some(&json!("odd")));
+        assert_eq!(tokens.to_usage(), None);
+        tokens.update(Some(&json!({"promptTokenCount": 10, "candidatesTokenCount": 1})));
+        tokens.update(Some(&json!({
+            "candidatesTokenCount": 5, "thoughtsTokenCount": 20, "cachedContentTokenCount": 4,
+            "toolUsePromptTokenCount": 2, "totalTokenCount": 37
+        })));
+        let expected = Usage {
+            input: 12,
+            cache_reads: Some(4),
+            output: 25,
+            reasoning: Some(20),
+            ..Usage::default()
+        };
+        assert_eq!(tokens.to_usage(), Some(expected));
+        tokens.update(Some(&json!({
+            "promptTokenCount": u64::MAX, "thoughtsTokenCount": u64::MAX
+        })));
+        let usage = tokens.to_usage().expect("counts");
+        assert_eq!((usage.input, usage.output), (u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn probabilities_have_the_form_of_chat() {
+        let result = json!({
+            "topCandidates": [{"candidates": [
+                {"token": "a", "tokenId": 1, "logProbability": -0.5},
+                {"token": "b", "tokenId": 2, "logProbability": -1.5}
+            ]}],
+            "chosenCandidates": [
+                {"token": "a", "tokenId": 1, "logProbability": -0.5}, {"token": "c"}
+            ]
+        });
+        assert_eq!(
+            logprobs(&result),
+            Some(json!({
+                "content": [
+                    {"token": "a", "logprob": -0.5, "bytes": null, "top_logprobs": [
+                        {"token": "a", "logprob": -0.5, "bytes": null},
+                        {"token": "b", "logprob": -1.5, "bytes": null}
+                    ]},
+                    {"token": "c", "logprob": 0, "bytes": null, "top_logprobs": []}
+                ],
+                "refusal": null
+            }))
+        );
+        assert_eq!(logprobs(&json!({"chosenCandidates": null})), None);
+    }
+}

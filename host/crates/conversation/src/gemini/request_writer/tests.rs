@@ -1,0 +1,558 @@
+use serde_json::Number;
+
+use super::*;
+use crate::{
+    Content, FunctionTool, Item, Media, Message, NativeItem, Part, Reasoning, Reply, ReplyFormat,
+    Role, Settings, ToolCall, ToolChoice, ToolDefinition, ToolResult, Wire, gemini::ReplyReader,
+};
+use airlock_json::object;
+
+const NEW: &str = "gemini-3-pro-preview";
+const OLD: &str = "gemini-2.5-flash";
+
+fn user(text: &str) -> Item {
+    Item::Message(Message::new(Role::User, vec![Part::text(text)]))
+}
+
+fn message(role: Role, parts: Vec<Content>) -> Item {
+    Item::Message(Message::new(role, parts.into_iter().map(Part::new).collect()))
+}
+
+fn call(id: &str, arguments: &str, extra: Value) -> Item {
+    Item::ToolCall(ToolCall { extra: object(extra), ..ToolCall::function(id, "get", arguments) })
+}
+
+fn signed(signature: &str) -> Value {
+    json!({"extra_content": {"google": {"thought_signature": signature}}})
+}
+
+fn result(call_id: &str, parts: Vec<Content>) -> ToolResult {
+    ToolResult {
+        call_id: call_id.to_owned(),
+        parts: parts.into_iter().map(Part::new).collect(),
+        is_error: None,
+        cache_control: None,
+        extra: Object::new(),
+    }
+}
+
+fn text(text: &str) -> Content {
+    Content::Text(text.to_owned())
+}
+
+fn image(media: Media) -> Content {
+    Content::Image { media, detail: Some("high".to_owned()) }
+}
+
+fn png() -> Media {
+    Media::Base64 { media_type: "image/png".to_owned(), data: "AA==".to_owned() }
+}
+
+fn of(model: &str, items: Vec<Item>) -> Conversation {
+    Conversation { items, ..Conversation::new(Wire::Chat, model) }
+}
+
+fn contents(model: &str, items: Vec<Item>) -> Value {
+    write_request(of(model, items)).expect("a good request").remove("contents").expect("contents")
+}
+
+/// Writes a request with settings and members, and returns it without its contents.
+fn members(settings: Settings, extra: Value) -> Result<Value, Untranslatable> {
+    members_for(NEW, settings, extra)
+}
+
+fn members_for(model: &str, settings: Settings, extra: Value) -> Result<Value, Untranslatable> {
+    let conversation =
+        Conversation { settings, extra: object(extra), ..of(model, vec![user("hi")]) };
+    let mut body = write_request(conversation)?;
+    body.shift_remove("contents").expect("contents");
+    Ok(body.into())
+}
+
+fn tool(name: &str, parameters: Option<Value>) -> ToolDefinition {
+    ToolDefinition::Function(FunctionTool {
+        name: name.to_owned(),
+        description: Some("Does it.".to_owned()),
+        parameters,
+        strict: Some(true),
+        cache_control: Some(json!({"type": "ephemeral"})),
+        extra: Object::new(),
+    })
+}
+
+#[test]
+fn messages_become_contents_and_instructions() {
+    let items = vec![
+        message(Role::System, vec![text("Be kind."), text("")]),
+        user("hi"),
+        message(
+            Role::User,
+            vec![
+                text("see"),
+                image(png()),
+                image(Media::Url("https://h/a.PNG?x=.pdf".to_owned())),
+                Content::File { media: Media::FileId("files/f".to_owned()), name: None },
+                Content::File {
+                    media: Media::Base64 { media_type: String::new(), data: "JVBERi0=".to_owned() },
+                    name: Some("a.pdf".to_owned()),
+                },
+            ],
+        ),
+        Item::Reasoning(Reasoning { text: "hm".to_owned(), ..Reasoning::default() }),
+        message(Role::Assistant, vec![text("yes"), Content::Refusal("no".to_owned())]),
+        message(Role::Assistant, vec![text("")]),
+        message(Role::Developer, vec![text("Be short.")]),
+    ];
+    let body = write_request(of(NEW, items)).expect("a good request");
+    assert_eq!(
+        Value::from(body),
+        json!({
+            "systemInstruction": {"parts": [{"text": "Be kind."}, {"text": "Be short."}]},
+            "contents": [
+                {"role": "user", "parts": [
+                    {"text": "hi"},
+                    {"text": "see"},
+                    {"inlineData": {"mimeType": "image/png", "data": "AA=="}},
+                    {"fileData": {"fileUri": "https://h/a.PNG?x=.pdf", "mimeType": "image/png"}},
+                    {"fileData": {"fileUri": "files/f"}},
+                    {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}
+                ]},
+                {"role": "model", "parts": [{"text": "yes"}, {"text": "no"}]}
+            ]
+        })
+    );
+}
+
+/// The example "Parallel function calling" of Google's page on thought signatures.
+#[test]
+fn parallel_calls_and_their_results_are_one_content_each() {
+    let items = vec![
+        user("Check the weather in Paris and London."),
+        call("fc1", r#"{"location":"Paris"}"#, signed("A")),
+        call("fc2", r#"{"location":"London"}"#, json!({})),
+        Item::ToolResult(result("fc1", vec![text("15C")])),
+        Item::ToolResult(ToolResult {
+            is_error: Some(true),
+            ..result("fc2", vec![text("no"), text("network")])
+        }),
+    ];
+    assert_eq!(
+        contents(NEW, items),
+        json!([
+            {"role": "user", "parts": [{"text": "Check the weather in Paris and London."}]},
+            {"role": "model", "parts": [
+                {"functionCall": {"id": "fc1", "name": "get", "args": {"location": "Paris"}},
+                 "thoughtSignature": "A"},
+                {"functionCall": {"id": "fc2", "name": "get", "args": {"location": "London"}}}
+            ]},
+            {"role": "user", "parts": [
+                {"functionResponse": {"name": "get", "response": {"result": "15C"}, "id": "fc1"}},
+                {"functionResponse": {"name": "get", "response": {"error": "no\nnetwork"}, "id": "fc2"}}
+            ]}
+        ])
+    );
+}
+
+/// Returns the signatures of the calls of a conversation.
+fn signatures(model: &str, items: Vec<Item>) -> Vec<Value> {
+    let contents = contents(model, items);
+    let parts = contents
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|content| content["parts"].as_array().into_iter().flatten());
+    parts
+        .filter(|part| part.get("functionCall").is_some())
+        .map(|part| part.get("thoughtSignature").cloned().unwrap_or_default())
+        .collect()
+}
+
+#[test]
+fn the_first_foreign_call_of_each_step_of_the_last_turn_is_marked_for_gemini_3() {
+    let items = || {
+        vec![
+            user("a"),
+            call("1", "{}", json!({})),
+            Item::ToolResult(result("1", vec![text("x")])),
+            message(Role::Assistant, vec![text("done")]),
+            user("b"),
+            call("2", "{}", json!({})),
+            call("3", "{}", json!({})),
+            Item::ToolResult(result("2", vec![text("x")])),
+            Item::ToolResult(result("3", vec![text("x")])),
+            call("4", "{}", signed("S")),
+            Item::ToolResult(result("4", vec![text("x")])),
+        ]
+    };
+    let dummy = json!("skip_thought_signature_validator");
+    let none = Value::Null;
+    assert_eq!(signatures(NEW, items()), [none.clone(), dummy.clone(), none.clone(), json!("S")]);
+    let kept = [none.clone(), none.clone(), none, json!("S")];
+    assert_eq!(signatures(OLD, items()), kept);
+    assert_eq!(signatures("models/gemma-3-27b-it", items()), kept);
+    assert_eq!(signatures("gemini-flash-latest", items())[1], dummy);
+}
+
+#[test]
+fn a_turn_of_the_model_returns_as_gemini_wrote_it() {
+    let parts = json!([
+        {"text": "I look."},
+        {"functionCall": {"id": "1", "name": "get", "args": {"b": 1.5, "a": []}}, "thoughtSignature": "A"},
+        {"functionCall": {"id": "2", "name": "get", "args": {}}}
+    ]);
+    let candidate = json!({"content": {"role": "model", "parts": parts}, "finishReason": "STOP"});
+    let response = object(json!({"candidates": [candidate]}));
+    let mut reply = Reply::default();
+    reply.extend(ReplyReader::default().response(response).expect("a good response"));
+    let mut items = vec![user("hi")];
+    items.extend(reply.choices.remove(&0).expect("a choice").items);
+    assert_eq!(contents(NEW, items)[1], json!({"role": "model", "parts": parts}));
+}
+
+#[test]
+fn the_signature_of_a_message_returns_to_its_last_text() {
+    let mut message = Message::new(Role::Assistant, vec![Part::text("a"), Part::text("b")]);
+    message.extra = object(signed("S"));
+    assert_eq!(
+        contents(NEW, vec![user("hi"), Item::Message(message)])[1],
+        json!({"role": "model", "parts": [{"text": "a"}, {"text": "b", "thoughtSignature": "S"}]})
+    );
+}
+
+#[test]
+fn arguments_that_are_not_an_object_are_wrapped() {
+    for (arguments, args) in [
+        ("", json!({})),
+        (" \n", json!({})),
+        ("{\"a\":1}", json!({"a": 1})),
+        ("[1]", json!({"INVALID_JSON": "[1]"})),
+        ("{\"a\":", json!({"INVALID_JSON": "{\"a\":"})),
+    ] {
+        let contents = contents(OLD, vec![user("hi"), call("", arguments, json!({}))]);
+        let function = &contents[1]["parts"][0]["functionCall"];
+        assert_eq!(*function, json!({"name": "get", "args": args}), "{arguments}");
+    }
+}
+
+#[test]
+fn media_of_a_result_are_in_it_for_gemini_3_and_after_all_results_for_older_models() {
+    let items = || {
+        vec![
+            user("hi"),
+            call("1", "{}", signed("S")),
+            call("2", "{}", json!({})),
+            Item::ToolResult(result("1", vec![text("a"), image(png())])),
+            Item::ToolResult(result("2", vec![text("b")])),
+        ]
+    };
+    let inline = json!({"inlineData": {"mimeType": "image/png", "data": "AA=="}});
+    let second =
+        json!({"functionResponse": {"name": "get", "response": {"result": "b"}, "id": "2"}});
+    assert_eq!(
+        contents(NEW, items())[2]["parts"],
+        json!([
+            {"functionResponse": {
+                "name": "get", "response": {"result": "a"}, "parts": [inline], "id": "1"
+            }},
+            second
+        ])
+    );
+    assert_eq!(
+        contents(OLD, items())[2]["parts"],
+        json!([
+            {"functionResponse": {"name": "get", "response": {"result": "a"}, "id": "1"}},
+            second, inline
+        ])
+    );
+}
+
+#[test]
+fn the_name_of_a_result_is_that_of_its_call_or_its_own() {
+    let own = ToolResult { extra: object(json!({"name": "own"})), ..result("x", vec![]) };
+    let contents = contents(OLD, vec![user("hi"), Item::ToolResult(own)]);
+    assert_eq!(
+        contents[1]["parts"][0]["functionResponse"],
+        json!({"name": "own", "response": {"result": ""}, "id": "x"})
+    );
+    let lost = vec![user("hi"), Item::ToolResult(result("x", vec![]))];
+    assert_eq!(write_request(of(OLD, lost)).expect_err("no call").param, "messages.tool_call_id");
+}
+
+#[test]
+fn items_without_a_form_are_refused() {
+    let native = |kind: &str| {
+        let object = object(json!({"type": kind}));
+        NativeItem::new(Wire::Responses, object)
+    };
+    let named = Message {
+        extra: object(json!({"name": "Ann"})),
+        ..Message::new(Role::User, vec![Part::text("a")])
+    };
+    for (items, param) in [
+        (vec![], "messages"),
+        (vec![message(Role::System, vec![text("a")])], "messages"),
+        (vec![user("")], "messages"),
+        (vec![Item::Native(native("item_reference"))], "messages"),
+        (vec![message(Role::User, vec![Content::Native(native("odd"))])], "messages"),
+        (vec![message(Role::Assistant, vec![image(png())])], "messages"),
+        (vec![message(Role::User, vec![image(Media::Url("file:///etc".to_owned()))])], "messages"),
+        (vec![message(Role::User, vec![image(Media::FileId("gs://b/o".to_owned()))])], "messages"),
+        (
+            vec![message(
+                Role::User,
+                vec![image(Media::Base64 { media_type: String::new(), data: "AA".to_owned() })],
+            )],
+            "messages",
+        ),
+        (vec![Item::Message(named)], "messages.name"),
+        (vec![Item::ToolCall(ToolCall::function("1", "x".repeat(257), "{}"))], "messages"),
+    ] {
+        let error = write_request(of(NEW, items)).expect_err(param);
+        assert_eq!(error.param, param, "{error}");
+    }
+}
+
+#[test]
+fn tools_become_declarations_with_their_whole_schema() {
+    let schema =
+        json!({"type": "object", "$defs": {"a": {"const": 1}}, "additionalProperties": false});
+    let conversation = Conversation {
+        tools: vec![tool("get", Some(schema.clone())), tool("now", None)],
+        tool_choice: Some(ToolChoice::Auto),
+        ..of(NEW, vec![user("hi")])
+    };
+    let body = write_request(conversation).expect("a good request");
+    assert_eq!(
+        body["tools"],
+        json!([{"functionDeclarations": [
+            {"name": "get", "description": "Does it.", "parametersJsonSchema": schema},
+            {"name": "now", "description": "Does it."}
+        ]}])
+    );
+    assert_eq!(body["toolConfig"], json!({"functionCallingConfig": {"mode": "AUTO"}}));
+}
+
+#[test]
+fn each_choice_among_the_tools_is_translated() {
+    let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let of_choice = |tools: &[&str], choice| {
+        let tools = tools.iter().map(|name| tool(name, None)).collect();
+        let tool_choice = Some(choice);
+        let conversation = Conversation { tools, tool_choice, ..of(NEW, vec![user("hi")]) };
+        let body = write_request(conversation).expect("a good request");
+        let declared = body
+            .get("tools")
+            .map_or(0, |tools| tools[0]["functionDeclarations"].as_array().map_or(0, Vec::len));
+        let config = body.get("toolConfig").cloned().unwrap_or_default();
+        (declared, config["functionCallingConfig"].clone())
+    };
+    let allowed = |is_required| ToolChoice::Allowed { is_required, names: named(&["b", "x"]) };
+    for (tools, choice, expected) in [
+        (&["a", "b"][..], ToolChoice::None, (2, json!({"mode": "NONE"}))),
+        (&["a", "b"], ToolChoice::Required, (2, json!({"mode": "ANY"}))),
+        (
+            &["a", "b"],
+            ToolChoice::Function("b".to_owned()),
+            (2, json!({"mode": "ANY", "allowedFunctionNames": ["b"]})),
+        ),
+        (&["a", "b"], allowed(false), (1, json!({"mode": "AUTO"}))),
+        (&["a", "b"], allowed(true), (1, json!({"mode": "ANY"}))),
+        (&["a"], allowed(false), (0, json!(null))),
+        // Without tools, the provider reports that none can be called.
+        (&["a"], allowed(true), (0, json!({"mode": "ANY"}))),
+        (&[], ToolChoice::Auto, (0, json!(null))),
+        (&[], ToolChoice::None, (0, json!(null))),
+    ] {
+        assert_eq!(of_choice(tools, choice.clone()), expected, "{choice:?}");
+    }
+}
+
+#[test]
+fn tools_and_choices_of_another_api_are_refused() {
+    let native = |kind: &str| NativeItem::new(Wire::Chat, object(json!({"type": kind})));
+    let conversation = Conversation {
+        tools: vec![tool("get", None), ToolDefinition::Native(native("custom"))],
+        ..of(NEW, vec![user("hi")])
+    };
+    assert_eq!(write_request(conversation).expect_err("refused").param, "tools[1].type");
+    let conversation = Conversation {
+        tool_choice: Some(ToolChoice::Native(native("custom"))),
+        ..of(NEW, vec![user("hi")])
+    };
+    assert_eq!(write_request(conversation).expect_err("refused").param, "tool_choice");
+}
+
+#[test]
+fn settings_become_the_generation_config() {
+    let settings = Settings {
+        stream: true,
+        max_output_tokens: Some(5),
+        temperature: Number::from_f64(0.5),
+        top_p: Number::from_f64(0.9),
+        top_k: Some(40),
+        stop: vec!["a".to_owned()],
+        parallel_tool_calls: Some(true),
+        user: Some("u".to_owned()),
+        service_tier: Some("default".to_owned()),
+        ..Settings::default()
+    };
+    let extra = json!({
+        "n": 2, "presence_penalty": 0.5, "frequency_penalty": -1, "logprobs": true, "top_logprobs": 3
+    });
+    let conversation = Conversation {
+        settings,
+        extra: object(extra),
+        hints: object(json!({"seed": 7, "stream_options": {}, "user": "u"})),
+        ..of(NEW, vec![user("hi")])
+    };
+    let mut body = write_request(conversation).expect("a good request");
+    body.shift_remove("contents");
+    assert_eq!(
+        Value::from(body),
+        json!({
+            "generationConfig": {
+                "candidateCount": 2, "seed": 7, "presencePenalty": 0.5, "frequencyPenalty": -1,
+                "logprobs": 3, "responseLogprobs": true, "maxOutputTokens": 5, "temperature": 0.5,
+                "topP": 0.9, "topK": 40, "stopSequences": ["a"]
+            },
+            "serviceTier": "standard"
+        })
+    );
+}
+
+#[test]
+fn an_effort_is_a_level_for_gemini_3_and_a_budget_for_older_models() {
+    let config = |model, effort: Option<&str>, reasoning_tokens| {
+        let effort = effort.map(str::to_owned);
+        let settings = Settings { effort, reasoning_tokens, ..Settings::default() };
+        let body = members_for(model, settings, json!({})).expect("a good request");
+        body["generationConfig"]["thinkingConfig"].clone()
+    };
+    for (effort, level, budget) in [
+        ("minimal", "MINIMAL", 1_024),
+        ("low", "LOW", 1_024),
+        ("medium", "MEDIUM", 8_192),
+        ("high", "HIGH", 24_576),
+        ("xhigh", "HIGH", 24_576),
+    ] {
+        let new = json!({"thinkingLevel": level, "includeThoughts": true});
+        assert_eq!(config(NEW, Some(effort), None), new, "{effort}");
+        let old = json!({"thinkingBudget": budget, "includeThoughts": true});
+        assert_eq!(config(OLD, Some(effort), None), old, "{effort}");
+    }
+    for model in [NEW, OLD] {
+        assert_eq!(config(model, Some("none"), None), json!({"thinkingBudget": 0}));
+        assert_eq!(
+            config(model, Some("high"), Some(500)),
+            json!({"thinkingBudget": 500, "includeThoughts": true})
+        );
+    }
+}
+
+#[test]
+fn a_format_is_a_media_type_and_a_json_schema() {
+    let of_format = |format| Settings { format: Some(format), ..Settings::default() };
+    let schema = |schema| {
+        of_format(ReplyFormat::Schema {
+            name: "n".to_owned(),
+            description: Some("An answer.".to_owned()),
+            schema,
+            strict: Some(true),
+        })
+    };
+    assert_eq!(members(of_format(ReplyFormat::Text), json!({})), Ok(json!({})));
+    assert_eq!(
+        members(of_format(ReplyFormat::Json), json!({})),
+        Ok(json!({"generationConfig": {"responseMimeType": "application/json"}}))
+    );
+    assert_eq!(
+        members(schema(Some(json!({"type": "object"}))), json!({})),
+        Ok(json!({"generationConfig": {
+            "responseMimeType": "application/json",
+            "responseJsonSchema": {"type": "object", "description": "An answer."}
+        }}))
+    );
+    let error = members(schema(None), json!({})).expect_err("no schema");
+    assert_eq!(error.param, "response_format.json_schema.schema");
+}
+
+#[test]
+fn hints_nulls_and_defaults_are_dropped() {
+    let extra = json!({
+        "stream_options": {"include_usage": true}, "metadata": {"a": "b"},
+        "prediction": {"type": "content"}, "prompt_cache_key": "k",
+        "prompt_cache_options": {}, "prompt_cache_retention": "24h", "logit_bias": {},
+        "modalities": ["text"], "audio": null, "store": false, "verbosity": "medium",
+        "functions": [], "function_call": null, "web_search_options": null, "unknown": null, "n": 1,
+        "logprobs": false, "top_logprobs": 0, "presence_penalty": 0, "frequency_penalty": 0.0
+    });
+    assert_eq!(members(Settings::default(), extra), Ok(json!({})));
+}
+
+#[test]
+fn members_of_geminis_own_and_unknown_ones_pass_through() {
+    let own = json!({
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+        "cachedContent": "cachedContents/c", "labels": {"a": "b"}, "unknown": {"a": [1]},
+        "generationConfig": {"mediaResolution": "MEDIA_RESOLUTION_LOW"}
+    });
+    assert_eq!(members(Settings::default(), own.clone()), Ok(own));
+    let settings = Settings { top_k: Some(1), ..Settings::default() };
+    assert_eq!(
+        members(settings, json!({"generation_config": {"seed": 2}})),
+        Ok(json!({"generationConfig": {"seed": 2, "topK": 1}}))
+    );
+}
+
+#[test]
+fn a_member_that_cannot_be_expressed_is_refused_by_name() {
+    let default = Settings::default;
+    let tier = |tier: &str| Settings { service_tier: Some(tier.to_owned()), ..default() };
+    for (settings, extra, param) in [
+        (default(), json!({"logit_bias": {"1": 2}}), "logit_bias"),
+        (default(), json!({"modalities": ["audio"]}), "modalities"),
+        (default(), json!({"audio": {}}), "audio"),
+        (default(), json!({"store": true}), "store"),
+        (default(), json!({"verbosity": "low"}), "verbosity"),
+        (default(), json!({"moderation": {}}), "moderation"),
+        (default(), json!({"functions": [{}]}), "functions"),
+        (default(), json!({"function_call": "auto"}), "function_call"),
+        (default(), json!({"web_search_options": {}}), "web_search_options"),
+        (default(), json!({"mcp_servers": []}), "mcp_servers"),
+        (default(), json!({"contents": []}), "contents"),
+        (default(), json!({"system_instruction": {}}), "system_instruction"),
+        (default(), json!({"n": 2, "generationConfig": {"candidateCount": 3}}), "n"),
+        (default(), json!({"n": 2, "generationConfig": 1}), "generationConfig"),
+        (default(), json!({"generationConfig": {}, "generation_config": {}}), "generation_config"),
+        (tier("scale"), json!({}), "service_tier"),
+        (tier("flex"), json!({"serviceTier": "standard"}), "service_tier"),
+        (
+            Settings { effort: Some("extreme".to_owned()), ..default() },
+            json!({}),
+            "reasoning_effort",
+        ),
+        (
+            Settings { effort: Some("low".to_owned()), ..default() },
+            json!({"generationConfig": {"thinkingConfig": {}}}),
+            "reasoning_effort",
+        ),
+    ] {
+        let error = members(settings, extra.clone()).expect_err(param);
+        assert_eq!(error.param, param, "{extra}: {error}");
+    }
+    let conversation = Conversation {
+        tools: vec![tool("get", None)],
+        settings: Settings { parallel_tool_calls: Some(false), ..default() },
+        ..of(NEW, vec![user("hi")])
+    };
+    assert_eq!(write_request(conversation).expect_err("refused").param, "parallel_tool_calls");
+    let alone = Settings { parallel_tool_calls: Some(false), ..default() };
+    assert_eq!(members(alone, json!({})), Ok(json!({})));
+    let conversation = Conversation {
+        tools: vec![tool("get", None)],
+        tool_choice: Some(ToolChoice::Auto),
+        extra: object(json!({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}})),
+        ..of(NEW, vec![user("hi")])
+    };
+    assert_eq!(write_request(conversation).expect_err("refused").param, "tool_choice");
+}

@@ -1,0 +1,209 @@
+//! Gemini's API of `generateContent`. Requests and responses are translated from and to chat
+//! completions. This file does the exchange; the crate `airlock-conversation` knows the two formats.
+
+mod chunks;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest::Url;
+use serde_json::{Value, json};
+
+use self::chunks::GeminiChunks;
+use super::{
+    Charge, Document, ModelError, Object, Response, Terms,
+    backend::{Exchange, ModelFuture, ServiceApi},
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
+    keys::Credential,
+    object,
+    translation::{self, ResponseError, Unsupported, Untranslated},
+};
+use airlock_conversation::{Reply, ReplyError, chat, gemini};
+use airlock_core::threads;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+/// Folder of models in the paths of the API, which names can have.
+const MODELS: &str = "models";
+/// Method that a listed model must have.
+const GENERATE: &str = "generateContent";
+/// Maximum bytes of the name of a model, which becomes a part of an address.
+const MAX_MODEL_BYTES: usize = 256;
+
+/// Address of the service.
+#[derive(Debug)]
+pub(super) struct Gemini {
+    base: Url,
+}
+
+/// A request of `generateContent`.
+struct GeminiRequest {
+    /// Path of the model below the base URL.
+    path: String,
+    body: Vec<u8>,
+}
+
+impl Gemini {
+    pub(super) fn new(base: Url) -> Self {
+        Self { base }
+    }
+
+    /// Returns the address for a request.
+    fn url(&self, path: &str, is_streamed: bool) -> Url {
+        if !is_streamed {
+            return below(&self.base, &format!("{path}:{GENERATE}"));
+        }
+        let mut url = below(&self.base, &format!("{path}:streamGenerateContent"));
+        // Without it, the stream is one JSON list.
+        url.set_query(Some("alt=sse"));
+        url
+    }
+}
+
+impl ServiceApi for Gemini {
+    fn credential(&self, key: &str) -> Option<Credential> {
+        Some((API_KEY, HeaderValue::try_from(key).ok()?))
+    }
+
+    /// Translates a request. Memory for the texts of both forms and for the tree between them is
+    /// held while this runs.
+    fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
+        Box::pin(async move {
+            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. } } = exchange;
+            let text = prompt.to_json(&[]);
+            let working = held.beside();
+            // Once as it is and once translated.
+            if !working.grow(text.len().saturating_mul(2)) {
+                return Err(client.no_memory());
+            }
+            let length = text.len();
+            let tenant = held.tenant();
+            let translated =
+                threads::read(&tenant, length, move || translate(text, &working)).await;
+            let GeminiRequest { path, body } =
+                translated.map_err(|error| error.into_model_error(client))?;
+            let url = self.url(&path, is_streamed);
+            let mut outgoing = client.outgoing(&url, body, is_streamed, held)?;
+            outgoing.includes_usage = prompt.includes_usage();
+            Ok(outgoing)
+        })
+    }
+
+    fn decode<'a: 't, 't>(
+        &'t self,
+        client: &'a HttpClient,
+        response: reqwest::Response,
+        outgoing: &'t Outgoing,
+        terms: Terms<'t>,
+    ) -> ModelFuture<'t, Response<'a>> {
+        Box::pin(async move {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let created = now.map_or(0, |since| since.as_secs());
+            if outgoing.is_streamed && service::is_stream(&response) {
+                let events = Events::new(client, response, terms.held.beside());
+                let chunks = GeminiChunks::new(events, created, outgoing.includes_usage);
+                return Ok(Response::streamed(chunks));
+            }
+            let answer = client.receive(response, error_of, terms.held).await;
+            let answer = answer.map_err(|error| with_credential(client, error))?;
+            let answer = answer.map(|response| to_completion(response, created));
+            let answer =
+                answer.map_err(|error| ResponseError::from(error).into_model_error(client));
+            Ok(Response::Whole(answer?))
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        client: &'a HttpClient,
+        credential: Option<Credential>,
+        held: &'a Charge,
+    ) -> ModelFuture<'a, Vec<Object>> {
+        Box::pin(async move {
+            let mut url = below(&self.base, MODELS);
+            url.set_query(Some("pageSize=1000"));
+            let response = client.get(&url, HeaderMap::new(), credential).await?;
+            let list = client.receive_within(LIST_SIZES, response, error_of, held).await;
+            Ok(listed(&list.map_err(|error| with_credential(client, error))?))
+        })
+    }
+}
+
+/// Translates the text of a chat request. Memory for its tree is held in `held`.
+fn translate(text: Vec<u8>, held: &Charge) -> Result<GeminiRequest, Untranslated> {
+    let chat = translation::read(&text, held)?;
+    drop(text);
+    let conversation = chat::read_request(chat).map_err(Untranslated::Untranslatable)?;
+    let path = path_of(&conversation.model).map_err(Untranslated::Unsupported)?;
+    let request = gemini::write_request(conversation).map_err(Untranslated::Untranslatable)?;
+    let body = serde_json::to_vec(&request).expect("an object can be written");
+    Ok(GeminiRequest { path, body })
+}
+
+/// Returns the path of a model below the base URL. The name is the caller's, so it must not reach
+/// another address of the service.
+fn path_of(model: &str) -> Result<String, Unsupported> {
+    let (folder, name) = match model.split_once('/') {
+        Some((folder @ (MODELS | "tunedModels"), name)) => (folder, name),
+        _ => (MODELS, model),
+    };
+    let is_valid = |c: u8| c.is_ascii_alphanumeric() || b"-_.@".contains(&c);
+    if !(1..=MAX_MODEL_BYTES).contains(&name.len()) || !name.bytes().all(is_valid) {
+        let problem =
+            "must be the name of a Gemini model, with letters, digits, `-`, `_`, `.` or `@`";
+        return Err(Unsupported::new("model", problem));
+    }
+    Ok(format!("{folder}/{name}"))
+}
+
+fn to_completion(response: Object, created: u64) -> Result<Object, ReplyError> {
+    let mut reader = gemini::ReplyReader::default();
+    let mut reply = Reply::default();
+    reply.extend(reader.response(response)?);
+    reply.extend(reader.finish()?);
+    Ok(chat::write_reply(reply, created))
+}
+
+fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {
+    match body.and_then(gemini::read_error) {
+        Some(ReplyError::Reported { error, .. }) => error,
+        _ => client.plain_error(status, body.and_then(service::error_message)),
+    }
+}
+
+/// Returns the error of a key that is not valid as one of the credential: Gemini reports it with the
+/// status 400, like an error of the request.
+fn with_credential(client: &HttpClient, error: ModelError) -> ModelError {
+    match error {
+        ModelError::Refused { mut refusal, .. }
+            if refusal.error.get("code").is_some_and(|code| code == gemini::INVALID_KEY) =>
+        {
+            refusal.status = StatusCode::UNAUTHORIZED;
+            client.refused(*refusal)
+        }
+        other => other,
+    }
+}
+
+/// Returns the models of a list that generate content, in the form of OpenAI's.
+fn listed(list: &Document) -> Vec<Object> {
+    let models = list.object().get(MODELS).and_then(Value::as_array);
+    models.into_iter().flatten().filter_map(to_model).collect()
+}
+
+fn to_model(model: &Value) -> Option<Object> {
+    let methods = model.get("supportedGenerationMethods").and_then(Value::as_array);
+    if methods.is_some_and(|methods| !methods.iter().any(|method| method == GENERATE)) {
+        return None;
+    }
+    let name = model.get("name")?.as_str()?;
+    let id = name.strip_prefix("models/").unwrap_or(name);
+    let mut listed =
+        object(json!({"id": id, "object": "model", "created": 0, "owned_by": "google"}));
+    if let Some(name @ Value::String(_)) = model.get("displayName") {
+        listed.insert("display_name".to_owned(), name.clone());
+    }
+    Some(listed)
+}
+
+#[cfg(test)]
+mod tests;
