@@ -36,8 +36,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::outcome::Done;
 use crate::telemetry::{self, LogFormat};
+use airlock_compile::COMPILE_COMMAND;
 use airlock_config::environment;
-use airlock_sandbox::COMPILE_COMMAND;
 
 /// Everything that can be said on the command line.
 #[derive(Parser)]

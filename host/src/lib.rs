@@ -24,7 +24,7 @@
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
 //! | `egress` | the only path of plugins to the network, and [`tls`] for every connection |
 //! | `process` | child processes, confined |
-//! | `authoring` | `airlock plugin` for authors: new, build, check |
+//! | `authoring` | `airlock plugin`: new, build, check, install |
 //! | `identity` | access tokens of callers |
 //! | `store` | state that survives a restart |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |
@@ -46,6 +46,7 @@ pub mod settings;
 mod telemetry;
 
 pub use airlock_catalog as catalog;
+pub use airlock_compile as compile;
 pub use airlock_config as config;
 pub use airlock_core::{door, tenant::Tenant, tool};
 pub use airlock_egress::tls;

@@ -23,8 +23,9 @@ use std::{
 };
 
 use airlock::{
+    compile::{CompilerChild, Compiling},
     door::{Admitted, Budget, Caller, Origin},
-    sandbox::{Compiling, Grants, HostResources, Limits, Sandbox, Settings},
+    sandbox::{Grants, HostResources, Limits, Sandbox, Settings},
     tool::{CallError, ClientName},
 };
 use airlock_tests::{
@@ -270,18 +271,18 @@ async fn scripts(gateway: &Embedded, size: usize) -> Row {
 /// Offers each component that must be refused to a sandbox, which compiles in separate processes as
 /// the program does.
 async fn refusals() -> Vec<Refusal> {
-    let compiling =
-        Compiling { program: Some(binary("airlock-under-test")), ..Compiling::in_process() };
-    let sandbox = |compiling| {
+    let child = CompilerChild::new(binary("airlock-under-test"));
+    let sandbox = |child| {
+        let compiling = Compiling::InChild(child);
         Sandbox::new(&Settings { compiling, ..Settings::new(None) }).expect("a sandbox")
     };
-    let as_shipped = sandbox(compiling.clone());
+    let as_shipped = sandbox(child.clone());
     let mut refusals = Vec::new();
     for Unloadable { name, does, component, says } in unloadable() {
         refusals.push(refusal(&as_shipped, name, does, component, says).await);
     }
     // The limit is ten minutes, which is too long to wait for.
-    let hurried = sandbox(Compiling { wall: Duration::from_millis(50), ..compiling });
+    let hurried = sandbox(CompilerChild { wall: Duration::from_millis(50), ..child });
     refusals.push(
         refusal(
             &hurried,

@@ -13,7 +13,7 @@ async fn run(source: &str) -> Value {
 fn the_executors_import_nothing_of_wasi() {
     for component in [guests::STARLARK, guests::PYTHON] {
         let component = fs::read(component).expect("the component");
-        let imports = airlock::sandbox::imports(&component).expect("a component");
+        let imports = airlock::compile::imports(&component).expect("a component");
         assert!(
             !imports.is_empty() && imports.iter().all(|name| name.starts_with("airlock:")),
             "{imports:?}"

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{outcome::Done, output, plugin::accept_command, session::ConfigFile};
-use airlock_config::{Client, Config, ConfigError, Problem};
+use airlock_config::{Config, ConfigError, Problem};
 use airlock_core::tool::ClientName;
 use airlock_plugin::Drift;
 
@@ -13,37 +13,39 @@ use airlock_plugin::Drift;
 /// directories that it names exist, and that the definitions of MCP servers in `airlock.lock` can be
 /// used. Reports every plugin that the gateway would not load: one whose grants do not
 /// suffice, one with a secret without a value, and one that is not the component that `airlock.lock`
-/// pins. No plugin is run. Without `airlock.lock`, the plugins are listed as not pinned, which is no
-/// error.
+/// pins. No plugin is run. Warns of commands of MCP servers that are not in PATH, of clients of which
+/// no tool is offered, and of plugins that are not pinned because there is no `airlock.lock`. A warning
+/// is no error: the gateway may have another PATH.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock check --config airlock.json")]
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFile,
-    /// Print a JSON document: `{ok, file, errors: [{key, message}], unpinned: [client]}`.
+    /// Print a JSON document: `{ok, file, errors: [{key, message}], warnings: [{key, message}],
+    /// unpinned: [client]}`.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
     let file = args.config.path.display().to_string();
-    let (checked, unpinned, without_tools) = match Config::load_valid_parts(&args.config.path) {
+    let (checked, unpinned, warnings) = match Config::load_valid_parts(&args.config.path) {
         Ok((config, problems)) => {
             let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
-            let without_tools = config.as_ref().map(without_tools).unwrap_or_default();
-            (check(config.as_ref(), problems, &args.config).await, unpinned, without_tools)
+            let warnings = config.as_ref().map(Config::warnings).unwrap_or_default();
+            (check(config.as_ref(), problems, &args.config).await, unpinned, warnings)
         }
         Err(error) => (Err(error), Vec::new(), Vec::new()),
     };
     if args.json {
-        output::document(&report(&file, checked.as_ref().err(), &unpinned))?;
+        output::document(&report(&file, checked.as_ref().err(), &warnings, &unpinned))?;
         return Ok(checked.is_ok().into());
+    }
+    for warning in &warnings {
+        output::warning(&warning.to_string());
     }
     checked?;
     output::line(&format!("{file}: ok"))?;
-    for line in without_tools {
-        output::hint(&line);
-    }
     if !unpinned.is_empty() {
         output::hint(&advice(&unpinned, &args.config));
     }
@@ -77,16 +79,6 @@ fn remedy(drift: &Drift, file: &ConfigFile) -> String {
     format!("`airlock plugin diff {client}{option}` shows it, `{accept}` accepts it")
 }
 
-/// Returns a line for each client of which no tool is offered.
-fn without_tools(config: &Config) -> Vec<String> {
-    let clients = config.clients.iter().filter(|client| client.policy.execute.is_empty());
-    clients.map(none_offered).collect()
-}
-
-fn none_offered(client: &Client) -> String {
-    format!("{}: none of its tools is offered: `tools_to_execute` is empty", client.name)
-}
-
 /// Returns the command that pins the plugins, and the reason to run it.
 fn advice(unpinned: &[ClientName], config: &ConfigFile) -> String {
     let names = unpinned.iter().map(ClientName::as_str).collect::<Vec<_>>().join(", ");
@@ -97,7 +89,12 @@ fn advice(unpinned: &[ClientName], config: &ConfigFile) -> String {
     )
 }
 
-fn report(file: &str, error: Option<&ConfigError>, unpinned: &[ClientName]) -> Value {
+fn report(
+    file: &str,
+    error: Option<&ConfigError>,
+    warnings: &[Problem],
+    unpinned: &[ClientName],
+) -> Value {
     let errors = match error {
         None => Vec::new(),
         Some(ConfigError::Unreadable { source, .. }) => {
@@ -107,7 +104,13 @@ fn report(file: &str, error: Option<&ConfigError>, unpinned: &[ClientName]) -> V
             problems.iter().map(|problem| json!(problem)).collect()
         }
     };
-    json!({"ok": error.is_none(), "file": file, "errors": errors, "unpinned": unpinned})
+    json!({
+        "ok": error.is_none(),
+        "file": file,
+        "errors": errors,
+        "warnings": warnings,
+        "unpinned": unpinned,
+    })
 }
 
 #[cfg(test)]
@@ -211,12 +214,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_limit_beyond_its_maximum_is_reported_once() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (_, file) = configured(home.path());
+        let mut client = plugin(&json!("p"), "p.wasm");
+        client["wasm_config"]["limits"] = json!({"memory": "8GiB", "fuel": 1_000});
+        let text = json!({"mcp": {"client_configs": [client]}}).to_string();
+        fs::write(&file.path, text).expect("a file");
+        let (config, problems) = Config::load_valid_parts(&file.path).expect("a file");
+        let found = check(config.as_ref(), problems, &file).await.expect_err("too much memory");
+        let keys: Vec<_> = found.problems().iter().map(|problem| problem.key.to_string()).collect();
+        assert_eq!(keys, ["mcp.client_configs[0].wasm_config.limits.memory"]);
+    }
+
+    #[tokio::test]
     async fn a_server_whose_paths_or_accepted_definitions_are_missing_or_damaged_is_an_error() {
         let home = tempfile::tempdir().expect("a directory");
         fs::write(home.path().join("plain"), "").expect("a file");
         let clients = [
             stdio("good", &json!({"command": "/bin/sh", "cwd": ".", "confine": {"read": ["."]}})),
             stdio("searched", &json!({"command": "no-such-command"})),
+            stdio("placed", &json!({"command": "sh", "envs": ["PATH=/nowhere"]})),
             stdio(
                 "lost",
                 &json!({"command": "nowhere/server", "cwd": "plain", "confine": {"read": ["."], "write": ["gone"]}}),
@@ -228,12 +246,23 @@ mod tests {
         fs::write(&path, text).expect("a file");
         let file = ConfigFile { path };
         insta::assert_snapshot!(checked(&file).await.expect_err("paths are missing"), @r#"
-        HOME/gateway.json has 4 errors:
+        HOME/gateway.json has 5 errors:
+          mcp.client_configs[name = "placed"].stdio_config.command: command "sh" is not found in its PATH; install it, or write its whole path
           mcp.client_configs[name = "lost"].stdio_config.command: there is no file HOME/nowhere/server
           mcp.client_configs[name = "lost"].stdio_config.cwd: there is no directory HOME/plain
           mcp.client_configs[name = "lost"].stdio_config.confine.write[0]: there is no file or directory HOME/gone
           mcp.client_configs[name = "plain"].stdio_config.command: HOME/./plain is not executable; run `chmod +x` on it, or name an interpreter as the command
         "#);
+        let warnings = Config::load(&file.path).expect("a good file").warnings();
+        let mut commands = warnings.iter().filter(|warning| warning.message.contains("PATH"));
+        let searched = commands.next().expect("it is not found");
+        assert_eq!(commands.next(), None);
+        insta::assert_snapshot!(searched, @r#"mcp.client_configs[name = "searched"].stdio_config.command: command "no-such-command" is not found in its PATH; install it, or write its whole path; a gateway that is started with another PATH may find it"#);
+        let document = report("f", None, &warnings, &[]);
+        assert_eq!(
+            (&document["ok"], document["warnings"].as_array().map(Vec::len)),
+            (&json!(true), Some(warnings.len()))
+        );
 
         let clients = [stdio("good", &json!({"command": "/bin/sh"}))];
         let text = json!({"mcp": {"client_configs": clients}}).to_string();

@@ -11,16 +11,12 @@ mod check;
 mod consent;
 mod dev;
 mod diff;
-mod edit;
-mod grant;
+mod difference;
 mod inspect;
 mod install;
 mod new;
-mod obstacle;
-mod pins;
 mod requested;
 mod store;
-mod typed;
 mod upgrade;
 
 pub(super) use self::consent::accept_command;

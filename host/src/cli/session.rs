@@ -12,9 +12,9 @@ use std::{
 use super::{output, signals::Signals, spinner};
 use crate::gateway::Gateway;
 use airlock_catalog::{Client, State};
+use airlock_compile::Compiling;
 use airlock_config::{self as config, Config, ConfigError, Source};
 use airlock_core::{door::Caller, tool::CallError};
-use airlock_sandbox::Compiling;
 
 /// Longest wait for sources to connect, of a command that must not wait as long as a source may take
 /// to start.

@@ -3,7 +3,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use airlock::sandbox;
+use airlock::compile::section_anywhere;
 use airlock_json::schema::CompiledSchema;
 use airlock_plugin::Manifest;
 use airlock_tests::{Airlock, Client, Setup, component, guests, peers, root};
@@ -43,7 +43,7 @@ fn embedded(manifest: PathBuf) -> Vec<u8> {
 }
 
 fn section(wasm: &[u8], name: &str) -> Value {
-    let content = sandbox::embedded(wasm, name).expect("a component").expect("it is embedded");
+    let content = section_anywhere(wasm, name).expect("a component").expect("it is embedded");
     serde_json::from_slice(content).expect("JSON")
 }
 
@@ -95,7 +95,7 @@ async fn the_plugin_in_webassembly_text_passes_every_check_and_is_called() {
 #[test]
 fn the_program_of_the_page_appends_both_sections_and_nothing_else() {
     let written = embedded(example("plugin.toml"));
-    let manifest = sandbox::embedded(&written, MANIFEST).expect("a component").expect("embedded");
+    let manifest = section_anywhere(&written, MANIFEST).expect("a component").expect("embedded");
     let tools = fs::read(example("tools.json")).expect("a file");
     let expected = component::with_section(&code(), MANIFEST, manifest);
     assert_eq!(written, component::with_section(&expected, TOOLS, &tools));

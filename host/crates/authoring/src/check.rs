@@ -8,7 +8,7 @@ use std::{path::Path, sync::Arc};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Compiled, Finding, component, config_schema, finding, quality};
+use crate::{Compiled, Finding, component, config_schema, file::directory_of, finding, quality};
 use airlock_core::tool::ToolDefinition;
 use airlock_json::schema::CompiledSchema;
 use airlock_plugin::{CompileHook, Manifest, Metadata, MetadataError, read_component};
@@ -133,11 +133,6 @@ async fn checks(file: &Path, on_compile: &CompileHook) -> Result<Vec<Check>, Loa
         }
     }
     Ok(checks)
-}
-
-/// Returns the directory of a file, which is the working directory for a bare name.
-fn directory_of(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 async fn checks_of(
@@ -322,6 +317,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest_with;
 
     fn checked(input: &Value) -> Check {
         let tool = json!({"name": "t", "description": "A tool.", "inputSchema": input});
@@ -364,11 +360,7 @@ mod tests {
         let text = "schema = 'airlock.plugin/1'\nid = 'a'\nversion = '1.0.0'\ncontract = '0.1'\n[config]\nfrom_code = true\n";
         std::fs::write(home.path().join("plugin.toml"), text).expect("a file");
         let schema = json!({"type": "object", "properties": {"rows": {"type": "integer"}}});
-        let embedded = json!({
-            "schema": "airlock.plugin/1", "id": "a", "version": "1.0.0", "contract": "0.1",
-            "config": {"schema": schema},
-        });
-        let embedded = Manifest::parse(embedded.to_string().as_bytes()).expect("a manifest");
+        let embedded = manifest_with(&json!({"id": "a", "config": {"schema": schema}}));
         let outcome = |config: Option<&Value>| {
             current(&home.path().join("a.wasm"), &embedded, config).expect("a check").outcome
         };

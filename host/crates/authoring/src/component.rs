@@ -6,13 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use airlock_compile::{CompileError, Compiling};
 use airlock_config::{Config, environment};
 use airlock_core::tool::ClientName;
 use airlock_plugin::{CompileHook, Metadata, MetadataError, compiling, read_component};
-use airlock_sandbox::{
-    self as sandbox, CompileError, Compiling, Grants, HostResources, Limits, LoadError, Plugin,
-    Sandbox,
-};
+use airlock_sandbox::{self as sandbox, Grants, HostResources, Limits, LoadError, Plugin, Sandbox};
 
 /// A component and its metadata, which is known without running it.
 pub struct Component {
@@ -117,7 +115,7 @@ pub(crate) async fn compile_built(
     bytes: &Arc<[u8]>,
     on_compile: &CompileHook,
 ) -> Result<Compiled, LoadError> {
-    let compiling = Compiling { reuses_functions: true, ..Compiling::in_process() };
+    let compiling = Compiling::InProcess { reuses_functions: true };
     compile_with(path, bytes, compiling, on_compile).await
 }
 

@@ -7,8 +7,9 @@ use serde::Serialize;
 use airlock_manifest::{FILE, Position, Source};
 
 use crate::interfaces::{self, Interface};
+use airlock_compile::imported_functions;
 use airlock_plugin::Manifest;
-use airlock_sandbox::{self as sandbox, LoadError};
+use airlock_sandbox::LoadError;
 use airlock_strings::visible;
 
 /// One finding, with invisible characters made visible.
@@ -90,7 +91,7 @@ pub(crate) fn unrequested(
         let is_known = found.iter().any(|known| std::ptr::eq(*known, interface));
         if !is_known && !interface.is_requested(manifest) {
             found.push(interface);
-            let functions = sandbox::imported_functions(wasm, import)?;
+            let functions = imported_functions(wasm, import)?;
             let finding = Finding::from(format!(
                 "imported for {}, and plugin.toml does not request it, so that {}",
                 names(&functions),
@@ -131,6 +132,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest_with;
 
     const KV: &str = "airlock:host/kv@0.1.0";
 
@@ -147,17 +149,13 @@ mod tests {
     }
 
     fn manifest(request: &serde_json::Value) -> Manifest {
-        let manifest = json!({
-            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "request": request,
-        });
-        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+        manifest_with(&json!({"request": request}))
     }
 
     #[test]
     fn an_import_that_is_not_requested_is_found_with_its_functions_and_the_request_to_write() {
         let wasm = component();
-        let imports = sandbox::imports(&wasm).expect("imports");
+        let imports = airlock_compile::imports(&wasm).expect("imports");
         let found = unrequested(&wasm, &imports, &manifest(&json!({}))).expect("it is read");
         let lines: Vec<_> = found.iter().flat_map(Finding::lines).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
@@ -173,7 +171,7 @@ mod tests {
     fn an_unrequested_configuration_is_found_with_the_key_that_takes_its_schema_from_the_code() {
         let import = r#"(import "airlock:host/config@0.1.0" (instance (export "get" (func))))"#;
         let wasm = wat::parse_str(format!("(component {import})")).expect("a component");
-        let imports = sandbox::imports(&wasm).expect("imports");
+        let imports = airlock_compile::imports(&wasm).expect("imports");
         let found = unrequested(&wasm, &imports, &manifest(&json!({}))).expect("it is read");
         let lines: Vec<_> = found.iter().flat_map(Finding::lines).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"

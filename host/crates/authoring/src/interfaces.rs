@@ -153,13 +153,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::manifest_with;
 
     fn manifest(request: &Value) -> Manifest {
-        let manifest = json!({
-            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "request": request,
-        });
-        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+        manifest_with(&json!({"request": request}))
     }
 
     fn names(request: &Value) -> Vec<&'static str> {

@@ -285,6 +285,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest_with;
 
     fn told(tools: Value, manifest: Option<&Manifest>) -> String {
         let tools: Vec<ToolDefinition> = serde_json::from_value(tools).expect("definitions");
@@ -360,25 +361,20 @@ mod tests {
     }
 
     fn with_store(is_cache: bool) -> Manifest {
-        let manifest = json!({
-            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "request": {"kv": {"notes": {"max_bytes": "1MiB", "cache": is_cache, "reason": "remembers"}}},
-        });
-        Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest")
+        let notes = json!({"max_bytes": "1MiB", "cache": is_cache, "reason": "remembers"});
+        manifest_with(&json!({"request": {"kv": {"notes": notes}}}))
     }
 
     #[test]
     fn a_manifest_that_contradicts_the_annotations_is_reported() {
-        let manifest = json!({
-            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+        let manifest = manifest_with(&json!({
             "tool": [{"name": "put", "effects": ["write_kv", "http"]}, {"name": "gone"}],
             "request": {
                 "files": {"data": {"access": "read_only", "reason": "reads"}},
                 "http": {"api": {"url": "https://api.example.com", "reason": "forecasts"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "remembers"}},
             },
-        });
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        }));
         let tool = json!({
             "name": "put",
             "description": "Puts something somewhere.",

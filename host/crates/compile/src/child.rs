@@ -24,7 +24,7 @@ use crate::{
     engine::compiler_engine,
     error::{CompilerFailure, MAX_COMPONENT_BYTES},
     precompile::precompile,
-    settings::{Compiling, Form},
+    settings::{CompilerChild, Form},
 };
 
 /// Command with which the program is started as a compiler.
@@ -51,8 +51,7 @@ pub struct Job {
 
 /// Compiles in a child. Dropping the future kills the child and the other processes of its group.
 pub(crate) async fn run(
-    program: &Path,
-    settings: &Compiling,
+    settings: &CompilerChild,
     engine: &Engine,
     form: Form,
     wasm: &[u8],
@@ -65,7 +64,7 @@ pub(crate) async fn run(
         job.cpu_seconds.to_string(),
         job.memory_bytes.to_string(),
     ];
-    let mut child = Child::spawn(program, &arguments).map_err(CompilerFailure::Run)?;
+    let mut child = Child::spawn(&settings.program, &arguments).map_err(CompilerFailure::Run)?;
     match tokio::time::timeout(settings.wall, child.converse(wasm)).await {
         Ok(answered) => answered,
         Err(_) => Err(CompilerFailure::Wall(settings.wall)),
@@ -73,7 +72,7 @@ pub(crate) async fn run(
 }
 
 impl Job {
-    fn new(settings: &Compiling, engine: &Engine, form: Form) -> Self {
+    fn new(settings: &CompilerChild, engine: &Engine, form: Form) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         Self {
             form,

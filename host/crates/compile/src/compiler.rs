@@ -166,22 +166,23 @@ impl Compiler {
         let turn = self.0.turn.clone().lock_owned().await;
         let started = Instant::now();
         let wasm_bytes = wasm.len();
-        let settings = &self.0.settings;
-        let native = if let Some(program) = &settings.program {
-            let _turn = turn;
-            child::run(program, settings, &self.0.engine, form, &wasm).await?
-        } else {
-            let engine = self.0.engine.clone();
-            // The turn moves into the thread, because compiling continues after every caller has
-            // gone.
-            let compiled = spawn_blocking(move || {
+        let engine = self.0.engine.clone();
+        let (place, native) = match &self.0.settings {
+            Compiling::InChild(settings) => {
                 let _turn = turn;
-                precompile(&engine, form, &wasm)
-            });
-            joined(compiled.await)?
+                ("child", child::run(settings, &engine, form, &wasm).await?)
+            }
+            Compiling::InProcess { .. } => {
+                // The turn moves into the thread, because compiling continues after every caller has
+                // gone.
+                let compiled = spawn_blocking(move || {
+                    let _turn = turn;
+                    precompile(&engine, form, &wasm)
+                });
+                ("process", joined(compiled.await)?)
+            }
         };
         let native_bytes = native.len();
-        let place = if settings.program.is_some() { "child" } else { "process" };
         info!(wasm_bytes, native_bytes, elapsed = ?started.elapsed(), place, "compiled a component");
         joined(spawn_blocking(move || self.keep(&name, &native)).await)
     }

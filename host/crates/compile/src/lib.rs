@@ -31,5 +31,5 @@ pub use self::{
     error::{CompileError, MAX_COMPONENT_BYTES},
     functions::FunctionCache,
     sections::{data_contains, exports, imported_functions, imports, section, section_anywhere},
-    settings::{Compiling, Form as CompileForm},
+    settings::{CompilerChild, Compiling, Form as CompileForm},
 };

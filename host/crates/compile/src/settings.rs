@@ -1,45 +1,48 @@
-//! Settings for compiling: where it happens, and in which form.
+//! Settings for compiling: the place and the form.
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-/// Settings for compiling components.
+/// Place where components are compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compiling {
-    /// Path of the `airlock` binary, which is started as a child process for each component. `None`
-    /// compiles in this process, on a thread that cannot be stopped. A program that is Airlock
-    /// itself uses [`Compiling::SELF`].
-    pub program: Option<PathBuf>,
+pub enum Compiling {
+    /// This process, on a thread that cannot be stopped.
+    InProcess {
+        /// Keeps the machine code of single functions beside the cache of compiled code, so that the
+        /// next build of a component is compiled in a part of the time: an interpreter stays the same
+        /// when the program in it changes. For components of this user's own.
+        reuses_functions: bool,
+    },
+    /// A child process for each component.
+    InChild(CompilerChild),
+}
+
+/// Program and limits of the child processes that compile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompilerChild {
+    /// Path of the `airlock` binary.
+    pub program: PathBuf,
     /// Wall-clock time that a child may take. A Python interpreter of 18 MB takes half a minute on
     /// two cores.
     pub wall: Duration,
     /// Address space of a child, in bytes.
     pub memory_bytes: u64,
-    /// Keeps the machine code of single functions beside the cache of compiled code, so that the next
-    /// build of a component is compiled in a part of the time: an interpreter stays the same when the
-    /// program in it changes. For components of this user's own. It has no effect with a `program`,
-    /// because it works in this process alone.
-    pub reuses_functions: bool,
 }
 
 impl Compiling {
-    /// Path of the running program as the kernel knows it. It stays the same file even if another
-    /// file has since taken its name.
-    pub const SELF: &'static str = "/proc/self/exe";
+    /// This process, without reuse of functions.
+    pub const IN_PROCESS: Self = Self::InProcess { reuses_functions: false };
 
-    /// Returns settings that compile in this process. A child, if a `program` is set, gets ten
-    /// minutes and 8 GiB.
-    pub const fn in_process() -> Self {
-        Self {
-            program: None,
-            wall: Duration::from_mins(10),
-            memory_bytes: 8 << 30,
-            reuses_functions: false,
-        }
-    }
-
-    /// Returns settings that compile in a child, for a program that is Airlock itself.
+    /// Returns a child of the running program, which must be Airlock itself. Its path is the one that
+    /// the kernel knows, which stays the same file even if another file has since taken its name.
     pub fn in_child() -> Self {
-        Self { program: Some(Self::SELF.into()), ..Self::in_process() }
+        Self::InChild(CompilerChild::new("/proc/self/exe"))
+    }
+}
+
+impl CompilerChild {
+    /// Returns children of this program with ten minutes and 8 GiB each.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), wall: Duration::from_mins(10), memory_bytes: 8 << 30 }
     }
 }
 

@@ -8,9 +8,9 @@ use super::{
     error::Problem,
     key_path::KeyPath,
 };
+use airlock_compile::MAX_COMPONENT_BYTES;
 use airlock_core::tool::{ToolDefinition, ToolName};
 use airlock_plugin::{Grant, Metadata};
-use airlock_sandbox::MAX_COMPONENT_BYTES;
 use airlock_strings::visible_line;
 
 /// The configured clients, with the tools of those that were looked up so far.

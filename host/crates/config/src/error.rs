@@ -63,7 +63,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.key.text().is_empty() {
+        if self.key.is_root() {
             f.write_str(&self.message)
         } else {
             write!(f, "{}: {}", self.key, self.message)

@@ -9,13 +9,14 @@ use super::{
     environment::environment,
     error::{ConfigError, Problem},
     key_path::KeyPath,
+    resolve::NamedPart,
 };
 use airlock_core::{
     secret,
     tool::{ClientName, ToolDefinition},
 };
 use airlock_lock::Lock;
-use airlock_mcp_client::Pinning;
+use airlock_mcp_client::{Pinning, UnusableFile};
 use airlock_model::{self as model, Models};
 use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
@@ -39,12 +40,9 @@ impl Config {
             let plugin = match &client.source {
                 Source::Plugin(plugin) => plugin,
                 Source::Upstream(upstream) => {
-                    let key = key_of_client(&client.name);
                     let unusable = upstream.transport.check_files().into_iter();
-                    problems.extend(unusable.map(|file| Problem {
-                        key: key.join(&KeyPath::parse(&file.key)),
-                        message: file.message,
-                    }));
+                    let unusable = unusable.filter(|file| file.is_certain);
+                    problems.extend(unusable.map(|file| unusable_file(&client.name, file)));
                     continue;
                 }
             };
@@ -58,6 +56,29 @@ impl Config {
         } else {
             Err(ConfigError::Invalid { file: origin.to_owned(), problems })
         }
+    }
+
+    /// Returns what a gateway starts with and what may still be a mistake: clients of which no tool is
+    /// offered, and commands of MCP servers that are not in the `PATH` of this process.
+    pub fn warnings(&self) -> Vec<Problem> {
+        let mut warnings = Vec::new();
+        for Client { name, policy, source, .. } in &self.clients {
+            if policy.execute.is_empty() {
+                let key = key_of_client(name).member("tools_to_execute");
+                let message = "is empty, so none of its tools is offered".to_owned();
+                warnings.push(Problem { key, message });
+            }
+            if let Source::Upstream(upstream) = source {
+                let files = upstream.transport.check_files().into_iter();
+                let uncertain = files.filter(|file| !file.is_certain).map(|mut file| {
+                    file.message
+                        .push_str("; a gateway that is started with another PATH may find it");
+                    unusable_file(name, file)
+                });
+                warnings.extend(uncertain);
+            }
+        }
+        warnings
     }
 
     /// Checks that every entry in a store of a plugin has a holder. Does not make or change the
@@ -102,8 +123,8 @@ impl Config {
             let Source::Plugin(plugin) = source else { continue };
             let Ok(wasm) = read_component(&plugin.component).await else { continue };
             let Ok(metadata) = Metadata::of(&wasm) else { continue };
-            let drift = Drift::refused(&lock, name, &metadata, &plugin.grant, policy);
-            problems.extend(drift.map(|drift| Problem {
+            let drift = Drift::between(&lock, name, &metadata, &plugin.grant, policy);
+            problems.extend(drift.filter(Drift::is_of_component).map(|drift| Problem {
                 key: key_of_plugin(name).member("component"),
                 message: visible_line(&format!(
                     "the gateway does not load it, because {}; {}",
@@ -148,7 +169,7 @@ fn key_of_plugin(client: &ClientName) -> KeyPath {
 }
 
 fn key_of_client(client: &ClientName) -> KeyPath {
-    KeyPath::parse("mcp.client_configs").named(client.as_str())
+    NamedPart::Clients.key().named(client.as_str())
 }
 
 /// Checks the files of a provider, and that it can be set up.
@@ -219,6 +240,11 @@ fn defect(client: &Client, lock: &Lock) -> Option<Problem> {
     let defect = upstream::pins::defect(lock, &client.name)?;
     let message = format!("no tool of the server is offered: {defect}");
     Some(Problem { key: key_of_client(&client.name), message })
+}
+
+fn unusable_file(client: &ClientName, file: UnusableFile) -> Problem {
+    let key = key_of_client(client).join(&KeyPath::parse(&file.key));
+    Problem { key, message: file.message }
 }
 
 fn unusable(key: &KeyPath, error: &(dyn std::error::Error + 'static)) -> Problem {

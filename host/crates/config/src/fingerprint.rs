@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::key_path::KeyPath;
+use super::{key_path::KeyPath, resolve::NamedPart};
 
 /// A hash of each value of a configuration, by its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Fingerprint {
                     self.add(client, &path.member(name), member);
                 }
             }
-            Value::Array(clients) if client.is_none() && path.to_string() == CLIENTS => {
+            Value::Array(clients) if client.is_none() && *path == NamedPart::Clients.key() => {
                 for (index, entry) in clients.iter().enumerate() {
                     // An entry without a name is an error, which is reported elsewhere.
                     let name =
@@ -64,9 +64,6 @@ impl Fingerprint {
         }
     }
 }
-
-/// Key path of the list of clients.
-const CLIENTS: &str = "mcp.client_configs";
 
 /// Hashes a value. The key of the hash is random, so that a hash says nothing about a secret.
 fn hash(value: &Value) -> u64 {

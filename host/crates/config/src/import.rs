@@ -11,13 +11,19 @@ mod draft;
 mod relaxed;
 mod report;
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use serde_json::Value;
 
 use self::draft::Draft;
 pub use self::report::{Imported, Outcome, SettingReport};
-use super::{environment::environment, error::Problem, file::File, json, read, resolve};
+use super::{
+    environment::environment,
+    error::Problem,
+    file::File,
+    json, read,
+    resolve::{self, Referent},
+};
 
 /// Maximum number of times that a draft is read. Each reading removes what the one before refused.
 const MAX_READINGS: usize = 8;
@@ -85,18 +91,18 @@ fn correct(draft: &mut Draft, directory: &Path) -> Vec<String> {
             }
             continue;
         };
-        let (_, problems) = resolve::resolve(file, directory, &environment);
-        let (unset, invalid): (Vec<_>, Vec<_>) =
-            problems.into_iter().partition(|problem| resolve::unset_variable(problem).is_some());
-        for problem in invalid {
-            let message = format!("{}{}", draft.label(&problem.key), problem.message);
-            draft.note(problem.key, Outcome::Invalid, message);
+        let (_, refused) = resolve::resolve(file, directory, &environment);
+        let mut variables = BTreeSet::new();
+        for value in refused {
+            if let Some(Referent::Variable(name)) = value.reason.absent {
+                variables.insert(name);
+            } else {
+                let Problem { key, message } = Problem::from(value);
+                let message = format!("{}{message}", draft.label(&key));
+                draft.note(key, Outcome::Invalid, message);
+            }
         }
-        let mut variables: Vec<_> =
-            unset.iter().filter_map(resolve::unset_variable).map(str::to_owned).collect();
-        variables.sort_unstable();
-        variables.dedup();
-        return variables;
+        return variables.into_iter().collect();
     }
     Vec::new()
 }

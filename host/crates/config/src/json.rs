@@ -51,6 +51,7 @@ pub(super) fn get_mut<'v>(value: &'v mut Value, path: &[Segment]) -> Option<&'v 
     path.iter().try_fold(value, |value, segment| match segment {
         Segment::Member(name) => value.get_mut(name),
         Segment::Element(index) => value.get_mut(index),
+        Segment::Named(_) => None,
     })
 }
 

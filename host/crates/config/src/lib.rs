@@ -14,8 +14,9 @@
 //! | `import` | the configuration of another program → a file |
 //!
 //! A key has two shapes: a field of a type in `file`, and a field of the settings that a crate takes.
-//! A new key touches three files: the type in `file/`, the settings of the crate, and the line in
-//! `resolve/` that carries one to the other. The schema is generated
+//! A new key touches three files: the type in `file/`, which for a client also has the connection
+//! types of each key; the settings of the crate; and the line in `resolve/` that carries one to the
+//! other. `unsupported` has the keys of other programs. The schema is generated
 //! (`UPDATE_SCHEMA=1 cargo test -p airlock-config schema`).
 
 mod callable;

@@ -58,7 +58,7 @@ pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Reading<T> {
         let mut path = segments(&track.path());
         let reason = invalid.reason(path.last());
         path.extend(invalid.member.map(|member| Segment::Member(member.to_owned())));
-        let key = skipped.restore(KeyPath::from(path.as_slice()));
+        let key = skipped.restore(&KeyPath::from(path.clone()));
         if !skipped.contains(&key) {
             problems.push(Problem { key, message: reason.unwrap_or(invalid.message) });
         }
@@ -72,7 +72,7 @@ pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Reading<T> {
             }
         }
         if !invalid.is_unknown_key {
-            skipped.insert(skipped.restore(KeyPath::from(path.as_slice())));
+            skipped.insert(skipped.restore(&KeyPath::from(path.clone())));
         }
     }
 }

@@ -13,6 +13,7 @@ mod mcp_server;
 mod plugin;
 mod process;
 mod provider;
+mod refused;
 mod resolved;
 mod same_variants;
 mod server;
@@ -21,22 +22,25 @@ mod upstream;
 
 use std::path::{Path, PathBuf};
 
-pub(super) use self::file_env::unset_variable;
+pub(super) use self::refused::{InvalidValue, NamedPart, Referent, RefusedValue};
 use self::{file_env::FileEnv, resolved::Resolved};
 use super::{
-    config::Config, environment::Env, error::Problem, file::File, fingerprint::Fingerprint,
-    key_path::KeyPath,
+    config::Config, environment::Env, file::File, fingerprint::Fingerprint, key_path::KeyPath,
 };
 use airlock_sandbox as sandbox;
 
 /// Resolves a whole file. Its paths are relative to `directory`. The result is complete only if there
 /// is no problem.
-pub(super) fn resolve(file: File, directory: &Path, variables: Env<'_>) -> (Config, Vec<Problem>) {
+pub(super) fn resolve(
+    file: File,
+    directory: &Path,
+    variables: Env<'_>,
+) -> (Config, Vec<RefusedValue>) {
     config(file, FileEnv { directory, variables }).into_parts()
 }
 
 fn config(file: File, env: FileEnv<'_>) -> Resolved<Config> {
-    let client_configs = KeyPath::parse("mcp.client_configs");
+    let client_configs = NamedPart::Clients.key();
     let tool_manager = &file.mcp.tool_manager_config;
     let virtual_keys = file.governance.virtual_keys;
     let has_active_key = virtual_keys.iter().any(|key| key.is_active.0);
@@ -48,7 +52,7 @@ fn config(file: File, env: FileEnv<'_>) -> Resolved<Config> {
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);
         let keys = key::resolve(virtual_keys, &names, env);
-        let keys = problems.take(KeyPath::parse("governance.virtual_keys"), keys);
+        let keys = problems.take(NamedPart::VirtualKeys.key(), keys);
         let mcp = mcp_server::resolve(&file.mcp_server, server.max_connections, &keys);
         server.mcp = problems.take("mcp_server", mcp);
         let oauth = file.mcp_server.oauth.and_then(|oauth| {

@@ -3,21 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use super::{error::Problem, key_path::KeyPath};
+use super::{
+    error::Problem,
+    key_path::{KeyPath, Segment},
+    resolve::{InvalidValue, Referent, RefusedValue},
+};
 
 /// Keys of the values that were skipped.
 #[derive(Debug, Default)]
 pub(super) struct Skipped(BTreeSet<KeyPath>);
-
-/// Parts of the file that are checked against names in another one: the part with the names, and the
-/// text that the keys of the checked ones contain.
-const REFERENCES: [(&str, &str); 5] = [
-    ("mcp.client_configs", "mcp_client_name"),
-    ("mcp.client_configs", ".grants."),
-    ("governance", "mcp_server.oauth."),
-    ("governance", "server.listen"),
-    ("providers", ".fallbacks"),
-];
 
 impl Skipped {
     pub(super) fn len(&self) -> usize {
@@ -38,40 +32,42 @@ impl Skipped {
 
     /// Returns the problems of the file without the skipped values, with their keys in the whole
     /// file. Problems that may exist only because a value was skipped are left out.
-    pub(super) fn correct(&self, problems: Vec<Problem>) -> Vec<Problem> {
-        let problems = problems.into_iter().filter(|problem| !self.may_cause(&problem.key));
-        let problems =
-            problems.map(|problem| Problem { key: self.restore(problem.key), ..problem });
+    pub(super) fn correct(&self, refused: Vec<RefusedValue>) -> Vec<Problem> {
+        let refused = refused.into_iter().filter(|value| !self.may_cause(&value.reason));
+        let problems = refused
+            .map(|value| Problem::from(RefusedValue { key: self.restore(&value.key), ..value }));
         // That a skipped value is missing is no problem of the file.
         problems.filter(|problem| !self.contains(&problem.key)).collect()
     }
 
-    /// Returns whether a problem of this key may be a missing name that a skipped value has.
-    fn may_cause(&self, key: &KeyPath) -> bool {
-        REFERENCES.iter().any(|(names, user)| {
-            key.text().contains(user)
-                && self.0.iter().any(|skipped| skipped.text().starts_with(names))
-        })
+    /// Returns whether a value may be refused because a skipped one has the name that it refers to.
+    fn may_cause(&self, reason: &InvalidValue) -> bool {
+        let Some(Referent::ElementOf(part)) = reason.absent else { return false };
+        let part = part.key();
+        // A skipped value is an element of the part, or is around it.
+        self.0.iter().any(|key| key.below(&part).is_some() || part.below(key).is_some())
     }
 
     /// Returns a key with the indices that its arrays have with the skipped elements.
-    pub(super) fn restore(&self, key: KeyPath) -> KeyPath {
-        // In the order of the keys' lengths, because the indices of outer arrays are part of the keys
-        // of inner ones; then by index, because each skipped element moves those behind it.
-        let mut elements: Vec<_> = self.0.iter().filter_map(KeyPath::as_element).collect();
+    pub(super) fn restore(&self, key: &KeyPath) -> KeyPath {
+        let elements = self.0.iter().filter_map(|skipped| match skipped.segments() {
+            [array @ .., Segment::Element(index)] => Some((array, *index)),
+            _ => None,
+        });
+        // Outer arrays first, because their indices are part of the keys of inner ones; then by index,
+        // because each skipped element moves those behind it.
+        let mut elements: Vec<_> = elements.collect();
         elements.sort_unstable_by_key(|&(array, index)| (array.len(), array, index));
-        elements.into_iter().fold(key, |key, (array, skipped)| {
-            let element = key.text().strip_prefix(array).and_then(|rest| rest.strip_prefix('['));
-            let Some((index, rest)) = element.and_then(|element| element.split_once(']')) else {
-                return key;
-            };
-            match index.parse::<usize>() {
-                Ok(index) if index >= skipped => {
-                    KeyPath::parse(&format!("{array}[{}]{rest}", index + 1))
-                }
-                _ => key,
+        let mut restored = key.segments().to_vec();
+        for (array, skipped) in elements {
+            if restored.starts_with(array)
+                && let Some(Segment::Element(index)) = restored.get_mut(array.len())
+                && *index >= skipped
+            {
+                *index += 1;
             }
-        })
+        }
+        KeyPath::from(restored)
     }
 }
 
@@ -81,7 +77,7 @@ mod tests {
 
     fn restored(skipped: &[&str], key: &str) -> String {
         let skipped = Skipped(skipped.iter().map(|key| KeyPath::parse(key)).collect());
-        skipped.restore(KeyPath::parse(key)).to_string()
+        skipped.restore(&KeyPath::parse(key)).to_string()
     }
 
     #[test]

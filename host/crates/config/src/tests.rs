@@ -4,6 +4,7 @@ mod http_client;
 mod plugins;
 mod processes;
 mod providers;
+mod ranges;
 mod reading;
 mod secrets;
 mod server;

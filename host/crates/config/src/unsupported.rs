@@ -1,27 +1,50 @@
-//! Settings of other programs' configurations that this build does not implement. Each is refused
-//! with a reason: an operator would rely on a protection that does not exist if the setting were
-//! accepted and ignored. A setting that asks for what the gateway does anyway is accepted.
+//! Keys and values of other programs' configurations that this build does not implement, in one table.
+//! Each is refused with a reason: an operator would rely on a protection that does not exist if the
+//! setting were accepted and ignored. A setting that asks for what the gateway does anyway is
+//! accepted.
 
 use serde_json::Value;
+
+use self::ForeignKey::{Elsewhere, Milliseconds, NoMeaning, NotBuilt};
+
+/// A key of other programs that is none of this file.
+enum ForeignKey {
+    /// Another key has its meaning: an instruction.
+    Elsewhere(&'static str),
+    /// A time as a number of milliseconds: the key of a client that has its meaning.
+    Milliseconds(&'static str),
+    /// The gateway does not do what it asks for: a reason, or the nearest setting.
+    NotBuilt(&'static str),
+    /// The gateway behaves the same without it: a reason. A translation leaves it out.
+    NoMeaning(&'static str),
+}
 
 /// Returns the reason that a known key is refused; `None` for other keys. `owner` is the type's
 /// name in [`file`](super::file).
 pub(super) fn key(owner: &str, key: &str) -> Option<String> {
-    if let Some(ours) = in_milliseconds(owner, key) {
-        return Some(format!(
+    Some(match find(owner, key)? {
+        Elsewhere(instruction) => instruction.to_owned(),
+        Milliseconds(ours) => format!(
             "this build has no times without a unit: use `{ours}` of the client, with a text such as \"30s\" or \"250ms\""
-        ));
+        ),
+        NotBuilt(reason) | NoMeaning(reason) => {
+            format!("this build does not act on it: {reason}")
+        }
+    })
+}
+
+/// Returns the reason that the gateway behaves the same without a key; `None` for other keys.
+pub(super) fn without_meaning(owner: &str, key: &str) -> Option<&'static str> {
+    match find(owner, key)? {
+        NoMeaning(reason) => Some(reason),
+        _ => None,
     }
-    if let Some(spelling) = other_spelling(owner, key) {
-        return Some(spelling.to_owned());
-    }
-    Some(format!("this build does not act on it: {}", key_not_built(owner, key)?))
 }
 
 /// Returns whether a key that is not implemented has a value that asks for what the gateway does
 /// anyway, such as a feature that is turned off.
 pub(super) fn is_moot(owner: &str, key: &str, value: &Value) -> bool {
-    if key_not_built(owner, key).is_none() {
+    if !matches!(find(owner, key), Some(NotBuilt(_) | NoMeaning(_))) {
         return false;
     }
     match (owner, key) {
@@ -32,6 +55,180 @@ pub(super) fn is_moot(owner: &str, key: &str, value: &Value) -> bool {
         ("File", "version") => *value == 2,
         _ => is_off(value),
     }
+}
+
+/// Returns the entry of a key. `owner` is the type's name in [`file`](super::file).
+fn find(owner: &str, key: &str) -> Option<ForeignKey> {
+    of_a_client(owner, key)
+        .or_else(|| of_a_provider(owner, key))
+        .or_else(|| of_the_rest(owner, key))
+}
+
+/// Entries of the keys of an MCP client and of the objects in it.
+fn of_a_client(owner: &str, key: &str) -> Option<ForeignKey> {
+    Some(match (owner, key) {
+        ("Client", "id") => Elsewhere("use `client_id`, or leave it out"),
+        ("Client", "type" | "transport") => {
+            Elsewhere("use `connection_type`: \"stdio\", \"docker\", \"http\", \"sse\" or \"wasm\"")
+        }
+        ("Client", "url" | "serverUrl" | "httpUrl" | "endpoint") => {
+            Elsewhere("use `connection_string`, with the `connection_type` \"http\" or \"sse\"")
+        }
+        ("Client", "command" | "args" | "cwd") => {
+            Elsewhere("belongs in `stdio_config`, with the `connection_type` \"stdio\"")
+        }
+        ("Client", "env" | "envs") => Elsewhere(
+            "use `stdio_config.envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one",
+        ),
+        ("Client", "component" | "grants" | "config") => {
+            Elsewhere("belongs in `wasm_config`, with the `connection_type` \"wasm\"")
+        }
+        ("Stdio" | "Docker", "env" | "environment") => Elsewhere(
+            "use `envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one",
+        ),
+        ("Stdio" | "Docker", "restart") => Elsewhere("is a key of the client, beside this object"),
+        ("Client", "autoApprove" | "alwaysAllow") => Elsewhere("use `tools_to_auto_execute`"),
+        ("Client", "state") => NoMeaning("it is the state of the other gateway"),
+        ("Client", "oauth_client_id" | "oauth_client_secret") => {
+            NoMeaning("it is written by the other gateway; `airlock upstream login` logs in")
+        }
+        ("Client", "oauth_config_id") => NotBuilt("the settings are in `oauth_config`"),
+        ("Client", "token_exchange" | "per_user_header_keys") => NotBuilt(
+            "credentials of single users are not built yet; use `headers` or `auth_type` \"oauth\"",
+        ),
+        ("Client", "tool_pricing") => NoMeaning("calls have no prices"),
+        ("TlsConfig", "insecure_skip_verify") => NotBuilt(
+            "certificates are always checked; put the server's own authority into `ca_cert_pem` or `ca_file`",
+        ),
+        ("Client", "endpoint_slug") => NotBuilt(
+            "one client alone is not served at a path of its own; give its tools to a virtual key, and MCP clients that key",
+        ),
+        ("Client", "tool_mode") => NotBuilt("use `is_code_mode_client`"),
+        ("Client", "allow_by_default") => NotBuilt("use `allow_on_all_virtual_keys`"),
+        ("Client", "needs_session_stickiness") => NoMeaning("one session is kept for each server"),
+        ("Client", "openapi_config") => NotBuilt("OpenAPI documents as tools are not built yet"),
+        ("Client", "http_config" | "websocket_config") => NotBuilt("use `connection_string`"),
+        _ => return None,
+    })
+}
+
+/// Entries of the keys of a provider and of the objects in it.
+fn of_a_provider(owner: &str, key: &str) -> Option<ForeignKey> {
+    Some(match (owner, key) {
+        ("Provider", "url" | "api_base" | "baseUrl" | "baseURL") => Elsewhere("use `base_url`"),
+        ("Provider", "key" | "apiKey") => Elsewhere("use `api_key`"),
+        ("Provider", "type") => Elsewhere("use `kind`: \"openai\", \"anthropic\" or \"scripted\""),
+        ("Provider", "custom_provider_config") => NotBuilt("use `kind` and `base_url`"),
+        (
+            "Provider",
+            "send_back_raw_request" | "send_back_raw_response" | "store_raw_request_response",
+        ) => NotBuilt("raw exchanges with providers are not shown"),
+        ("Provider", "prompt_cache") => {
+            NotBuilt("callers mark what is cached with `cache_control`")
+        }
+        ("ProviderKey", "aliases") => NotBuilt("requests name models as the provider does"),
+        ("ProviderKey", "blacklisted_models") => {
+            NotBuilt("list the models that it serves in `models`")
+        }
+        ("ProviderKey", "ollama_key_config" | "sgl_key_config" | "vllm_key_config") => {
+            NotBuilt("use `base_url` of the provider")
+        }
+        (
+            "ProviderKey",
+            "azure_key_config"
+            | "bedrock_key_config"
+            | "bedrock_mantle_key_config"
+            | "vertex_key_config"
+            | "databricks_key_config"
+            | "replicate_key_config",
+        ) => NotBuilt("this cloud's way to sign requests is not built yet"),
+        ("NetworkConfig", "retry_backoff_initial_ms") => NotBuilt("use `retry_backoff_initial`"),
+        ("NetworkConfig", "retry_backoff_max_ms") => NotBuilt("use `retry_backoff_max`"),
+        ("NetworkConfig", "insecure_skip_verify") => NotBuilt(
+            "certificates are always checked; put the service's own authority into `ca` of the provider",
+        ),
+        ("NetworkConfig" | "ProxyConfig", "ca_cert_pem") => {
+            NotBuilt("put the certificates into a file and its path into `ca` of the provider")
+        }
+        ("NetworkConfig", "max_conns_per_host") => {
+            NotBuilt("connections to a provider have no limit")
+        }
+        ("NetworkConfig", "enforce_http2") => NotBuilt("providers are spoken to with HTTP/1.1"),
+        ("NetworkConfig", "keep_alive_timeout_in_seconds") => {
+            NotBuilt("the time that idle connections are kept is not configurable")
+        }
+        ("NetworkConfig", "beta_header_overrides") => NotBuilt(
+            "a request names its beta features in `betas`, and `headers` adds others to all requests",
+        ),
+        ("NetworkConfig", "stream_throughput_guard") => NotBuilt("use `timeouts` of the provider"),
+        _ => return None,
+    })
+}
+
+/// Entries of all other keys.
+fn of_the_rest(owner: &str, key: &str) -> Option<ForeignKey> {
+    Some(match (owner, key) {
+        ("File", "mcpServers" | "servers" | "context_servers") => Elsewhere(
+            "is the list of servers of a desktop agent; `airlock import FILE` translates it to `mcp.client_configs`",
+        ),
+        ("File" | "Mcp", "clients" | "tools") | ("File", "client_configs") => {
+            Elsewhere("sources of tools are in `mcp.client_configs`")
+        }
+        ("Mcp", "health_monitor_config") => {
+            NoMeaning("`heartbeat_interval` and `restart` of each client do the same")
+        }
+        ("Mcp", "tool_sync_interval") => NotBuilt("set it for each client"),
+        ("Mcp", "tool_groups" | "virtual_mcps") => {
+            NotBuilt("groups of tools are not built yet; list tools in a virtual key")
+        }
+        ("VirtualKey", "provider_configs") => NotBuilt("every key may use every provider"),
+        ("VirtualKey", "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id") => {
+            NotBuilt("budgets and rates are not built yet")
+        }
+        ("VirtualKey", "team_id" | "customer_id") => {
+            NotBuilt("teams and customers are not built yet")
+        }
+        ("KeyRow", "id" | "virtual_key_id") => NotBuilt("rows have no identifiers; leave it out"),
+        ("KeyRow", "mcp_client_id") => NotBuilt("use `mcp_client_name`"),
+        (
+            "Governance",
+            "budgets" | "rate_limits" | "teams" | "customers" | "routing_rules" | "auth_config",
+        ) => NotBuilt("only `virtual_keys` is built"),
+        ("File", "client") => {
+            NotBuilt("its `mcp_…` settings are in `mcp.tool_manager_config`, the rest in `server`")
+        }
+        // Known here too; a translation replaces it.
+        ("File", "$schema") => NoMeaning("`airlock schema` prints the schema of the gateway"),
+        ("File", "config_store") => {
+            NoMeaning("the gateway reads its configuration from the file alone")
+        }
+        ("File", "logs_store") => NoMeaning("no calls are recorded in a database"),
+        ("File", "vector_store") => NoMeaning("responses are not cached"),
+        ("File", "websocket") => NoMeaning("no WebSocket is served"),
+        ("File", "cluster_config") => NoMeaning("a gateway is one process"),
+        ("File", "version") => {
+            NoMeaning("the gateway's file has no versions; an empty list permits nothing")
+        }
+        ("File", "framework") => NoMeaning("it concerns downloads of prices"),
+        ("File", "encryption_key") => NotBuilt(
+            "what is stored is not encrypted; protect the file of `store` by the rights of its directory",
+        ),
+        ("File", "plugins") => NotBuilt("a plugin is a client with `connection_type` \"wasm\""),
+        ("File", "auth_config") => NotBuilt("leave it out"),
+        ("Client" | "Docker" | "Stdio" | "Restart", _) => Milliseconds(match key {
+            "requestTimeoutMs" => "request_timeout",
+            "startupTimeoutMs" => "startup_timeout",
+            "heartbeatIntervalMs" => "heartbeat_interval",
+            "staleTimeoutMs" => "stale_timeout",
+            "idleTimeoutMs" => "idle_timeout",
+            "toolSyncIntervalMs" => "tool_sync_interval",
+            "backoffMs" if owner == "Restart" => "restart.backoff",
+            "maxBackoffMs" if owner == "Restart" => "restart.max_backoff",
+            "stableAfterMs" if owner == "Restart" => "restart.stable_after",
+            _ => return None,
+        }),
+        _ => return None,
+    })
 }
 
 /// Returns whether a value turns a feature off.
@@ -45,154 +242,6 @@ fn is_off(value: &Value) -> bool {
         }
         Value::Bool(true) | Value::Number(_) => false,
     }
-}
-
-/// Returns the key of this file that means the same as a key of another program's file.
-fn other_spelling(owner: &str, key: &str) -> Option<&'static str> {
-    Some(match (owner, key) {
-        ("File", "mcpServers" | "servers" | "context_servers") => {
-            "is the list of servers of a desktop agent; `airlock import FILE` translates it to `mcp.client_configs`"
-        }
-        ("File" | "Mcp", "clients" | "tools") | ("File", "client_configs") => {
-            "sources of tools are in `mcp.client_configs`"
-        }
-        ("Client", "id") => "use `client_id`, or leave it out",
-        ("Client", "type" | "transport") => {
-            "use `connection_type`: \"stdio\", \"docker\", \"http\", \"sse\" or \"wasm\""
-        }
-        ("Client", "url" | "serverUrl" | "httpUrl" | "endpoint") => {
-            "use `connection_string`, with the `connection_type` \"http\" or \"sse\""
-        }
-        ("Client", "command" | "args" | "cwd") => {
-            "belongs in `stdio_config`, with the `connection_type` \"stdio\""
-        }
-        ("Client", "env" | "envs") => {
-            "use `stdio_config.envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one"
-        }
-        ("Client", "component" | "grants" | "config") => {
-            "belongs in `wasm_config`, with the `connection_type` \"wasm\""
-        }
-        ("Stdio" | "Docker", "env" | "environment") => {
-            "use `envs`, a list: [\"NAME\"] passes a variable on, [\"NAME=value\"] sets one"
-        }
-        ("Stdio" | "Docker", "restart") => "is a key of the client, beside this object",
-        ("Client", "autoApprove" | "alwaysAllow") => "use `tools_to_auto_execute`",
-        ("Provider", "url" | "api_base" | "baseUrl" | "baseURL") => "use `base_url`",
-        ("Provider", "key" | "apiKey") => "use `api_key`",
-        ("Provider", "type") => "use `kind`: \"openai\", \"anthropic\" or \"scripted\"",
-        _ => return None,
-    })
-}
-
-fn key_not_built(owner: &str, key: &str) -> Option<&'static str> {
-    Some(match (owner, key) {
-        ("Client", "state" | "oauth_client_id" | "oauth_client_secret") => {
-            "the gateway does not read this value; leave it out"
-        }
-        ("Client", "oauth_config_id") => "the settings are in `oauth_config`",
-        ("Client", "token_exchange" | "per_user_header_keys") => {
-            "credentials of single users are not built yet; use `headers` or `auth_type` \"oauth\""
-        }
-        ("Client", "tool_pricing") => "calls have no prices",
-        ("Mcp", "health_monitor_config") => {
-            "set `heartbeat_interval` and `restart` for each client"
-        }
-        ("Mcp", "tool_sync_interval") => "set it for each client",
-        ("TlsConfig", "insecure_skip_verify") => {
-            "certificates are always checked; put the server's own authority into `ca_cert_pem` or `ca_file`"
-        }
-        ("Client", "endpoint_slug") => {
-            "one client alone is not served at a path of its own; give its tools to a virtual key, and MCP clients that key"
-        }
-        ("Client", "tool_mode") => "use `is_code_mode_client`",
-        ("Client", "allow_by_default") => "use `allow_on_all_virtual_keys`",
-        ("Client", "needs_session_stickiness") => "one session is kept for each server",
-        ("Client", "openapi_config") => "OpenAPI documents as tools are not built yet",
-        ("Client", "http_config" | "websocket_config") => "use `connection_string`",
-        ("Mcp", "tool_groups" | "virtual_mcps") => {
-            "groups of tools are not built yet; list tools in a virtual key"
-        }
-        ("Provider", "custom_provider_config") => "use `kind` and `base_url`",
-        (
-            "Provider",
-            "send_back_raw_request" | "send_back_raw_response" | "store_raw_request_response",
-        ) => "raw exchanges with providers are not shown",
-        ("Provider", "prompt_cache") => "callers mark what is cached with `cache_control`",
-        ("ProviderKey", "aliases") => "requests name models as the provider does",
-        ("ProviderKey", "blacklisted_models") => "list the models that it serves in `models`",
-        ("ProviderKey", "ollama_key_config" | "sgl_key_config" | "vllm_key_config") => {
-            "use `base_url` of the provider"
-        }
-        (
-            "ProviderKey",
-            "azure_key_config"
-            | "bedrock_key_config"
-            | "bedrock_mantle_key_config"
-            | "vertex_key_config"
-            | "databricks_key_config"
-            | "replicate_key_config",
-        ) => "this cloud's way to sign requests is not built yet",
-        ("NetworkConfig", "retry_backoff_initial_ms") => "use `retry_backoff_initial`",
-        ("NetworkConfig", "retry_backoff_max_ms") => "use `retry_backoff_max`",
-        ("NetworkConfig", "insecure_skip_verify") => {
-            "certificates are always checked; put the service's own authority into `ca` of the provider"
-        }
-        ("NetworkConfig" | "ProxyConfig", "ca_cert_pem") => {
-            "put the certificates into a file and its path into `ca` of the provider"
-        }
-        ("NetworkConfig", "max_conns_per_host") => "connections to a provider have no limit",
-        ("NetworkConfig", "enforce_http2") => "providers are spoken to with HTTP/1.1",
-        ("NetworkConfig", "keep_alive_timeout_in_seconds") => {
-            "the time that idle connections are kept is not configurable"
-        }
-        ("NetworkConfig", "beta_header_overrides") => {
-            "a request names its beta features in `betas`, and `headers` adds others to all requests"
-        }
-        ("NetworkConfig", "stream_throughput_guard") => "use `timeouts` of the provider",
-        ("VirtualKey", "provider_configs") => "every key may use every provider",
-        ("VirtualKey", "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id") => {
-            "budgets and rates are not built yet"
-        }
-        ("VirtualKey", "team_id" | "customer_id") => "teams and customers are not built yet",
-        ("KeyRow", "id" | "virtual_key_id") => "rows have no identifiers; leave it out",
-        ("KeyRow", "mcp_client_id") => "use `mcp_client_name`",
-        (
-            "Governance",
-            "budgets" | "rate_limits" | "teams" | "customers" | "routing_rules" | "auth_config",
-        ) => "only `virtual_keys` is built",
-        ("File", "client") => {
-            "its `mcp_…` settings are in `mcp.tool_manager_config`, the rest in `server`"
-        }
-        ("File", "config_store" | "logs_store" | "vector_store") => {
-            "the configuration is this file alone"
-        }
-        ("File", "encryption_key") => {
-            "what is stored is not encrypted; protect the file of `store` by the rights of its directory"
-        }
-        ("File", "plugins") => "a plugin is a client with `connection_type` \"wasm\"",
-        ("File", "framework" | "version" | "auth_config") => "leave it out",
-        _ => return None,
-    })
-}
-
-/// Returns the key of a client for a time that other gateways have as a number of milliseconds.
-fn in_milliseconds(owner: &str, key: &str) -> Option<&'static str> {
-    let is_restart = owner == "Restart";
-    if !is_restart && !matches!(owner, "Client" | "Docker" | "Stdio") {
-        return None;
-    }
-    Some(match key {
-        "requestTimeoutMs" => "request_timeout",
-        "startupTimeoutMs" => "startup_timeout",
-        "heartbeatIntervalMs" => "heartbeat_interval",
-        "staleTimeoutMs" => "stale_timeout",
-        "idleTimeoutMs" => "idle_timeout",
-        "toolSyncIntervalMs" => "tool_sync_interval",
-        "backoffMs" if is_restart => "restart.backoff",
-        "maxBackoffMs" if is_restart => "restart.max_backoff",
-        "stableAfterMs" if is_restart => "restart.stable_after",
-        _ => return None,
-    })
 }
 
 /// Returns the reason that a known value is refused; `None` for other values. `owner` is the type's

@@ -49,6 +49,7 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
         let unusable = certificates.map(|error| UnusableFile {
             key: "tls_config".to_owned(),
             message: with_causes(&error),
+            is_certain: true,
         });
         unusable.into_iter().collect()
     }
@@ -92,6 +93,8 @@ pub struct UnusableFile {
     pub key: String,
     /// The reason, for the operator.
     pub message: String,
+    /// False if a gateway with another environment than that of this process may find it.
+    pub is_certain: bool,
 }
 
 /// Reason that a transport was not opened. Its cause is an error of the transport.

@@ -65,11 +65,11 @@ impl Connector for Process {
         Some(&self.command)
     }
 
-    /// Checks the paths of the process. A command without `/` is looked up when the server is started.
+    /// Checks the command, which is looked up as at a start, and the paths of the process.
     fn check_files(&self) -> Vec<UnusableFile> {
         let unusable = |key: String, message: String| {
             let key = format!("stdio_config.{key}");
-            UnusableFile { key, message }
+            UnusableFile { key, message, is_certain: true }
         };
         let missing = |key: String, what: &str, path: &Path| {
             unusable(key, format!("there is no {what} {}", path.display()))
@@ -83,6 +83,10 @@ impl Connector for Process {
             } else {
                 missing(key, "file", program)
             });
+        } else if let Err(error @ StartError::NotFound { .. }) = find(self) {
+            let message = format!("{error}; install it, or write its whole path");
+            let is_certain = !self.inherits_path();
+            found.push(UnusableFile { is_certain, ..unusable("command".to_owned(), message) });
         }
         if let Some(path) = self.directory.as_ref().filter(|path| !path.is_dir()) {
             found.push(missing("cwd".to_owned(), "directory", path));
@@ -114,6 +118,14 @@ impl Connector for Process {
                 memory_bytes >> 20
             )
         })
+    }
+}
+
+impl Process {
+    /// Returns whether its `PATH` is that of the gateway, and not one of its settings.
+    fn inherits_path(&self) -> bool {
+        let own = self.env.get("PATH").map(|path| OsStr::new(path.expose()));
+        own.is_none_or(|own| env::var_os("PATH").is_some_and(|path| path == own))
     }
 }
 
@@ -269,14 +281,34 @@ mod tests {
         insta::assert_snapshot!(plain, @r#"command "/etc/passwd" exists but is not executable; run `chmod +x` on it, or name an interpreter as the command"#);
     }
 
+    #[test]
+    fn a_missing_command_is_certain_only_if_the_settings_have_their_own_path() {
+        let gateways = env::var("PATH").expect("a path");
+        for (command, path, expected) in [
+            ("sh", Some("/bin"), None),
+            ("/bin/sh", None, None),
+            ("no-such-command", None, Some(false)),
+            ("no-such-command", Some(&*gateways), Some(false)),
+            ("sh", Some("/nowhere"), Some(true)),
+            ("/nowhere/sh", None, Some(true)),
+        ] {
+            let found = process(command, path).check_files();
+            let found: Vec<_> =
+                found.iter().map(|file| (file.key.as_str(), file.is_certain)).collect();
+            let expected: Vec<_> =
+                expected.iter().map(|is_certain| ("stdio_config.command", *is_certain)).collect();
+            assert_eq!(found, expected, "{command} {path:?}");
+        }
+    }
+
     /// Finds a command of settings with this path.
     fn with(command: &str, path: Option<&str>) -> Result<PathBuf, StartError> {
+        find(&process(command, path))
+    }
+
+    fn process(command: &str, path: Option<&str>) -> Process {
         let env = path.map(|path| BTreeMap::from([("PATH".to_owned(), Secret::new(path))]));
-        find(&Process {
-            command: command.into(),
-            env: env.unwrap_or_default(),
-            ..Process::default()
-        })
+        Process { command: command.into(), env: env.unwrap_or_default(), ..Process::default() }
     }
 
     #[test]

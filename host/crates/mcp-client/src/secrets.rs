@@ -23,11 +23,12 @@ use tracing::error;
 use super::limits::MIN_SECRET_BYTES;
 use airlock_core::secret::{BadSecret, Scrubber, Secret};
 
-/// Variables that name places and languages. Their values occur in many legitimate responses, and
-/// grant no access.
-const PUBLIC_VARIABLES: [&str; 18] = [
+/// Variables that the process of a server inherits from the gateway: places, languages and names,
+/// which most programs need and which grant no access. Their values occur in many legitimate responses.
+pub const INHERITED_VARIABLES: [&str; 15] = [
     "HOME",
     "LANG",
+    "LANGUAGE",
     "LC_ALL",
     "LC_COLLATE",
     "LC_CTYPE",
@@ -35,16 +36,14 @@ const PUBLIC_VARIABLES: [&str; 18] = [
     "LC_MONETARY",
     "LC_NUMERIC",
     "LC_TIME",
-    "LANGUAGE",
     "LOGNAME",
     "PATH",
-    "PWD",
-    "SHELL",
-    "TERM",
     "TMPDIR",
     "TZ",
     "USER",
 ];
+/// Other variables of this kind, which a configuration may pass on.
+const PLACE_VARIABLES: [&str; 3] = ["PWD", "SHELL", "TERM"];
 /// Parts of the names of variables whose values are redacted even if they look like paths or plain
 /// words.
 const SECRET_WORDS: [&str; 12] = [
@@ -139,9 +138,7 @@ impl Secrets {
     /// Collects the secrets among the variables of a process.
     pub(super) fn in_variables(env: &BTreeMap<String, Secret>) -> Self {
         let mut secrets = Self::default();
-        for (name, value) in
-            env.iter().filter(|(name, _)| !PUBLIC_VARIABLES.contains(&name.as_str()))
-        {
+        for (name, value) in env.iter().filter(|(name, _)| !is_public(name)) {
             secrets.add_variable(name, value.expose());
         }
         secrets
@@ -232,6 +229,10 @@ fn is_path_or_words(value: &str) -> bool {
 /// Returns whether a URL has no path, query or password.
 fn is_bare(url: &Url) -> bool {
     matches!(url.path(), "" | "/") && url.query().is_none() && url.password().is_none()
+}
+
+fn is_public(variable: &str) -> bool {
+    INHERITED_VARIABLES.contains(&variable) || PLACE_VARIABLES.contains(&variable)
 }
 
 #[cfg(test)]

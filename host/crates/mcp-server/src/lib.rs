@@ -20,6 +20,7 @@
 //! | `listen`, `subscriptions` | `subscriptions/listen`; subscriptions to changes of resources |
 //! | `list` | lists as text, in pages |
 //! | `result` | the result of `tools/call`, for the client's revision |
+//! | `suspended` | instructions for a person about a run that has stopped for a decision |
 //! | `approval` | asks the client's user for an approval, in both eras |
 //! | `tasks`, `task_requests` | calls that clients follow as tasks, in both eras |
 //! | `questions`, `answers` | passes on the questions of sources (elicitation, sampling, roots), in both eras |
@@ -57,6 +58,7 @@ mod session;
 mod settings;
 mod stdio;
 mod subscriptions;
+mod suspended;
 mod task_requests;
 mod tasks;
 mod toolbox;

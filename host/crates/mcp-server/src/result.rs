@@ -6,6 +6,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::suspended::instructions;
 use airlock_core::tool::{
     CallError, CallFailure, Content, ContentBlock, Details, Members, ToolOutput,
 };
@@ -53,7 +54,7 @@ pub(crate) fn failed(error: &CallError, version: Version) -> String {
             is_error: true,
         },
         Details::Suspended(suspension) => Parts {
-            content: vec![message, Content::text(suspension.instructions())],
+            content: vec![message, Content::text(instructions(suspension))],
             meta: Some(Map::from_iter([(RUN.to_owned(), suspension.to_json())])),
             is_error: true,
             ..Parts::default()

@@ -8,7 +8,8 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-use airlock_sandbox::{CompileError, LoadError, MAX_COMPONENT_BYTES};
+use airlock_compile::{CompileError, MAX_COMPONENT_BYTES};
+use airlock_sandbox::LoadError;
 
 /// Reads a component. Fails if the path is not a regular file or the file is too large.
 pub async fn read_component(path: &Path) -> Result<Vec<u8>, LoadError> {

@@ -120,19 +120,11 @@ impl Drift {
         (!changes.is_empty()).then(|| Self { client: client.to_string(), changes })
     }
 
-    /// Returns the differences for which the gateway does not load a plugin; `None` if the component
-    /// is the accepted one.
-    pub fn refused(
-        lock: &Lock,
-        client: &ClientName,
-        metadata: &Metadata,
-        grant: &Grant,
-        policy: &Policy,
-    ) -> Option<Self> {
-        // The digest covers the descriptors too: they are embedded in the component or produced by
-        // its code.
-        let is_accepted = lock.pin(client).is_some_and(|pin| pin.component == metadata.digest);
-        if is_accepted { None } else { Self::between(lock, client, metadata, grant, policy) }
+    /// Returns whether the component is not the accepted one, so that the gateway does not load it. The
+    /// digest covers the descriptors too: they are embedded in the component or produced by its code.
+    pub fn is_of_component(&self) -> bool {
+        let mut changes = self.changes.iter();
+        changes.any(|change| matches!(change, Change::NotAccepted | Change::Component { .. }))
     }
 
     /// Returns the differences on one line, without the commands that show and accept them.
@@ -351,11 +343,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{MANIFEST_SCHEMA, Manifest};
+    use crate::manifest::tests::manifest_with;
 
     fn metadata(wasm: &[u8], tools: Value, request: &Value) -> Metadata {
-        let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let manifest = manifest_with(&json!({"request": request}));
         Metadata::new(
             wasm,
             serde_json::from_value(tools).expect("tools"),

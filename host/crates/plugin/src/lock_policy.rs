@@ -41,7 +41,8 @@ impl LockPolicy {
         let Some(lock) = self.lock()? else {
             return accepted.map_or(Ok(()), |pin| not_wider(client, pin, metadata, grant, policy));
         };
-        Drift::refused(&lock, client, metadata, grant, policy)
+        Drift::between(&lock, client, metadata, grant, policy)
+            .filter(Drift::is_of_component)
             .map_or(Ok(()), |drift| Err(drift.into()))
     }
 
@@ -91,7 +92,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{HttpGrant, KvGrant, MANIFEST_SCHEMA, Manifest};
+    use crate::{HttpGrant, KvGrant, manifest::tests::manifest_with};
     use airlock_core::tool::Whitelist;
     use airlock_lock::FILE_NAME as LOCK_FILE;
 
@@ -182,11 +183,8 @@ mod tests {
     }
 
     fn build(wasm: &[u8], url: &str) -> Metadata {
-        let manifest = json!({
-            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "request": {"http": {"api": {"url": url, "reason": "r"}}},
-        });
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let http = json!({"api": {"url": url, "reason": "r"}});
+        let manifest = manifest_with(&json!({"request": {"http": http}}));
         Metadata::new(wasm, Vec::new(), Some(manifest), Vec::new())
     }
 
@@ -211,9 +209,7 @@ mod tests {
     }
 
     fn build_of(id: &str) -> Metadata {
-        let manifest =
-            json!({"schema": MANIFEST_SCHEMA, "id": id, "version": "1.0.0", "contract": "0.1"});
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let manifest = manifest_with(&json!({"id": id}));
         Metadata::new(id.as_bytes(), Vec::new(), Some(manifest), Vec::new())
     }
 
@@ -236,12 +232,10 @@ mod tests {
     }
 
     fn build_with_tool(wasm: &[u8], name: &str, effects: &[&str]) -> Metadata {
-        let manifest = json!({
-            "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+        let manifest = manifest_with(&json!({
             "tool": [{"name": name, "effects": effects}],
             "request": {"kv": {"notes": {"max_bytes": "1KiB", "reason": "r"}}},
-        });
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        }));
         let tools = json!([{"name": name, "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("tools");
         Metadata::new(wasm, tools, Some(manifest), Vec::new())

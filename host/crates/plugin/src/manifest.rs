@@ -4,7 +4,7 @@
 mod request;
 mod requests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod values;
 
 use std::{

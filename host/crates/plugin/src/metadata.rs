@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::{BadManifest, Manifest, Request, ToolEffects, manifest::SECTION};
+use airlock_compile::{imports, section_anywhere};
 use airlock_core::tool::{ClientName, ToolDefinition};
 use airlock_lock::{Pin, PinnedTool, digest, sorted};
 use airlock_sandbox::{self as sandbox, Effect, LoadError};
@@ -65,7 +66,8 @@ impl ToolEffects {
 impl Metadata {
     /// Reads the metadata of a component without running it.
     pub fn of(wasm: &[u8]) -> Result<Self, MetadataError> {
-        let manifest = sandbox::embedded(wasm, SECTION)?.map(Manifest::parse).transpose()?;
+        let section = section_anywhere(wasm, SECTION).map_err(LoadError::from)?;
+        let manifest = section.map(Manifest::parse).transpose()?;
         let exported = sandbox::contract_version(wasm)?;
         let tools = match (sandbox::embedded_tools(wasm)?, &exported) {
             (Some(_), None) => return Err(MetadataError::Descriptors),
@@ -77,7 +79,7 @@ impl Metadata {
         {
             return Err(MetadataError::Contract { stated: contract.clone(), exported });
         }
-        Ok(Self::new(wasm, tools, manifest, sandbox::imports(wasm)?))
+        Ok(Self::new(wasm, tools, manifest, imports(wasm).map_err(LoadError::from)?))
     }
 
     /// Combines the metadata of a component.
@@ -155,6 +157,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest::tests::manifest_with;
 
     #[test]
     fn embedded_tools_without_the_contract_are_refused() {
@@ -205,8 +208,7 @@ mod tests {
     }
 
     fn lock_lines(request: &Value) -> Vec<String> {
-        let manifest = json!({"schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1", "request": request});
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let manifest = manifest_with(&json!({"request": request}));
         let imports = vec!["wasi:io/poll@0.2.0".to_owned(), "airlock:host/log@0.1.0".to_owned()];
         Metadata::new(b"", Vec::new(), Some(manifest), imports).lock_lines()
     }
@@ -266,15 +268,13 @@ mod tests {
 
     #[test]
     fn every_effect_of_a_tool_has_its_line_in_the_lock_file() {
-        let manifest = json!({
-            "schema": "airlock.plugin/1", "id": "p", "version": "1.0.0", "contract": "0.1",
+        let manifest = manifest_with(&json!({
             "tool": [{"name": "put", "effects": ["write_kv.notes", "http"]}, {"name": "count"}],
             "request": {
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
             },
-        });
-        let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        }));
         let lines = Metadata::new(b"", Vec::new(), Some(manifest), Vec::new()).lock_lines();
         assert_eq!(lines[..2], ["effect http of put", "effect write_kv.notes of put"]);
         assert!(!lines.iter().any(|line| line.contains("count")), "{lines:?}");

@@ -49,7 +49,7 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_sandbox::MAX_MEMORY_BYTES;
+    use airlock_compile::MAX_MEMORY_BYTES;
 
     #[test]
     fn a_trusted_plugin_may_use_all_memory_that_the_engine_can_provide() {

@@ -12,7 +12,7 @@ use crate::{
     Limits, LoadError, Script, ScriptCalls, ScriptError, ScriptResult,
     contract::v0_1::{self, ScriptGuest},
     run::{
-        runner::GuestRunner,
+        instance::GuestRunner,
         state::{Call, Guest, ScriptSide, State},
     },
 };
@@ -61,11 +61,10 @@ impl Executor {
             chain: Some(chain.clone()),
             ..Call::denied(self.name.clone(), Guest::Script(side), self.limits)
         };
-        let slot =
-            self.runner.wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline())).await;
-        let slot = slot.map_err(|_| ScriptError::Stopped(CallError::busy()))?;
-        let ran =
-            self.runner.run(slot, call, async |store| self.guest.run(store, script).await).await;
+        let ran = self
+            .runner
+            .run(Some(chain), || Ok(call), async |store| self.guest.run(store, script).await)
+            .await;
         match ran {
             Ok(Ok(value)) => self.checked(value),
             Ok(Err(failure)) => Err(ScriptError::Failed(failure)),

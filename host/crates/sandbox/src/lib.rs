@@ -27,11 +27,6 @@ mod tool_guest;
 mod uses;
 mod wasi;
 
-pub use airlock_compile::{
-    COMPILE_COMMAND, CompileError, CompileForm, CompileJob, Compiling, MAX_COMPONENT_BYTES,
-    MAX_MEMORY_BYTES, compile_component,
-};
-
 pub use self::{
     effects::{DeclaredEffect, Effect, Effects},
     error::LoadError,
@@ -40,8 +35,7 @@ pub use self::{
         Access, Denied, Directory, Grants, HostResources, Quota, Store as KvStore, ToolNames,
     },
     inspect::{
-        contract_version, data_contains, embed, embed_tools, embedded, embedded_tools,
-        exports_contract, imported_functions, imports, supported_contracts,
+        contract_version, embed_tools, embedded_tools, exports_contract, supported_contracts,
     },
     limits::Limits,
     off_limits::OffLimits,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use airlock_core::{
     door::{Admitted, Provider},
-    tenant::Tenant,
     tool::{CallError, ClientName, ToolDefinition, ToolName, ToolOutput},
 };
 use airlock_egress::Outlet;
@@ -21,8 +20,8 @@ use crate::{
     Grants, HostResources, Limits, LoadError, contract, descriptors, imports,
     run::{
         circuit::Circuit,
+        instance::GuestRunner,
         log_rate::LogRate,
-        runner::GuestRunner,
         state::{Call, Guest, State},
     },
     schemas::{Schemas, Tools},
@@ -134,13 +133,10 @@ impl Plugin {
     pub async fn describe(&self) -> Result<Vec<ToolDefinition>, LoadError> {
         let name = ToolName::new(&self.client, "describe");
         let call = Call::denied(name, self.as_guest(), DESCRIBE);
-        let slot = self
+        let described = self
             .runner
-            .wait_for_slot(&Tenant::GATEWAY, 1, None)
-            .await
-            .map_err(|_| LoadError::Describe(CallError::busy()))?;
-        let described =
-            self.runner.run(slot, call, async |store| self.guest.describe(store).await).await;
+            .run(None, || Ok(call), async |store| self.guest.describe(store).await)
+            .await;
         described.map_err(LoadError::Describe)?.map_err(LoadError::RefusedToDescribe)
     }
 
@@ -168,35 +164,31 @@ impl Plugin {
         let ToolRights { grants, outlet, origin } = self.rights.of(&tool.original);
         let recorder =
             grants.recorder.as_ref().map(|recorder| recorder.of_call(&self.client, &tool.original));
-        let slot = self
-            .runner
-            .wait_for_slot(chain.tenant(), chain.depth(), Some(chain.deadline()))
-            .await
-            .map_err(|_| CallError::busy())?;
-        let wasi = Wasi::granted(
-            &self.client,
-            chain.tenant(),
-            grants,
-            &self.mounts,
-            self.runner.memory(),
-            recorder.as_ref(),
-        )
-        .map_err(|cause| CallError::unavailable(name.clone(), cause))?;
-        let guest_call = Call {
-            tool: name.clone(),
-            guest: self.as_guest(),
-            chain: Some(chain.clone()),
-            origin: origin.clone(),
-            limits: self.limits,
-            grants: grants.clone(),
-            database: self.database.clone(),
-            outlet: outlet.as_ref().map(|outlet| recorded(outlet, grants, recorder.as_ref())),
-            wasi,
-            recorder,
+        let call = || {
+            let wasi = Wasi::granted(
+                &self.client,
+                chain.tenant(),
+                grants,
+                &self.mounts,
+                &self.runner.memory,
+                recorder.as_ref(),
+            );
+            Ok(Call {
+                tool: name.clone(),
+                guest: self.as_guest(),
+                chain: Some(chain.clone()),
+                origin: origin.clone(),
+                limits: self.limits,
+                grants: grants.clone(),
+                database: self.database.clone(),
+                outlet: outlet.as_ref().map(|outlet| recorded(outlet, grants, recorder.as_ref())),
+                wasi: wasi.map_err(|cause| CallError::unavailable(name.clone(), cause))?,
+                recorder: recorder.clone(),
+            })
         };
         let answered = self
             .runner
-            .run(slot, guest_call, async |store| {
+            .run(Some(chain), call, async |store| {
                 self.guest.invoke(store, &tool.original, arguments).await
             })
             .await?;

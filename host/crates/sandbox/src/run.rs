@@ -10,5 +10,4 @@ pub(crate) mod log_rate;
 pub(crate) mod memory;
 pub(crate) mod meter;
 mod outcome;
-pub(crate) mod runner;
 pub(crate) mod state;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use airlock_compile::{CodeCache, CompileError, Compiler, pooled_engine};
+use airlock_compile::{CodeCache, CompileError, Compiler, Compiling, pooled_engine};
 use airlock_core::{tenant::Pool, tool::ClientName};
 use parking_lot::Mutex;
 use tracing::warn;
@@ -12,7 +12,7 @@ use wasmtime::{Engine, component::Linker};
 use crate::{
     Executor, Grants, HostResources, Limits, LoadError, OffLimits, Plugin, Settings, contract,
     executor, plugin,
-    run::{admission::Admission, memory, runner::GuestRunner, state::State},
+    run::{admission::Admission, instance::GuestRunner, memory, state::State},
 };
 
 /// Resources of the instance pool in use right now. All are zero when nothing runs.
@@ -54,7 +54,7 @@ impl Sandbox {
                 .ok()
         });
         let functions = (cache.as_ref())
-            .filter(|_| settings.compiling.reuses_functions && settings.compiling.program.is_none())
+            .filter(|_| settings.compiling == Compiling::InProcess { reuses_functions: true })
             .map(|cache| Arc::new(cache.functions()));
         // A little more than admission grants, so that no call waits for a slot that is still being
         // cleared.
@@ -130,7 +130,8 @@ impl Sandbox {
     /// Returns what the calls of one more guest run with.
     fn runner(&self) -> GuestRunner {
         let Inner { engine, memory, admission, .. } = &*self.0;
-        GuestRunner::new(engine.clone(), memory.clone(), admission.share())
+        let share = admission.share();
+        GuestRunner { engine: engine.clone(), memory: memory.clone(), share }
     }
 
     /// Replaces the files and directories that are granted to no plugin. Plugins that are loaded

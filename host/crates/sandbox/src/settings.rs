@@ -27,7 +27,7 @@ pub struct Settings {
     pub process_memory_bytes: usize,
     /// Directory for compiled code; `None` keeps none.
     pub cache: Option<PathBuf>,
-    /// Settings for compiling components.
+    /// Place where components are compiled.
     pub compiling: Compiling,
     /// Files and directories of the gateway itself, which are granted to no plugin.
     pub off_limits: OffLimits,
@@ -44,7 +44,7 @@ impl Settings {
             queue_wait: Duration::from_secs(5),
             process_memory_bytes: 4 << 30,
             cache,
-            compiling: Compiling::in_process(),
+            compiling: Compiling::IN_PROCESS,
             off_limits: OffLimits::default(),
         }
     }

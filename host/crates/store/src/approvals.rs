@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use crate::{database::Database, error::Unavailable, owner::OwnerId};
+use crate::{columns::milliseconds, database::Database, error::Unavailable, owner::OwnerId};
 
 /// Maximum number of calls of one owner that wait or have an unused decision. A model that repeats
 /// its call with other arguments must not fill the list that a person reads; each has up to 64 KiB.
@@ -80,7 +80,7 @@ impl Database {
     ) -> Result<CallVerdict, Unavailable> {
         let database = self.of_party(scope);
         let now = database.now_ms();
-        let expires = now.saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
+        let expires = now.saturating_add(milliseconds(life));
         database
             .write(move |transaction| {
                 purge(transaction, now)?;
@@ -189,16 +189,8 @@ fn purge(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{
-            Arc,
-            atomic::{AtomicU64, Ordering},
-        },
-        time::SystemTime,
-    };
-
     use super::*;
-    use crate::Settings;
+    use crate::tests::clock::TestClock;
 
     const ANN: OwnerId = [1; 32];
     const BOB: OwnerId = [2; 32];
@@ -206,23 +198,16 @@ mod tests {
 
     struct Test {
         database: Database,
-        seconds: Arc<AtomicU64>,
+        clock: TestClock,
         _directory: tempfile::TempDir,
     }
 
     impl Test {
         async fn new() -> Self {
-            let directory = tempfile::tempdir().expect("a temporary directory");
-            let seconds = Arc::new(AtomicU64::new(1_000));
-            let read = seconds.clone();
-            let settings = Settings {
-                clock: Arc::new(move || {
-                    SystemTime::UNIX_EPOCH + Duration::from_secs(read.load(Ordering::Relaxed))
-                }),
-                ..Settings::new(directory.path().join("store.db"))
-            };
-            let database = Database::open(settings).await.expect("it opens");
-            Self { database, seconds, _directory: directory }
+            let directory = tempfile::tempdir().expect("a directory");
+            let clock = TestClock::new(Duration::from_secs(1_000));
+            let database = clock.open(directory.path()).await;
+            Self { database, clock, _directory: directory }
         }
 
         async fn ask(&self, scope: OwnerId, call: u8, id: &str) -> CallVerdict {
@@ -261,7 +246,7 @@ mod tests {
         let all = test.database.all_approvals();
         assert!(all.decide("a", true).await.expect("usable"));
         assert_eq!(all.list(9).await.expect("usable")[0].approved, Some(true));
-        test.seconds.fetch_add(60, Ordering::Relaxed);
+        test.clock.pass(LIFE);
         assert_eq!(all.list(9).await.expect("usable"), []);
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"), "the approval has expired");
         for call in 2..=64 {
@@ -285,10 +270,10 @@ mod tests {
                 waiting(&number.to_string())
             );
         }
-        test.seconds.fetch_add(1, Ordering::Relaxed);
+        test.clock.pass(Duration::from_secs(1));
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
         assert!(test.database.all_approvals().decide("a", true).await.expect("usable"));
-        test.seconds.fetch_add(60, Ordering::Relaxed);
+        test.clock.pass(LIFE);
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"));
     }
 }

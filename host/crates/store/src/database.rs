@@ -14,6 +14,7 @@ use std::{
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
+    columns::milliseconds,
     error::{OpenError, Unavailable},
     lane::{Lane, Party},
     open,
@@ -126,7 +127,7 @@ impl Database {
     pub(crate) fn now_ms(&self) -> i64 {
         let since =
             (self.shared.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        milliseconds(since)
     }
 }
 

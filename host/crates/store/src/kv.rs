@@ -14,6 +14,7 @@ use std::{
 };
 
 use crate::{
+    columns::milliseconds,
     database::Database,
     error::{OpenError, Unavailable},
     open,
@@ -215,7 +216,7 @@ impl Database {
 pub fn usage_at(path: &Path) -> Result<Vec<Usage>, OpenError> {
     let Some((connection, version)) = open::look(path)? else { return Ok(Vec::new()) };
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    let now = milliseconds(since);
     let usage = match version {
         0 => Ok(Vec::new()),
         1..HOLDERS_SINCE => sql::usage_without_holders(&connection, now),
@@ -275,8 +276,7 @@ impl Store {
             return Err(KvError::TooLarge);
         }
         let now = self.database.now_ms();
-        let expires =
-            ttl.map(|ttl| now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)));
+        let expires = ttl.map(|ttl| now.saturating_add(milliseconds(ttl)));
         let change = sql::SetEntry {
             key: key.to_owned(),
             value,

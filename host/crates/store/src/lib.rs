@@ -10,6 +10,7 @@
 //! [`kv`], [`login`], [`recall`], [`responses`], [`runs`] and [`upstream`].
 
 pub mod approvals;
+mod columns;
 mod database;
 mod error;
 pub mod kv;

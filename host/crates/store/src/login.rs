@@ -10,7 +10,7 @@ use std::{fmt, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use crate::{database::Database, error::Unavailable};
+use crate::{columns::milliseconds, database::Database, error::Unavailable};
 
 /// A login of one client at one MCP server.
 #[derive(Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Database {
         let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
         let now = self.now_ms();
-        let until = now.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        let until = now.saturating_add(milliseconds(time));
         self.write(move |transaction| {
             let Some((login, refreshing_until)) = key.read(transaction)? else {
                 return Ok(RefreshClaim::Gone);
@@ -276,17 +276,10 @@ impl fmt::Debug for UpstreamLogin {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        os::unix::fs::PermissionsExt as _,
-        sync::{
-            Arc,
-            atomic::{AtomicU64, Ordering},
-        },
-        time::SystemTime,
-    };
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::Settings;
+    use crate::tests::clock::TestClock;
 
     fn login(access_token: &str) -> UpstreamLogin {
         UpstreamLogin {
@@ -305,15 +298,10 @@ mod tests {
         }
     }
 
-    /// Opens a database whose clock shows the returned number of seconds since 1970.
-    async fn open(home: &tempfile::TempDir) -> (Database, Arc<AtomicU64>) {
-        let seconds = Arc::new(AtomicU64::new(1_000));
-        let shown = seconds.clone();
-        let mut settings = Settings::new(home.path().join("a.db"));
-        settings.clock = Arc::new(move || {
-            SystemTime::UNIX_EPOCH + Duration::from_secs(shown.load(Ordering::Relaxed))
-        });
-        (Database::open(settings).await.expect("open"), seconds)
+    /// Opens a database, and returns its clock too.
+    async fn open(home: &tempfile::TempDir) -> (Database, TestClock) {
+        let clock = TestClock::new(Duration::from_secs(1_000));
+        (clock.open(home.path()).await, clock)
     }
 
     const TIME: Duration = Duration::from_secs(30);
@@ -333,7 +321,7 @@ mod tests {
         }
         assert!(!format!("{:?}", login("hunter2")).contains("hunter2"));
         let mode =
-            std::fs::metadata(home.path().join("a.db")).expect("a file").permissions().mode();
+            std::fs::metadata(home.path().join("airlock.db")).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(database.remove_upstream_logins("up").await.expect("written"), 1);
         assert_eq!(database.upstream_login("up", "https://a/").await.expect("read"), None);
@@ -358,7 +346,7 @@ mod tests {
     #[tokio::test]
     async fn one_process_refreshes_at_a_time_until_its_claim_ends() {
         let home = tempfile::tempdir().expect("a directory");
-        let (database, seconds) = open(&home).await;
+        let (database, clock) = open(&home).await;
         assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Gone);
         database.put_upstream_login("up", "s", login("1")).await.expect("written");
         assert_eq!(
@@ -366,9 +354,9 @@ mod tests {
             RefreshClaim::Claimed(login("1"))
         );
         assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
-        seconds.fetch_add(29, Ordering::Relaxed);
+        clock.pass(Duration::from_secs(29));
         assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
-        seconds.fetch_add(1, Ordering::Relaxed);
+        clock.pass(Duration::from_secs(1));
         assert_eq!(
             claim(&database, "1").await.expect("written"),
             RefreshClaim::Claimed(login("1"))
@@ -378,7 +366,7 @@ mod tests {
             claim(&database, "1").await.expect("written"),
             RefreshClaim::Claimed(login("1"))
         );
-        seconds.store(1, Ordering::Relaxed);
+        clock.set(Duration::from_secs(1));
         assert_eq!(
             claim(&database, "1").await.expect("written"),
             RefreshClaim::Claimed(login("1"))

@@ -9,7 +9,7 @@ mod sql;
 use std::{sync::Arc, time::Duration};
 
 use self::sql::ResponseProgress;
-use crate::{database::Database, error::Unavailable, owner::OwnerId};
+use crate::{columns::milliseconds, database::Database, error::Unavailable, owner::OwnerId};
 
 /// Bytes that are counted for a response besides its texts: roughly its overhead on disk.
 pub const OVERHEAD_BYTES: u64 = 256;
@@ -132,8 +132,7 @@ impl Responses {
     /// or if the database cannot be used.
     pub async fn put(&self, response: NewResponse) -> Result<(), PutError> {
         let now = self.database.now_ms();
-        let life = i64::try_from(self.bounds.expire_after.as_millis()).unwrap_or(i64::MAX);
-        let expires = now.saturating_add(life);
+        let expires = now.saturating_add(milliseconds(self.bounds.expire_after));
         let put = Arc::new(sql::Put { response, now, expires, bounds: self.bounds });
         loop {
             let put = put.clone();

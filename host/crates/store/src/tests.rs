@@ -1,5 +1,7 @@
 //! Tests of the file: how it is made, opened, refused and shared.
 
+pub(crate) mod clock;
+
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, join_all};

@@ -3,17 +3,17 @@
 use anyhow::ensure;
 
 use super::{
-    super::{confirm::confirm, outcome::Done, output, session::ConfigFile, signals::Signals},
+    super::{
+        confirm::confirm, outcome::Done, output, session::ConfigFile, signals::Signals, spinner,
+    },
     consent::{ConsentOptions, accept_command},
-    install,
-    obstacle::{Obstacle, obstacles_to_accepting},
-    pins::{Pins, lines},
+    difference, install,
 };
-use airlock_authoring::Component;
+use airlock_authoring::install::{AcceptedPlugins, ComparedPlugin};
 use airlock_config::Config;
 use airlock_core::tool::ClientName;
 use airlock_lock::FILE_NAME as LOCK_FILE;
-use airlock_plugin::{Configured, Consent, Drift};
+use airlock_plugin::{Configured, Consent};
 
 /// Accept plugins as they are now
 ///
@@ -50,39 +50,38 @@ pub(super) async fn run(args: &PluginAcceptArgs) -> anyhow::Result<Done> {
         "--regrant and --change-id are for one plugin; accept it in a command of its own"
     );
     let config = Config::load(&args.config.path)?;
-    let mut pins = Pins::of(&config.clients, &args.config.path)?;
+    let mut accepted = AcceptedPlugins::read(&config.clients, &args.config.path)?;
     let mut refusals = Vec::new();
-    let mut is_changed = pins.is_new;
-    let selected = pins.select(&args.clients)?;
+    let mut is_changed = accepted.is_new;
+    let selected = accepted.select(&args.clients)?;
     let count = selected.len();
     for plugin in selected {
-        let (component, drift) = pins.drift(&plugin).await?;
+        let compared = accepted.compare(&plugin, &config, &spinner::compiling).await?;
+        let ComparedPlugin { component, drift, obstacles } = &compared;
         let Configured { client, settings, .. } = plugin;
-        let obstacles = obstacles_to_accepting(drift.as_ref(), &component, &client, &config);
-        output::line(&lines(&client, &component, drift.as_ref(), &obstacles).join("\n"))?;
-        let unknown = args.consent.unknown(component.metadata.manifest.as_ref(), &settings.grant);
+        let lines = difference::lines(&client, component, drift.as_ref(), obstacles);
+        output::line(&lines.join("\n"))?;
+        let unknown = consent.unknown(component.metadata.manifest.as_ref(), &settings.grant);
         ensure!(unknown.is_empty(), "{}", unknown.join("\n  "));
-        for note in args.consent.unneeded(drift.as_ref()) {
+        for note in consent.unneeded(drift.as_ref()) {
             output::hint(&note);
         }
         is_changed |= drift.is_some();
-        if let Some(drift) = drift {
-            refusals.extend(refusal(args, &pins, &client, &component, &drift, &obstacles).await?);
-        }
-        pins.lock.accept(component.metadata.pin(&client));
+        refusals.extend(refusal(args, &client, &compared).await?);
+        accepted.lock.accept(component.metadata.pin(&client));
     }
     ensure!(refusals.is_empty(), "{}", text(&refusals));
-    let path = pins.path.display();
+    let path = accepted.path.display();
     if is_changed {
         if !args.yes {
             confirm(&question(count), &mut Signals::catch()?).await?;
         }
-        pins.save()?;
+        accepted.save()?;
         output::line(&format!("accepted in {path}"))?;
     } else {
         output::line(&format!("nothing has changed since it was accepted; {path} stays as it is"))?;
     }
-    for client in pins.unpinned() {
+    for client in accepted.unpinned() {
         output::hint(&format!(
             "{client} is not in it and is not loaded before you type `airlock plugin accept {client}{}`",
             args.config.option()
@@ -107,12 +106,10 @@ struct RefusedPlugin {
 /// Returns the reasons that a plugin is not accepted; `None` if it is.
 async fn refusal(
     args: &PluginAcceptArgs,
-    pins: &Pins,
     client: &ClientName,
-    component: &Component,
-    drift: &Drift,
-    obstacles: &[Obstacle],
+    ComparedPlugin { component, drift, obstacles }: &ComparedPlugin,
 ) -> anyhow::Result<Option<RefusedPlugin>> {
+    let Some(drift) = drift else { return Ok(None) };
     let consent = args.consent.consent();
     let lacking = drift.changes.iter().filter(|change| consent.lacks(change));
     let lacking = lacking.map(|change| format!("  {client}: {change}"));
@@ -124,7 +121,7 @@ async fn refusal(
     let remedy = if obstacles.is_empty() {
         Some(format!("if you agree:\n  {}", accept_command(drift, &args.config)))
     } else {
-        install::remedy(component, client, pins, &args.config, &args.consent).await?
+        install::remedy(component, client, &args.config, &args.consent).await?
     };
     Ok(Some(RefusedPlugin { reasons, remedy }))
 }

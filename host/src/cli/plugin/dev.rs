@@ -15,7 +15,7 @@ use clap::error::ErrorKind;
 use serde_json::{Map, Value};
 
 use self::{build_uses::BuildUses, config::FreshBuild, watch::Sources};
-use super::{build::Transcript, check, grant::GrantOption, typed::parse_setting};
+use super::{build::Transcript, check, install::parse_setting};
 use crate::cli::{
     outcome::Done,
     output::{self, Failure},
@@ -23,7 +23,7 @@ use crate::cli::{
     signals::Signals,
     spinner,
 };
-use airlock_authoring::{BuildProfile, Finished, build};
+use airlock_authoring::{BuildProfile, Finished, build, install::GrantOption};
 use airlock_core::door::Arguments;
 
 /// Default filter of the log: failures, and everything that the plugin writes.

@@ -3,12 +3,11 @@
 use serde_json::json;
 
 use super::{
-    super::{outcome::Done, output, session::ConfigFile},
+    super::{outcome::Done, output, session::ConfigFile, spinner},
     consent::{ConsentOptions, accept_command},
-    install,
-    obstacle::{Obstacle, obstacles_to_accepting},
-    pins::{Pins, lines},
+    difference, install,
 };
+use airlock_authoring::install::{AcceptedPlugins, ComparedPlugin, Obstacle};
 use airlock_config::Config;
 
 /// Show what has changed of plugins since they were accepted
@@ -30,14 +29,14 @@ pub(super) struct PluginDiffArgs {
 
 pub(super) async fn run(args: &PluginDiffArgs) -> anyhow::Result<Done> {
     let config = Config::load(&args.config.path)?;
-    let pins = Pins::of(&config.clients, &args.config.path)?;
+    let accepted = AcceptedPlugins::read(&config.clients, &args.config.path)?;
     let mut plugins = Vec::new();
     let mut remedies = Vec::new();
     let mut is_same = true;
-    for plugin in pins.select(args.client.as_slice())? {
-        let (component, drift) = pins.drift(&plugin).await?;
+    for plugin in accepted.select(args.client.as_slice())? {
+        let compared = accepted.compare(&plugin, &config, &spinner::compiling).await?;
+        let ComparedPlugin { component, drift, obstacles } = compared;
         let client = plugin.client;
-        let obstacles = obstacles_to_accepting(drift.as_ref(), &component, &client, &config);
         is_same &= drift.is_none();
         if args.json {
             let obstacles: Vec<_> = obstacles.iter().map(Obstacle::to_string).collect();
@@ -45,15 +44,15 @@ pub(super) async fn run(args: &PluginDiffArgs) -> anyhow::Result<Done> {
             plugins.push(json!({"client": client, "changes": changes, "obstacles": obstacles}));
             continue;
         }
-        output::line(&lines(&client, &component, drift.as_ref(), &obstacles).join("\n"))?;
+        let lines = difference::lines(&client, &component, drift.as_ref(), &obstacles);
+        output::line(&lines.join("\n"))?;
         let Some(drift) = drift else { continue };
         if obstacles.is_empty() {
             let command = accept_command(&drift, &args.config);
             remedies.push(format!("`{command}` accepts it as it is now"));
         } else {
             let consent = ConsentOptions::default();
-            let remedy =
-                install::remedy(&component, &client, &pins, &args.config, &consent).await?;
+            let remedy = install::remedy(&component, &client, &args.config, &consent).await?;
             remedies.extend(remedy.map(|remedy| remedy.replace('\n', "\n  ")));
         }
     }

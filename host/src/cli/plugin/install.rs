@@ -1,22 +1,15 @@
 //! `airlock plugin install`.
 
-mod changes;
 mod options;
-mod plan;
-mod proposal;
 mod refusal;
 
 use std::path::Path;
 
-use anyhow::{anyhow, bail, ensure};
+use anyhow::bail;
 
-pub(super) use self::options::InstallArgs;
+pub(super) use self::options::{InstallArgs, parse_setting};
 
-use self::{
-    options::DESCRIPTION,
-    plan::{Plan, Site},
-    proposal::Proposal,
-};
+use self::options::DESCRIPTION;
 use super::{
     super::{
         outcome::Done,
@@ -25,17 +18,17 @@ use super::{
         spinner,
     },
     consent::ConsentOptions,
-    edit::{self, Document},
-    grant::GrantOption,
-    pins::{self, Pins},
+    difference,
     requested::RequestSummary,
 };
 use airlock_authoring::{
     Component,
     example::{self, Sample},
+    install::{
+        ConfigDocument, GrantOption, InstallError, InstallProposal, Installation, Installed,
+    },
 };
-use airlock_core::tool::{ClientName, ToolDefinition, ToolName};
-use airlock_plugin::{Configured, Settings};
+use airlock_core::tool::{ClientName, ToolName};
 use airlock_strings::{visible, visible_line};
 
 pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<Done> {
@@ -43,78 +36,55 @@ pub(super) async fn run(args: &InstallArgs) -> anyhow::Result<Done> {
     // Compiled now rather than at the first call: a component that does not load is not installed.
     let compiled = component.compile(&spinner::compiling).await?;
     component.learn(&compiled).await?;
-    let name = client_name(args, &component)?;
-    // Both files are read before anything is written, so that an unreadable one leaves everything
-    // as it was.
-    let document = Document::open(&args.config.path)?;
-    let mut pins = Pins::of(&document.config()?.clients, &args.config.path)?;
-    let holder = pins.holder(&name).await;
-    if args.replace && holder.is_none() && !document.has(&name) {
-        bail!("{}", nothing_to_replace(&component, &name, &pins));
-    }
-    let site = Site { component: &component, name: &name, document: &document, holder };
-    let plan = Plan::decide(args, &site)?;
+    let installation = open(args, &component).await?;
+    let name = installation.name.clone();
+    let options = args.options();
+    let plan = installation.plan(&options)?;
     if plan.drift.is_some() {
-        let lines = pins::lines(&name, &component, plan.drift.as_ref(), &[]);
+        let lines = difference::lines(&name, &component, plan.drift.as_ref(), &[]);
         output::line(&lines.join("\n"))?;
     }
     show_requests(&component, &name)?;
     if !plan.obstacles.is_empty() {
-        bail!("{}", refusal::explain(args, &site, &plan, &pins.path)?);
+        bail!("{}", refusal::explain(args, &options, &installation, &plan)?);
     }
-    let nameless = nameless(&component, &plan.settings);
-    ensure!(
-        nameless.len() < component.metadata.tools.len(),
-        "{}",
-        undescribed(args, &name, &nameless)
-    );
-    let file = args.config.path.with_file_name("plugins").join(format!("{name}.wasm"));
-    edit::write(&file, &component.bytes)?;
-    let pinned = pin(&mut pins, &component, &name).await?;
-    plan.document.save()?;
-    show_installed(args, &component, &name, &file)?;
-    let twin = twin(&component, &name, &pins);
-    for note in plan.notes.into_iter().chain(pinned).chain(twin) {
+    let installed = match installation.install(&plan, &spinner::compiling).await {
+        Err(InstallError::Undescribed { tools, .. }) => {
+            bail!("{}", undescribed(args, &name, &tools))
+        }
+        installed => installed?,
+    };
+    show_installed(args, &component, &name, &installed.file)?;
+    for note in plan.notes.into_iter().chain(notes(installed, &component, &name)) {
         output::hint(&note);
     }
-    show_next(args, &component, &name, &nameless)?;
+    show_next(args, &component, &name, &plan.undescribed)?;
     Ok(Done::Yes)
 }
 
-/// Installs a build with these grants, in place of the installed one if there is one.
+async fn open<'c>(
+    args: &InstallArgs,
+    component: &'c Component,
+) -> Result<Installation<'c>, InstallError> {
+    let name = args.name.as_deref();
+    Installation::open(component, name, &args.config.path, &spinner::compiling).await
+}
+
+/// Installs a build with these grants, in place of the installed one if there is one. Returns its name
+/// in the configuration.
 pub(super) async fn update(
     file: &Path,
     config: &ConfigFile,
-    name: &ClientName,
     grants: &[GrantOption],
-) -> anyhow::Result<Done> {
+) -> anyhow::Result<ClientName> {
+    let name = Component::read(file).await?.client_name()?;
     let args = InstallArgs {
-        replace: Document::open(&config.path)?.has(name),
+        replace: ConfigDocument::open(&config.path)?.has(&name),
         grants: grants.to_vec(),
         ..InstallArgs::new(file.to_owned(), config.clone())
     };
-    run(&args).await
-}
-
-/// Explains that `--replace` names no installed plugin.
-fn nothing_to_replace(component: &Component, name: &ClientName, pins: &Pins) -> String {
-    let told =
-        format!("--replace: nothing is installed as \"{name}\"; installed: {}", pins.known());
-    let same = component.metadata.id().and_then(|id| pins.with_id(id, name));
-    same.map_or_else(
-        || told.clone(),
-        |other| format!("{told}; {other} is this plugin: --name {other}"),
-    )
-}
-
-/// Explains that the plugin is installed under another name too.
-fn twin(component: &Component, name: &ClientName, pins: &Pins) -> Option<String> {
-    let id = component.metadata.id()?;
-    let other = pins.with_id(id, name)?;
-    Some(format!(
-        "the plugin {} is installed twice now, as {other} and as {name}: each has its own grants and stores",
-        visible_line(id)
-    ))
+    run(&args).await?;
+    Ok(name)
 }
 
 /// Decides about a plugin at its configured path, and returns the command that installs it with the
@@ -122,7 +92,6 @@ fn twin(component: &Component, name: &ClientName, pins: &Pins) -> Option<String>
 pub(super) async fn remedy(
     component: &Component,
     name: &ClientName,
-    pins: &Pins,
     config: &ConfigFile,
     consent: &ConsentOptions,
 ) -> anyhow::Result<Option<String>> {
@@ -131,13 +100,30 @@ pub(super) async fn remedy(
         consent: consent.clone(),
         ..InstallArgs::new(component.path.clone(), config.clone())
     };
-    let is_named = client_name(&own, component).ok().as_ref() != Some(name);
-    let args = InstallArgs { name: is_named.then(|| name.to_string()), ..own };
-    let document = Document::open(&config.path)?;
-    let holder = pins.holder(name).await;
-    let site = Site { component, name, document: &document, holder };
-    let proposal = Proposal::new(&args, &site, &Plan::decide(&args, &site)?)?;
-    Ok(proposal.text("if you agree, this grants what it lacks and accepts it"))
+    let is_own = component.client_name().is_ok_and(|own| own == *name);
+    let args = InstallArgs { name: (!is_own).then(|| name.to_string()), ..own };
+    let installation = open(&args, component).await?;
+    let options = args.options();
+    let plan = installation.plan(&options)?;
+    let proposal = InstallProposal::new(&installation, &options, &plan)?;
+    let heading = "if you agree, this grants what it lacks and accepts it";
+    Ok(refusal::command(&args, proposal, heading))
+}
+
+/// Returns notes about other plugins, and about the same one under another name.
+fn notes(installed: Installed, component: &Component, name: &ClientName) -> Vec<String> {
+    let Installed { pinned, unpinned, twin, .. } = installed;
+    let pinned = pinned
+        .iter()
+        .map(|client| format!("{client} is pinned as it is now, because there was no lock file"));
+    let unpinned = unpinned.iter().map(|(client, reason)| {
+        format!("{client} is not pinned and will not be loaded: {}", visible(reason))
+    });
+    let id = visible_line(component.metadata.id().unwrap_or_default());
+    let twin = twin.map(|other| {
+        format!("the plugin {id} is installed twice now, as {other} and as {name}: each has its own grants and stores")
+    });
+    pinned.chain(unpinned).chain(twin).collect()
 }
 
 /// Prints where the plugin is now, and under which name if that is not its own.
@@ -164,16 +150,16 @@ fn show_next(
     args: &InstallArgs,
     component: &Component,
     name: &ClientName,
-    nameless: &[String],
+    undescribed: &[String],
 ) -> anyhow::Result<()> {
-    if !nameless.is_empty() {
+    if !undescribed.is_empty() {
         output::hint(&format!(
             "models do not see these tools until you describe them (--describe): {}",
-            nameless.join(", ")
+            undescribed.join(", ")
         ));
     }
     let mut tools = component.metadata.tools.iter();
-    let Some(tool) = tools.find(|tool| !nameless.contains(&visible_line(&tool.name))) else {
+    let Some(tool) = tools.find(|tool| !undescribed.contains(&visible_line(&tool.name))) else {
         return Ok(());
     };
     let full_name = visible_line(&ToolName::new(name, &tool.name).to_string());
@@ -189,59 +175,18 @@ fn show_next(
     ))
 }
 
-/// Returns the names of the tools that have no description, neither from their author nor from the
-/// operator.
-fn nameless(component: &Component, settings: &Settings) -> Vec<String> {
-    let nameless = component.metadata.tools.iter().filter(|tool| is_nameless(tool, settings));
-    nameless.map(|tool| visible_line(&tool.name)).collect()
-}
-
-fn is_nameless(tool: &ToolDefinition, settings: &Settings) -> bool {
-    let text = settings.grant.descriptions.get(&tool.name).unwrap_or(&tool.description);
-    text.trim().is_empty()
-}
-
 /// Explains that the component has no usable tool, with the command that would describe its tools.
-fn undescribed(args: &InstallArgs, name: &ClientName, nameless: &[String]) -> String {
-    let Some(first) = nameless.first() else {
+fn undescribed(args: &InstallArgs, name: &ClientName, tools: &[String]) -> String {
+    let Some(first) = tools.first() else {
         return format!("{name} is not installed, and nothing was changed: it has no tools");
     };
     format!(
         "{name} is not installed, and nothing was changed: none of its tools has a description, and a model chooses by it\n\n\
          say what they do ({}):\n  {} --describe {}",
-        nameless.join(", "),
+        tools.join(", "),
         args.command(),
         quoted(&format!("{first}={DESCRIPTION}")),
     )
-}
-
-/// Returns the name that the operator chose, else the manifest's id, else the stem of the file
-/// name.
-fn client_name(args: &InstallArgs, component: &Component) -> anyhow::Result<ClientName> {
-    if let Some(name) = &args.name {
-        return ClientName::parse(name).map_err(|error| {
-            let valid = valid_name(name).map(|name| format!("; try --name {name}"));
-            anyhow!("--name: {error}{}", valid.unwrap_or_default())
-        });
-    }
-    let own = match component.metadata.id() {
-        Some(id) => id.to_owned(),
-        None => args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-    };
-    ClientName::parse(&own.replace(['-', '.'], "_")).map_err(|error| {
-        let name = valid_name(&own).unwrap_or_else(|| "NAME".to_owned());
-        anyhow!("the plugin's own name cannot be that of a client: {error}; choose one, such as --name {name}")
-    })
-}
-
-/// Returns the valid name that is nearest to a text; `None` if the text has no character of a name.
-fn valid_name(text: &str) -> Option<String> {
-    let begins_badly = !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let start = if begins_badly { "_" } else { "" };
-    let fit = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-    let name: String = start.chars().chain(fit).take(32).collect();
-    let has_fit = text.contains(|c: char| c.is_ascii_alphanumeric());
-    (has_fit && ClientName::parse(&name).is_ok()).then_some(name)
 }
 
 fn show_requests(component: &Component, name: &ClientName) -> anyhow::Result<()> {
@@ -258,38 +203,6 @@ fn show_requests(component: &Component, name: &ClientName) -> anyhow::Result<()>
         output::line(&request.lines().join("\n"))?;
     }
     Ok(())
-}
-
-/// Records the component as accepted. If this creates the lock, the other plugins are recorded as
-/// they are: a lock without them would keep them from loading.
-async fn pin(
-    pins: &mut Pins,
-    component: &Component,
-    name: &ClientName,
-) -> anyhow::Result<Vec<String>> {
-    pins.lock.accept(component.metadata.pin(name));
-    let mut notes = Vec::new();
-    let others: Vec<_> = pins
-        .select(&[])?
-        .into_iter()
-        .filter(|plugin| pins.is_new && plugin.client != *name)
-        .collect();
-    for Configured { client, settings, .. } in others {
-        match Component::read_with_tools(&settings.component, &spinner::compiling).await {
-            Ok(other) => {
-                pins.lock.accept(other.metadata.pin(&client));
-                notes.push(format!(
-                    "{client} is pinned as it is now, because there was no lock file"
-                ));
-            }
-            Err(error) => notes.push(format!(
-                "{client} is not pinned and will not be loaded: {}",
-                visible(&error.to_string())
-            )),
-        }
-    }
-    pins.save()?;
-    Ok(notes)
 }
 
 #[cfg(test)]

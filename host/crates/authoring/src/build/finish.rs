@@ -1,15 +1,11 @@
 //! Turns the output of a compiler into a finished component. Its manifest and its tools are
 //! embedded, so that it need not be run to read them.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use super::{error::BuildError, project::Project};
-use crate::{Finding, Language, component, config_schema, finding};
+use crate::{Finding, Language, component, config_schema, file::replace, finding};
+use airlock_compile::embed;
 use airlock_core::tool::{ClientName, Tool, ToolDefinition, ToolName};
 use airlock_plugin::{CompileHook, MANIFEST_SECTION, Metadata};
 use airlock_sandbox::{self as sandbox, LoadError};
@@ -42,8 +38,9 @@ pub(super) async fn finish(
     let mut tools = asked.await.map_err(BuildError::Describe)?;
     check(project, &tools)?;
     settle_config(project, &mut tools)?;
+    let manifest = project.source.json();
     let mut component =
-        sandbox::embed(&compiled, MANIFEST_SECTION, project.source.json().as_bytes())?;
+        embed(&compiled, MANIFEST_SECTION, manifest.as_bytes()).map_err(LoadError::from)?;
     // The tools of a component without the contract follow from its functions, and an embedded list
     // would be refused.
     if sandbox::contract_version(&compiled)?.is_some() {
@@ -54,7 +51,7 @@ pub(super) async fn finish(
     let metadata = Metadata::new(&component, tools, manifest, imports);
     let findings = findings(project, &component, &metadata.imports)?;
     let unwritten = BuildError::io(format!("{} cannot be written", file.display()));
-    write(&file, &component).map_err(unwritten)?;
+    replace(&file, &component).map_err(unwritten)?;
     Ok(Finished { file, bytes: component.len(), metadata, findings })
 }
 
@@ -134,20 +131,4 @@ fn check(project: &Project, tools: &[ToolDefinition]) -> Result<(), BuildError> 
 
 fn refuse(reason: impl Into<String>) -> Result<(), BuildError> {
     Err(BuildError::Tools(reason.into()))
-}
-
-/// Writes a file atomically: a reader sees the old one or the new one.
-fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory =
-        file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut partial = tempfile::Builder::new().permissions(readable()).tempfile_in(directory)?;
-    partial.write_all(bytes)?;
-    partial.persist(file)?;
-    Ok(())
-}
-
-/// Returns the mode that ordinary programs create files with; temporary files are closed to other
-/// users by default.
-fn readable() -> std::fs::Permissions {
-    std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }

@@ -112,13 +112,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest_with;
 
     fn manifest(contract: &str) -> Manifest {
-        let manifest = json!({
-            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-            "request": {"kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}}},
-        });
-        let mut manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+        let kv = json!({"notes": {"max_bytes": "1MiB", "reason": "r"}});
+        let mut manifest = manifest_with(&json!({"request": {"kv": kv}}));
         contract.clone_into(&mut manifest.contract);
         manifest
     }
@@ -162,8 +160,7 @@ mod tests {
         let packages = packages();
         let host = packages.iter().find(|package| package.name == HOST).expect("the host's");
         let text: String = host.files.iter().map(|(_, text)| *text).collect();
-        let everything = json!({
-            "schema": airlock_plugin::MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
+        let everything = manifest_with(&json!({
             "config": {"schema": {"type": "object"}},
             "request": {
                 "http": {"api": {"url": "https://api.example.com", "reason": "r"}},
@@ -171,8 +168,7 @@ mod tests {
                 "kv": {"notes": {"max_bytes": "1MiB", "reason": "r"}},
                 "tools": {"call": ["text-count"], "reason": "r"},
             },
-        });
-        let everything = Manifest::parse(everything.to_string().as_bytes()).expect("a manifest");
+        }));
         let names: Vec<_> =
             Interface::of_contract(&everything).map(|interface| interface.name).collect();
         for name in &names {

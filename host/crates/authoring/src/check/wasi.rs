@@ -2,7 +2,8 @@
 //! component has no file system to open, and its build does not fail for that.
 
 use crate::{Check, CheckOutcome, Finding};
-use airlock_sandbox::{self as sandbox, LoadError};
+use airlock_compile::data_contains;
+use airlock_sandbox::LoadError;
 
 const CHECK: &str = "no call was found in its code that always fails without WASI";
 
@@ -15,7 +16,7 @@ const UNSUPPORTED: &[u8] = b"operation not supported on this platform";
 /// no tool reaches; a call whose error the code drops may not be found.
 pub(super) fn check(wasm: &[u8], imports: &[String]) -> Result<Check, LoadError> {
     let has_wasi = imports.iter().any(|import| import.starts_with("wasi:"));
-    let is_found = !has_wasi && sandbox::data_contains(wasm, UNSUPPORTED)?;
+    let is_found = !has_wasi && data_contains(wasm, UNSUPPORTED)?;
     Ok(Check::unless(CHECK, CheckOutcome::Warn, is_found.then(finding)))
 }
 

@@ -1,7 +1,10 @@
 use std::{fs, time::Duration};
 
 use super::*;
-use crate::engine::{compiler_engine, pooled_engine};
+use crate::{
+    engine::{compiler_engine, pooled_engine},
+    settings::CompilerChild,
+};
 
 /// A shell script that runs in the compiler's place.
 struct Script {
@@ -25,11 +28,8 @@ impl Script {
     }
 
     fn settings(&self, wall: Duration) -> Compiling {
-        Compiling {
-            program: Some(self.home.path().join("compiler")),
-            wall,
-            ..Compiling::in_process()
-        }
+        let program = self.home.path().join("compiler");
+        Compiling::InChild(CompilerChild { wall, ..CompilerChild::new(program) })
     }
 
     fn compiler(&self, wall: Duration) -> Compiler {
@@ -65,7 +65,7 @@ async fn a_component_compiles_in_this_process_and_is_cached() {
     let home = tempfile::tempdir().expect("a directory");
     let cache = CodeCache::open(home.path()).expect("a cache");
     let engine = compiler_engine().expect("an engine");
-    let compiler = Compiler::new(engine, Some(cache), None, Compiling::in_process());
+    let compiler = Compiler::new(engine, Some(cache), None, Compiling::IN_PROCESS);
     let wasm = component("(component (core module (func)))");
     assert!(!compiler.is_compiled(&wasm));
     compiler.component(wasm.clone()).await.expect("it compiles");
@@ -75,7 +75,7 @@ async fn a_component_compiles_in_this_process_and_is_cached() {
 
 #[tokio::test]
 async fn each_reason_not_to_compile_a_component_is_an_error_of_its_own() {
-    let compiler = compiler(Compiling::in_process());
+    let compiler = compiler(Compiling::IN_PROCESS);
     assert!(matches!(kind(&compiler, vec![0; 100].into()).await, CompileError::NotAComponent(_)));
     assert!(matches!(kind(&compiler, component("(module)")).await, CompileError::CoreModule));
     let large = kind(&compiler, vec![0; MAX_COMPONENT_BYTES + 1].into()).await;
@@ -176,7 +176,7 @@ async fn output_of_a_child_that_is_no_code_for_this_engine_is_refused() {
         text.starts_with("the component does not compile: the compiled code cannot be loaded: "),
         "{text}"
     );
-    let missing = Compiling { program: Some("/nowhere/airlock".into()), ..Compiling::in_process() };
+    let missing = Compiling::InChild(CompilerChild::new("/nowhere/airlock"));
     let text = failed(&compiler(missing)).await;
     assert!(
         text.starts_with("the component does not compile: the compiler cannot be run: "),

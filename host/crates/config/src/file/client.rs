@@ -151,6 +151,106 @@ pub(crate) struct Client {
     pub(crate) disabled: bool,
 }
 
+/// A key, and whether it is given.
+type GivenKey = (&'static str, bool);
+
+impl Client {
+    /// Returns the given keys that belong to another connection type and would be ignored, each with
+    /// that type. A key that is missing here does not compile.
+    pub(crate) fn keys_of_other_types(&self) -> Vec<(&'static str, &'static str)> {
+        let Self {
+            // Keys of every client.
+            _client_id: _,
+            name: _,
+            connection_type,
+            tools_to_execute: _,
+            tools_to_auto_execute: _,
+            code_mode: _,
+            code_mode_binding_level: _,
+            allow_on_all_virtual_keys: _,
+            disabled: _,
+            // Keys of some.
+            stdio_config,
+            docker_config,
+            connection_string,
+            headers,
+            allowed_extra_headers,
+            tls_config,
+            allow_private,
+            auth_type,
+            oauth_config,
+            startup_timeout,
+            request_timeout,
+            heartbeat_interval,
+            is_ping_available,
+            stale_timeout,
+            restart,
+            lifecycle,
+            idle_timeout,
+            max_concurrent_calls,
+            max_waiting_calls,
+            tool_sync_interval,
+            prefix,
+            trust,
+            pin,
+            wasm_config,
+            resources_to_read,
+            prompts_to_get,
+            relay_instructions,
+            allow,
+            framing,
+            protocol,
+        } = self;
+        let is_plugin = connection_type.is_plugin();
+        let is_stdio = *connection_type == ConnectionType::Stdio;
+        let is_docker = *connection_type == ConnectionType::Docker;
+        let is_http = matches!(connection_type, ConnectionType::Http | ConnectionType::Sse);
+        let of_servers = [
+            ("startup_timeout", startup_timeout.is_some()),
+            ("request_timeout", request_timeout.is_some()),
+            ("heartbeat_interval", heartbeat_interval.is_some()),
+            ("is_ping_available", is_ping_available.is_some()),
+            ("stale_timeout", stale_timeout.is_some()),
+            ("lifecycle", lifecycle.is_some()),
+            ("idle_timeout", idle_timeout.is_some()),
+            ("max_concurrent_calls", max_concurrent_calls.is_some()),
+            ("max_waiting_calls", max_waiting_calls.is_some()),
+            ("tool_sync_interval", tool_sync_interval.is_some()),
+            ("prefix", prefix.is_some()),
+            ("trust", trust.is_some()),
+            ("pin", pin.is_some()),
+            ("resources_to_read", !resources_to_read.is_empty()),
+            ("prompts_to_get", !prompts_to_get.is_empty()),
+            ("relay_instructions", *relay_instructions),
+            ("allow", !allow.is_empty()),
+            ("restart", restart.is_some()),
+            ("protocol", protocol.is_some()),
+        ];
+        let of_http = [
+            ("connection_string", connection_string.is_some()),
+            ("allowed_extra_headers", !allowed_extra_headers.is_empty()),
+            ("tls_config", tls_config.is_some()),
+            ("auth_type", matches!(auth_type, AuthType::Oauth)),
+            ("oauth_config", oauth_config.is_some()),
+            ("allow_private", *allow_private),
+            ("headers", headers.as_ref().is_some_and(|headers| !headers.is_empty())),
+        ];
+        let groups: [(bool, &'static str, &[GivenKey]); 6] = [
+            (!is_plugin, "that of an MCP server", &of_servers),
+            (is_stdio, "\"stdio\"", &[("stdio_config", stdio_config.is_some())]),
+            (is_docker, "\"docker\"", &[("docker_config", docker_config.is_some())]),
+            (is_http, "\"http\" or \"sse\"", &of_http),
+            (is_stdio || is_docker, "\"stdio\" or \"docker\"", &[("framing", framing.is_some())]),
+            (is_plugin, "\"wasm\"", &[("wasm_config", wasm_config.is_some())]),
+        ];
+        let others = groups.into_iter().filter(|(belongs, _, _)| !belongs);
+        let keys = others.flat_map(|(_, owner, keys)| {
+            keys.iter().filter(|(_, is_given)| *is_given).map(move |(key, _)| (*key, owner))
+        });
+        keys.collect()
+    }
+}
+
 /// Kind of a source of tools.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -11,27 +11,6 @@ use super::{
 };
 use crate::key_path::KeyPath;
 
-/// Settings of the file without a meaning for the gateway, with the reason.
-const NO_MEANING: [(&str, &str); 8] = [
-    ("$schema", "`airlock schema` prints the schema of the gateway"),
-    ("version", "the gateway's file has no versions; an empty list permits nothing"),
-    ("framework", "it concerns downloads of prices"),
-    ("config_store", "the gateway reads its configuration from the file alone"),
-    ("logs_store", "no calls are recorded in a database"),
-    ("vector_store", "responses are not cached"),
-    ("websocket", "no WebSocket is served"),
-    ("cluster_config", "a gateway is one process"),
-];
-
-/// Members of a client without a meaning for the gateway, with the reason.
-const NO_MEANING_OF_A_CLIENT: [(&str, &str); 5] = [
-    ("state", "it is the state of the other gateway"),
-    ("oauth_client_id", "it is written by the other gateway; `airlock upstream login` logs in"),
-    ("oauth_client_secret", "it is written by the other gateway; `airlock upstream login` logs in"),
-    ("needs_session_stickiness", "one session is kept for each server"),
-    ("tool_pricing", "calls have no prices"),
-];
-
 /// Settings in `client`: where each is here, and its unit.
 const MOVED: [(&str, &[&str], Unit); 9] = [
     ("mcp_agent_depth", &["mcp", "tool_manager_config", "max_agent_depth"], Unit::None),
@@ -87,16 +66,10 @@ fn has_any(source: &Value, names: &[&str]) -> bool {
 pub(super) fn translate(source: &Value) -> Draft {
     let mut draft = Draft::new(source.clone());
     let root = KeyPath::default();
-    for (name, reason) in NO_MEANING {
-        draft.drop_member(&root, name, reason);
-    }
+    draft.drop_without_meaning(&root, "File");
     let in_client = move_client_settings(&mut draft);
     let mcp = root.member("mcp");
-    draft.drop_member(
-        &mcp,
-        "health_monitor_config",
-        "`heartbeat_interval` and `restart` of each client do the same",
-    );
+    draft.drop_without_meaning(&mcp, "Mcp");
     let in_client = in_client.map(|value| (root.member("client").member(SYNC_IN_CLIENT), value));
     let in_mcp = draft.take(&mcp, SYNC).map(|value| (mcp.member(SYNC), value));
     let written: Vec<_> = in_mcp.into_iter().chain(in_client).collect();
@@ -182,9 +155,7 @@ fn translate_clients(
     let mut names: Vec<String> = Vec::new();
     let mut of_an_embedder = Vec::new();
     for key in draft.elements(clients) {
-        for (name, reason) in NO_MEANING_OF_A_CLIENT {
-            draft.drop_member(&key, name, reason);
-        }
+        draft.drop_without_meaning(&key, "Client");
         let Some(client) = draft.object(&key) else { continue };
         if client.get("connection_type") == Some(&json!("inprocess"))
             && !client.contains_key("wasm_config")

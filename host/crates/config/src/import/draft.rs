@@ -9,13 +9,15 @@ use crate::{
     error::Problem,
     json,
     key_path::{KeyPath, Segment},
+    resolve::NamedPart,
+    unsupported,
 };
 
 /// Parts whose elements are reported as a whole: the member with their names, if they are a list.
-const COLLECTIONS: [(&str, Option<&str>); 3] = [
-    ("mcp.client_configs", Some("name")),
-    ("governance.virtual_keys", Some("name")),
-    ("providers", None),
+const COLLECTIONS: [(NamedPart, Option<&str>); 3] = [
+    (NamedPart::Clients, Some("name")),
+    (NamedPart::VirtualKeys, Some("name")),
+    (NamedPart::Providers, None),
 ];
 
 /// A configuration in the making.
@@ -38,11 +40,17 @@ impl Draft {
         }
     }
 
-    /// Removes a member and notes that it has no meaning for the gateway.
-    pub(super) fn drop_member(&mut self, owner: &KeyPath, name: &str, reason: &str) {
-        if self.take(owner, name).is_some() {
-            let message = format!("{}{reason}", self.label(owner));
-            self.note(owner.member(name), Outcome::NoMeaning, message);
+    /// Removes the members of an object without a meaning for the gateway, and notes the reasons. `owner`
+    /// is the name of the object's type in [`file`](crate::file).
+    pub(super) fn drop_without_meaning(&mut self, object: &KeyPath, owner: &str) {
+        let names = self.object(object).into_iter().flat_map(|members| members.keys().cloned());
+        for name in names.collect::<Vec<_>>() {
+            if let Some(reason) = unsupported::without_meaning(owner, &name)
+                && self.take(object, &name).is_some()
+            {
+                let message = format!("{}{reason}", self.label(object));
+                self.note(object.member(&name), Outcome::NoMeaning, message);
+            }
         }
     }
 
@@ -75,12 +83,12 @@ impl Draft {
 
     /// Returns the elements of the list at `key`.
     pub(super) fn elements(&self, key: &KeyPath) -> Vec<KeyPath> {
-        let list = find(&self.file, &key.segments()).and_then(Value::as_array);
+        let list = find(&self.file, key.segments()).and_then(Value::as_array);
         (0..list.map_or(0, Vec::len)).map(|index| key.element(index)).collect()
     }
 
     pub(super) fn object(&mut self, key: &KeyPath) -> Option<&mut Map<String, Value>> {
-        json::get_mut(&mut self.file, &key.segments())?.as_object_mut()
+        json::get_mut(&mut self.file, key.segments())?.as_object_mut()
     }
 
     /// Removes what a reading refused: the values with `problems`, and the `unusable` ones without
@@ -93,7 +101,7 @@ impl Draft {
             self.note(problem.key, Outcome::Refused, message);
         }
         // From the end, so that the indices before an element stay.
-        keys.sort_unstable_by_key(KeyPath::segments);
+        keys.sort_unstable();
         let mut is_changed = false;
         for key in keys.iter().rev() {
             is_changed |= self.remove(key);
@@ -113,7 +121,7 @@ impl Draft {
 
     /// Removes a value. Returns whether there was one.
     pub(super) fn remove(&mut self, key: &KeyPath) -> bool {
-        json::remove(&mut self.file, &key.segments())
+        json::remove(&mut self.file, key.segments())
     }
 
     /// Notes what the result has: each client, provider and virtual key as a whole, and each other
@@ -122,10 +130,9 @@ impl Draft {
         let mut taken = Vec::new();
         collect(&self.file, &KeyPath::default(), &mut taken);
         let invalid = self.lines.iter().filter(|line| line.outcome == Outcome::Invalid);
-        let invalid: Vec<_> = invalid.map(|line| line.key.segments()).collect();
+        let invalid: Vec<_> = invalid.map(|line| line.key.clone()).collect();
         for (key, message) in taken {
-            let segments = key.segments();
-            if !invalid.iter().any(|other| other.starts_with(&segments)) {
+            if !invalid.iter().any(|other| other.below(&key).is_some()) {
                 self.note(key, Outcome::Taken, message);
             }
         }
@@ -136,11 +143,12 @@ fn find<'v>(value: &'v Value, segments: &[Segment]) -> Option<&'v Value> {
     segments.iter().try_fold(value, |value, segment| match segment {
         Segment::Member(name) => value.get(name),
         Segment::Element(index) => value.get(index),
+        Segment::Named(_) => None,
     })
 }
 
 fn collect(value: &Value, key: &KeyPath, taken: &mut Vec<(KeyPath, String)>) {
-    let collection = COLLECTIONS.iter().find(|(path, _)| key.text() == *path);
+    let collection = COLLECTIONS.iter().find(|(part, _)| *key == part.key());
     match (collection, value) {
         (Some((_, Some(name))), Value::Array(elements)) => {
             for (index, element) in elements.iter().enumerate() {

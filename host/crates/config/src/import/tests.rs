@@ -198,12 +198,13 @@ fn what_an_editor_writes_and_the_gateway_does_not_expand_is_reported() {
     );
     let invalid: Vec<_> =
         imported.lines.iter().filter(|line| line.outcome == Outcome::Invalid).collect();
-    let found: Vec<_> = invalid.iter().map(|line| (line.key.text(), &line.message[..6])).collect();
+    let found: Vec<_> =
+        invalid.iter().map(|line| (line.key.to_string(), &line.message[..6])).collect();
     assert_eq!(
         found,
         [
-            ("mcp.client_configs[0].stdio_config.args[1]", "\"a_b\":"),
-            ("mcp.client_configs[2].headers.Authorization", "\"web\":"),
+            ("mcp.client_configs[0].stdio_config.args[1]".to_owned(), "\"a_b\":"),
+            ("mcp.client_configs[2].headers.Authorization".to_owned(), "\"web\":"),
         ]
     );
     let taken = imported.lines.iter().filter(|line| line.outcome == Outcome::Taken);
@@ -212,8 +213,9 @@ fn what_an_editor_writes_and_the_gateway_does_not_expand_is_reported() {
     let text = imported.file.to_string();
     let checked = crate::Config::parse(&text, "airlock.json", &|_: &str| None);
     let refused = checked.expect_err("the same problems");
-    let refused: Vec<_> = refused.problems().iter().map(|problem| problem.key.text()).collect();
-    let noted: Vec<_> = found.iter().map(|(key, _)| *key).collect();
+    let refused: Vec<_> =
+        refused.problems().iter().map(|problem| problem.key.to_string()).collect();
+    let noted: Vec<_> = found.into_iter().map(|(key, _)| key).collect();
     assert_eq!(refused, noted);
 }
 
@@ -225,8 +227,8 @@ fn a_reference_that_a_process_may_expand_is_passed_on_and_reported() {
         "env": {"TOKEN": "secret"},
     }}}));
     let lines = imported.lines.iter().filter(|line| line.message.contains("${NAME}"));
-    let outcomes: Vec<_> = lines.map(|line| (line.key.text(), line.outcome)).collect();
-    assert_eq!(outcomes, [("mcpServers.remote", Outcome::Changed)]);
+    let outcomes: Vec<_> = lines.map(|line| (line.key.to_string(), line.outcome)).collect();
+    assert_eq!(outcomes, [("mcpServers.remote".to_owned(), Outcome::Changed)]);
     let text = imported.file.to_string();
     crate::Config::parse(&text, "airlock.json", &|_: &str| None).expect("it starts");
 }
@@ -314,13 +316,13 @@ fn a_value_that_is_one_reference_has_a_line_with_its_form() {
         "b": {"url": "${URL}", "headers": {"x-key": "${env:KEY}", "x-plain": "1"}},
     }}));
     let changed = imported.lines.iter().filter(|line| line.outcome == Outcome::Changed);
-    let changed: Vec<_> = changed.map(|line| (line.key.text(), line.message.as_str())).collect();
+    let changed: Vec<_> = changed.map(|line| format!("{}: {}", line.key, line.message)).collect();
     assert_eq!(
         changed,
         [
-            ("mcpServers.a.env.A", "is `A=env.B` in `stdio_config.envs`"),
-            ("mcpServers.b.url", "is `env.URL`"),
-            ("mcpServers.b.headers.x-key", "is `env.KEY`"),
+            "mcpServers.a.env.A: is `A=env.B` in `stdio_config.envs`",
+            "mcpServers.b.url: is `env.URL`",
+            "mcpServers.b.headers.x-key: is `env.KEY`",
         ]
     );
 }

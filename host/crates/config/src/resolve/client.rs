@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     config::{Client, Disabled, Source},
-    file::{self, AuthType, ConnectionType},
+    file,
     key_path::KeyPath,
 };
 use airlock_core::tool::{ClientName, INTERNAL_CLIENT, Policy, Prefix, Trust, UriList, Whitelist};
@@ -71,7 +71,7 @@ fn resolve_one(
         if client.disabled {
             return None;
         }
-        for (key, owner) in foreign_keys(&client) {
+        for (key, owner) in client.keys_of_other_types() {
             problems.refuse(
                 key,
                 format_args!("belongs to a client whose `connection_type` is {owner}"),
@@ -168,62 +168,4 @@ fn check_prefixes(clients: &[file::Client]) -> Resolved<()> {
             }
         }
     })
-}
-
-/// A key, and whether it is given.
-type GivenKey = (&'static str, bool);
-
-/// Returns the keys of another connection type, which would be ignored, and the type that has each.
-fn foreign_keys(client: &file::Client) -> Vec<(&'static str, &'static str)> {
-    let kind = client.connection_type;
-    let is_stdio = kind == ConnectionType::Stdio;
-    let is_docker = kind == ConnectionType::Docker;
-    let is_http = matches!(kind, ConnectionType::Http | ConnectionType::Sse);
-    let of_servers = [
-        ("startup_timeout", client.startup_timeout.is_some()),
-        ("request_timeout", client.request_timeout.is_some()),
-        ("heartbeat_interval", client.heartbeat_interval.is_some()),
-        ("is_ping_available", client.is_ping_available.is_some()),
-        ("stale_timeout", client.stale_timeout.is_some()),
-        ("lifecycle", client.lifecycle.is_some()),
-        ("idle_timeout", client.idle_timeout.is_some()),
-        ("max_concurrent_calls", client.max_concurrent_calls.is_some()),
-        ("max_waiting_calls", client.max_waiting_calls.is_some()),
-        ("tool_sync_interval", client.tool_sync_interval.is_some()),
-        ("prefix", client.prefix.is_some()),
-        ("trust", client.trust.is_some()),
-        ("pin", client.pin.is_some()),
-        ("resources_to_read", !client.resources_to_read.is_empty()),
-        ("prompts_to_get", !client.prompts_to_get.is_empty()),
-        ("relay_instructions", client.relay_instructions),
-        ("allow", !client.allow.is_empty()),
-        ("restart", client.restart.is_some()),
-        ("protocol", client.protocol.is_some()),
-    ];
-    let of_http = [
-        ("connection_string", client.connection_string.is_some()),
-        ("allowed_extra_headers", !client.allowed_extra_headers.is_empty()),
-        ("tls_config", client.tls_config.is_some()),
-        ("auth_type", matches!(client.auth_type, AuthType::Oauth)),
-        ("oauth_config", client.oauth_config.is_some()),
-        ("allow_private", client.allow_private),
-        ("headers", client.headers.as_ref().is_some_and(|headers| !headers.is_empty())),
-    ];
-    let groups: [(bool, &'static str, &[GivenKey]); 6] = [
-        (!kind.is_plugin(), "that of an MCP server", &of_servers[..]),
-        (is_stdio, "\"stdio\"", &[("stdio_config", client.stdio_config.is_some())]),
-        (is_docker, "\"docker\"", &[("docker_config", client.docker_config.is_some())]),
-        (is_http, "\"http\" or \"sse\"", &of_http),
-        (
-            is_stdio || is_docker,
-            "\"stdio\" or \"docker\"",
-            &[("framing", client.framing.is_some())],
-        ),
-        (kind.is_plugin(), "\"wasm\"", &[("wasm_config", client.wasm_config.is_some())]),
-    ];
-    let foreign = groups.into_iter().filter(|(belongs, _, _)| !belongs);
-    let keys = foreign.flat_map(|(_, owner, keys)| {
-        keys.iter().filter(|(_, is_given)| *is_given).map(move |(key, _)| (*key, owner))
-    });
-    keys.collect()
 }

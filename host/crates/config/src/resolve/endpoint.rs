@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, Uri};
 
-use super::{file_env::FileEnv, resolved::Resolved};
+use super::{file_env::FileEnv, refused::InvalidValue, resolved::Resolved};
 use crate::env_text::{EnvText, has_variable_after_scheme};
 use airlock_core::secret::Secret;
 
@@ -13,16 +13,17 @@ const NOT_REPLACED: &str = "the gateway replaces `env.NAME` only if it is the wh
      into a variable of its environment and write \"env.NAME\", or write {\"value\": \"…\"} for a text that has `env.NAME` on purpose";
 
 /// Returns an HTTP URL. Errors do not quote it, because some services put tokens into their URLs.
-pub(super) fn url(text: EnvText, env: FileEnv<'_>) -> Result<String, String> {
-    let text = env.text(text).map_err(|error| error.to_string())?;
+pub(super) fn url(text: EnvText, env: FileEnv<'_>) -> Result<String, InvalidValue> {
+    let text = env.text(text)?;
     let uri = text.expose().parse::<Uri>().ok();
     let uri = uri.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
     let Some(uri) = uri else {
-        return Err("expected a URL that starts with http:// or https://".to_owned());
+        return Err("expected a URL that starts with http:// or https://".into());
     };
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("a URL with a user name or password in it would show up in logs; use a header"
-            .to_owned());
+        return Err(
+            "a URL with a user name or password in it would show up in logs; use a header".into()
+        );
     }
     Ok(text.expose().to_owned())
 }
@@ -51,15 +52,15 @@ fn header(
     value: EnvText,
     is_reserved: impl Fn(&HeaderName) -> bool,
     env: FileEnv<'_>,
-) -> Result<(HeaderName, Secret), String> {
+) -> Result<(HeaderName, Secret), InvalidValue> {
     let header = name.parse::<HeaderName>().map_err(|_| "is not a valid header name")?;
     if is_reserved(&header) {
-        return Err("is set by the transport itself".to_owned());
+        return Err("is set by the transport itself".into());
     }
     if matches!(&value, EnvText::Written(text) if has_variable_after_scheme(text.expose())) {
-        return Err(NOT_REPLACED.to_owned());
+        return Err(NOT_REPLACED.into());
     }
-    let value = env.text(value).map_err(|error| error.to_string())?;
+    let value = env.text(value)?;
     HeaderValue::from_str(value.expose()).map_err(
         |_| "the value has a line break or another character that an HTTP header cannot have",
     )?;

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::resolved::Resolved;
+use super::{
+    refused::{InvalidValue, Referent},
+    resolved::Resolved,
+};
 use crate::{
     env_text::{EnvText, has_reference},
     environment::Env,
-    error::Problem,
 };
 use airlock_core::secret::Secret;
 
@@ -17,50 +19,30 @@ pub(super) struct FileEnv<'a> {
     pub(super) variables: Env<'a>,
 }
 
-/// Reason that a text has no value. The text is not quoted: it may be a credential.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum TextError {
-    /// It has nothing in it.
-    #[error("is empty")]
-    Empty,
-    /// It has a reference that would be used as it is written.
-    #[error(
-        "the gateway does not expand `${{…}}`: put the whole value into a variable of its environment and write \"env.NAME\", or \
-         write {{\"value\": \"…\"}} for a text that has `${{…}}` on purpose"
-    )]
-    NotExpanded,
-    /// Its variable is not set.
-    #[error("{VARIABLE}{0} is not set")]
-    Unset(String),
-    /// Its variable is empty.
-    #[error("{VARIABLE}{0} is empty")]
-    EmptyVariable(String),
-}
-
-/// Beginning of the message about a variable without a value; its name follows.
-const VARIABLE: &str = "the environment variable ";
-
-/// Returns the variable if the problem is that it has no value.
-pub(crate) fn unset_variable(problem: &Problem) -> Option<&str> {
-    problem.message.strip_prefix(VARIABLE)?.split_once(' ').map(|(name, _)| name)
-}
+/// Message about a text with a reference that would be used as it is written.
+const NOT_EXPANDED: &str = "the gateway does not expand `${…}`: put the whole value into a variable of its environment and write \"env.NAME\", or \
+     write {\"value\": \"…\"} for a text that has `${…}` on purpose";
 
 impl FileEnv<'_> {
     /// Returns text as written or from the environment.
-    pub(super) fn text(&self, text: EnvText) -> Result<Secret, TextError> {
+    pub(super) fn text(&self, text: EnvText) -> Result<Secret, InvalidValue> {
         match text {
-            EnvText::Written(text) if text.expose().is_empty() => Err(TextError::Empty),
-            EnvText::Written(text) if has_reference(text.expose()) => Err(TextError::NotExpanded),
+            EnvText::Written(text) if text.expose().is_empty() => Err("is empty".into()),
+            EnvText::Written(text) if has_reference(text.expose()) => Err(NOT_EXPANDED.into()),
             EnvText::Written(text) | EnvText::Literal(text) => Ok(text),
             EnvText::Variable(name) => self.variable(&name),
         }
     }
 
     /// Returns the value of a variable that must have one.
-    pub(super) fn variable(&self, name: &str) -> Result<Secret, TextError> {
+    pub(super) fn variable(&self, name: &str) -> Result<Secret, InvalidValue> {
+        let without_value = |state| {
+            let message = format_args!("the environment variable {name} {state}");
+            InvalidValue::absent(Referent::Variable(name.to_owned()), message)
+        };
         match (self.variables)(name) {
-            None => Err(TextError::Unset(name.to_owned())),
-            Some(value) if value.is_empty() => Err(TextError::EmptyVariable(name.to_owned())),
+            None => Err(without_value("is not set")),
+            Some(value) if value.is_empty() => Err(without_value("is empty")),
             Some(value) => Ok(Secret::new(value)),
         }
     }

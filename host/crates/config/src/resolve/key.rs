@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{file_env::FileEnv, resolved::Resolved};
+use super::{
+    file_env::FileEnv,
+    refused::{InvalidValue, NamedPart, Referent},
+    resolved::Resolved,
+};
 use crate::file;
 use airlock_core::{
     door::{ApprovalChoice, Keys, RelayRow, VirtualKey},
@@ -77,14 +81,17 @@ fn rows(
     rows.map(BTreeMap::from_iter)
 }
 
-fn client(name: &str, clients: &BTreeSet<ClientName>) -> Result<ClientName, String> {
+fn client(name: &str, clients: &BTreeSet<ClientName>) -> Result<ClientName, InvalidValue> {
     let full_name = with_internal_client(name);
     if full_name == INTERNAL_CLIENT {
         // Registered at run time by the embedding program.
         return Ok(ClientName::internal());
     }
     let client = clients.iter().find(|client| client.as_str() == full_name);
-    client.cloned().ok_or_else(|| format!("no client is named {name:?}"))
+    client.cloned().ok_or_else(|| {
+        let clients = Referent::ElementOf(NamedPart::Clients);
+        InvalidValue::absent(clients, format_args!("no client is named {name:?}"))
+    })
 }
 
 /// Returns whether `text` is a valid credential. Blanks are invalid because they cannot be sent in

@@ -1,6 +1,10 @@
 //! `mcp_server`.
 
-use super::{resolved::Resolved, same_variants::same_variants};
+use super::{
+    refused::{InvalidValue, NamedPart, Referent},
+    resolved::Resolved,
+    same_variants::same_variants,
+};
 use crate::{file, key_path::KeyPath};
 use airlock_core::door::Keys;
 use airlock_identity as identity;
@@ -55,10 +59,13 @@ fn rules(rules: &[file::ApprovalRule], keys: &Keys) -> Resolved<Vec<ApprovalRule
     })
 }
 
-fn check_key(name: &str, keys: &Keys) -> Result<(), String> {
+fn check_key(name: &str, keys: &Keys) -> Result<(), InvalidValue> {
     match keys.named(name) {
         Some(_) => Ok(()),
-        None => Err(format!("no active key of `governance.virtual_keys` is named {name:?}")),
+        None => Err(InvalidValue::absent(
+            Referent::ElementOf(NamedPart::VirtualKeys),
+            format_args!("no active key of `governance.virtual_keys` is named {name:?}"),
+        )),
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     file_env::FileEnv,
+    refused::{InvalidValue, NamedPart, Referent},
     resolved::{Problems, Resolved},
     same_variants::same_variants,
 };
@@ -98,10 +99,12 @@ fn tools(tools: &[String], clients: &KnownClients<'_>) -> Resolved<Vec<String>> 
 }
 
 /// Checks that `tool` can be the full name of a tool of a configured client.
-fn check_full_name(tool: &str, clients: &KnownClients<'_>) -> Result<(), String> {
+fn check_full_name(tool: &str, clients: &KnownClients<'_>) -> Result<(), InvalidValue> {
     let client = match tool.split_once('-') {
         None | Some((_, "" | "*")) => {
-            return Err(format!("found {tool:?}, expected one tool's full name: CLIENT-TOOL"));
+            return Err(
+                format!("found {tool:?}, expected one tool's full name: CLIENT-TOOL").into()
+            );
         }
         Some((client, _)) => client,
     };
@@ -115,7 +118,10 @@ fn check_full_name(tool: &str, clients: &KnownClients<'_>) -> Result<(), String>
         [] => "no other client is configured".to_owned(),
         others => format!("configured: {}", cut(others.join(", "), MAX_LISTED)),
     };
-    Err(format!("{tool:?}: no client is named {client:?}; {others}"))
+    Err(InvalidValue::absent(
+        Referent::ElementOf(NamedPart::Clients),
+        format_args!("{tool:?}: no client is named {client:?}; {others}"),
+    ))
 }
 
 fn rules(rules: Vec<NameOr<file::HttpRule>>) -> Resolved<Vec<HttpGrant>> {
@@ -197,21 +203,25 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Checks the limits. Their maximum is that of the profile, so that a typing error such as an hour
-/// of CPU time cannot take the gateway down.
+/// of CPU time cannot take the gateway down. One beyond it is left out of the result: the component
+/// is checked against the rest, and reports it no second time.
 fn limits(limits: LimitSet, profile: Profile) -> Resolved<LimitSet> {
     Resolved::new(|problems| {
+        let mut valid = LimitSet::default();
         for (limit, found) in limits.amounts() {
             let minimum = limit.minimum();
             let maximum = profile.maximum(limit);
-            if !(minimum..=maximum).contains(&found) {
-                let [minimum, maximum, found] =
-                    [minimum, maximum, found].map(|amount| limit.show(amount));
-                let profile = profile.name();
-                problems.refuse(limit.key(), format_args!(
-                    "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"
-                ));
+            if (minimum..=maximum).contains(&found) {
+                valid = valid.with(limit, found);
+                continue;
             }
+            let [minimum, maximum, found] =
+                [minimum, maximum, found].map(|amount| limit.show(amount));
+            let profile = profile.name();
+            problems.refuse(limit.key(), format_args!(
+                "must be from {minimum} to {maximum} with the profile {profile:?}, found {found}"
+            ));
         }
-        limits
+        valid
     })
 }

@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     file_env::FileEnv,
+    refused::InvalidValue,
     resolved::{Problems, Resolved},
 };
 use crate::{
@@ -16,31 +17,14 @@ use crate::{
     key_path::KeyPath,
 };
 use airlock_core::secret::Secret;
-use airlock_mcp_client::{Confinement, Docker, Image, Mount, Place, Process, ProcessLimits};
+use airlock_mcp_client::{
+    Confinement, Docker, INHERITED_VARIABLES, Image, Mount, Place, Process, ProcessLimits,
+};
 
 /// Message about a text for a process with a reference that neither it nor the gateway expands.
 const NOT_EXPANDED: &str = "the gateway does not expand `${…}`, and neither does the process: write the value, or put the whole value \
      into a variable of the gateway's environment and `NAME=env.OTHER` into `envs`";
 
-/// Variables that every process inherits from the gateway: places, languages and names, which most
-/// programs need and which grant no access.
-const INHERITED: [&str; 15] = [
-    "HOME",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_COLLATE",
-    "LC_CTYPE",
-    "LC_MESSAGES",
-    "LC_MONETARY",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "LOGNAME",
-    "PATH",
-    "TMPDIR",
-    "TZ",
-    "USER",
-];
 /// Address of the daemon unless another is configured.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Command of a container that only has to keep running, for the longest time that all versions of
@@ -60,7 +44,7 @@ pub(super) fn stdio(stdio: file::Stdio, env: FileEnv<'_>) -> Resolved<Process> {
             stdio.command
         };
         let mut variables = problems.take("envs", environment(&stdio.envs, env));
-        for name in INHERITED {
+        for name in INHERITED_VARIABLES {
             if let Some(value) = env.optional(name) {
                 variables.entry(name.to_owned()).or_insert_with(|| Secret::new(value));
             }
@@ -255,9 +239,9 @@ fn environment(entries: &[String], env: FileEnv<'_>) -> Resolved<BTreeMap<String
         };
         let value = if !is_variable_name(name) {
             // The entry is not quoted: it may be a secret without its name.
-            Err("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`".to_owned())
+            Err("expected `NAME`, `NAME=value` or `NAME=env.OTHER`, where a name has letters, digits and `_`".into())
         } else if !seen.insert(name) {
-            Err(format!("{name} is listed twice"))
+            Err(format!("{name} is listed twice").into())
         } else {
             variable(name, value, env)
         };
@@ -266,20 +250,20 @@ fn environment(entries: &[String], env: FileEnv<'_>) -> Resolved<BTreeMap<String
     variables.map(BTreeMap::from_iter)
 }
 
-fn variable(name: &str, value: Option<&str>, env: FileEnv<'_>) -> Result<Secret, String> {
+fn variable(name: &str, value: Option<&str>, env: FileEnv<'_>) -> Result<Secret, InvalidValue> {
     let name = match value.map(EnvText::parse) {
         None => name.to_owned(),
         Some(EnvText::Variable(other)) => other,
         Some(EnvText::Written(value) | EnvText::Literal(value)) => {
             let text = value.expose();
             if is_reference(text) || has_reference_of_editors(text) {
-                return Err(NOT_EXPANDED.to_owned());
+                return Err(NOT_EXPANDED.into());
             }
             // A variable may be set to the empty string on purpose.
             return Ok(value);
         }
     };
-    env.variable(&name).map_err(|error| error.to_string())
+    env.variable(&name)
 }
 
 fn is_variable_name(name: &str) -> bool {

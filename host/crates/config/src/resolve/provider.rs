@@ -7,7 +7,12 @@ mod network;
 use std::collections::BTreeSet;
 
 use self::known::KnownName;
-use super::{endpoint, file_env::FileEnv, resolved::Resolved};
+use super::{
+    endpoint,
+    file_env::FileEnv,
+    refused::{InvalidValue, NamedPart, Referent},
+    resolved::Resolved,
+};
 use crate::{
     env_text::EnvText,
     file::{self, ProviderApi, ProviderKind},
@@ -216,8 +221,11 @@ fn fallbacks(fallbacks: Vec<String>, names: &BTreeSet<String>) -> Resolved<Vec<S
         let fallbacks = Resolved::elements(fallbacks, |problems, fallback| {
             let parts = fallback.split_once('/');
             if !parts.is_some_and(|(name, model)| names.contains(name) && !model.is_empty()) {
-                problems.refuse_whole(format_args!(
-                    "found {fallback:?}, expected NAME/model with the name of a provider"
+                problems.refuse_whole(InvalidValue::absent(
+                    Referent::ElementOf(NamedPart::Providers),
+                    format_args!(
+                        "found {fallback:?}, expected NAME/model with the name of a provider"
+                    ),
                 ));
             }
             Some(fallback)

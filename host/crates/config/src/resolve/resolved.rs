@@ -4,9 +4,10 @@
 //! them below its own key when it takes the value over. So a function of a section needs no context,
 //! and one run still reports all problems.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-use crate::{error::Problem, key_path::KeyPath};
+use super::refused::{InvalidValue, RefusedValue};
+use crate::key_path::KeyPath;
 
 /// A value, and the problems of the part of the file that it was made from. If there are any, the
 /// value is good for further checks only.
@@ -17,7 +18,7 @@ pub(super) struct Resolved<T> {
 
 /// Problems of one part of the file. Their keys are relative to the part.
 #[derive(Default)]
-pub(super) struct Problems(Vec<Problem>);
+pub(super) struct Problems(Vec<RefusedValue>);
 
 /// A key relative to a part of the file: the name of a member, the index of an element, or a path.
 pub(super) trait RelativeKey {
@@ -56,7 +57,7 @@ impl<T> Resolved<T> {
     }
 
     /// Returns the value and the problems. For the whole file, whose keys are not relative.
-    pub(super) fn into_parts(self) -> (T, Vec<Problem>) {
+    pub(super) fn into_parts(self) -> (T, Vec<RefusedValue>) {
         (self.value, self.problems.0)
     }
 }
@@ -94,7 +95,7 @@ impl<T> Resolved<BTreeMap<String, T>> {
     }
 }
 
-impl<T, E: fmt::Display> From<Result<T, E>> for Resolved<Option<T>> {
+impl<T, E: Into<InvalidValue>> From<Result<T, E>> for Resolved<Option<T>> {
     fn from(result: Result<T, E>) -> Self {
         Self::new(|problems| problems.accept_whole(result))
     }
@@ -102,17 +103,17 @@ impl<T, E: fmt::Display> From<Result<T, E>> for Resolved<Option<T>> {
 
 impl Problems {
     /// Notes a problem of the part as a whole.
-    pub(super) fn refuse_whole(&mut self, message: impl fmt::Display) {
-        self.refuse(KeyPath::default(), message);
+    pub(super) fn refuse_whole(&mut self, reason: impl Into<InvalidValue>) {
+        self.refuse(KeyPath::default(), reason);
     }
 
     /// Notes a problem of the value at `key`.
-    pub(super) fn refuse(&mut self, key: impl RelativeKey, message: impl fmt::Display) {
-        self.0.push(Problem { key: key.into_path(), message: message.to_string() });
+    pub(super) fn refuse(&mut self, key: impl RelativeKey, reason: impl Into<InvalidValue>) {
+        self.0.push(RefusedValue { key: key.into_path(), reason: reason.into() });
     }
 
     /// Returns the value at `key`, or notes the error and returns `None`.
-    pub(super) fn accept<T, E: fmt::Display>(
+    pub(super) fn accept<T, E: Into<InvalidValue>>(
         &mut self,
         key: impl RelativeKey,
         result: Result<T, E>,
@@ -121,7 +122,10 @@ impl Problems {
     }
 
     /// Returns the value of the part as a whole, or notes the error and returns `None`.
-    pub(super) fn accept_whole<T, E: fmt::Display>(&mut self, result: Result<T, E>) -> Option<T> {
+    pub(super) fn accept_whole<T, E: Into<InvalidValue>>(
+        &mut self,
+        result: Result<T, E>,
+    ) -> Option<T> {
         self.accept(KeyPath::default(), result)
     }
 
@@ -134,7 +138,9 @@ impl Problems {
     pub(super) fn take<T>(&mut self, key: impl RelativeKey, part: Resolved<T>) -> T {
         let key = key.into_path();
         let problems = part.problems.0.into_iter();
-        self.0.extend(problems.map(|problem| Problem { key: key.join(&problem.key), ..problem }));
+        self.0.extend(
+            problems.map(|refused| RefusedValue { key: key.join(&refused.key), ..refused }),
+        );
         part.value
     }
 
@@ -147,6 +153,7 @@ impl Problems {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Problem;
 
     #[test]
     fn the_problems_of_nested_parts_have_their_keys_in_the_whole_file() {
@@ -166,7 +173,11 @@ mod tests {
         let (value, problems) = whole.into_parts();
         assert_eq!(value, None);
         assert_eq!(
-            problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            problems
+                .into_iter()
+                .map(Problem::from)
+                .map(|problem| problem.to_string())
+                .collect::<Vec<_>>(),
             [
                 r#"["a list"][0]: whole"#,
                 r#"["a list"][0].member: inner"#,

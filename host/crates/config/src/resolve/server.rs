@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, net::SocketAddr};
 
 use url::Url;
 
-use super::resolved::Resolved;
+use super::{
+    refused::{InvalidValue, NamedPart, Referent},
+    resolved::Resolved,
+};
 use crate::file;
 use airlock_core::units::Size;
 use airlock_mcp_server as mcp_server;
@@ -46,16 +49,19 @@ pub(super) fn resolve(file: file::Server, has_active_key: bool) -> Resolved<serv
         settings.max_request_memory_bytes =
             problems.accept("max_request_memory", memory).map_or(0, Size::bytes);
         if settings.require_virtual_key && !has_active_key {
-            problems.refuse(
-                "require_virtual_key",
+            problems.refuse("require_virtual_key", InvalidValue::absent(
+                Referent::ElementOf(NamedPart::VirtualKeys),
                 "is true, but `governance.virtual_keys` has no active key: every request would be refused",
-            );
+            ));
         }
         if !settings.require_virtual_key && !settings.listen.ip().is_loopback() {
-            problems.refuse("listen", format_args!(
+            let message = format_args!(
                 "{} can be reached from other machines: set `server.require_virtual_key` to true, or listen on 127.0.0.1",
                 settings.listen
-            ));
+            );
+            // With an active key, it would be true by default.
+            let keys = Referent::ElementOf(NamedPart::VirtualKeys);
+            problems.refuse("listen", InvalidValue::absent(keys, message));
         }
         settings
     })

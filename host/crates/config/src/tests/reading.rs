@@ -74,6 +74,38 @@ fn a_wrong_type_names_key_and_types_and_never_quotes_text() {
 }
 
 #[test]
+fn a_missing_name_that_a_skipped_value_may_have_is_not_reported() {
+    let rules = json!([{"virtual_key": "ann", "approval": "never"}]);
+    let rows = json!([{"mcp_client_name": "files"}]);
+    let keys = json!({"virtual_keys": [{"name": "a", "value": "env.GOOD", "mcp_configs": rows}]});
+    let nameless = with(stdio("fs"), "name", json!(7));
+    let grants = json!({"slot": {"find": "files-find"}, "tools": ["nonsense"]});
+    let wasm = json!({"component": "p.wasm", "grants": grants});
+    let plugin = json!({"name": "p", "connection_type": "wasm", "wasm_config": wasm});
+    for (file, expected) in [
+        (
+            json!({"governance": 7, "server": {"listen": "0.0.0.0:1"}, "mcp_server": {"approval_rules": rules}}),
+            "governance",
+        ),
+        (json!({"mcp": [], "governance": keys}), "mcp"),
+        (with(clients(json!([nameless])), "governance", keys), "mcp.client_configs[0].name"),
+        (
+            clients(json!([nameless, plugin])),
+            "mcp.client_configs[0].name mcp.client_configs[1].wasm_config.grants.tools[0]",
+        ),
+        (
+            json!({"providers": {"a": 7, "openai": {"api_key": "env.GOOD", "fallbacks": ["a/m"]}}}),
+            "providers.a",
+        ),
+    ] {
+        let error = parse(&file).expect_err("it has mistakes");
+        let found: Vec<_> =
+            error.problems().iter().map(|problem| problem.key.to_string()).collect();
+        assert_eq!(found.join(" "), expected, "{file}");
+    }
+}
+
+#[test]
 fn settings_that_ask_for_what_the_gateway_does_anyway_are_accepted() {
     let off = json!({"enabled": false, "type": "sqlite"});
     good(&with(
@@ -84,6 +116,11 @@ fn settings_that_ask_for_what_the_gateway_does_anyway_are_accepted() {
     good(&with(fs_with("needs_session_stickiness", json!(true)), "version", json!(2)));
     error(&fs_with("needs_session_stickiness", json!(false)));
     error(&with(json!({}), "config_store", json!({"enabled": true})));
+    good(&json!({"cluster_config": {"enabled": false}}));
+    assert_snapshot!(
+        error(&json!({"cluster_config": {"enabled": true}})),
+        @"cluster_config: this build does not act on it: a gateway is one process"
+    );
     let key = json!({"name": "a", "value": "env.GOOD", "provider_configs": [], "budgets": []});
     assert_snapshot!(
         error(&json!({"governance": {"virtual_keys": [key]}})),

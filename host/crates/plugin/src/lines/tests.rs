@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Drift, FilesGrant, KvGrant, MANIFEST_SCHEMA, Manifest, Metadata, PartialQuota, SecretGrant,
+    Drift, FilesGrant, KvGrant, Metadata, PartialQuota, SecretGrant, manifest::tests::manifest_with,
 };
 use airlock_core::{
     secret::Source,
@@ -21,8 +21,7 @@ fn build(request: &Value) -> Metadata {
 
 /// Returns a build with these requests, these tools with their effects, and these definitions of tools.
 fn build_with_tools(request: &Value, effects: &Value, tools: &Value) -> Metadata {
-    let manifest = json!({"schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1", "tool": effects, "request": request});
-    let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a manifest");
+    let manifest = manifest_with(&json!({"tool": effects, "request": request}));
     let tools = serde_json::from_value(tools.clone()).expect("tools");
     Metadata::new(b"", tools, Some(manifest), Vec::new())
 }

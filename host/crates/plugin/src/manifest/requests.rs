@@ -174,6 +174,11 @@ impl Requests {
             .chain(self.tools.iter().map(Request::Tools))
             .chain(self.clocks.iter().map(Request::Clocks))
     }
+
+    /// Returns the request of this name, such as `http.api`.
+    pub fn named(&self, name: &str) -> Option<Request<'_>> {
+        self.all().find(|request| request.to_string() == name)
+    }
 }
 
 impl FilesAccess {

@@ -16,6 +16,13 @@ fn parse(more: &Value) -> Result<Manifest, BadManifest> {
     Manifest::parse(manifest.to_string().as_bytes())
 }
 
+/// Returns the manifest of a plugin `p` with these keys.
+pub(crate) fn manifest_with(more: &Value) -> Manifest {
+    let mut keys = json!({"id": "p", "version": "1.0.0"});
+    keys.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    parse(&keys).expect("a manifest")
+}
+
 fn refusal(more: &Value) -> String {
     parse(more).expect_err("refused").to_string()
 }

@@ -4,17 +4,19 @@ mod storage;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{FilesGrant, HttpGrant, KvGrant, MANIFEST_SCHEMA, PartialQuota, SecretGrant};
+use crate::{
+    FilesGrant, HttpGrant, KvGrant, PartialQuota, SecretGrant, manifest::tests::manifest_with,
+};
 use airlock_core::limit::{Limit, LimitSet};
 use airlock_egress::{Bounds, Injection, Policy, Rule};
 use airlock_sandbox::{Access, Effect, Effects, KvStore, Quota};
 
 fn manifest(request: &Value, config: Option<Value>) -> Manifest {
-    let mut manifest = json!({"schema": MANIFEST_SCHEMA, "id": "weather", "version": "1.0.0", "contract": "0.1", "request": request});
+    let mut keys = json!({"id": "weather", "request": request});
     if let Some(schema) = config {
-        manifest["config"] = json!({"schema": schema});
+        keys["config"] = json!({"schema": schema});
     }
-    Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest")
+    manifest_with(&keys)
 }
 
 /// Returns the same value for every secret except the missing one.
@@ -246,11 +248,8 @@ fn the_declared_effects_of_each_tool_are_part_of_the_grants_unless_there_is_no_m
 }
 
 fn declared(tools: &Value) -> std::collections::BTreeMap<String, Effects> {
-    let manifest = json!({
-        "schema": MANIFEST_SCHEMA, "id": "p", "version": "1.0.0", "contract": "0.1",
-        "request": {"kv": {"n": {"max_bytes": "1KiB", "reason": "r"}}}, "tool": tools,
-    });
-    let manifest = Manifest::parse(manifest.to_string().as_bytes()).expect("a good manifest");
+    let kv = json!({"n": {"max_bytes": "1KiB", "reason": "r"}});
+    let manifest = manifest_with(&json!({"request": {"kv": kv}, "tool": tools}));
     let grant = Grant { kv: [("n".to_owned(), KvGrant::default())].into(), ..Grant::default() };
     let rights = Rights::intersect(Some(&manifest), &grant, &read).expect("it is granted");
     rights.grants.declared.as_deref().expect("there is a manifest").clone()

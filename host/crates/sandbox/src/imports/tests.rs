@@ -101,15 +101,7 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
             };
             let read = kv::get(store.as_context_mut(), again(&handle), "key".to_owned()).await?;
             assert!(read.is_ok(), "{effects:?}: {read:?}");
-            let set = kv::set(
-                store.as_context_mut(),
-                again(&handle),
-                "key".to_owned(),
-                vec![1],
-                None,
-                None,
-            )
-            .await?;
+            let set = set(&mut store, &handle).await?;
             let deleted =
                 kv::delete(store.as_context_mut(), again(&handle), "key".to_owned(), None).await?;
             assert_eq!(set.is_ok(), deleted.is_ok(), "{effects:?}");
@@ -120,6 +112,14 @@ async fn a_tool_opens_a_store_only_with_an_effect_and_writes_only_with_the_writi
         });
         assert_eq!(found.await.expect("it ends well"), expected, "{effects:?}");
     }
+}
+
+async fn set(
+    store: &mut Store<'_>,
+    handle: &Resource<kv::OpenStore>,
+) -> wasmtime::Result<Result<u64, KvError>> {
+    let key = "key".to_owned();
+    kv::set(store.as_context_mut(), again(handle), key, vec![1], None, None).await
 }
 
 fn again<T: 'static>(handle: &Resource<T>) -> Resource<T> {
@@ -149,15 +149,7 @@ async fn a_tool_without_effects_writes_to_a_cache_and_has_not_acted() {
         let grants = narrowed(Grants { stores: vec![store], ..Grants::default() }, effects);
         let acted = with(grants, None, Some(database.clone()), async |mut store| {
             let handle = kv::open(&mut store, name)?.expect("it is open to the tool");
-            let set = kv::set(
-                store.as_context_mut(),
-                again(&handle),
-                "key".to_owned(),
-                vec![1],
-                None,
-                None,
-            )
-            .await?;
+            let set = set(&mut store, &handle).await?;
             let read = kv::get(store.as_context_mut(), again(&handle), "key".to_owned()).await?;
             assert!(
                 set.is_ok()

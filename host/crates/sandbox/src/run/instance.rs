@@ -8,11 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use airlock_core::{tenant::Pool, tool::CallError};
+use airlock_core::{
+    door::Chain,
+    tenant::{Pool, Tenant},
+    tool::CallError,
+};
 use pin_project_lite::pin_project;
 use wasmtime::{Engine, Store};
 
 use super::{
+    admission::Share,
     beside::Beside,
     charge,
     meter::YIELD_INTERVAL,
@@ -20,6 +25,37 @@ use super::{
     state::{Call, State},
 };
 use crate::Limits;
+
+/// Resources with which the calls of one guest run.
+pub(crate) struct GuestRunner {
+    pub(crate) engine: Engine,
+    /// Memory budget of all guests, which also covers what the host holds for them.
+    pub(crate) memory: Pool,
+    /// The guest's share of the slots.
+    pub(crate) share: Share,
+}
+
+impl GuestRunner {
+    /// Waits for a slot, makes the `call`, and runs `body` in a fresh store. The slot is that of the
+    /// `chain`; without one, the gateway itself calls. Fails with `busy` if no slot becomes free in time.
+    pub(crate) async fn run<T>(
+        &self,
+        chain: Option<&Chain>,
+        call: impl FnOnce() -> Result<Call, CallError>,
+        body: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<T, CallError> {
+        let (tenant, depth, deadline) = match chain {
+            Some(chain) => (chain.tenant(), chain.depth(), Some(chain.deadline())),
+            None => (&Tenant::GATEWAY, 1, None),
+        };
+        let slot = self.share.wait_for_slot(tenant, depth, deadline).await;
+        let slot = slot.map_err(|_| CallError::busy())?;
+        let ended = run(&self.engine, &self.memory, call()?, body).await;
+        // The store is gone.
+        drop(slot);
+        ended
+    }
+}
 
 /// Runs `body` in a fresh store. The future may be dropped at any point, which ends the guest.
 pub(crate) async fn run<T>(

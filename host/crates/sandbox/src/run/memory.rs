@@ -54,18 +54,12 @@ impl ResourceLimiter for Limiter {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current);
-        if self.held.amount().saturating_add(more) > self.memory_limit {
-            self.denied = true;
-            self.last_growth = 0;
-            return Ok(false);
-        }
-        if !self.held.grow(more) {
-            self.starved = true;
-            self.last_growth = 0;
-            return Ok(false);
-        }
-        self.last_growth = more;
-        Ok(true)
+        let is_within = self.held.amount().saturating_add(more) <= self.memory_limit;
+        let has_grown = is_within && self.held.grow(more);
+        self.denied |= !is_within;
+        self.starved |= is_within && !has_grown;
+        self.last_growth = if has_grown { more } else { 0 };
+        Ok(has_grown)
     }
 
     /// Releases the memory of growth that was allowed and then failed.
@@ -80,13 +74,13 @@ impl ResourceLimiter for Limiter {
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let more = desired.saturating_sub(current);
-        if self.table_elements.saturating_add(more) > self.table_limit {
-            self.denied = true;
-            return Ok(false);
+        let elements = self.table_elements.saturating_add(desired.saturating_sub(current));
+        let is_within = elements <= self.table_limit;
+        if is_within {
+            self.table_elements = elements;
         }
-        self.table_elements += more;
-        Ok(true)
+        self.denied |= !is_within;
+        Ok(is_within)
     }
 
     fn instances(&self) -> usize {
@@ -106,50 +100,54 @@ impl ResourceLimiter for Limiter {
 mod tests {
     use super::*;
 
+    const PAGE: usize = 1 << 16;
+
+    /// Returns whether a new memory of this size may be created.
+    fn grows(limiter: &mut Limiter, bytes: usize) -> bool {
+        limiter.memory_growing(0, bytes, None).expect("it is decided")
+    }
+
     #[test]
     fn memories_of_a_store_share_one_limit_and_all_stores_one_budget() {
-        let budget = budget(3 << 16);
-        let limits = Limits { memory_bytes: 2 << 16, ..Limits::PLUGIN };
+        let budget = budget(3 * PAGE);
+        let limits = Limits { memory_bytes: 2 * PAGE, ..Limits::PLUGIN };
         let mut one = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
-        assert!(one.memory_growing(0, 1 << 16, None).expect("answers"));
-        assert!(
-            one.memory_growing(0, 1 << 16, None).expect("answers"),
-            "a second memory counts on"
-        );
-        assert!(!one.memory_growing(0, 1, None).expect("answers"), "beyond the edge");
+        assert!(grows(&mut one, PAGE));
+        assert!(grows(&mut one, PAGE), "a second memory counts on");
+        assert!(!grows(&mut one, 1), "beyond the edge");
         assert!(one.denied && !one.starved);
         let mut other = Limiter::new(&limits, &budget, &Tenant::ANONYMOUS);
-        assert!(
-            !other.memory_growing(0, 2 << 16, None).expect("answers"),
-            "the process has no more"
-        );
+        assert!(!grows(&mut other, 2 * PAGE), "the process has no more");
         assert!(other.starved && !other.denied);
         drop(one);
-        assert!(
-            other.memory_growing(0, 2 << 16, None).expect("answers"),
-            "what a store held comes back"
-        );
+        assert!(grows(&mut other, 2 * PAGE), "what a store held comes back");
+    }
+
+    #[test]
+    fn tables_of_a_store_share_one_limit() {
+        let limits = Limits { table_elements: 10, ..Limits::PLUGIN };
+        let mut limiter = Limiter::new(&limits, &budget(PAGE), &Tenant::ANONYMOUS);
+        let mut grows = |elements| limiter.table_growing(0, elements, None).expect("it is decided");
+        assert_eq!([grows(6), grows(5), grows(4), grows(1)], [true, false, true, false]);
+        assert!(limiter.denied && !limiter.starved);
     }
 
     #[test]
     fn growth_that_failed_is_returned_to_the_budget() {
-        let budget = budget(2 << 16);
+        let budget = budget(2 * PAGE);
         let mut limiter = Limiter::new(&Limits::PLUGIN, &budget, &Tenant::ANONYMOUS);
         for _ in 0..3 {
-            assert!(limiter.memory_growing(0, 1 << 16, None).expect("answers"));
-            limiter.memory_grow_failed(wasmtime::Error::msg("no mapping")).expect("answers");
+            assert!(grows(&mut limiter, PAGE));
+            limiter.memory_grow_failed(wasmtime::Error::msg("no mapping")).expect("it is released");
         }
-        assert!(limiter.memory_growing(0, 1 << 16, None).expect("answers") && !limiter.starved);
-        assert!(
-            !limiter.memory_growing(0, 1 << 16, None).expect("answers"),
-            "a tenant does not get all of it"
-        );
+        assert!(grows(&mut limiter, PAGE) && !limiter.starved);
+        assert!(!grows(&mut limiter, PAGE), "a tenant does not get all of it");
         assert!(limiter.starved);
     }
 
     #[test]
     fn one_tenant_does_not_get_the_whole_budget() {
-        let budget = budget(64 << 16);
+        let budget = budget(64 * PAGE);
         let (greedy, pages) = grown(&budget, &Tenant::ANONYMOUS);
         assert_eq!(pages, 56);
         let other = Tenant::of_key([1; 32], "other");
@@ -161,12 +159,7 @@ mod tests {
     fn grown(budget: &Pool, tenant: &Tenant) -> (Vec<Limiter>, usize) {
         let mut limiters: Vec<_> =
             (0..64).map(|_| Limiter::new(&Limits::PLUGIN, budget, tenant)).collect();
-        let mut grown = 0;
-        for limiter in &mut limiters {
-            if limiter.memory_growing(0, 1 << 16, None).expect("answers") {
-                grown += 1;
-            }
-        }
+        let grown = limiters.iter_mut().map(|limiter| usize::from(grows(limiter, PAGE))).sum();
         (limiters, grown)
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
@@ -11,6 +10,10 @@ use crate::respond::ApiError;
 use airlock_agent::Message;
 use airlock_core::tool::Answers;
 use airlock_model::{Object, object};
+use airlock_strings::cut;
+
+/// Maximum length of the key of an answer in a message, in bytes.
+const MAX_KEY_BYTES: usize = 64;
 
 /// Options of a request, from its query.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -51,31 +54,11 @@ pub(super) struct ExecuteCall {
     pub(super) answers: Option<Answers>,
 }
 
-/// Members of a body that resume a call that waits for answers.
-#[derive(Default, Deserialize)]
-struct Answered {
-    request_state: Option<String>,
-    #[serde(default)]
-    input_responses: BTreeMap<String, Object>,
-}
-
-#[derive(Deserialize)]
-struct ChatCall {
-    id: Option<Value>,
-    function: Option<Function>,
-}
-
-#[derive(Deserialize)]
-struct ResponsesCall {
-    call_id: Option<Value>,
-    #[serde(flatten)]
-    function: Function,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    name: Option<String>,
-    arguments: Option<String>,
+/// Members of an object of the body.
+struct Members {
+    /// Path of the object, with the dot before its members; empty for the body.
+    path: &'static str,
+    object: Object,
 }
 
 impl ExecuteOptions {
@@ -112,35 +95,29 @@ impl ExecuteOptions {
 impl Format {
     /// Reads a call. Fails if it is not of this form.
     pub(super) fn read(self, body: Object) -> Result<ExecuteCall, ApiError> {
-        let body = Value::from(body);
-        let Answered { request_state, input_responses } =
-            Answered::deserialize(&body).map_err(|error| bad_json(&error))?;
-        let (id, function) = match self {
+        let mut body = Members { path: "", object: body };
+        let answers = body.answers()?;
+        let (id, mut function, example) = match self {
             Self::Chat => {
-                serde_json::from_value::<ChatCall>(body).map(|call| (call.id, call.function))
+                let function = body.object("function")?.unwrap_or_default();
+                let function = Members { path: "function.", object: function };
+                (body.take("id"), function, r#"{"function": {"name": …, "arguments": …}}"#)
             }
-            Self::Responses => serde_json::from_value::<ResponsesCall>(body)
-                .map(|call| (call.call_id, Some(call.function))),
-        }
-        .map_err(|error| bad_json(&error))?;
-        let function = function.unwrap_or(Function { name: None, arguments: None });
-        let name = function.name.filter(|name| !name.is_empty());
-        let (place, example) = match self {
-            Self::Chat => ("function.name", r#"{"function": {"name": …, "arguments": …}}"#),
-            Self::Responses => ("name", r#"{"name": …, "arguments": …} with format=responses"#),
+            Self::Responses => {
+                let example = r#"{"name": …, "arguments": …} with format=responses"#;
+                (body.take("call_id"), body, example)
+            }
         };
+        let name = function.text("name", "a string")?.filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| {
+            let place = function.place("name");
             let message = format!(
                 "Tool function name is required: no `{place}` in the body, expected {example}"
             );
-            ApiError::bad_request("missing_name", message).about(place)
+            ApiError::bad_request("missing_name", message).about(&place)
         })?;
-        let given = input_responses
-            .into_iter()
-            .map(|(key, answer)| (key, Some(Value::from(answer).to_string())))
-            .collect();
-        let answers = request_state.map(|token| Answers { token, given });
-        Ok(ExecuteCall { id, name, arguments: function.arguments.unwrap_or_default(), answers })
+        let arguments = function.text("arguments", r#"JSON as a string, such as "{\"a\": 1}""#)?;
+        Ok(ExecuteCall { id, name, arguments: arguments.unwrap_or_default(), answers })
     }
 
     /// Returns the message with a result, for the call with this identifier.
@@ -160,8 +137,62 @@ impl Format {
     }
 }
 
-fn bad_json(error: &serde_json::Error) -> ApiError {
-    ApiError::bad_request("invalid_json", format!("Invalid request format: {error}"))
+impl Members {
+    /// Removes a member; `None` if it is absent or null.
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.object.shift_remove(name).filter(|value| !value.is_null())
+    }
+
+    /// Removes a member that is a string. Fails if it is another value; `expected` describes a valid
+    /// one.
+    fn text(&mut self, name: &str, expected: &str) -> Result<Option<String>, ApiError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(wrong_type(&self.place(name), &other, expected)),
+        }
+    }
+
+    /// Removes a member that is an object. Fails if it is another value.
+    fn object(&mut self, name: &str) -> Result<Option<Object>, ApiError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Object(object)) => Ok(Some(object)),
+            Some(other) => Err(wrong_type(&self.place(name), &other, "an object")),
+        }
+    }
+
+    /// Removes the members that resume a call that waits for answers.
+    fn answers(&mut self) -> Result<Option<Answers>, ApiError> {
+        let token = self.text("request_state", "a string")?;
+        let mut given = BTreeMap::new();
+        for (key, answer) in self.object("input_responses")?.unwrap_or_default() {
+            if !answer.is_object() {
+                let place = format!("input_responses.{}", cut(key, MAX_KEY_BYTES));
+                return Err(wrong_type(&place, &answer, "an object"));
+            }
+            given.insert(key, Some(answer.to_string()));
+        }
+        Ok(token.map(|token| Answers { token, given }))
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("{}{name}", self.path)
+    }
+}
+
+/// Returns the error about a member of another type.
+fn wrong_type(place: &str, found: &Value, expected: &str) -> ApiError {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    let message = format!("Invalid request format: `{place}` is {found}, expected {expected}");
+    ApiError::bad_request("invalid_type", message).about(place)
 }
 
 #[cfg(test)]
@@ -213,5 +244,39 @@ mod tests {
         ] {
             assert!(Format::Chat.read(object(bad)).is_err());
         }
+    }
+
+    #[test]
+    fn a_member_of_another_type_is_named_with_a_valid_value() {
+        let arguments = json!({"function": {"name": "t", "arguments": {"a": 1}}});
+        let error = Format::Chat.read(object(arguments)).expect_err("an object");
+        let body = Value::from(error.into_body());
+        assert_eq!(
+            (&body["error"]["code"], &body["error"]["param"]),
+            (&json!("invalid_type"), &json!("function.arguments"))
+        );
+        insta::assert_snapshot!(body["error"]["message"].as_str().expect("a text"), @r#"Invalid request format: `function.arguments` is an object, expected JSON as a string, such as "{\"a\": 1}""#);
+        for (format, body, param) in [
+            (Format::Responses, json!({"name": "t", "arguments": []}), "arguments"),
+            (Format::Responses, json!({"name": 1}), "name"),
+            (Format::Chat, json!({"function": "t"}), "function"),
+            (Format::Chat, json!({"request_state": 1}), "request_state"),
+            (Format::Chat, json!({"input_responses": []}), "input_responses"),
+            (Format::Chat, json!({"input_responses": {"q": "yes"}}), "input_responses.q"),
+        ] {
+            let error = format.read(object(body)).expect_err(param).into_body();
+            assert_eq!(error["error"]["param"], param);
+        }
+    }
+
+    #[test]
+    fn a_null_member_is_absent_and_answers_are_kept_as_json() {
+        let nulls = json!({"id": null, "request_state": null, "input_responses": null, "function": {"name": "t", "arguments": null}});
+        let call = Format::Chat.read(object(nulls)).expect("a good call");
+        assert_eq!((call.id, call.arguments.as_str(), call.answers), (None, "", None));
+        let answered = json!({"name": "t", "request_state": "s", "input_responses": {"q": {"action": "accept"}}});
+        let call = Format::Responses.read(object(answered)).expect("a good call");
+        let given = [("q".to_owned(), Some(r#"{"action":"accept"}"#.to_owned()))].into();
+        assert_eq!(call.answers, Some(Answers { token: "s".to_owned(), given }));
     }
 }

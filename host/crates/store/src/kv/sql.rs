@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
 use super::{ENTRY_OVERHEAD_BYTES, Entry, Holder, Id, KvError, Page, TransferError, Usage};
+use crate::columns::{signed, unsigned};
 
 /// Most expired entries that one change removes. This is more than it can add, so that their number
 /// falls, and little enough that the change stays quick.
@@ -290,14 +291,4 @@ pub(super) fn transfer(
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-}
-
-/// Converts a number for `SQLite`, which has only signed ones. No number here comes near the
-/// bounds.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
 }

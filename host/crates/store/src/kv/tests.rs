@@ -4,21 +4,17 @@ mod holders;
 mod model;
 mod quota;
 
-use std::{
-    collections::BTreeSet,
-    sync::atomic::{AtomicU64, Ordering},
-    time::SystemTime,
-};
+use std::collections::BTreeSet;
 
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::Settings;
+use crate::{Settings, tests::clock::TestClock};
 
 /// A database in a directory of its own, with a clock that moves only when a test moves it.
 struct KvBench {
     database: Database,
-    clock: Arc<AtomicU64>,
+    clock: TestClock,
     directory: tempfile::TempDir,
 }
 
@@ -30,25 +26,13 @@ const BOB: OwnerId = [2; 32];
 impl KvBench {
     async fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let clock = Arc::new(AtomicU64::new(1_000_000));
-        let seen = clock.clone();
-        let clock_of_settings = Arc::new(move || {
-            SystemTime::UNIX_EPOCH + Duration::from_millis(seen.load(Ordering::Relaxed))
-        });
-        let settings = Settings {
-            clock: clock_of_settings,
-            ..Settings::new(directory.path().join("airlock.db"))
-        };
-        Self { database: Database::open(settings).await.expect("it is made"), clock, directory }
+        let clock = TestClock::new(Duration::from_secs(1_000));
+        let database = clock.open(directory.path()).await;
+        Self { database, clock, directory }
     }
 
     fn store(&self, max_bytes: u64) -> Store {
         self.database.kv("plugin", "store", Opener::Own([1; 32]), max_bytes)
-    }
-
-    fn pass(&self, time: Duration) {
-        let ms = u64::try_from(time.as_millis()).expect("a short time");
-        self.clock.fetch_add(ms, Ordering::Relaxed);
     }
 
     async fn usage(&self) -> (u64, u64) {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::{Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, OwnerId, RecallBounds, StoredRecord};
+use crate::columns::{first, milliseconds, signed, unsigned};
 
 /// Maximum number of records that one change removes, or removes the texts of, so that the change
 /// stays quick.
@@ -32,7 +33,7 @@ pub(super) enum RecordProgress {
 impl Put {
     pub(super) fn new(mut record: NewRecord, now: i64, bounds: RecallBounds) -> Self {
         record.anchors.truncate(MAX_ANCHORS);
-        let life = i64::try_from(bounds.expire_after.as_millis()).unwrap_or(i64::MAX);
+        let life = milliseconds(bounds.expire_after);
         let limit = bounds.owner_bytes.min(bounds.total_bytes);
         Self {
             anchors: record.anchors,
@@ -172,17 +173,4 @@ pub(super) fn find<E>(
         found.push(StoredRecord { position, text });
     }
     Ok(Ok(found))
-}
-
-fn first<T: rusqlite::types::FromSql>(row: &Row<'_>) -> rusqlite::Result<T> {
-    row.get(0)
-}
-
-/// Converts a number for `SQLite`, which has only signed ones.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
 }

@@ -1,16 +1,9 @@
 //! Tests of records: owners, anchors, expiry and bounds.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::SystemTime,
-};
+use std::convert::Infallible;
 
 use super::*;
-use crate::Settings;
+use crate::tests::clock::TestClock;
 
 const ANN: OwnerId = [1; 32];
 const BEN: OwnerId = [2; 32];
@@ -23,7 +16,7 @@ const COST: u64 = OVERHEAD_BYTES + TEXT as u64;
 /// A database in a directory of its own, with a clock that moves only when a test moves it.
 struct RecallBench {
     database: Database,
-    clock: Arc<AtomicU64>,
+    clock: TestClock,
     bounds: RecallBounds,
     _directory: tempfile::TempDir,
 }
@@ -31,21 +24,9 @@ struct RecallBench {
 impl RecallBench {
     async fn new(bounds: RecallBounds) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let clock = Arc::new(AtomicU64::new(1_000_000));
-        let seen = clock.clone();
-        let settings = Settings {
-            clock: Arc::new(move || {
-                SystemTime::UNIX_EPOCH + Duration::from_millis(seen.load(Ordering::Relaxed))
-            }),
-            ..Settings::new(directory.path().join("airlock.db"))
-        };
-        let database = Database::open(settings).await.expect("it is made");
+        let clock = TestClock::new(Duration::from_secs(1_000));
+        let database = clock.open(directory.path()).await;
         Self { database, clock, bounds, _directory: directory }
-    }
-
-    fn pass(&self, time: Duration) {
-        let ms = u64::try_from(time.as_millis()).expect("a short time");
-        self.clock.fetch_add(ms, Ordering::Relaxed);
     }
 
     /// Stores a record with one anchor, and a text of which each byte is its number.
@@ -105,14 +86,14 @@ async fn an_anchor_belongs_to_the_last_record_that_has_it() {
 async fn a_text_expires_and_its_record_stays_as_long_again() {
     let bench = RecallBench::new(bounds(9, 9)).await;
     bench.put(ANN, 1).await;
-    bench.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
+    bench.clock.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
     assert_eq!(bench.seen(ANN, &[1]).await, [Some(true)]);
-    bench.pass(Duration::from_millis(1));
+    bench.clock.pass(Duration::from_millis(1));
     assert_eq!(bench.seen(ANN, &[1]).await, [Some(false)]);
     // The next change removes the text from the disk.
     bench.put(BEN, 2).await;
     assert_eq!(bench.seen(ANN, &[1]).await, [Some(false)]);
-    bench.pass(30 * DAY);
+    bench.clock.pass(30 * DAY);
     assert_eq!(bench.seen(ANN, &[1]).await, [None]);
 }
 
@@ -123,7 +104,7 @@ async fn the_oldest_texts_of_an_owner_make_room_and_their_records_stay() {
     bench.put(BEN, 9).await;
     for number in 1..=4 {
         bench.put(ANN, number).await;
-        bench.pass(Duration::from_secs(1));
+        bench.clock.pass(Duration::from_secs(1));
     }
     let seen = bench.seen(ANN, &[1, 2, 3, 4]).await;
     assert_eq!(seen, [Some(false), Some(false), Some(true), Some(true)]);
@@ -135,7 +116,7 @@ async fn the_owner_that_stores_most_makes_room_for_all() {
     let bench = RecallBench::new(bounds(9, 3)).await;
     bench.put(ANN, 1).await;
     bench.put(BEN, 2).await;
-    bench.pass(Duration::from_secs(1));
+    bench.clock.pass(Duration::from_secs(1));
     bench.put(BEN, 3).await;
     bench.put(ANN, 4).await;
     assert_eq!(bench.seen(BEN, &[2, 3]).await[0], Some(false));
@@ -147,7 +128,7 @@ async fn the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stor
     let bench = RecallBench::new(RecallBounds { owner_records: 2, ..bounds(1, 9) }).await;
     for number in 1..=3 {
         bench.put(ANN, number).await;
-        bench.pass(Duration::from_secs(1));
+        bench.clock.pass(Duration::from_secs(1));
     }
     assert_eq!(bench.seen(ANN, &[1, 2]).await, [None, Some(false)]);
     let record = NewRecord { anchors: vec![[7; 32]], text: Some("x".repeat(TEXT + 1)) };

@@ -1,11 +1,12 @@
 //! SQL statements of the responses. Each function runs within one transaction.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::{
     NewResponse, OVERHEAD_BYTES, OwnerId, PutError, ReadError, ResponseBounds, ResponseList,
     StoredTurn, Texts,
 };
+use crate::columns::{first, signed, unsigned};
 
 /// Maximum number of expired conversations that one change removes, so that the change stays quick.
 const PURGED_AT_ONCE: u32 = 100;
@@ -276,17 +277,4 @@ pub(super) fn delete(
                  AND NOT EXISTS (SELECT 1 FROM response WHERE conversation = ?1)";
     transaction.execute(empty, [conversation])?;
     Ok(true)
-}
-
-fn first<T: rusqlite::types::FromSql>(row: &Row<'_>) -> rusqlite::Result<T> {
-    row.get(0)
-}
-
-/// Converts a number for `SQLite`, which has only signed ones.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
 }

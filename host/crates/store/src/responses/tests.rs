@@ -1,16 +1,9 @@
 //! Tests of stored responses: owners, conversations, expiry and bounds.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::SystemTime,
-};
+use std::convert::Infallible;
 
 use super::*;
-use crate::{Settings, schema};
+use crate::{Settings, schema, tests::clock::TestClock};
 
 const ANN: OwnerId = [1; 32];
 const BEN: OwnerId = [2; 32];
@@ -23,7 +16,7 @@ const COST: u64 = OVERHEAD_BYTES + 3 * TEXT as u64;
 /// A database in a directory of its own, with a clock that moves only when a test moves it.
 struct ResponseBench {
     database: Database,
-    clock: Arc<AtomicU64>,
+    clock: TestClock,
     bounds: ResponseBounds,
     _directory: tempfile::TempDir,
 }
@@ -31,30 +24,18 @@ struct ResponseBench {
 impl ResponseBench {
     async fn new(owner_responses: u64, total_responses: u64) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let clock = Arc::new(AtomicU64::new(1_000_000));
-        let seen = clock.clone();
-        let settings = Settings {
-            clock: Arc::new(move || {
-                SystemTime::UNIX_EPOCH + Duration::from_millis(seen.load(Ordering::Relaxed))
-            }),
-            ..Settings::new(directory.path().join("airlock.db"))
-        };
+        let clock = TestClock::new(Duration::from_secs(1_000));
+        let database = clock.open(directory.path()).await;
         let bounds = ResponseBounds {
             expire_after: 30 * DAY,
             owner_bytes: owner_responses * COST,
             total_bytes: total_responses * COST,
         };
-        let database = Database::open(settings).await.expect("it is made");
         Self { database, clock, bounds, _directory: directory }
     }
 
     fn of(&self, scope: OwnerId) -> Responses {
         self.database.responses(scope, self.bounds)
-    }
-
-    fn pass(&self, time: Duration) {
-        let ms = u64::try_from(time.as_millis()).expect("a short time");
-        self.clock.fetch_add(ms, Ordering::Relaxed);
     }
 
     /// Returns the identifiers of the responses that an owner can read.
@@ -161,11 +142,11 @@ async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued
     let ann = bench.of(ANN);
     put(&ann, "a", None).await;
     put(&ann, "other", None).await;
-    bench.pass(20 * DAY);
+    bench.clock.pass(20 * DAY);
     put(&ann, "b", Some("a")).await;
-    bench.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
+    bench.clock.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
     assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, ["a", "b"]);
-    bench.pass(Duration::from_millis(1));
+    bench.clock.pass(Duration::from_millis(1));
     assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, [""; 0]);
     assert!(matches!(ann.put(response("c", Some("b"))).await, Err(PutError::PreviousGone)));
     assert_eq!(bench.bytes().await, [0], "what has expired is purged");
@@ -177,7 +158,7 @@ async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(
     let ann = bench.of(ANN);
     for id in ["a", "b"] {
         put(&ann, id, None).await;
-        bench.pass(DAY);
+        bench.clock.pass(DAY);
     }
     put(&ann, "a2", Some("a")).await;
     put(&ann, "c", None).await;
@@ -216,7 +197,7 @@ async fn if_the_store_is_full_the_owner_of_most_loses_a_conversation() {
     let bench = ResponseBench::new(3, 4).await;
     for id in ["a", "b", "c"] {
         put(&bench.of(ANN), id, None).await;
-        bench.pass(DAY);
+        bench.clock.pass(DAY);
     }
     put(&bench.of(BEN), "x", None).await;
     put(&bench.of(BEN), "y", None).await;

@@ -7,7 +7,7 @@ use super::{
     sql::{call, read},
     stored::StoredRun,
 };
-use crate::owner::OwnerId;
+use crate::{columns::unsigned, owner::OwnerId};
 
 /// Longest answer that is shown, and longest arguments of a call that nobody has to decide about, in
 /// bytes: as much as a person reads. A run may have thousands of calls with answers of 1 MiB.
@@ -93,7 +93,7 @@ fn size(connection: &Connection, scope: &OwnerId, id: &str) -> rusqlite::Result<
          FROM run WHERE id = ?1 AND scope = ?2",
     )?;
     let bytes = select.query_row(params![id, scope, MAX_SHOWN, CALL_BYTES], |row| row.get(0));
-    Ok(bytes.optional()?.map(|bytes: i64| u64::try_from(bytes).unwrap_or_default()))
+    Ok(bytes.optional()?.map(unsigned))
 }
 
 /// Reads a run; of any owner without a `scope`.
@@ -117,8 +117,7 @@ pub(super) fn show(
             (None, _) => None,
             (Some(_), Some(whole)) => Some(ShownAnswer::Whole(whole)),
             (Some(bytes), None) => {
-                let bytes = u64::try_from(bytes).unwrap_or_default();
-                Some(ShownAnswer::Head { head: row.get(10)?, bytes })
+                Some(ShownAnswer::Head { head: row.get(10)?, bytes: unsigned(bytes) })
             }
         };
         let position = Position { block: row.get(7)?, branch: row.get(8)? };

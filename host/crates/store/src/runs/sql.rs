@@ -12,9 +12,10 @@ use uuid::Uuid;
 pub(super) use self::tx::{ChangeFailure, Tx};
 use self::{
     row::FoundRun,
-    tx::{Done, about, milliseconds},
+    tx::{Done, about},
 };
 use super::stored::{NewRun, RunDecision, RunError, RunStep, StoredRun};
+use crate::columns::milliseconds;
 
 impl Tx<'_> {
     /// Makes steps of the process of `epoch`. If the run stops with them, room is made; beyond the

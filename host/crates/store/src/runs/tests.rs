@@ -5,19 +5,13 @@ mod migration;
 mod room;
 mod show;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use airlock_core::run::{Call, Called, Refused, Stage};
 use tempfile::TempDir;
 
 use super::*;
-use crate::Settings;
+use crate::tests::clock::TestClock;
 
 const ANN: OwnerId = [1; 32];
 const BOB: OwnerId = [2; 32];
@@ -33,29 +27,17 @@ const BOUNDS: RunBounds = RunBounds {
 /// Databases on one file, whose clock the test sets.
 struct Home {
     directory: TempDir,
-    seconds: Arc<AtomicU64>,
+    clock: TestClock,
 }
 
 impl Home {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        Self { directory, seconds: Arc::new(AtomicU64::new(1_000_000)) }
+        Self { directory, clock: TestClock::new(Duration::from_secs(1_000_000)) }
     }
 
     async fn open(&self, scope: OwnerId, bounds: RunBounds) -> Runs {
-        let seconds = self.seconds.clone();
-        let settings = Settings {
-            clock: Arc::new(move || {
-                let passed = Duration::from_secs(seconds.load(Ordering::Relaxed));
-                std::time::SystemTime::UNIX_EPOCH + passed
-            }),
-            ..Settings::new(self.directory.path().join("a.db"))
-        };
-        Database::open(settings).await.expect("it is opened").runs(scope, bounds)
-    }
-
-    fn pass(&self, time: Duration) {
-        self.seconds.fetch_add(time.as_secs(), Ordering::Relaxed);
+        self.clock.open(self.directory.path()).await.runs(scope, bounds)
     }
 }
 
@@ -167,13 +149,13 @@ async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
     let second = home.open(ANN, BOUNDS).await;
     let steps = vec![begin("s"), intend(1), intend(2), intend(3)];
     first.step("r", 1, steps).await.expect("stored");
-    home.pass(Duration::from_secs(9));
+    home.clock.pass(Duration::from_secs(9));
     first.step("r", 1, vec![RunStep::Renew]).await.expect("it is its own");
-    home.pass(Duration::from_secs(9));
+    home.clock.pass(Duration::from_secs(9));
     assert_eq!(refused(second.claim("r").await.map(drop)), Refused::Running);
     let decided = second.decide("r", None, vec![(at(1), RunDecision::Retry)]).await;
     assert_eq!(refused(decided), Refused::Running);
-    home.pass(Duration::from_secs(1));
+    home.clock.pass(Duration::from_secs(1));
     assert!(second.get("r").await.expect("it is there").is_interrupted);
     let run = second.claim("r").await.expect("the lease has expired");
     assert_eq!(stages(&run), [Stage::InDoubt { attempt: 1 }; 3]);
@@ -201,14 +183,14 @@ async fn an_approval_expires_to_the_millisecond() {
     let steps = vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     runs.step("r", 1, steps).await.expect("stored");
     runs.decide("r", None, vec![(at(1), RunDecision::Approve)]).await.expect("it waits");
-    home.pass(BOUNDS.approval);
+    home.clock.pass(BOUNDS.approval);
     let epoch = claimed_epoch(&runs).await;
     let late = runs.step("r", epoch, vec![RunStep::Intend(at(1), called("1"))]).await;
     assert_eq!(refused(late), Refused::Expired);
     let again = vec![RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     runs.step("r", epoch, again).await.expect("stored");
     runs.decide("r", None, vec![(at(1), RunDecision::Approve)]).await.expect("it waits again");
-    home.pass(Duration::from_secs(59));
+    home.clock.pass(Duration::from_secs(59));
     let intend = vec![RunStep::Intend(at(1), called("1"))];
     runs.step("r", claimed_epoch(&runs).await, intend).await.expect("a second is left");
 }

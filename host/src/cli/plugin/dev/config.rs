@@ -9,13 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::cli::{
     call::{client_of, reachable},
     output,
-    plugin::{
-        edit::{Document, entry_key},
-        grant::{self, GrantOption, suggestion},
-        typed::Typed,
-    },
     session::ConfigFile,
 };
+use airlock_authoring::install::{ConfigDocument, GrantOption, WrittenKeys, entry_key};
+use airlock_compile::Compiling;
 use airlock_config::{Config, KeyPath, environment};
 use airlock_core::{
     secret,
@@ -23,7 +20,6 @@ use airlock_core::{
 };
 use airlock_lock::{FILE_NAME as LOCK_FILE, Lock};
 use airlock_plugin::{Manifest, Metadata, Reason, Requests, Rights};
-use airlock_sandbox::Compiling;
 
 /// A build, with the rights and the configuration that it is called with.
 pub(super) struct FreshBuild<'a> {
@@ -78,12 +74,12 @@ impl FreshBuild<'_> {
     pub(super) fn config(&self) -> anyhow::Result<Config> {
         if let Some(requests) = self.requests() {
             // The author may have removed the request since the command was typed.
-            for line in grant::unrequested(self.grants, requests) {
+            for line in GrantOption::unrequested(self.grants, requests) {
                 output::hint(&line);
             }
         }
         let client = self.client();
-        let mut typed = Typed::default();
+        let mut typed = WrittenKeys::default();
         let own = self.entry(&client, &mut typed)?;
         let others = self.others(&client)?;
         let key = entry_key(others.len());
@@ -122,7 +118,12 @@ impl FreshBuild<'_> {
 
     /// Fails if the gateway would not load the plugin, or if a granted directory or tool does not
     /// exist.
-    fn check(&self, config: &Config, client: &ClientName, typed: &Typed) -> anyhow::Result<()> {
+    fn check(
+        &self,
+        config: &Config,
+        client: &ClientName,
+        typed: &WrittenKeys,
+    ) -> anyhow::Result<()> {
         let settings = config.plugin(client).context("the plugin is part of the document")?;
         let rights =
             Rights::intersect(self.manifest(), &settings.grant, &|source: &secret::Source| {
@@ -138,11 +139,11 @@ impl FreshBuild<'_> {
     }
 
     /// Formats a reason, with the option that grants what is missing.
-    fn explain(&self, reason: &Reason, client: &ClientName, typed: &Typed) -> String {
+    fn explain(&self, reason: &Reason, client: &ClientName, typed: &WrittenKeys) -> String {
         let text = typed.reason(reason);
         let Reason::NotGranted { request, .. } = reason else { return text };
-        let missing = self.requests().and_then(|requests| grant::named(requests, request));
-        let option = missing.map(|request| suggestion(client.as_str(), request));
+        let missing = self.requests().and_then(|requests| requests.named(request));
+        let option = missing.map(|request| GrantOption::suggestion(client.as_str(), request));
         option.map_or_else(
             || text.clone(),
             |option| format!("{text}: --grant {}", output::quoted(&option.to_string())),
@@ -162,7 +163,7 @@ impl FreshBuild<'_> {
     }
 
     /// Returns the entry of the plugin. Records the keys of what was typed.
-    fn entry(&self, client: &ClientName, typed: &mut Typed) -> anyhow::Result<Value> {
+    fn entry(&self, client: &ClientName, typed: &mut WrittenKeys) -> anyhow::Result<Value> {
         let requests = self.requests();
         let mut grants = Map::new();
         for grant in self.all_grants() {
@@ -210,7 +211,7 @@ impl FreshBuild<'_> {
                 self.tool_names()
             );
         }
-        let document = Document::open(path)?;
+        let document = ConfigDocument::open(path)?;
         let others = document.entries().iter().filter(|entry| entry["name"] != client.as_str());
         Ok(others.cloned().collect())
     }

@@ -7,13 +7,8 @@ use http::StatusCode;
 use serde_json::Value;
 use url::Url;
 
-use crate::cli::{
-    output,
-    plugin::{grant::GrantOption, install},
-    session::ConfigFile,
-};
-use airlock_authoring::Component;
-use airlock_core::tool::ClientName;
+use crate::cli::{output, plugin::install, session::ConfigFile};
+use airlock_authoring::install::GrantOption;
 use airlock_egress::tls;
 
 /// Longest wait for a reload, which compiles the component.
@@ -27,8 +22,7 @@ pub(super) async fn reload(
     config: &ConfigFile,
     grants: &[GrantOption],
 ) -> anyhow::Result<()> {
-    let client = client(component).await?;
-    install::update(component, config, &client, grants).await?;
+    let client = install::update(component, config, grants).await?;
     let url = url.join(&format!("/api/mcp/client/{client}/reload"));
     let url =
         url.context("--gateway: expected the URL of a gateway, such as http://127.0.0.1:8080")?;
@@ -48,14 +42,6 @@ pub(super) async fn reload(
     }
     let state = if body["changed"] == true { "reloaded" } else { "has it already" };
     output::line(&format!("{client}: the gateway {state}"))
-}
-
-/// Returns the name under which `install` enters the component.
-async fn client(component: &Path) -> anyhow::Result<ClientName> {
-    let component = Component::read(component).await?;
-    let manifest = component.metadata.manifest.context("the component has no manifest")?;
-    let name = ClientName::parse(&manifest.id.replace('-', "_"));
-    name.context("the plugin's id cannot be that of a client")
 }
 
 /// Returns the message of a refusal, or its status.

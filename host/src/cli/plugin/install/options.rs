@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::cli::{
-    output::quoted,
-    plugin::{consent::ConsentOptions, grant::GrantOption},
-    session::ConfigFile,
-};
-use airlock_plugin::Consent;
+use serde_json::{Value, json};
+
+use crate::cli::{output::quoted, plugin::consent::ConsentOptions, session::ConfigFile};
+use airlock_authoring::install::{GrantOption, InstallOptions};
+use airlock_strings::visible_line;
 
 /// Description in a proposed command that stands for one of the operator's. It is refused.
 pub(super) const DESCRIPTION: &str = "<WHAT IT DOES>";
@@ -117,13 +116,56 @@ impl InstallArgs {
         words.join(" ")
     }
 
-    /// Returns the consent that the options state. A request that is granted by its name in the same
-    /// command is named by that.
-    pub(super) fn consent(&self) -> Consent {
-        let mut consent = self.consent.consent();
-        consent.regrant.extend(self.grants.iter().filter_map(GrantOption::request));
-        consent
+    /// Parses the options. Those that cannot be parsed are faults of the result.
+    pub(super) fn options(&self) -> InstallOptions {
+        let mut options = InstallOptions {
+            grants: self.grants.clone(),
+            grant_all: self.grant_all,
+            profile: self.profile.clone(),
+            replace: self.replace,
+            consent: self.consent.consent(),
+            ..InstallOptions::default()
+        };
+        for setting in self.set.iter().map(|setting| parse_setting(setting)) {
+            match setting {
+                Ok((key, value)) => {
+                    options.settings.insert(key, value);
+                }
+                Err(fault) => options.faults.push(fault),
+            }
+        }
+        for description in &self.describe {
+            match description.split_once('=') {
+                Some((tool, text)) if text != DESCRIPTION => {
+                    options.descriptions.insert(tool.to_owned(), text.to_owned());
+                }
+                Some((tool, text)) => options.faults.push(visible_line(&format!(
+                    "--describe {tool}: write the description in place of {text}"
+                ))),
+                None => options
+                    .faults
+                    .push(visible_line(&format!("--describe {description}: expected TOOL=TEXT"))),
+            }
+        }
+        options
     }
+
+    /// Returns the command line with `options` in place of its own. Settings and descriptions stay as
+    /// they were typed.
+    pub(super) fn with(&self, options: InstallOptions) -> Self {
+        let InstallOptions { grants, profile, replace, consent, .. } = options;
+        let regrant = consent.regrant.into_iter().collect();
+        let consent = ConsentOptions { regrant, change_id: consent.change_id };
+        Self { grants, profile, replace, consent, ..self.clone() }
+    }
+}
+
+/// Parses the value of `--set`: a key, and JSON or else text. Fails with a message for people.
+pub(crate) fn parse_setting(setting: &str) -> Result<(String, Value), String> {
+    let (key, value) = setting
+        .split_once('=')
+        .ok_or_else(|| visible_line(&format!("--set {setting}: expected KEY=VALUE")))?;
+    Ok((key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
 }
 
 fn add_option(words: &mut Vec<String>, name: &str, value: &str) {

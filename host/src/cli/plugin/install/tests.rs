@@ -1,9 +1,6 @@
-use std::path::PathBuf;
-
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::*;
-use airlock_plugin::{Grant, Metadata};
 
 fn args(config: &str, describe: &[&str]) -> InstallArgs {
     InstallArgs {
@@ -11,16 +8,6 @@ fn args(config: &str, describe: &[&str]) -> InstallArgs {
         describe: describe.iter().map(|option| (*option).to_owned()).collect(),
         ..InstallArgs::new("my tools.wasm".into(), ConfigFile { path: config.into() })
     }
-}
-
-/// Returns a component with these tools: names, and the descriptions of their author.
-fn component(tools: &[(&str, &str)]) -> Component {
-    let definitions = tools.iter().map(|(name, description)| {
-        let json = json!({"name": name, "description": description, "inputSchema": {}});
-        serde_json::from_value(json).expect("a definition")
-    });
-    let metadata = Metadata::new(b"", definitions.collect(), None, Vec::new());
-    Component { path: PathBuf::new(), bytes: Vec::new().into(), metadata }
 }
 
 fn station() -> ClientName {
@@ -61,28 +48,6 @@ fn a_component_without_tools_is_refused_without_a_suggestion() {
 }
 
 #[test]
-fn a_tool_is_described_by_its_author_or_by_the_operator() {
-    let component =
-        component(&[("blank", " \n"), ("described", "Counts."), ("empty", ""), ("\u{202e}x", "")]);
-    let hidden = "⟨U+202E⟩x";
-    assert_eq!(nameless_with(&component, &[]), ["blank", "empty", hidden]);
-    assert_eq!(
-        nameless_with(&component, &[("blank", "Waits."), ("other", "?")]),
-        ["empty", hidden]
-    );
-    assert_eq!(
-        nameless_with(&component, &[("described", ""), ("\u{202e}x", "X.")]),
-        ["blank", "described", "empty"]
-    );
-}
-
-fn nameless_with(component: &Component, descriptions: &[(&str, &str)]) -> Vec<String> {
-    let descriptions = descriptions.iter().map(|(tool, text)| ((*tool).into(), (*text).into()));
-    let grant = Grant { descriptions: descriptions.collect(), ..Grant::default() };
-    nameless(component, &Settings { component: PathBuf::new(), grant })
-}
-
-#[test]
 fn a_printed_command_does_not_contain_what_may_be_the_value_of_a_secret() {
     let grants = ["secret.t=hush-hush", "secret.u=env:U", "secret.v=file:/v:reveal"];
     let grants = grants.map(|grant| grant.parse().expect("a grant")).to_vec();
@@ -90,4 +55,31 @@ fn a_printed_command_does_not_contain_what_may_be_the_value_of_a_secret() {
     let expected =
         "--grant 'secret.t=env:<VARIABLE>' --grant secret.u=env:U --grant secret.v=file:/v:reveal";
     assert!(command.ends_with(expected), "{command}");
+}
+
+#[test]
+fn a_setting_is_json_or_else_text() {
+    let set = ["days=3", "city=Oslo", "units=[\"c\"]"];
+    let settings: Map<_, _> =
+        set.iter().map(|text| parse_setting(text).expect("a setting")).collect();
+    let expected = json!({"days": 3, "city": "Oslo", "units": ["c"]});
+    assert_eq!(Value::from(settings), expected);
+    assert!(parse_setting("days").is_err());
+}
+
+#[test]
+fn options_that_cannot_be_parsed_are_faults_and_the_others_are_kept() {
+    let set = ["days=3".to_owned(), "hours".to_owned()].into();
+    let describe = ["a=Adds.", "b", "c=<WHAT IT DOES>"];
+    let options = InstallArgs { set, ..args("airlock.json", &describe) }.options();
+    assert_eq!(Value::from(options.settings), json!({"days": 3}));
+    assert_eq!(options.descriptions, [("a".to_owned(), "Adds.".to_owned())].into());
+    assert_eq!(
+        options.faults,
+        [
+            "--set hours: expected KEY=VALUE",
+            "--describe b: expected TOOL=TEXT",
+            "--describe c: write the description in place of <WHAT IT DOES>"
+        ]
+    );
 }

@@ -13,6 +13,7 @@ use crate::{
     resolve::{
         endpoint,
         file_env::FileEnv,
+        refused::InvalidValue,
         resolved::{Problems, Resolved},
     },
 };
@@ -148,11 +149,11 @@ fn configured_proxy(config: file::ProxyConfig, env: FileEnv<'_>) -> Resolved<Opt
 }
 
 /// Returns the URL of a proxy. Errors do not quote it, because it may have a password.
-fn proxy_url(text: EnvText, env: FileEnv<'_>) -> Result<Url, String> {
-    let text = env.text(text).map_err(|error| error.to_string())?;
+fn proxy_url(text: EnvText, env: FileEnv<'_>) -> Result<Url, InvalidValue> {
+    let text = env.text(text)?;
     let url = Url::parse(text.expose()).ok();
     url.filter(|url| SCHEMES.contains(&url.scheme()) && url.has_host()).ok_or_else(|| {
-        "expected a URL that starts with http://, https://, socks5:// or socks5h://".to_owned()
+        "expected a URL that starts with http://, https://, socks5:// or socks5h://".into()
     })
 }
 

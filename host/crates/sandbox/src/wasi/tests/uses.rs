@@ -35,87 +35,58 @@ fn writes(name: &str) -> Use {
 async fn a_directory_is_used_when_something_in_it_is_opened_looked_up_or_listed() {
     let host = host();
     assert_eq!(uses(&host, async |_| ()).await, [], "to be offered a directory is no use of it");
-    assert_eq!(
-        uses(&host, async |call: &mut Call| {
-            call.read("old").await.expect("it is there");
-        })
-        .await,
-        [reads("docs")]
-    );
-    assert_eq!(
-        uses(&host, async |call: &mut Call| {
-            call.read("absent").await.expect_err("it is not there");
-        })
-        .await,
-        [reads("docs")]
-    );
-    assert_eq!(
-        uses(&host, async |call: &mut Call| drop(call.names().await)).await,
-        [reads("docs")]
-    );
-    assert_eq!(
-        uses(&host, async |call: &mut Call| {
-            let shared = call.directory("/shared");
-            let stat = call.view().stat_at(shared, PathFlags::empty(), "old".to_owned()).await;
-            code(stat).expect("it is there");
-        })
-        .await,
-        [reads("shared")]
-    );
-    assert_eq!(
-        uses(&host, async |call: &mut Call| {
-            let shared = call.directory("/shared");
-            code(call.view().get_flags(shared).await).expect("flags");
-        })
-        .await,
-        [],
-        "runtimes do it when they start"
-    );
+    let used = uses(&host, async |call: &mut Call| {
+        call.read("old").await.expect("it is there");
+    });
+    assert_eq!(used.await, [reads("docs")]);
+    let used = uses(&host, async |call: &mut Call| {
+        call.read("absent").await.expect_err("it is not there");
+    });
+    assert_eq!(used.await, [reads("docs")]);
+    let used = uses(&host, async |call: &mut Call| drop(call.names().await));
+    assert_eq!(used.await, [reads("docs")]);
+    let used = uses(&host, async |call: &mut Call| {
+        let shared = call.directory("/shared");
+        let stat = call.view().stat_at(shared, PathFlags::empty(), "old".to_owned()).await;
+        code(stat).expect("it is there");
+    });
+    assert_eq!(used.await, [reads("shared")]);
+    let used = uses(&host, async |call: &mut Call| {
+        let shared = call.directory("/shared");
+        code(call.view().get_flags(shared).await).expect("flags");
+    });
+    assert_eq!(used.await, [], "runtimes do it when they start");
 }
 
 #[tokio::test]
 async fn a_change_is_a_use_for_writing_and_a_refused_one_is_none() {
     let host = host();
     for mode in [OpenMode::Write, OpenMode::Create, OpenMode::Truncate] {
-        assert_eq!(
-            uses(&host, async |call: &mut Call| {
-                call.open("old", mode).await.expect("it may be written to");
-            })
-            .await,
-            [writes("docs")]
-        );
+        let used = uses(&host, async |call: &mut Call| {
+            call.open("old", mode).await.expect("it may be written to");
+        });
+        assert_eq!(used.await, [writes("docs")]);
     }
-    assert_eq!(
-        uses(&host, async |call: &mut Call| {
-            call.create_directory("inner").await.expect("there is room");
-        })
-        .await,
-        [writes("docs")]
-    );
-    assert_eq!(
-        uses(&host, async |call: &mut Call| {
-            let docs = call.docs();
-            call.rename("old", docs, "new").await.expect("it is there");
-        })
-        .await,
-        [writes("docs")]
-    );
-    assert_eq!(
-        uses(&host, async |call: &mut Call| call.unlink("new").await.expect("it is there")).await,
-        [writes("docs")]
-    );
-    assert_eq!(
-        uses(&host, async |call: &mut Call| {
-            let shared = call.directory("/shared");
-            call.open_in(shared, "old", OpenMode::Write).await.expect_err("it is read-only");
-            let shared = call.directory("/shared");
-            let created = call.view().create_directory_at(shared, "inner".to_owned()).await;
-            code(created).expect_err("it is read-only");
-            call.open("../secret/file", OpenMode::Read).await.expect_err("it is outside");
-        })
-        .await,
-        []
-    );
+    let used = uses(&host, async |call: &mut Call| {
+        call.create_directory("inner").await.expect("there is room");
+    });
+    assert_eq!(used.await, [writes("docs")]);
+    let used = uses(&host, async |call: &mut Call| {
+        let docs = call.docs();
+        call.rename("old", docs, "new").await.expect("it is there");
+    });
+    assert_eq!(used.await, [writes("docs")]);
+    let used = uses(&host, async |call: &mut Call| call.unlink("new").await.expect("it is there"));
+    assert_eq!(used.await, [writes("docs")]);
+    let used = uses(&host, async |call: &mut Call| {
+        let shared = call.directory("/shared");
+        call.open_in(shared, "old", OpenMode::Write).await.expect_err("it is read-only");
+        let shared = call.directory("/shared");
+        let created = call.view().create_directory_at(shared, "inner".to_owned()).await;
+        code(created).expect_err("it is read-only");
+        call.open("../secret/file", OpenMode::Read).await.expect_err("it is outside");
+    });
+    assert_eq!(used.await, []);
 }
 
 #[tokio::test]
@@ -123,33 +94,27 @@ async fn a_directory_below_a_granted_one_counts_as_the_granted_one() {
     let mut host = host();
     host.grants.directories[0].request = "*".to_owned();
     std::fs::create_dir(host.path("docs/inner")).expect("a directory");
-    assert_eq!(
-        uses(&host, async |call: &mut Call| {
-            let docs = call.docs();
-            let open = OpenFlags::DIRECTORY;
-            let flags = DescriptorFlags::READ;
-            let path = "inner".to_owned();
-            let opened = call.view().open_at(docs, PathFlags::empty(), path, open, flags).await;
-            let inner = code(opened).expect("it is there");
-            let created = call.view().create_directory_at(inner, "innermost".to_owned()).await;
-            code(created).expect("there is room");
-        })
-        .await,
-        [reads("*"), writes("*")]
-    );
+    let used = uses(&host, async |call: &mut Call| {
+        let docs = call.docs();
+        let open = OpenFlags::DIRECTORY;
+        let flags = DescriptorFlags::READ;
+        let path = "inner".to_owned();
+        let opened = call.view().open_at(docs, PathFlags::empty(), path, open, flags).await;
+        let inner = code(opened).expect("it is there");
+        let created = call.view().create_directory_at(inner, "innermost".to_owned()).await;
+        code(created).expect("there is room");
+    });
+    assert_eq!(used.await, [reads("*"), writes("*")]);
 }
 
 #[tokio::test]
 async fn every_operation_in_the_scratch_directory_is_a_use_of_it() {
     let host = host();
     for mode in [OpenMode::Read, OpenMode::Create] {
-        assert_eq!(
-            uses(&host, async |call: &mut Call| {
-                let tmp = call.directory("/tmp");
-                drop(call.open_in(tmp, "file", mode).await);
-            })
-            .await,
-            [Use::Scratch]
-        );
+        let used = uses(&host, async |call: &mut Call| {
+            let tmp = call.directory("/tmp");
+            drop(call.open_in(tmp, "file", mode).await);
+        });
+        assert_eq!(used.await, [Use::Scratch]);
     }
 }

@@ -8,17 +8,17 @@ async fn an_entry_expires_exactly_at_the_end_of_its_ttl() {
     let store = bench.store(ROOM);
     let ttl = Some(Duration::from_secs(1));
     let version = store.set("k", vec![1], None, ttl).await.expect("written");
-    bench.pass(Duration::from_millis(999));
+    bench.clock.pass(Duration::from_millis(999));
     assert_eq!(value(&store, "k").await, Some(vec![1]));
     assert_eq!(store.keys("", None, 10).await.expect("listed").keys, ["k"]);
-    bench.pass(Duration::from_millis(1));
+    bench.clock.pass(Duration::from_millis(1));
     assert_eq!(value(&store, "k").await, None);
     assert_eq!(store.keys("", None, 10).await.expect("listed"), Page::default());
     assert!(!store.delete("k", None).await.expect("looked for"), "there is nothing to delete");
     let again = store.set("k", vec![2], Some(0), ttl).await.expect("it is absent");
     assert!(again > version);
     store.set("k", vec![3], Some(again), None).await.expect("it is there");
-    bench.pass(Duration::from_secs(1_000_000));
+    bench.clock.pass(Duration::from_secs(1_000_000));
     assert_eq!(value(&store, "k").await, Some(vec![3]), "written without a time, it stays");
     store.set("k", vec![4], None, Some(Duration::MAX)).await.expect("written");
     assert_eq!(value(&store, "k").await, Some(vec![4]));
@@ -96,7 +96,7 @@ async fn expired_entries_free_their_quota_at_once_and_are_purged_in_batches() {
     }
     assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
     assert_eq!(bench.usage().await, (250 * entry, 250));
-    bench.pass(Duration::from_secs(1));
+    bench.clock.pass(Duration::from_secs(1));
     assert_eq!(bench.usage().await, (0, 0), "nobody has purged anything yet");
     let all = usize::try_from(249 * entry).expect("a small number");
     store.set("big", vec![0; all], None, None).await.expect("there is room for all but an entry");
@@ -120,7 +120,7 @@ async fn an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged() {
             .await
             .expect("it fits");
     }
-    bench.pass(Duration::from_secs(1));
+    bench.clock.pass(Duration::from_secs(1));
     store
         .set("249", vec![], Some(0), None)
         .await

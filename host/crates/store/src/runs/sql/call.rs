@@ -6,6 +6,23 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
 use super::tx::{Done, Tx, about};
 use crate::runs::stored::{RunError, StoredCall};
 
+macro_rules! insert {
+    () => {
+        "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
+         tool, definition, answer_head, arguments, answer) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, substr(?11, 1, 16), ?10, ?11)"
+    };
+}
+
+/// Inserts a call. Fails if the run has one at its position.
+const INSERT: &str = insert!();
+/// Inserts a call, or changes the one at its position, except for its answer.
+const UPSERT: &str = concat!(
+    insert!(),
+    " ON CONFLICT (run, block, branch) DO UPDATE SET stage = ?4, attempts = ?5, \
+     until_ms = ?6, repeatable = ?7, definition = ?9"
+);
+
 impl Tx<'_> {
     /// Reads a call.
     pub(super) fn call(&self, run: i64, position: Position) -> rusqlite::Result<Option<Call>> {
@@ -20,15 +37,45 @@ impl Tx<'_> {
 
     /// Writes a call that has no answer, and that the run may have already.
     pub(super) fn put(&self, run: i64, position: Position, call: &Call) -> rusqlite::Result<()> {
+        self.insert(UPSERT, run, position, call, None)
+    }
+
+    /// Writes an answered call that the run does not have yet.
+    pub(super) fn record(
+        &self,
+        run: i64,
+        position: Position,
+        called: Called,
+        answer: &str,
+    ) -> Done<()> {
+        let call = Call::record(None, called).map_err(about(position))?;
+        match self.insert(INSERT, run, position, &call, Some(answer)) {
+            // The only constraint that it can violate is that of the position. The model decides
+            // between the reasons.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                let present = self.call(run, position)?;
+                match Call::record(present.as_ref(), call.called) {
+                    Ok(_) => Err(error.into()),
+                    Err(refused) => Err(about(position)(refused)),
+                }
+            }
+            inserted => Ok(inserted?),
+        }
+    }
+
+    /// Executes a statement that inserts a call.
+    fn insert(
+        &self,
+        statement: &str,
+        run: i64,
+        position: Position,
+        call: &Call,
+        answer: Option<&str>,
+    ) -> rusqlite::Result<()> {
         let (stage, attempts, until_ms) = written(call.stage);
         let Called { tool, arguments, definition, is_repeatable } = &call.called;
         self.transaction
-            .prepare_cached(
-                "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
-                 tool, definition, arguments) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) \
-                 ON CONFLICT (run, block, branch) DO UPDATE SET stage = ?4, attempts = ?5, \
-                 until_ms = ?6, repeatable = ?7, definition = ?9",
-            )?
+            .prepare_cached(statement)?
             .execute(params![
                 run,
                 position.block,
@@ -40,52 +87,9 @@ impl Tx<'_> {
                 &**tool,
                 &**definition,
                 &**arguments,
+                answer,
             ])
             .map(drop)
-    }
-
-    /// Writes an answered call that the run does not have yet.
-    pub(super) fn record(
-        &self,
-        run: i64,
-        position: Position,
-        called: Called,
-        answer: &str,
-    ) -> Done<()> {
-        let Call { called, stage } = Call::record(None, called).map_err(about(position))?;
-        let (stage, attempts, until_ms) = written(stage);
-        let inserted = self
-            .transaction
-            .prepare_cached(
-                "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
-                 tool, definition, answer_head, arguments, answer) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, substr(?11, 1, 16), ?10, ?11)",
-            )?
-            .execute(params![
-                run,
-                position.block,
-                position.branch,
-                stage,
-                attempts,
-                until_ms,
-                called.is_repeatable,
-                &*called.tool,
-                &*called.definition,
-                &*called.arguments,
-                answer,
-            ]);
-        match inserted {
-            // The only constraint that it can violate is that of the position. The model decides
-            // between the reasons.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                let present = self.call(run, position)?;
-                match Call::record(present.as_ref(), called) {
-                    Ok(_) => Err(error.into()),
-                    Err(refused) => Err(about(position)(refused)),
-                }
-            }
-            inserted => Ok(inserted.map(drop)?),
-        }
     }
 
     /// Writes the answer of an attempt, as [`Call::answer`] has it, without reading the call.

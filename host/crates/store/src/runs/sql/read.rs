@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{call, row};
-use crate::{owner::OwnerId, runs::stored::StoredRun};
+use crate::{columns::unsigned, owner::OwnerId, runs::stored::StoredRun};
 
 /// Columns of a run, without its texts.
 const COLUMNS: &str = "number, id, created_ms, changed_ms, epoch, phase, until_ms, cancelled, language, \
@@ -97,7 +97,7 @@ fn summary(row: &Row<'_>, now: i64) -> rusqlite::Result<(i64, StoredRun)> {
         lease,
         is_interrupted: lease.is_interrupted(now),
         language: row.get(8)?,
-        bytes: u64::try_from(row.get::<_, i64>(10)?).unwrap_or_default(),
+        bytes: unsigned(row.get(10)?),
         pending: row.get(9)?,
         outcome: None,
         script: String::new(),

@@ -3,7 +3,8 @@
 
 use rusqlite::{OptionalExtension as _, params};
 
-use super::tx::{Tx, milliseconds};
+use super::tx::Tx;
+use crate::columns::{milliseconds, signed};
 
 /// Most runs that one change removes, so that the change stays quick.
 const REMOVED_AT_ONCE: u32 = 100;
@@ -19,7 +20,7 @@ impl Tx<'_> {
             .transaction
             .prepare_cached("SELECT runs, bytes FROM run_owner WHERE scope = ?1")?
             .query_row([self.scope], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
-        if runs > i64::from(self.bounds.owner_runs) || bytes > limit(self.bounds.owner_bytes) {
+        if runs > i64::from(self.bounds.owner_runs) || bytes > signed(self.bounds.owner_bytes) {
             self.remove_beyond_owner(changed)?;
         }
         if sweeps { self.remove_beyond_all(changed) } else { Ok(()) }
@@ -55,7 +56,7 @@ impl Tx<'_> {
             .execute(params![
                 self.scope,
                 self.bounds.owner_runs,
-                limit(self.bounds.owner_bytes),
+                signed(self.bounds.owner_bytes),
                 changed,
                 self.now,
                 REMOVED_AT_ONCE,
@@ -70,13 +71,13 @@ impl Tx<'_> {
             .transaction
             .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM run_owner")?
             .query_row((), |row| row.get(0))?;
-        if total <= limit(self.bounds.total_bytes) {
+        if total <= signed(self.bounds.total_bytes) {
             return Ok(());
         }
         let mut owners = self.largest_owners()?;
         for _ in 0..REMOVED_AT_ONCE {
             let largest = owners.iter_mut().max_by_key(|(_, bytes)| *bytes);
-            let Some((scope, bytes)) = largest.filter(|_| total > limit(self.bounds.total_bytes))
+            let Some((scope, bytes)) = largest.filter(|_| total > signed(self.bounds.total_bytes))
             else {
                 return Ok(());
             };
@@ -112,8 +113,4 @@ impl Tx<'_> {
             .query_row(params![scope, changed, self.now], |row| row.get(0))
             .optional()
     }
-}
-
-fn limit(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -3,8 +3,11 @@
 use airlock_core::run::{Lease, Phase};
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::tx::{Done, Tx, milliseconds};
-use crate::runs::stored::{NewRun, RunError};
+use super::tx::{Done, Tx};
+use crate::{
+    columns::milliseconds,
+    runs::stored::{NewRun, RunError},
+};
 
 /// Bytes that are counted for a run besides its texts: roughly its overhead on disk.
 const OVERHEAD_BYTES: i64 = 512;

@@ -1,7 +1,5 @@
 //! A transaction that changes the runs of an owner.
 
-use std::time::Duration;
-
 use airlock_core::run::{Position, Refused};
 use rusqlite::Transaction;
 
@@ -51,9 +49,4 @@ pub(super) type Done<T> = Result<T, ChangeFailure>;
 /// Maps a refusal of a step of the call at `position`.
 pub(super) fn about(position: Position) -> impl Fn(Refused) -> ChangeFailure {
     move |refused| ChangeFailure::Refused(RunError::Refused { position: Some(position), refused })
-}
-
-/// Returns a time in milliseconds.
-pub(super) fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -8,7 +8,7 @@ use crate::schema;
 #[tokio::test]
 async fn runs_of_the_version_before_are_kept_with_their_sizes_in_bytes() {
     let home = Home::new();
-    let old = Connection::open(home.directory.path().join("a.db")).expect("opened");
+    let old = Connection::open(home.directory.path().join("airlock.db")).expect("opened");
     for migration in &schema::MIGRATIONS[..5] {
         old.execute_batch(migration).expect("an older version");
     }

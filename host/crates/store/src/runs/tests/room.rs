@@ -32,7 +32,7 @@ async fn runs_beyond_the_bounds_are_removed_those_that_have_ended_first() {
     runs.step("f", 1, vec![begin(&"x".repeat(2 << 20)), RunStep::Renew]).await.expect("stored");
     runs.step("g", 1, ended("s")).await.expect("stored");
     assert_eq!(names(&runs).await, ["g", "f"], "its bytes leave no room for the others");
-    home.pass(BOUNDS.expire_after + Duration::from_secs(1));
+    home.clock.pass(BOUNDS.expire_after + Duration::from_secs(1));
     runs.step("h", 1, ended("s")).await.expect("stored");
     assert_eq!(names(&runs).await, ["h"], "its process has ended, and it has expired");
 }
@@ -87,10 +87,10 @@ async fn expired_runs_of_every_owner_are_removed() {
     let ann = home.open(ANN, BOUNDS).await;
     let bob = home.open(BOB, BOUNDS).await;
     ann.step("a", 1, ended("s")).await.expect("stored");
-    home.pass(BOUNDS.expire_after);
+    home.clock.pass(BOUNDS.expire_after);
     bob.step("b", 1, ended("s")).await.expect("stored");
     assert_eq!(names(&ann).await, ["a"]);
-    home.pass(Duration::from_secs(1));
+    home.clock.pass(Duration::from_secs(1));
     bob.step("c", 1, ended("s")).await.expect("stored");
     assert_eq!(names(&ann).await, Vec::<String>::new());
     assert_eq!(names(&bob).await, ["c", "b"]);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::cli::plugin::{dev::build_uses::BuildUses, grant::GrantOption};
+use crate::cli::plugin::dev::build_uses::BuildUses;
+use airlock_authoring::install::GrantOption;
 use airlock_plugin::{FilesAccess, Manifest, Request};
 use airlock_sandbox::Use;
 

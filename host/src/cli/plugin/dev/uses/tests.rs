@@ -3,7 +3,7 @@ mod kept;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cli::plugin::grant::GrantOption;
+use airlock_authoring::install::GrantOption;
 use airlock_plugin::Manifest;
 use airlock_sandbox::{ToolUses, Use};
 

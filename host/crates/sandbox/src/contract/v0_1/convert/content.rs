@@ -47,23 +47,16 @@ pub(crate) fn content_from_guest(part: wit::Content) -> Result<Content, NotJson>
     };
     let block = match part.block {
         wit::ContentBlock::Text(text) => ContentBlock::Text { text },
-        wit::ContentBlock::Image(media) => {
-            let (data, mime_type) = media_from_guest(media);
-            ContentBlock::Image { data, mime_type }
+        wit::ContentBlock::Image(wit::Media { data, mime_type }) => {
+            ContentBlock::Image { data: BASE64.encode(data), mime_type: media_type(mime_type) }
         }
-        wit::ContentBlock::Audio(media) => {
-            let (data, mime_type) = media_from_guest(media);
-            ContentBlock::Audio { data, mime_type }
+        wit::ContentBlock::Audio(wit::Media { data, mime_type }) => {
+            ContentBlock::Audio { data: BASE64.encode(data), mime_type: media_type(mime_type) }
         }
         wit::ContentBlock::ResourceLink(link) => {
-            ContentBlock::ResourceLink(Box::new(ResourceLink {
-                uri: link.uri,
-                name: link.name,
-                title: link.title,
-                description: link.description,
-                mime_type: link.mime_type,
-                size: link.size,
-            }))
+            let wit::ResourceLink { uri, name, title, description, mime_type, size } = link;
+            let link = ResourceLink { uri, name, title, description, mime_type, size };
+            ContentBlock::ResourceLink(Box::new(link))
         }
         wit::ContentBlock::EmbeddedResource(resource) => {
             ContentBlock::Resource { resource: Box::new(resource_from_guest(resource)?) }
@@ -95,10 +88,6 @@ fn other_from_guest(json: &str, common: Content) -> Result<Content, NotJson> {
 fn members(field: &'static str, text: Option<&String>) -> Result<Members, NotJson> {
     let members = optional_object(field, text)?.filter(|members| !members.is_empty());
     Ok(members.map(Box::new))
-}
-
-fn media_from_guest(media: wit::Media) -> (String, String) {
-    (BASE64.encode(media.data), media_type(media.mime_type))
 }
 
 fn resource_from_guest(resource: wit::EmbeddedResource) -> Result<Resource, NotJson> {
@@ -163,14 +152,11 @@ fn block_for_guest(block: ContentBlock) -> Result<wit::ContentBlock, ContentBloc
             Some(data) => wit::ContentBlock::Audio(wit::Media { data, mime_type }),
             None => return Err(ContentBlock::Audio { data, mime_type }),
         },
-        ContentBlock::ResourceLink(link) => wit::ContentBlock::ResourceLink(wit::ResourceLink {
-            uri: link.uri,
-            name: link.name,
-            title: link.title,
-            description: link.description,
-            mime_type: link.mime_type,
-            size: link.size,
-        }),
+        ContentBlock::ResourceLink(link) => {
+            let ResourceLink { uri, name, title, description, mime_type, size } = *link;
+            let link = wit::ResourceLink { uri, name, title, description, mime_type, size };
+            wit::ContentBlock::ResourceLink(link)
+        }
         ContentBlock::Resource { resource } => {
             let Some(contents) = contents_for_guest(&resource.contents) else {
                 return Err(ContentBlock::Resource { resource });

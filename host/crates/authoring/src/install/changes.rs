@@ -49,65 +49,42 @@ fn by_key(grants: &Map<String, Value>) -> Vec<(String, &Value)> {
 /// open nothing that is not requested.
 pub(super) fn remove_stale(grants: &mut Map<String, Value>, requests: &Requests) -> Vec<String> {
     let mut removed = Vec::new();
-    let any_files = requests.files.contains_key("*");
-    removed.extend(prune(grants, "http", &|name| requests.http.contains_key(name)));
-    removed.extend(prune(grants, "secret", &|name| requests.secret.contains_key(name)));
-    removed.extend(prune(grants, "kv", &|name| requests.kv.contains_key(name)));
-    removed.extend(prune(grants, "files", &|name| any_files || requests.files.contains_key(name)));
-    removed.extend(prune(grants, "slot", &|name| requests.slot.contains_key(name)));
-    let tools = requests.tools.as_ref();
-    removed.extend(prune(grants, "tools", &|name| {
-        tools.is_some_and(|tools| tools.call.iter().any(|tool| tool == name))
-    }));
-    for (kind, is_requested) in
-        [("scratch", requests.scratch.is_some()), ("clocks", requests.clocks.is_some())]
-    {
-        if !is_requested && grants.shift_remove(kind).is_some_and(|grant| grant != false) {
+    let mut keep = |kind: &str, name: &str| {
+        let key = format!("{kind}.{name}");
+        let is_requested = match kind {
+            "files" if requests.files.contains_key("*") => true,
+            "tools" => requests.tools.iter().flat_map(|tools| &tools.call).any(|tool| tool == name),
+            _ => requests.named(&key).is_some(),
+        };
+        if !is_requested {
+            removed.push(key);
+        }
+        is_requested
+    };
+    for kind in ["http", "secret", "kv", "files", "slot", "tools"] {
+        let is_empty = match grants.get_mut(kind) {
+            Some(Value::Object(members)) => {
+                members.retain(|name, _| keep(kind, name));
+                members.is_empty()
+            }
+            Some(Value::Array(listed)) => {
+                listed.retain(|value| value.as_str().is_none_or(|name| keep(kind, name)));
+                listed.is_empty()
+            }
+            _ => false,
+        };
+        if is_empty {
+            grants.shift_remove(kind);
+        }
+    }
+    for kind in ["scratch", "clocks"] {
+        if requests.named(kind).is_none()
+            && grants.shift_remove(kind).is_some_and(|grant| grant != false)
+        {
             removed.push(kind.to_owned());
         }
     }
     removed
-}
-
-/// Removes the grants of one kind that are not requested, and returns their keys.
-fn prune(
-    grants: &mut Map<String, Value>,
-    kind: &str,
-    is_requested: &dyn Fn(&str) -> bool,
-) -> Vec<String> {
-    let names = match grants.get_mut(kind) {
-        Some(Value::Object(members)) => remove_members(members, is_requested),
-        Some(Value::Array(listed)) => remove_elements(listed, is_requested),
-        _ => return Vec::new(),
-    };
-    let is_empty = match grants.get(kind) {
-        Some(Value::Object(members)) => members.is_empty(),
-        Some(Value::Array(listed)) => listed.is_empty(),
-        _ => false,
-    };
-    if is_empty {
-        grants.shift_remove(kind);
-    }
-    names.into_iter().map(|name| format!("{kind}.{name}")).collect()
-}
-
-fn remove_members(
-    members: &mut Map<String, Value>,
-    is_requested: &dyn Fn(&str) -> bool,
-) -> Vec<String> {
-    let stale: Vec<_> = members.keys().filter(|name| !is_requested(name)).cloned().collect();
-    for name in &stale {
-        members.shift_remove(name);
-    }
-    stale
-}
-
-/// Removes names from a list; elements that are no names stay.
-fn remove_elements(listed: &mut Vec<Value>, is_requested: &dyn Fn(&str) -> bool) -> Vec<String> {
-    listed
-        .extract_if(.., |value| value.as_str().is_some_and(|name| !is_requested(name)))
-        .filter_map(|value| value.as_str().map(str::to_owned))
-        .collect()
 }
 
 #[cfg(test)]

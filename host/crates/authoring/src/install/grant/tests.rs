@@ -127,13 +127,13 @@ fn a_grant_that_is_not_requested_is_described_with_the_requests_that_there_are()
         "secret.sent=env:S:reveal",
     ];
     let typed = typed.map(|text| text.parse().expect("a grant"));
-    insta::assert_snapshot!(unrequested(&typed, &requests).join("\n"), @r#"
+    insta::assert_snapshot!(GrantOption::unrequested(&typed, &requests).join("\n"), @r#"
     --grant http=https://a.example: the plugin has no request that leaves the host to you (`url = "*"`); its requests are http.api, secret.read, secret.sent
     --grant slot.find=a-b: the plugin does not request it; its requests are http.api, secret.read, secret.sent
     --grant secret.sent: the plugin does not request to read its value; leave out `:reveal`
     "#);
     // A request for any host makes a host of the operator's choice one that is requested.
-    assert!(unrequested(&typed[1..2], &self::requests()).is_empty());
+    assert!(GrantOption::unrequested(&typed[1..2], &self::requests()).is_empty());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn requests() -> Requests {
 fn a_suggestion_is_the_grant_to_type_and_is_refused_with_a_placeholder_in_it() {
     let requests = requests();
     let suggestions: Vec<_> =
-        requests.all().map(|request| suggestion("my-mail", request)).collect();
+        requests.all().map(|request| GrantOption::suggestion("my-mail", request)).collect();
     let texts: Vec<_> = suggestions.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(texts.join("\n"), @r"
         http=https://<HOST>

@@ -2,34 +2,50 @@
 
 use std::{cell::RefCell, fmt};
 
-use super::{grant::GrantOption, typed::Typed};
-use airlock_authoring::Component;
+use super::{grant::GrantOption, written::WrittenKeys};
+use crate::Component;
 use airlock_config::{Config, Problem, environment};
 use airlock_core::{
     secret::{Secret, Source},
     tool::ClientName,
 };
 use airlock_egress::{BadRule, Rule};
-use airlock_plugin::{Change, Drift, Reason, Refusal, Rights, Settings};
+use airlock_plugin::{Change, Reason, Refusal, Rights, Settings};
 use airlock_strings::visible_line;
 
-/// Reason that a plugin is not installed. As text, it names requests and options.
+/// Reason that a plugin is not installed or accepted. As text, it names requests, and options of `airlock
+/// plugin install`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Obstacle {
+pub enum Obstacle {
     /// Another component has the name.
     Taken,
     /// The change needs consent: another id, or a wider request that is granted.
     Change(Change),
     /// A required request is not granted.
-    NotGranted { request: String, text: String },
+    NotGranted {
+        /// The request, such as `http.api`.
+        request: String,
+        /// The obstacle as text.
+        text: String,
+    },
     /// The profile does not permit what is granted.
-    Profile { text: String },
+    Profile(String),
     /// A granted tool for a slot does not exist.
-    Slot { name: String, text: String },
+    Slot {
+        /// Name of the slot.
+        name: String,
+        /// The obstacle as text.
+        text: String,
+    },
     /// A granted host is in a private network, which the grant does not say.
-    Private { url: String, text: String },
+    Private {
+        /// URL of the host.
+        url: String,
+        /// The obstacle as text.
+        text: String,
+    },
     /// An option or the configuration is invalid.
-    Invalid { text: String },
+    Invalid(String),
 }
 
 /// Decision of the gateway about a plugin.
@@ -49,7 +65,7 @@ impl LoadDecision {
         name: &ClientName,
         config: &Config,
         grants: &[GrantOption],
-        typed: &Typed,
+        typed: &WrittenKeys,
     ) -> Self {
         let Some(settings) = config.plugin(name) else { return Self::default() };
         let (mut obstacles, notes) = match decide(component, settings) {
@@ -63,18 +79,6 @@ impl LoadDecision {
         obstacles.extend(problems.iter().map(|problem| Obstacle::invalid(problem, grants, typed)));
         Self { obstacles, notes }
     }
-}
-
-/// Returns the obstacles to accepting a plugin as it is configured; none without a `drift` from its
-/// accepted state, because nothing about it would be accepted.
-pub(super) fn obstacles_to_accepting(
-    drift: Option<&Drift>,
-    component: &Component,
-    name: &ClientName,
-    config: &Config,
-) -> Vec<Obstacle> {
-    let decide = || LoadDecision::new(component, name, config, &[], &Typed::default());
-    drift.map(|_| decide().obstacles).unwrap_or_default()
 }
 
 /// Returns notes for the operator. A secret that cannot be read in this shell may be readable where
@@ -93,19 +97,19 @@ fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Ref
 }
 
 impl Obstacle {
-    fn of(reason: &Reason, typed: &Typed) -> Self {
+    fn of(reason: &Reason, typed: &WrittenKeys) -> Self {
         let text = typed.reason(reason);
         match reason {
             Reason::NotGranted { request, .. } => {
                 Self::NotGranted { request: request.clone(), text }
             }
-            Reason::Profile { .. } => Self::Profile { text },
-            Reason::NoValue { .. } | Reason::Invalid { .. } => Self::Invalid { text },
+            Reason::Profile { .. } => Self::Profile(text),
+            Reason::NoValue { .. } | Reason::Invalid { .. } => Self::Invalid(text),
         }
     }
 
     /// Creates the obstacle of a problem in `wasm_config`, where `typed` grants were written.
-    pub(super) fn invalid(problem: &Problem, grants: &[GrantOption], typed: &Typed) -> Self {
+    pub(super) fn invalid(problem: &Problem, grants: &[GrantOption], typed: &WrittenKeys) -> Self {
         let text = typed.problem(problem);
         let option = typed.option(&problem.key);
         match grants.iter().find(|grant| Some(grant.option().as_str()) == option) {
@@ -113,7 +117,7 @@ impl Obstacle {
             Some(GrantOption::Host { url, private: false, .. }) if is_private(url) => {
                 Self::Private { url: url.clone(), text }
             }
-            _ => Self::Invalid { text },
+            _ => Self::Invalid(text),
         }
     }
 }
@@ -133,10 +137,10 @@ impl fmt::Display for Obstacle {
             ),
             Self::Change(change) => f.write_str(&visible_line(&change.to_string())),
             Self::NotGranted { text, .. }
-            | Self::Profile { text }
+            | Self::Profile(text)
             | Self::Slot { text, .. }
             | Self::Private { text, .. }
-            | Self::Invalid { text } => f.write_str(text),
+            | Self::Invalid(text) => f.write_str(text),
         }
     }
 }

@@ -1,7 +1,5 @@
-//! The options of a command behind the keys of `wasm_config`: a problem with what was typed is
-//! reported in the words that were typed.
-
-use serde_json::{Value, json};
+//! The options behind the keys of `wasm_config`: a problem with what was typed is reported in the words
+//! that were typed.
 
 use airlock_config::{ConfigError, KeyPath, Problem};
 use airlock_plugin::Reason;
@@ -9,30 +7,30 @@ use airlock_strings::visible_line;
 
 /// Keys of `wasm_config` that options were written to, each with its option.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Typed(Vec<(KeyPath, String)>);
+pub struct WrittenKeys(Vec<(KeyPath, String)>);
 
-impl Typed {
+impl WrittenKeys {
     /// Records that `option` was written to `key`.
-    pub(super) fn add(&mut self, key: KeyPath, option: String) {
+    pub fn add(&mut self, key: KeyPath, option: String) {
         self.0.push((key, option));
     }
 
     /// Returns the option that was written to a key of `wasm_config`, or above it.
-    pub(super) fn option(&self, key: &KeyPath) -> Option<&str> {
+    pub fn option(&self, key: &KeyPath) -> Option<&str> {
         let mut options = self.0.iter().filter(|(written, _)| key.below(written).is_some());
         options.next().map(|(_, option)| option.as_str())
     }
 
     /// Formats a problem at a key of `wasm_config`: behind the option that was written there, or else
     /// behind the key.
-    pub(super) fn problem(&self, Problem { key, message }: &Problem) -> String {
+    pub fn problem(&self, Problem { key, message }: &Problem) -> String {
         let place = self.option(key).map_or_else(|| key.to_string(), str::to_owned);
         visible_line(&format!("{place}: {message}"))
     }
 
     /// Formats the problems of a configuration that has the plugin at `entry`, the key of its
     /// `wasm_config`.
-    pub(super) fn invalid(&self, entry: &KeyPath, error: &ConfigError) -> Vec<String> {
+    pub fn invalid(&self, entry: &KeyPath, error: &ConfigError) -> Vec<String> {
         let lines = error.problems().iter().map(|problem| match problem.key.below(entry) {
             Some(key) => self.problem(&Problem { key, message: problem.message.clone() }),
             None => visible_line(&format!("{}: {problem}", error.file())),
@@ -42,7 +40,7 @@ impl Typed {
 
     /// Formats a reason for which the plugin is not loaded. The author's reason for a request is
     /// left out.
-    pub(super) fn reason(&self, reason: &Reason) -> String {
+    pub fn reason(&self, reason: &Reason) -> String {
         match reason {
             Reason::NotGranted { right, .. } => {
                 visible_line(&format!("{right} is required and not granted"))
@@ -65,24 +63,14 @@ impl Typed {
     }
 }
 
-/// Parses the value of `--set`: a key, and JSON or else text. Fails with a message for people.
-pub(super) fn parse_setting(setting: &str) -> Result<(String, Value), String> {
-    let (key, value) = setting
-        .split_once('=')
-        .ok_or_else(|| visible_line(&format!("--set {setting}: expected KEY=VALUE")))?;
-    Ok((key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
-
     use super::*;
 
     #[test]
     fn a_problem_is_named_by_the_option_that_wrote_its_key() {
         let grants = KeyPath::default().member("grants");
-        let mut typed = Typed::default();
+        let mut typed = WrittenKeys::default();
         typed.add(grants.member("files").member("data"), "--grant files.data=/d".to_owned());
         typed.add(grants.member("http").element(1), "--grant http.api".to_owned());
         assert_eq!(
@@ -102,7 +90,7 @@ mod tests {
     #[test]
     fn a_problem_outside_the_plugin_is_named_by_its_file_and_key() {
         let entry = KeyPath::parse("mcp.client_configs[1].wasm_config");
-        let mut typed = Typed::default();
+        let mut typed = WrittenKeys::default();
         typed.add(KeyPath::parse("grants.slot.find"), "--grant slot.find=x-y".to_owned());
         let problems = [
             "mcp.client_configs[1].wasm_config.grants.slot.find",
@@ -121,15 +109,5 @@ mod tests {
 
     fn problem(key: &str) -> Problem {
         Problem { key: KeyPath::parse(key), message: "is wrong".to_owned() }
-    }
-
-    #[test]
-    fn a_setting_is_json_or_else_text() {
-        let set = ["days=3", "city=Oslo", "units=[\"c\"]"];
-        let settings: Map<_, _> =
-            set.iter().map(|text| parse_setting(text).expect("a setting")).collect();
-        let expected = json!({"days": 3, "city": "Oslo", "units": ["c"]});
-        assert_eq!(Value::from(settings), expected);
-        assert!(parse_setting("days").is_err());
     }
 }

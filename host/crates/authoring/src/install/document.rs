@@ -3,59 +3,96 @@
 
 use std::{
     fs, io,
-    io::Write as _,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail, ensure};
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 
-use airlock_config::{Config, KeyPath, Problem, environment};
+use crate::file::{directory_of, replace};
+use airlock_config::{Config, ConfigError, KeyPath, Problem, environment};
 use airlock_core::tool::ClientName;
 
 /// A configuration file that is being changed.
 #[derive(Clone)]
-pub(super) struct Document {
+pub struct ConfigDocument {
     path: PathBuf,
-    value: Value,
+    root: Map<String, Value>,
     indent: String,
 }
 
-impl Document {
+/// Reason that a configuration file cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// The directory that the file would be created in does not exist.
+    #[error("{path}: there is no directory {directory}")]
+    NoDirectory {
+        /// The file.
+        path: PathBuf,
+        /// The missing directory.
+        directory: PathBuf,
+    },
+    /// A file cannot be read or written.
+    #[error("{path} cannot be {what}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// `read` or `written`.
+        what: &'static str,
+        /// The I/O error.
+        source: io::Error,
+    },
+    /// The file is not a valid configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Another source of tools has the name.
+    #[error(
+        "the configuration has another client named {name}, of the type {kind}; choose a name with --name"
+    )]
+    NotAPlugin {
+        /// The name.
+        name: ClientName,
+        /// Its `connection_type`.
+        kind: String,
+    },
+    /// The plugin is disabled.
+    #[error("the client {0} is disabled in the configuration")]
+    Disabled(ClientName),
+    /// The entry has no settings of a plugin.
+    #[error("the client {0} has no `wasm_config`")]
+    NoSettings(ClientName),
+}
+
+impl ConfigDocument {
     /// Reads a file that must already be a valid configuration. Starts an empty one if there is no
     /// such file.
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        match fs::read_to_string(path) {
+    pub fn open(path: &Path) -> Result<Self, DocumentError> {
+        let path = path.to_owned();
+        match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let directory = directory_of(path);
-                ensure!(
-                    directory.is_dir(),
-                    "{}: there is no directory {}",
-                    path.display(),
-                    directory.display()
-                );
-                Ok(Self {
-                    path: path.to_owned(),
-                    value: json!({"mcp": {"client_configs": []}}),
-                    indent: "  ".to_owned(),
-                })
+                let directory = directory_of(&path).to_owned();
+                if !directory.is_dir() {
+                    return Err(DocumentError::NoDirectory { path, directory });
+                }
+                Ok(Self { path, root: Map::new(), indent: "  ".to_owned() })
             }
-            Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+            Err(source) => Err(DocumentError::Io { path, what: "read", source }),
             Ok(text) => {
                 // Stricter than the parser below, which would lose a key that is written twice.
                 Config::parse(&text, &path.display().to_string(), &environment)?;
-                let value = serde_json::from_str(&text)
-                    .with_context(|| format!("{} is not JSON", path.display()))?;
-                Ok(Self { path: path.to_owned(), value, indent: indentation(&text) })
+                match serde_json::from_str(&text) {
+                    Ok(root) => Ok(Self { path, root, indent: indentation(&text) }),
+                    Err(error) => {
+                        Err(DocumentError::Io { path, what: "read", source: error.into() })
+                    }
+                }
             }
         }
     }
 
     /// Returns the `wasm_config` of the plugin with this name. Adds an entry if there is none.
-    pub(super) fn plugin(&mut self, name: &ClientName) -> anyhow::Result<&mut Map<String, Value>> {
-        let clients = self.clients()?;
+    pub fn plugin(&mut self, name: &ClientName) -> Result<&mut Map<String, Value>, DocumentError> {
+        let clients = list(object(&mut self.root, "mcp"), "client_configs");
         let at = clients.iter().position(|client| client["name"] == name.as_str()).unwrap_or_else(
             || {
                 clients.push(json!({
@@ -69,52 +106,44 @@ impl Document {
         );
         let client = &mut clients[at];
         let kind = client["connection_type"].as_str().unwrap_or_default();
-        ensure!(
-            matches!(kind, "wasm" | "inprocess"),
-            "the configuration has another client named {name}, of the type {kind}; choose a name with --name"
-        );
-        ensure!(client["disabled"] != true, "the client {name} is disabled in the configuration");
-        match client["wasm_config"].as_object_mut() {
-            Some(config) => Ok(config),
-            None => bail!("the client {name} has no `wasm_config`"),
+        if !matches!(kind, "wasm" | "inprocess") {
+            return Err(DocumentError::NotAPlugin { name: name.clone(), kind: kind.to_owned() });
         }
+        if client["disabled"] == true {
+            return Err(DocumentError::Disabled(name.clone()));
+        }
+        let settings = client["wasm_config"].as_object_mut();
+        settings.ok_or_else(|| DocumentError::NoSettings(name.clone()))
     }
 
     /// Returns whether a client has this name.
-    pub(super) fn has(&self, name: &ClientName) -> bool {
-        self.entries().iter().any(|client| client["name"] == name.as_str())
+    pub fn has(&self, name: &ClientName) -> bool {
+        self.position(name).is_some()
+    }
+
+    fn position(&self, name: &ClientName) -> Option<usize> {
+        self.entries().iter().position(|client| client["name"] == name.as_str())
     }
 
     /// Returns the entries of all clients.
-    pub(super) fn entries(&self) -> &[Value] {
-        self.value["mcp"]["client_configs"].as_array().map_or(&[], Vec::as_slice)
+    pub fn entries(&self) -> &[Value] {
+        let clients = self.root.get("mcp").and_then(|mcp| mcp["client_configs"].as_array());
+        clients.map_or(&[], Vec::as_slice)
     }
 
     /// Returns the key of the `wasm_config` of the client with this name.
     pub(super) fn key(&self, name: &ClientName) -> KeyPath {
-        let at = self.entries().iter().position(|client| client["name"] == name.as_str());
-        entry_key(at.unwrap_or_default())
-    }
-
-    fn clients(&mut self) -> anyhow::Result<&mut Vec<Value>> {
-        let root = self.value.as_object_mut().context("the configuration is not a JSON object")?;
-        let mcp = root
-            .entry("mcp")
-            .or_insert_with(|| json!({}))
-            .as_object_mut()
-            .context("`mcp` is not an object")?;
-        let clients = mcp.entry("client_configs").or_insert_with(|| json!([]));
-        clients.as_array_mut().context("`mcp.client_configs` is not a list")
+        entry_key(self.position(name).unwrap_or_default())
     }
 
     /// Parses the changed file as a configuration.
-    pub(super) fn config(&self) -> anyhow::Result<Config> {
-        Ok(Config::parse(&self.text()?, &self.file(), &environment)?)
+    pub fn config(&self) -> Result<Config, DocumentError> {
+        Ok(Config::parse(&self.text(), &self.file(), &environment)?)
     }
 
     /// Parses the changed file as far as it is valid. Returns its problems too.
-    pub(super) fn valid_parts(&self) -> anyhow::Result<(Option<Config>, Vec<Problem>)> {
-        Ok(Config::parse_valid_parts(&self.text()?, &self.file(), &environment))
+    pub(super) fn valid_parts(&self) -> (Option<Config>, Vec<Problem>) {
+        Config::parse_valid_parts(&self.text(), &self.file(), &environment)
     }
 
     /// Returns the name of the file in messages.
@@ -123,21 +152,43 @@ impl Document {
     }
 
     /// Replaces the old file with the changed one.
-    pub(super) fn save(&self) -> anyhow::Result<()> {
-        write(&self.path, self.text()?.as_bytes())
+    pub(super) fn save(&self) -> Result<(), DocumentError> {
+        write(&self.path, self.text().as_bytes())
     }
 
-    fn text(&self) -> anyhow::Result<String> {
+    fn text(&self) -> String {
         let mut bytes = Vec::new();
         let formatter = serde_json::ser::PrettyFormatter::with_indent(self.indent.as_bytes());
-        self.value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter))?;
+        let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+        self.root.serialize(&mut serializer).expect("JSON can be written to memory");
         bytes.push(b'\n');
-        Ok(String::from_utf8(bytes)?)
+        String::from_utf8(bytes).expect("JSON is UTF-8")
     }
 }
 
+/// Returns the object at a key, which is created if it is not there.
+pub(super) fn object<'a>(
+    parent: &'a mut Map<String, Value>,
+    key: &str,
+) -> &'a mut Map<String, Value> {
+    let object = parent.entry(key).or_insert_with(|| json!({}));
+    if !object.is_object() {
+        *object = json!({});
+    }
+    object.as_object_mut().expect("it was made one above")
+}
+
+/// Returns the list at a key, which is created if it is not there.
+pub(super) fn list<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
+    let list = parent.entry(key).or_insert_with(|| json!([]));
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    list.as_array_mut().expect("it was made one above")
+}
+
 /// Returns the key of the `wasm_config` of a client by its place in the list.
-pub(super) fn entry_key(index: usize) -> KeyPath {
+pub fn entry_key(index: usize) -> KeyPath {
     let clients = KeyPath::default().member("mcp").member("client_configs");
     clients.element(index).member("wasm_config")
 }
@@ -150,37 +201,25 @@ fn indentation(text: &str) -> String {
     indent.filter(|indent| indent.len() <= 8).unwrap_or("  ").to_owned()
 }
 
-/// Writes a file atomically: a reader sees the old one or the new one. A symbolic link is kept, and
-/// its target is replaced.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let failed = || format!("{} cannot be written", path.display());
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let directory = directory_of(&target);
-    fs::create_dir_all(directory).with_context(failed)?;
-    let mode = fs::metadata(&target).map_or(0o644, |metadata| metadata.permissions().mode());
-    let mut file = tempfile::NamedTempFile::new_in(directory).with_context(failed)?;
-    file.write_all(bytes).with_context(failed)?;
-    file.as_file().set_permissions(fs::Permissions::from_mode(mode)).with_context(failed)?;
-    file.as_file().sync_all().with_context(failed)?;
-    file.persist(&target).map_err(|error| error.error).with_context(failed)?;
-    Ok(())
-}
-
-/// Returns the directory of a file, which is the working directory for a bare name.
-fn directory_of(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// Replaces a file atomically. Creates its directory if there is none.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), DocumentError> {
+    let written = fs::create_dir_all(directory_of(path)).and_then(|()| replace(path, bytes));
+    written.map_err(|source| DocumentError::Io { path: path.to_owned(), what: "written", source })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
     fn a_file_that_does_not_exist_is_begun_only_in_a_directory_that_does() {
         let home = tempfile::tempdir().expect("a directory");
-        assert!(Document::open(&home.path().join("airlock.json")).is_ok());
+        assert!(ConfigDocument::open(&home.path().join("airlock.json")).is_ok());
         let path = home.path().join("nowhere/airlock.json");
-        let refused = Document::open(&path).map(|_| ()).expect_err("no directory").to_string();
+        let refused =
+            ConfigDocument::open(&path).map(|_| ()).expect_err("no directory").to_string();
         assert!(refused.contains("airlock.json: there is no directory "), "{refused}");
         assert!(!home.path().join("nowhere").exists());
     }
@@ -194,7 +233,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
         let name = ClientName::parse("weather").expect("a name");
         for component in ["one.wasm", "two.wasm"] {
-            let mut document = Document::open(&path).expect("a good file");
+            let mut document = ConfigDocument::open(&path).expect("a good file");
             document.plugin(&name).expect("an entry").insert("component".into(), json!(component));
             document.config().expect("it is still good");
             document.save().expect("written");
@@ -233,14 +272,14 @@ mod tests {
             {"name": "off", "connection_type": "wasm", "disabled": true, "wasm_config": {"component": "x"}},
         ]}});
         fs::write(&path, clients.to_string()).expect("written");
-        let mut document = Document::open(&path).expect("a good file");
+        let mut document = ConfigDocument::open(&path).expect("a good file");
         insta::assert_snapshot!(refusal(&mut document, "server"), @"the configuration has another client named server, of the type http; choose a name with --name");
         insta::assert_snapshot!(refusal(&mut document, "off"), @"the client off is disabled in the configuration");
         fs::write(&path, r#"{"mcp": {}, "mcp": {}}"#).expect("written");
-        assert!(Document::open(&path).is_err(), "a key that is written twice would be lost");
+        assert!(ConfigDocument::open(&path).is_err(), "a key that is written twice would be lost");
     }
 
-    fn refusal(document: &mut Document, name: &str) -> String {
+    fn refusal(document: &mut ConfigDocument, name: &str) -> String {
         let name = ClientName::parse(name).expect("a name");
         document.plugin(&name).expect_err("refused").to_string()
     }

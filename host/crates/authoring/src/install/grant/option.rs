@@ -1,17 +1,18 @@
-//! A grant as it is typed after `--grant`.
+//! A grant as text: the form that `--grant` takes.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
 /// Name of a request for any directory.
 pub(super) const ANY: &str = "*";
 
-/// A right that the operator grants on the command line.
+/// A right that the operator grants. Its text is that of the option `--grant`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum GrantOption {
+pub enum GrantOption {
     /// A network destination, by the name under which the plugin asks for it.
     Http(String),
     /// A host of the operator's choice, for a plugin that leaves the host open.
     Host {
+        /// URL of the host.
         url: String,
         /// Methods; GET and HEAD if empty.
         methods: Vec<String>,
@@ -22,22 +23,31 @@ pub(crate) enum GrantOption {
     Kv(String),
     /// A directory.
     Files {
+        /// Name of the request, or any name for a request for any directory.
         name: String,
+        /// The directory.
         path: PathBuf,
+        /// True if the plugin may write to it.
         may_write: bool,
     },
     /// A secret, and the source of its value.
     Secret {
+        /// Name of the request.
         name: String,
+        /// Source of the value: `env:VARIABLE` or `file:PATH`.
         from: String,
         /// True if the plugin may read the value.
         reveal: bool,
     },
+    /// A scratch directory.
     Scratch,
+    /// The clocks.
     Clocks,
     /// A tool for one of the plugin's slots.
     Slot {
+        /// Name of the slot.
         name: String,
+        /// Full name of the tool.
         tool: String,
     },
     /// Every tool that the plugin asks to call by full name.
@@ -76,12 +86,14 @@ const EXAMPLES: [(&str, &str); 5] = [
 
 /// Reason that a text is no grant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadGrantOption {
+pub enum BadGrantOption {
+    /// A placeholder of a proposed grant is left in it.
     #[error("write a value of yours in place of {0}, such as {1}")]
     Placeholder(&'static str, &'static str),
     /// The kind is known, and the rest does not fit it.
     #[error("expected {0}")]
     Form(&'static str),
+    /// The kind is unknown.
     #[error(
         "expected http.NAME, http=URL or http=URL:METHODS, kv.NAME, files.NAME=PATH (and :rw where it may write), secret.NAME=env:VARIABLE, \
          secret.NAME=file:PATH, slot.NAME=CLIENT-TOOL, scratch, clocks or tools"

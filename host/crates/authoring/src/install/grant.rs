@@ -1,5 +1,4 @@
-//! `--grant`: a right that the operator grants on the command line, written to
-//! `wasm_config.grants`.
+//! A right that the operator grants when a plugin is installed, written to `wasm_config.grants`.
 
 mod option;
 
@@ -7,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-pub(super) use self::option::GrantOption;
+pub use self::option::{BadGrantOption, GrantOption};
 
 use self::option::{ANY, placeholder};
+use super::document::{list, object};
 use airlock_config::KeyPath;
 use airlock_core::secret::Source;
 use airlock_plugin::{FilesAccess, HttpRequest, Request, Requests};
@@ -23,7 +23,7 @@ fn absolute(path: &Path) -> PathBuf {
 
 impl GrantOption {
     /// Returns a grant for each request of a plugin that needs no value from the operator.
-    pub(super) fn all(requests: &Requests) -> Vec<Self> {
+    pub fn all(requests: &Requests) -> Vec<Self> {
         let named = requests.http.iter().filter(|(_, http)| !http.is_any_host());
         let mut grants: Vec<_> = named.map(|(name, _)| Self::Http(name.clone())).collect();
         grants.extend(requests.kv.keys().cloned().map(Self::Kv));
@@ -33,9 +33,52 @@ impl GrantOption {
         grants
     }
 
+    /// Returns the grant that gives a request. Parts that only the operator knows are placeholders, with
+    /// which its text is refused as a grant.
+    pub fn suggestion(client: &str, request: Request<'_>) -> Self {
+        let own = str::to_owned;
+        match request {
+            Request::Http(_, http) if http.is_any_host() => {
+                let url = format!("https://{}", placeholder::HOST);
+                let methods = Vec::new();
+                Self::Host { url, methods, private: false }
+            }
+            Request::Http(name, _) => Self::Http(own(name)),
+            Request::Files(name, files) => Self::Files {
+                name: own(if name == ANY { placeholder::NAME } else { name }),
+                path: placeholder::DIRECTORY.into(),
+                may_write: files.access == FilesAccess::ReadWrite,
+            },
+            Request::Secret(name, secret) => {
+                let variable = format!("{client}_{name}").to_uppercase().replace('-', "_");
+                let from = format!("env:{variable}");
+                Self::Secret { name: own(name), from, reveal: secret.reveal }
+            }
+            Request::Slot(name, _) => Self::Slot { name: own(name), tool: own(placeholder::TOOL) },
+            Request::Kv(name, _) => Self::Kv(own(name)),
+            Request::Scratch(_) => Self::Scratch,
+            Request::Tools(_) => Self::Tools,
+            Request::Clocks(_) => Self::Clocks,
+        }
+    }
+
+    /// Describes each grant that a plugin with these requests does not ask for.
+    pub fn unrequested(grants: &[Self], requests: &Requests) -> Vec<String> {
+        let names: Vec<_> = requests.all().map(|request| request.to_string()).collect();
+        let names = match names.as_slice() {
+            [] => "it requests nothing".to_owned(),
+            names => format!("its requests are {}", names.join(", ")),
+        };
+        let lines = grants.iter().filter_map(|grant| {
+            let reason = reason(grant, requests, &names)?;
+            Some(visible_line(&format!("{}: {reason}", grant.option())))
+        });
+        lines.collect()
+    }
+
     /// Returns the option as it was typed, without the source of a secret's value, which may be the
     /// value itself by mistake.
-    pub(super) fn option(&self) -> String {
+    pub fn option(&self) -> String {
         match self {
             Self::Secret { name, .. } => format!("--grant secret.{name}"),
             _ => format!("--grant {self}"),
@@ -44,7 +87,7 @@ impl GrantOption {
 
     /// Returns the grant as it may be printed in a command: with a placeholder for a secret's source
     /// that is not valid, which may be the value itself by mistake.
-    pub(super) fn printable(&self) -> Self {
+    pub fn printable(&self) -> Self {
         match self {
             Self::Secret { name, from, reveal } if Source::parse(from, Path::new("")).is_err() => {
                 let from = format!("env:{}", placeholder::VARIABLE);
@@ -56,24 +99,16 @@ impl GrantOption {
 
     /// Returns whether it has a value that only the operator knows, so that a suggestion of it cannot
     /// be used as it is.
-    pub(super) fn is_choice(&self) -> bool {
+    pub fn is_choice(&self) -> bool {
         matches!(self, Self::Host { .. } | Self::Files { .. } | Self::Slot { .. })
     }
 
     /// Returns whether a plugin with these requests has one that the grant is for.
-    pub(super) fn is_requested(&self, requests: &Requests) -> bool {
+    pub fn is_requested(&self, requests: &Requests) -> bool {
         match self {
-            Self::Http(name) => requests.http.contains_key(name),
             Self::Host { .. } => requests.http.values().any(HttpRequest::is_any_host),
-            Self::Kv(name) => requests.kv.contains_key(name),
-            Self::Files { name, .. } => {
-                requests.files.contains_key(name) || requests.files.contains_key(ANY)
-            }
-            Self::Secret { name, .. } => requests.secret.contains_key(name),
-            Self::Scratch => requests.scratch.is_some(),
-            Self::Clocks => requests.clocks.is_some(),
-            Self::Slot { name, .. } => requests.slot.contains_key(name),
-            Self::Tools => requests.tools.is_some(),
+            Self::Files { .. } if requests.files.contains_key(ANY) => true,
+            _ => self.request().is_some_and(|request| requests.named(&request).is_some()),
         }
     }
 
@@ -84,7 +119,7 @@ impl GrantOption {
     }
 
     /// Returns the request that it names; `None` if it names a host instead.
-    pub(super) fn request(&self) -> Option<String> {
+    pub fn request(&self) -> Option<String> {
         match self {
             Self::Host { .. } => None,
             Self::Files { name, .. } => Some(format!("files.{name}")),
@@ -98,7 +133,7 @@ impl GrantOption {
 
     /// Returns whether it is for a request of a plugin with these `requests`. A request for any host or
     /// any directory names none, and has the grants that no other request has.
-    pub(super) fn is_for(&self, request: Request<'_>, requests: &Requests) -> bool {
+    pub fn is_for(&self, request: Request<'_>, requests: &Requests) -> bool {
         match (request, self) {
             (Request::Http(_, http), _) if http.is_any_host() => matches!(self, Self::Host { .. }),
             (Request::Files(ANY, _), Self::Files { name, .. }) => {
@@ -110,11 +145,7 @@ impl GrantOption {
 
     /// Writes the grant into `wasm_config.grants`, where it replaces an older grant for the same
     /// request. Returns its key in `wasm_config`.
-    pub(super) fn apply(
-        &self,
-        grants: &mut Map<String, Value>,
-        requests: Option<&Requests>,
-    ) -> KeyPath {
+    pub fn apply(&self, grants: &mut Map<String, Value>, requests: Option<&Requests>) -> KeyPath {
         match self {
             Self::Http(name) => key("http").element(add(grants, "http", json!(name))),
             Self::Host { url, methods, private } => {
@@ -170,22 +201,6 @@ fn key(kind: &str) -> KeyPath {
     KeyPath::default().member("grants").member(kind)
 }
 
-fn object<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let object = grants.entry(key).or_insert_with(|| json!({}));
-    if !object.is_object() {
-        *object = json!({});
-    }
-    object.as_object_mut().expect("it was made one above")
-}
-
-fn list<'a>(grants: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
-    let list = grants.entry(key).or_insert_with(|| json!([]));
-    if !list.is_array() {
-        *list = json!([]);
-    }
-    list.as_array_mut().expect("it was made one above")
-}
-
 /// Adds a value to a list, unless it is there. Returns its index.
 fn add(grants: &mut Map<String, Value>, key: &str, value: Value) -> usize {
     let list = list(grants, key);
@@ -221,20 +236,6 @@ fn add_host(rules: &mut Vec<Value>, rule: Value) -> usize {
     index
 }
 
-/// Describes each grant that a plugin with these requests does not ask for.
-pub(super) fn unrequested(grants: &[GrantOption], requests: &Requests) -> Vec<String> {
-    let names: Vec<_> = requests.all().map(|request| request.to_string()).collect();
-    let names = match names.as_slice() {
-        [] => "it requests nothing".to_owned(),
-        names => format!("its requests are {}", names.join(", ")),
-    };
-    let lines = grants.iter().filter_map(|grant| {
-        let reason = reason(grant, requests, &names)?;
-        Some(visible_line(&format!("{}: {reason}", grant.option())))
-    });
-    lines.collect()
-}
-
 fn reason(grant: &GrantOption, requests: &Requests, names: &str) -> Option<String> {
     if grant.is_requested(requests) {
         return grant.reveals_unasked(requests).then(|| {
@@ -246,42 +247,6 @@ fn reason(grant: &GrantOption, requests: &Requests, names: &str) -> Option<Strin
             "the plugin has no request that leaves the host to you (`url = \"*\"`); {names}"
         )),
         _ => Some(format!("the plugin does not request it; {names}")),
-    }
-}
-
-/// Returns the request of this name; `None` if the plugin has none.
-pub(super) fn named<'r>(requests: &'r Requests, name: &str) -> Option<Request<'r>> {
-    requests.all().find(|request| request.to_string() == name)
-}
-
-/// Returns the grant that gives a request. Parts that only the operator knows are placeholders, with
-/// which its text is refused as a grant.
-pub(super) fn suggestion(client: &str, request: Request<'_>) -> GrantOption {
-    let own = str::to_owned;
-    match request {
-        Request::Http(_, http) if http.is_any_host() => {
-            let url = format!("https://{}", placeholder::HOST);
-            let methods = Vec::new();
-            GrantOption::Host { url, methods, private: false }
-        }
-        Request::Http(name, _) => GrantOption::Http(own(name)),
-        Request::Files(name, files) => GrantOption::Files {
-            name: own(if name == ANY { placeholder::NAME } else { name }),
-            path: placeholder::DIRECTORY.into(),
-            may_write: files.access == FilesAccess::ReadWrite,
-        },
-        Request::Secret(name, secret) => {
-            let variable = format!("{client}_{name}").to_uppercase().replace('-', "_");
-            let from = format!("env:{variable}");
-            GrantOption::Secret { name: own(name), from, reveal: secret.reveal }
-        }
-        Request::Slot(name, _) => {
-            GrantOption::Slot { name: own(name), tool: own(placeholder::TOOL) }
-        }
-        Request::Kv(name, _) => GrantOption::Kv(own(name)),
-        Request::Scratch(_) => GrantOption::Scratch,
-        Request::Tools(_) => GrantOption::Tools,
-        Request::Clocks(_) => GrantOption::Clocks,
     }
 }
 

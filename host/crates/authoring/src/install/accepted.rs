@@ -1,0 +1,168 @@
+//! The plugins of a configuration, and the lock that records which of them were accepted.
+
+use std::path::{Path, PathBuf};
+
+use super::{Obstacle, WrittenKeys, obstacle::LoadDecision};
+use crate::{Component, ComponentError};
+use airlock_config::{Client, Config, Source};
+use airlock_core::tool::ClientName;
+use airlock_lock::{FILE_NAME as LOCK_FILE, Lock, LockError};
+use airlock_plugin::{CompileHook, Configured, Drift, Metadata};
+
+/// A configuration's plugins and its lock.
+#[derive(Clone)]
+pub struct AcceptedPlugins {
+    /// Path of the lock file.
+    pub path: PathBuf,
+    /// The accepted state; empty if there is no lock file yet.
+    pub lock: Lock,
+    /// True if no lock file lists plugins, so that every configured plugin is loaded.
+    pub is_new: bool,
+    plugins: Vec<Configured>,
+    /// The lock as it was read.
+    read: Option<Lock>,
+}
+
+/// A plugin as it is now, compared with its accepted state.
+pub struct ComparedPlugin {
+    /// The configured component.
+    pub component: Component,
+    /// Its differences; `None` if it is the accepted one.
+    pub drift: Option<Drift>,
+    /// Reasons that it would not be loaded; none without a drift, because nothing about it would be
+    /// accepted.
+    pub obstacles: Vec<Obstacle>,
+}
+
+/// Reason that the accepted state of plugins cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// The lock file cannot be used.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The lock file has changed since it was read.
+    #[error("{path} has changed meanwhile, and stays as it is now; type the command again")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No plugin has the name.
+    #[error("no plugin is named {name:?}; configured: {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of all plugins.
+        known: String,
+    },
+    /// The component of a plugin cannot be read.
+    #[error("the plugin {client} cannot be read")]
+    Component {
+        /// Its name in the configuration.
+        client: ClientName,
+        /// The cause.
+        source: ComponentError,
+    },
+}
+
+impl AcceptedPlugins {
+    /// Reads the lock beside `config`, which has these clients.
+    pub fn read(clients: &[Client], config: &Path) -> Result<Self, AcceptError> {
+        let path = config.with_file_name(LOCK_FILE);
+        let lock = Lock::load(&path)?;
+        let plugins = clients.iter().filter_map(|client| match &client.source {
+            Source::Plugin(settings) => Some(Configured {
+                client: client.name.clone(),
+                policy: client.policy.clone(),
+                settings: (**settings).clone(),
+            }),
+            Source::Upstream(_) => None,
+        });
+        let plugins = plugins.collect();
+        let is_new = !lock.as_ref().is_some_and(Lock::is_of_plugins);
+        Ok(Self { path, is_new, lock: lock.clone().unwrap_or_default(), plugins, read: lock })
+    }
+
+    /// Returns the plugins with these names, or all of them if `names` is empty.
+    pub fn select(&self, names: &[String]) -> Result<Vec<Configured>, AcceptError> {
+        if names.is_empty() {
+            return Ok(self.plugins.clone());
+        }
+        let selected = names.iter().map(|name| {
+            let found = self.plugins.iter().find(|plugin| plugin.client.as_str() == name);
+            found
+                .cloned()
+                .ok_or_else(|| AcceptError::Unknown { name: name.clone(), known: self.known() })
+        });
+        selected.collect()
+    }
+
+    /// Returns the current holder of a name, as a lock: the accepted state, or the metadata of the
+    /// configured component if none were accepted. It has no rights if that component cannot be
+    /// read. `None` if the name is free.
+    pub(super) async fn holder(
+        &self,
+        client: &ClientName,
+        on_compile: &CompileHook,
+    ) -> Option<Lock> {
+        if self.lock.pin(client).is_some() {
+            return Some(self.lock.clone());
+        }
+        let plugin = self.plugins.iter().find(|plugin| plugin.client == *client)?;
+        // Of a component that cannot be read nothing was accepted, so everything is a wider request.
+        let metadata =
+            Component::read_with_tools(&plugin.settings.component, on_compile).await.map_or_else(
+                |_| Metadata::new(b"", Vec::new(), None, Vec::new()),
+                |component| component.metadata,
+            );
+        Some(Lock::of_one(metadata.pin(client)))
+    }
+
+    /// Returns another client than `name` under which a plugin with this id is configured and
+    /// accepted.
+    pub(super) fn with_id(&self, id: &str, name: &ClientName) -> Option<&ClientName> {
+        let mut others =
+            self.plugins.iter().map(|plugin| &plugin.client).filter(|client| *client != name);
+        others.find(|client| self.lock.pin(client).is_some_and(|pin| pin.id.as_deref() == Some(id)))
+    }
+
+    /// Returns the names of all plugins, for a message.
+    pub(super) fn known(&self) -> String {
+        let names: Vec<_> = self.plugins.iter().map(|plugin| plugin.client.as_str()).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+
+    /// Returns the plugins that the gateway will refuse because they were not accepted.
+    pub fn unpinned(&self) -> Vec<&ClientName> {
+        self.plugins
+            .iter()
+            .map(|plugin| &plugin.client)
+            .filter(|client| self.lock.pin(client).is_none())
+            .collect()
+    }
+
+    /// Compares one plugin of `config` with its accepted state.
+    pub async fn compare(
+        &self,
+        Configured { client, policy, settings }: &Configured,
+        config: &Config,
+        on_compile: &CompileHook,
+    ) -> Result<ComparedPlugin, AcceptError> {
+        let component = Component::read_with_tools(&settings.component, on_compile).await;
+        let component = component
+            .map_err(|source| AcceptError::Component { client: client.clone(), source })?;
+        let metadata = &component.metadata;
+        let drift = Drift::between(&self.lock, client, metadata, &settings.grant, policy);
+        let decide = || LoadDecision::new(&component, client, config, &[], &WrittenKeys::default());
+        let obstacles = drift.as_ref().map(|_| decide().obstacles).unwrap_or_default();
+        Ok(ComparedPlugin { component, drift, obstacles })
+    }
+
+    /// Writes the lock file. Fails if it has changed since it was read: a question may have been open
+    /// for long.
+    pub fn save(&self) -> Result<(), AcceptError> {
+        if Lock::load(&self.path)? != self.read {
+            return Err(AcceptError::Changed { path: self.path.clone() });
+        }
+        Ok(self.lock.save(&self.path)?)
+    }
+}

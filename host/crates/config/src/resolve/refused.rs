@@ -1,0 +1,67 @@
+//! Values that are refused, with what other steps decide by: messages are for people alone.
+
+use std::fmt;
+
+use crate::{error::Problem, key_path::KeyPath};
+
+/// A refused value of a part of the file.
+pub(crate) struct RefusedValue {
+    /// Its key, relative to the part.
+    pub(crate) key: KeyPath,
+    pub(crate) reason: InvalidValue,
+}
+
+/// Reason that a value is refused. The value is not quoted if it may be a credential.
+pub(crate) struct InvalidValue {
+    message: String,
+    /// Referent of the value that does not exist; `None` if the value itself is not valid.
+    pub(crate) absent: Option<Referent>,
+}
+
+/// Something that a value refers to.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Referent {
+    /// An environment variable of the gateway.
+    Variable(String),
+    /// An element of another part of the file.
+    ElementOf(NamedPart),
+}
+
+/// A part of the file to whose elements other parts refer by name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedPart {
+    Clients,
+    Providers,
+    VirtualKeys,
+}
+
+impl NamedPart {
+    /// Returns the key of the part.
+    pub(crate) fn key(self) -> KeyPath {
+        KeyPath::parse(match self {
+            Self::Clients => "mcp.client_configs",
+            Self::Providers => "providers",
+            Self::VirtualKeys => "governance.virtual_keys",
+        })
+    }
+}
+
+impl InvalidValue {
+    /// Returns the reason that a referent of the value does not exist.
+    pub(super) fn absent(referent: Referent, message: impl fmt::Display) -> Self {
+        Self { absent: Some(referent), ..Self::from(message) }
+    }
+}
+
+// It does not implement `Display`, so that a conversion into text cannot lose its referent.
+impl<T: fmt::Display> From<T> for InvalidValue {
+    fn from(message: T) -> Self {
+        Self { message: message.to_string(), absent: None }
+    }
+}
+
+impl From<RefusedValue> for Problem {
+    fn from(RefusedValue { key, reason }: RefusedValue) -> Self {
+        Self { key, message: reason.message }
+    }
+}
