@@ -118,25 +118,13 @@ impl Content {
         Block::Other(block.into()).into()
     }
 
-    /// Sets the MCP annotations, a JSON object.
-    #[must_use]
-    pub fn with_annotations(mut self, annotations: impl Into<Value>) -> Self {
-        self.annotations = Some(annotations.into());
-        self
-    }
-
-    /// Sets the vendor keys, a JSON object.
-    #[must_use]
-    pub fn with_meta(mut self, meta: impl Into<Value>) -> Self {
-        self.meta = Some(meta.into());
-        self
-    }
-
-    /// Sets the other members of the MCP content block, a JSON object.
-    #[must_use]
-    pub fn with_extra(mut self, extra: impl Into<Value>) -> Self {
-        self.extra = Some(extra.into());
-        self
+    setters! {
+        /// Sets the MCP annotations, a JSON object.
+        with_annotations(annotations: Value) => annotations;
+        /// Sets the vendor keys, a JSON object.
+        with_meta(meta: Value) => meta;
+        /// Sets the other members of the MCP content block, a JSON object.
+        with_extra(extra: Value) => extra;
     }
 
     /// Returns the text of a text part; `None` for any other part.
@@ -191,25 +179,13 @@ impl Link {
         }
     }
 
-    /// Sets the name for people.
-    #[must_use]
-    pub fn with_title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
-        self
-    }
-
-    /// Sets the description for a model.
-    #[must_use]
-    pub fn with_description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
-        self
-    }
-
-    /// Sets the media type of the resource.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
+    setters! {
+        /// Sets the name for people.
+        with_title(title: String) => title;
+        /// Sets the description for a model.
+        with_description(description: String) => description;
+        /// Sets the media type of the resource.
+        with_mime_type(mime_type: String) => mime_type;
     }
 
     /// Sets the size of the resource in bytes.
@@ -235,24 +211,12 @@ impl Embedded {
         Self { uri, mime_type: None, contents, meta: None, extra: None }
     }
 
-    /// Sets the media type of the contents.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
-    }
-
-    /// Sets the vendor keys of the resource, a JSON object.
-    #[must_use]
-    pub fn with_meta(mut self, meta: impl Into<Value>) -> Self {
-        self.meta = Some(meta.into());
-        self
-    }
-
-    /// Sets the other members of the MCP resource contents, a JSON object.
-    #[must_use]
-    pub fn with_extra(mut self, extra: impl Into<Value>) -> Self {
-        self.extra = Some(extra.into());
-        self
+    setters! {
+        /// Sets the media type of the contents.
+        with_mime_type(mime_type: String) => mime_type;
+        /// Sets the vendor keys of the resource, a JSON object.
+        with_meta(meta: Value) => meta;
+        /// Sets the other members of the MCP resource contents, a JSON object.
+        with_extra(extra: Value) => extra;
     }
 }

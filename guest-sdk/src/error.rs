@@ -77,6 +77,16 @@ pub enum ErrorKind {
     Other,
 }
 
+/// Defines the constructors of the common kinds.
+macro_rules! constructors {
+    ($($name:ident $kind:ident,)+) => {$(
+        #[doc = concat!("Creates an error of the kind [`ErrorKind::", stringify!($kind), "`].")]
+        pub fn $name(message: impl Into<String>) -> Self {
+            Self::new(ErrorKind::$kind, message)
+        }
+    )+};
+}
+
 impl Error {
     /// Creates an error of a kind. The common kinds have shorter constructors, such as
     /// [`Error::invalid_input`].
@@ -93,52 +103,21 @@ impl Error {
         })
     }
 
-    /// Creates an error of the kind [`ErrorKind::InvalidInput`].
-    pub fn invalid_input(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::InvalidInput, message)
+    constructors! {
+        invalid_input InvalidInput,
+        not_found NotFound,
+        conflict Conflict,
+        denied Denied,
+        unavailable Unavailable,
+        unsupported Unsupported,
+        too_large TooLarge,
+        internal Internal,
     }
 
-    /// Creates an error of the kind [`ErrorKind::NotFound`].
-    pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::NotFound, message)
-    }
-
-    /// Creates an error of the kind [`ErrorKind::Conflict`].
-    pub fn conflict(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Conflict, message)
-    }
-
-    /// Creates an error of the kind [`ErrorKind::Denied`].
-    pub fn denied(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Denied, message)
-    }
-
-    /// Creates an error of the kind [`ErrorKind::Unavailable`].
-    pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Unavailable, message)
-    }
-
-    /// Creates an error of the kind [`ErrorKind::Unsupported`].
-    pub fn unsupported(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Unsupported, message)
-    }
-
-    /// Creates an error of the kind [`ErrorKind::TooLarge`].
-    pub fn too_large(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::TooLarge, message)
-    }
-
-    /// Creates an error of the kind [`ErrorKind::Internal`].
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Internal, message)
-    }
-
-    /// Sets a short, stable identifier for programs, such as `channel_not_found`. The prefix
-    /// `airlock.` is that of the host's own errors; the host removes it from the code of a tool.
-    #[must_use]
-    pub fn with_code(mut self, code: impl Into<String>) -> Self {
-        self.0.code = Some(code.into());
-        self
+    setters! {
+        /// Sets a short, stable identifier for programs, such as `channel_not_found`. The prefix
+        /// `airlock.` is that of the host's own errors; the host removes it from the code of a tool.
+        with_code(code: String) => 0.code;
     }
 
     /// Sets the time until another attempt makes sense; it is sent in whole milliseconds.
@@ -162,25 +141,13 @@ impl Error {
         self
     }
 
-    /// Sets data for scripts and the audit log.
-    #[must_use]
-    pub fn with_details(mut self, details: impl Into<Value>) -> Self {
-        self.0.details = Some(details.into());
-        self
-    }
-
-    /// Sets the vendor keys, a JSON object.
-    #[must_use]
-    pub fn with_meta(mut self, meta: impl Into<Value>) -> Self {
-        self.0.meta = Some(meta.into());
-        self
-    }
-
-    /// Sets the other members of the MCP result that carries the error, a JSON object.
-    #[must_use]
-    pub fn with_extra(mut self, extra: impl Into<Value>) -> Self {
-        self.0.extra = Some(extra.into());
-        self
+    setters! {
+        /// Sets data for scripts and the audit log.
+        with_details(details: Value) => 0.details;
+        /// Sets the vendor keys, a JSON object.
+        with_meta(meta: Value) => 0.meta;
+        /// Sets the other members of the MCP result that carries the error, a JSON object.
+        with_extra(extra: Value) => 0.extra;
     }
 
     /// Returns the kind of the error.

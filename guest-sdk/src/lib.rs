@@ -78,6 +78,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+#[macro_use]
+mod setters;
+
 mod arguments;
 mod bindings;
 pub mod config;

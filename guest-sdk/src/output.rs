@@ -96,25 +96,13 @@ impl Output {
         self
     }
 
-    /// Sets the result as data. It must match the output schema if the tool has one.
-    #[must_use]
-    pub fn with_structured_content(mut self, data: impl Into<Value>) -> Self {
-        self.structured_content = Some(data.into());
-        self
-    }
-
-    /// Sets the vendor keys, a JSON object.
-    #[must_use]
-    pub fn with_meta(mut self, meta: impl Into<Value>) -> Self {
-        self.meta = Some(meta.into());
-        self
-    }
-
-    /// Sets the other members of the MCP result, a JSON object.
-    #[must_use]
-    pub fn with_extra(mut self, extra: impl Into<Value>) -> Self {
-        self.extra = Some(extra.into());
-        self
+    setters! {
+        /// Sets the result as data. It must match the output schema if the tool has one.
+        with_structured_content(data: Value) => structured_content;
+        /// Sets the vendor keys, a JSON object.
+        with_meta(meta: Value) => meta;
+        /// Sets the other members of the MCP result, a JSON object.
+        with_extra(extra: Value) => extra;
     }
 
     /// Deserializes the result of another tool: its data or, if there is none, the JSON in its

@@ -210,42 +210,30 @@ fn json(text: &str) -> Result<Value, Error> {
         .map_err(|error| Error::internal(format!("the host sent invalid JSON: {error}")))
 }
 
-fn kind_to_host(kind: ErrorKind) -> wit::ErrorKind {
-    match kind {
-        ErrorKind::InvalidInput => wit::ErrorKind::InvalidInput,
-        ErrorKind::NotFound => wit::ErrorKind::NotFound,
-        ErrorKind::Conflict => wit::ErrorKind::Conflict,
-        ErrorKind::Denied => wit::ErrorKind::Denied,
-        ErrorKind::AuthRequired => wit::ErrorKind::AuthRequired,
-        ErrorKind::RateLimited => wit::ErrorKind::RateLimited,
-        ErrorKind::LimitReached => wit::ErrorKind::LimitReached,
-        ErrorKind::Unavailable => wit::ErrorKind::Unavailable,
-        ErrorKind::Unsupported => wit::ErrorKind::Unsupported,
-        ErrorKind::Timeout => wit::ErrorKind::Timeout,
-        ErrorKind::Cancelled => wit::ErrorKind::Cancelled,
-        ErrorKind::TooLarge => wit::ErrorKind::TooLarge,
-        ErrorKind::Internal => wit::ErrorKind::Internal,
-        ErrorKind::Other => wit::ErrorKind::Other,
-    }
+/// Defines the conversions between the kinds of errors of this crate and those of the contract, which
+/// have the same names.
+macro_rules! kinds {
+    ($($kind:ident)+) => {
+        fn kind_to_host(kind: ErrorKind) -> wit::ErrorKind {
+            match kind {
+                $(ErrorKind::$kind => wit::ErrorKind::$kind,)+
+            }
+        }
+
+        fn kind_from_host(kind: wit::ErrorKind) -> ErrorKind {
+            match kind {
+                $(wit::ErrorKind::$kind => ErrorKind::$kind,)+
+            }
+        }
+
+        #[cfg(test)]
+        const KINDS: &[ErrorKind] = &[$(ErrorKind::$kind,)+];
+    };
 }
 
-fn kind_from_host(kind: wit::ErrorKind) -> ErrorKind {
-    match kind {
-        wit::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
-        wit::ErrorKind::NotFound => ErrorKind::NotFound,
-        wit::ErrorKind::Conflict => ErrorKind::Conflict,
-        wit::ErrorKind::Denied => ErrorKind::Denied,
-        wit::ErrorKind::AuthRequired => ErrorKind::AuthRequired,
-        wit::ErrorKind::RateLimited => ErrorKind::RateLimited,
-        wit::ErrorKind::LimitReached => ErrorKind::LimitReached,
-        wit::ErrorKind::Unavailable => ErrorKind::Unavailable,
-        wit::ErrorKind::Unsupported => ErrorKind::Unsupported,
-        wit::ErrorKind::Timeout => ErrorKind::Timeout,
-        wit::ErrorKind::Cancelled => ErrorKind::Cancelled,
-        wit::ErrorKind::TooLarge => ErrorKind::TooLarge,
-        wit::ErrorKind::Internal => ErrorKind::Internal,
-        wit::ErrorKind::Other => ErrorKind::Other,
-    }
+kinds! {
+    InvalidInput NotFound Conflict Denied AuthRequired RateLimited LimitReached
+    Unavailable Unsupported Timeout Cancelled TooLarge Internal Other
 }
 
 #[cfg(test)]
@@ -292,26 +280,7 @@ mod tests {
 
     #[test]
     fn an_error_of_every_kind_is_unchanged_after_a_round_trip() {
-        use ErrorKind::{
-            AuthRequired, Cancelled, Conflict, Denied, Internal, InvalidInput, LimitReached,
-            NotFound, Other, RateLimited, Timeout, TooLarge, Unavailable, Unsupported,
-        };
-        for kind in [
-            InvalidInput,
-            NotFound,
-            Conflict,
-            Denied,
-            AuthRequired,
-            RateLimited,
-            LimitReached,
-            Unavailable,
-            Unsupported,
-            Timeout,
-            Cancelled,
-            TooLarge,
-            Internal,
-            Other,
-        ] {
+        for &kind in KINDS {
             let error = Error::new(kind, "slowly")
                 .with_code("quota")
                 .with_retry_after(Duration::from_millis(1500))

@@ -34,7 +34,7 @@ use airlock_agent::{
     recall::{self, Recall},
     results::Results,
 };
-use airlock_catalog::{Catalog, Client};
+use airlock_catalog::{Catalog, ToolSource};
 use airlock_config::Config;
 use airlock_core::door::{Caller, Filter, Origin};
 use airlock_egress::tls;
@@ -101,7 +101,7 @@ impl Gateway {
 
     /// Waits until every source for which `matters` returns true has connected or failed once, for
     /// at most `limit`.
-    pub async fn settled(&self, limit: Duration, matters: impl Fn(&Client) -> bool) {
+    pub async fn settled(&self, limit: Duration, matters: impl Fn(&ToolSource) -> bool) {
         self.catalog.settled(Instant::now() + limit, matters).await;
     }
 

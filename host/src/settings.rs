@@ -21,15 +21,15 @@ pub mod providers {
 pub mod upstream {
     pub use airlock_core::{secret::Secret, tool::QuestionKinds};
     pub use airlock_mcp_client::{
-        Bounds, Confinement, Connector, Docker, ExtraHeaders, Framing, HttpSettings, HttpSse,
-        Lifecycle, Oauth, Pinning, Process, ProcessLimits, Protocol, Restart, Settings,
-        StreamableHttp, Timeouts,
+        Bounds, Confinement, Connector, Docker, ExtraHeaders, Framing, HttpServer, HttpSettings,
+        HttpTransport, Lifecycle, Oauth, Pinning, Process, ProcessLimits, Protocol, Restart,
+        Settings, Timeouts,
     };
 }
 
 /// Types of a plugin in `Config::clients`.
 pub mod plugin {
-    pub use airlock_core::{limit::LimitSet, secret::Source as SecretSource};
+    pub use airlock_core::{limit::LimitSet, secret::SecretSource};
     pub use airlock_egress::{Injection, Rule};
     pub use airlock_plugin::{
         FilesGrant, Grant, HttpGrant, KvGrant, PartialQuota, Profile, SecretGrant, Settings,

@@ -352,7 +352,10 @@ async fn ended(call: Result<Admitted, CallError>) -> (String, Duration) {
         Ok(call) => tokio::spawn(call.run()).await.expect("no panic in it"),
         Err(error) => Err(error),
     };
-    (answer.map_or_else(|error| error.code().to_owned(), |_| "ok".to_owned()), began.elapsed())
+    (
+        answer.map_or_else(|error| error.code().as_str().to_owned(), |_| "ok".to_owned()),
+        began.elapsed(),
+    )
 }
 
 /// A caller that counts words again and again, on the same runtime.

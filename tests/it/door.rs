@@ -1,4 +1,4 @@
-//! Permissions over HTTP: whitelists, include headers and virtual keys, which apply to listing and
+//! Permissions over HTTP: allowlists, include headers and virtual keys, which apply to listing and
 //! to calling alike.
 
 use airlock_tests::{Gateway, Reply, Service, Setup, misbehaving, service};

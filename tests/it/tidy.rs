@@ -83,7 +83,7 @@ fn no_crate_depends_on_one_that_it_must_not_know() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-pub(crate) fn sources_below(directory: &Path) -> Vec<PathBuf> {
+fn sources_below(directory: &Path) -> Vec<PathBuf> {
     let mut sources = Vec::new();
     for entry in fs::read_dir(directory).expect("a directory of sources") {
         let path = entry.expect("it can be read").path();

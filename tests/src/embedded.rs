@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use airlock::{
     Gateway, GatewayBuilder,
-    catalog::State,
+    catalog::SourceState,
     config::Config,
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
     sandbox::{Settings, Usage},
-    tool::{CallError, Content, ToolOutput, Whitelist},
+    tool::{Allowlist, CallError, Content, ToolOutput},
 };
 
 use crate::{Setup, wait};
@@ -46,7 +46,7 @@ impl Ended {
     pub fn text(&self) -> &str {
         match &self.answer {
             Ok(output) => output.content.iter().find_map(Content::as_text).unwrap_or_default(),
-            Err(error) => error.code(),
+            Err(error) => error.code().as_str(),
         }
     }
 }
@@ -89,7 +89,7 @@ impl Embedded {
     /// Returns the same, with another budget for each call.
     pub fn holder_within(&self, name: &str, budget: Budget) -> Caller {
         let snapshot = self.gateway.catalog().snapshot();
-        let rows = snapshot.clients().map(|client| (client.name.clone(), Whitelist::All)).collect();
+        let rows = snapshot.clients().map(|client| (client.name.clone(), Allowlist::All)).collect();
         let key = VirtualKey::new(name, &format!("sk-bf-{name}"), rows);
         Caller::new(snapshot.view(&Filter::none(), Some(&key)), Origin::Caller, budget)
     }
@@ -118,7 +118,7 @@ impl Embedded {
             .find(|known| known.name.as_str() == client)
             .expect("it is configured");
         match &client.state {
-            State::Failed { reason } => Some(reason.clone()),
+            SourceState::Failed { reason } => Some(reason.clone()),
             _ => None,
         }
     }

@@ -14,11 +14,11 @@ use super::{
     session::{self, ConfigFile},
 };
 use crate::gateway::Gateway;
-use airlock_catalog::Client;
+use airlock_catalog::ToolSource;
 use airlock_config::{self as config, Config, Source};
 use airlock_core::{
     door::{Caller, Origin},
-    tool::{CallError, Content, Members, Prefix, ToolOutput},
+    tool::{CallError, Content, HostCode, Members, Prefix, ToolOutput},
 };
 
 /// Call one tool and print its result
@@ -75,7 +75,7 @@ pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
                 output::document(&report(&args.name, &caller, &result))?;
             } else {
                 show(&result)?;
-                let is_unknown = |error: &CallError| error.code() == CallError::NOT_FOUND;
+                let is_unknown = |error: &CallError| error.code() == HostCode::NotFound;
                 if result.as_ref().is_err_and(is_unknown) {
                     explain(args, &config, gateway).await;
                 }
@@ -93,7 +93,7 @@ pub(super) async fn run(args: &CallArgs) -> anyhow::Result<Done> {
 /// Returns whether a call of `tool` can reach `client`. For a name without a client or a prefix, all
 /// clients without a prefix take part; for one without `-`, which may be a meta-tool, all code-mode
 /// clients too.
-fn may_take_part(config: &Config, client: &Client, tool: &str) -> bool {
+fn may_take_part(config: &Config, client: &ToolSource, tool: &str) -> bool {
     if let Some(own) = named(config, tool) {
         return reachable(config, own.name.as_str()).contains(client.name.as_str());
     }
@@ -189,7 +189,7 @@ async fn explain(args: &CallArgs, config: &Config, gateway: &Gateway) {
             ));
         }
     }
-    let could_have = |client: &Client| may_take_part(config, client, &args.name);
+    let could_have = |client: &ToolSource| may_take_part(config, client, &args.name);
     let mut reasons = session::absent_sources(gateway, could_have);
     reasons.extend(session::held_sources(gateway, &args.config, could_have));
     if reasons.is_empty() {

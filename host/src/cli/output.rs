@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use airlock_config::ConfigError;
-use airlock_core::tool::{CallError, CallFailure, Content, Details, ErrorKind, HOST_CODE};
+use airlock_core::tool::{CallError, CallFailure, Content, Details, ErrorKind, HostCode};
 use airlock_strings::{causes, visible, visible_json, visible_line};
 
 /// Reason for a missing result, in machine-readable form.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Failure {
-    /// Short, stable error code: with [`HOST_CODE`] before it if Airlock made the error, and a tool's
+    /// Short, stable error code: with [`HostCode::PREFIX`] before it if Airlock made the error, and a tool's
     /// own otherwise.
     pub(super) code: String,
     pub(super) message: String,
@@ -38,7 +38,7 @@ impl Failure {
     /// Creates a failure of Airlock's own, without details. `code` has no prefix.
     pub(super) fn new(code: &str, message: String) -> Self {
         Self {
-            code: format!("{HOST_CODE}{code}"),
+            code: format!("{}{code}", HostCode::PREFIX),
             message,
             details: None,
             kind: None,
@@ -79,7 +79,7 @@ impl From<&CallError> for Failure {
 impl From<&anyhow::Error> for Failure {
     fn from(error: &anyhow::Error) -> Self {
         let code = match error.downcast_ref::<CallError>() {
-            Some(error) => error.code(),
+            Some(error) => error.code().as_str(),
             None if error.is::<ConfigError>() => "config",
             None => error.downcast_ref::<Coded>().map_or("failed", |coded| coded.code),
         };

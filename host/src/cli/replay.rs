@@ -13,7 +13,7 @@ use super::{
 use crate::{gateway::Gateway, native::NativeTool};
 use airlock_core::{
     door::Origin,
-    tool::{Policy, ToolOutput, Trust, Whitelist},
+    tool::{Allowlist, Policy, ToolOutput, Trust},
 };
 use airlock_scripts::runs::{EXECUTE, RunEnding, RunOutcome, end};
 use airlock_store::runs::StoredRun;
@@ -78,7 +78,7 @@ async fn derive(
     config.providers.clear();
     // A tool that is never called: without one there is no code mode.
     let policy = Policy {
-        execute: Whitelist::All,
+        execute: Allowlist::All,
         code_mode: true,
         trust: Trust::Trusted,
         ..Policy::default()

@@ -19,7 +19,7 @@ use super::{
 use crate::gateway::Gateway;
 use airlock_core::{
     door::{Caller, Origin, ScriptLanguage},
-    tool::{CallError, ToolOutput},
+    tool::{CallError, HostCode, ToolOutput},
 };
 use airlock_scripts::runs::EXECUTE;
 
@@ -129,7 +129,7 @@ fn language(script: &Path) -> Option<ScriptLanguage> {
 /// Explains why the meta-tool is missing. Without a tool for scripts there is no meta-tool to run
 /// them, and the error alone would report an unknown tool.
 fn explain(error: CallError, gateway: &Gateway) -> anyhow::Error {
-    if error.code() != CallError::NOT_FOUND {
+    if error.code() != HostCode::NotFound {
         return error.into();
     }
     let mut message =
@@ -198,7 +198,7 @@ impl Status {
     fn of(error: &CallError) -> Self {
         match error.code() {
             _ if error.is_unapproved() || error.suspension().is_some() => Self::NeedsApproval,
-            CallError::CANCELLED => Self::Cancelled,
+            HostCode::Cancelled => Self::Cancelled,
             _ if error.limit().is_some() => Self::Limit,
             _ => Self::Error,
         }

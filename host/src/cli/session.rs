@@ -11,7 +11,7 @@ use std::{
 
 use super::{output, signals::Signals, spinner};
 use crate::gateway::Gateway;
-use airlock_catalog::{Client, State};
+use airlock_catalog::{SourceState, ToolSource};
 use airlock_compile::Compiling;
 use airlock_config::{self as config, Config, ConfigError, Source};
 use airlock_core::{door::Caller, tool::CallError};
@@ -96,7 +96,7 @@ impl ConfigFile {
 /// does.
 pub(super) async fn with_gateway<T>(
     config: Config,
-    needs: impl Fn(&Config, &Client) -> bool,
+    needs: impl Fn(&Config, &ToolSource) -> bool,
     act: impl AsyncFnOnce(&Gateway, &mut Signals) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let known = config.clone();
@@ -147,7 +147,7 @@ async fn announce_load() -> Infallible {
 async fn announce(
     gateway: &Gateway,
     config: &Config,
-    needs: impl Fn(&Client) -> bool,
+    needs: impl Fn(&ToolSource) -> bool,
 ) -> Infallible {
     let mut announced = String::new();
     loop {
@@ -155,7 +155,7 @@ async fn announce(
         let snapshot = gateway.catalog().snapshot();
         let waiting: Vec<_> = snapshot
             .clients()
-            .filter(|client| client.state == State::Connecting && needs(client))
+            .filter(|client| client.state == SourceState::Connecting && needs(client))
             .filter_map(|client| {
                 config.clients.iter().find(|configured| configured.name == client.name)
             })
@@ -208,10 +208,10 @@ pub(super) fn with_own_name(caller: &Caller, name: &str) -> Vec<String> {
 pub(super) fn held_sources(
     gateway: &Gateway,
     config: &ConfigFile,
-    matters: impl Fn(&Client) -> bool,
+    matters: impl Fn(&ToolSource) -> bool,
 ) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
-    let line = |client: &Arc<Client>| {
+    let line = |client: &Arc<ToolSource>| {
         let pins = gateway.upstream_pins().client(client.name.as_str())?;
         let name = &client.name;
         let kind = client.kind.name();
@@ -231,10 +231,14 @@ pub(super) fn held_sources(
 }
 
 /// Returns a line for each source among those that `matters` that is not connected.
-pub(super) fn absent_sources(gateway: &Gateway, matters: impl Fn(&Client) -> bool) -> Vec<String> {
+pub(super) fn absent_sources(
+    gateway: &Gateway,
+    matters: impl Fn(&ToolSource) -> bool,
+) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
-    let absent =
-        snapshot.clients().filter(|client| client.state != State::Connected && matters(client));
+    let absent = snapshot
+        .clients()
+        .filter(|client| client.state != SourceState::Connected && matters(client));
     absent
         .map(|client| {
             let name = &client.name;
@@ -255,7 +259,7 @@ pub(super) fn absent_sources(gateway: &Gateway, matters: impl Fn(&Client) -> boo
 /// that `matters`.
 pub(super) fn mismatched_sources(
     gateway: &Gateway,
-    matters: impl Fn(&Client) -> bool,
+    matters: impl Fn(&ToolSource) -> bool,
 ) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
     let clients = snapshot.clients().filter(|client| matters(client));

@@ -12,7 +12,7 @@ use super::{
     session::{self, ConfigFile},
 };
 use crate::gateway::Gateway;
-use airlock_catalog::Client;
+use airlock_catalog::ToolSource;
 use airlock_core::door::{Entry, Origin, Placement};
 use airlock_strings::{nearest, visible, visible_line};
 
@@ -98,7 +98,7 @@ fn table(gateway: &Gateway, config: &ConfigFile) -> anyhow::Result<()> {
 /// Returns a line for each tool of a source that is left out, with the reason.
 fn left_out(gateway: &Gateway) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
-    let of_client = |client: &Arc<Client>| {
+    let of_client = |client: &Arc<ToolSource>| {
         let lines = client.left_out.iter().map(|reason| {
             format!("{}: left out: {}", client.name, output::one_line(reason, FILE_WIDTH))
         });

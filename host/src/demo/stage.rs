@@ -17,7 +17,7 @@ use crate::{
     gateway::{Gateway, GatewayError},
     guests,
 };
-use airlock_catalog::State;
+use airlock_catalog::SourceState;
 use airlock_config::Config;
 use airlock_egress::tls;
 
@@ -82,7 +82,7 @@ impl Stage {
         for client in gateway.catalog().snapshot().clients() {
             let reason = client.state.reason().unwrap_or("it did not connect in time");
             ensure!(
-                client.state == State::Connected,
+                client.state == SourceState::Connected,
                 "the source {} is not connected: {reason}",
                 client.name
             );

@@ -18,7 +18,7 @@ use crate::native::{BadNativeTool, NativeTool, NativeTools};
 use airlock_agent::results::Results;
 use airlock_catalog::Catalog;
 use airlock_config::{self as config, Config};
-use airlock_core::tool::{Policy, Trust, Whitelist};
+use airlock_core::tool::{Allowlist, Policy, Trust};
 use airlock_model::Models;
 use airlock_plugin::{self as plugin, CompileHook, Plugins};
 use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
@@ -43,7 +43,7 @@ pub struct GatewayBuilder {
 impl GatewayBuilder {
     pub(super) fn new(config: Config) -> Self {
         let native_policy =
-            Policy { execute: Whitelist::All, trust: Trust::Trusted, ..Policy::default() };
+            Policy { execute: Allowlist::All, trust: Trust::Trusted, ..Policy::default() };
         Self {
             config,
             listener: None,

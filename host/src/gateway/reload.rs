@@ -60,7 +60,7 @@ impl Reloader {
         let plugin_names: BTreeSet<_> = configured(config).map(|plugin| plugin.client).collect();
         let active = config.clients.iter().map(|client| &client.name);
         let disabled = config.disabled.iter().map(|client| &client.name);
-        let others = active.chain(disabled).filter(|name| !plugin_names.contains(name)).cloned();
+        let others = active.chain(disabled).filter(|name| !plugin_names.contains(*name)).cloned();
         let internal = ClientName::parse(INTERNAL_CLIENT).ok();
         let started = config.fingerprint.clone();
         let taken = Taken { fingerprint: started.clone(), version: None, pending: Vec::new() };
@@ -201,7 +201,7 @@ impl Reloader {
 
     /// Returns whether the entry of a client is a plugin's, before and after the change.
     fn is_plugin(&self, client: &str, config: &Config) -> bool {
-        if self.0.others.iter().any(|name| name.as_str() == client) {
+        if self.0.others.contains(client) {
             return false;
         }
         let is_plugin = configured(config).any(|plugin| plugin.client.as_str() == client);

@@ -80,8 +80,7 @@ pub(super) struct Controls {
 
 impl Controls {
     fn find(&self, client: &str) -> Result<&Control, NotDone> {
-        let found = self.active.iter().find(|(name, _)| name.as_str() == client);
-        found.map(|(_, control)| control).ok_or_else(|| NotDone::Unknown(client.to_owned()))
+        self.active.get(client).ok_or_else(|| NotDone::Unknown(client.to_owned()))
     }
 }
 

@@ -7,7 +7,7 @@ use airlock::{
     catalog::{Catalog, SourceKind},
     config::Config,
     door::{Admitted, Budget, Caller, Filter, Origin, Provider, View},
-    tool::{Answers, CallError, ClientName, Policy, ToolOutput, Trust, Whitelist},
+    tool::{Allowlist, Answers, CallError, ClientName, Policy, ToolOutput, Trust},
 };
 use airlock_tests::{Client, Setup, guests};
 use futures_util::future::BoxFuture;
@@ -136,9 +136,9 @@ async fn start(language: &str, has_journal: bool) -> (Views, Kept) {
 /// Publishes a server with [`TOOLS`] tools, of which `read` only reads.
 fn publish(catalog: &Catalog, name: &str, is_auto: bool) {
     let client = ClientName::parse(name).expect("a good name");
-    let auto_execute = if is_auto { Whitelist::All } else { Whitelist::default() };
+    let auto_execute = if is_auto { Allowlist::All } else { Allowlist::default() };
     let policy = Policy {
-        execute: Whitelist::All,
+        execute: Allowlist::All,
         auto_execute,
         code_mode: true,
         trust: Trust::Trusted,

@@ -267,7 +267,7 @@ async fn overrun(gateway: &Gateway, times: usize) -> Duration {
         let began = Instant::now();
         let caller = Caller::new(view.clone(), Origin::Caller, Budget { deadline, ..BUDGET });
         let spun = caller.admit("spinning-spin", "{}").expect("it is allowed").run().await;
-        assert_eq!(spun.map_err(|error| error.code()).err(), Some("deadline"));
+        assert_eq!(spun.map_err(|error| error.code().as_str()).err(), Some("deadline"));
         worst = worst.max(began.elapsed().saturating_sub(deadline));
     }
     worst

@@ -14,7 +14,7 @@ use airlock::{
     catalog::{Catalog, SourceKind},
     config::Config,
     door::{Admitted, Budget, Caller, Filter, Origin, Provider, View},
-    tool::{CallError, ClientName, Policy, Tool, ToolOutput, Trust, Whitelist},
+    tool::{Allowlist, CallError, ClientName, Policy, Tool, ToolOutput, Trust},
 };
 use airlock_tests::{
     Client, Setup,
@@ -185,8 +185,8 @@ fn policy(code_mode: bool) -> Policy {
     // otherwise.
     let trust = Trust::Trusted;
     Policy {
-        execute: Whitelist::All,
-        auto_execute: Whitelist::All,
+        execute: Allowlist::All,
+        auto_execute: Allowlist::All,
         code_mode,
         trust,
         ..Policy::default()

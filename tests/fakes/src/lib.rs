@@ -15,8 +15,8 @@ use airlock_catalog::Catalog;
 use airlock_core::{
     door::{Admitted, Budget, Origin, OwnTools, Progress, Provider},
     tool::{
-        CallError, ClientName, Content, ContentBlock, ErrorKind, Policy, Tool, ToolDefinition,
-        ToolError, ToolOutput, Trust, Whitelist,
+        Allowlist, CallError, ClientName, Content, ContentBlock, ErrorKind, Policy, Tool,
+        ToolDefinition, ToolError, ToolOutput, Trust,
     },
 };
 use airlock_model::{Kind, Models, Settings};
@@ -71,9 +71,9 @@ fn add(
     code_mode: bool,
     provider: Arc<dyn Provider>,
 ) {
-    let auto_execute = Whitelist::parse(auto).expect("no duplicates");
+    let auto_execute = Allowlist::parse(auto).expect("no duplicates");
     let policy = Policy {
-        execute: Whitelist::All,
+        execute: Allowlist::All,
         auto_execute,
         code_mode,
         trust: Trust::Trusted,

@@ -12,7 +12,7 @@ use airlock_model::{
     Calls, Document, Charge, MemoryBudget, Merged, Object,
     document::{OWN_MEMBER, choices, finish_reason, head, index_of},
 };
-use airlock_wire::sse::{Decoder, Dialect, Event, Item};
+use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
 use serde_json::Value;
 
 use self::{generated::Generator, input::Input, observed::Observed};
@@ -28,7 +28,7 @@ const TREE_BYTES: usize = 4 << 20;
 const EARLIER: [&str; 2] = ["call_1", "a"];
 
 /// Events of a stream, and whether an event larger than the limit ended it.
-type Decoded = (Vec<Event>, bool);
+type Decoded = (Vec<SseEvent>, bool);
 
 /// Reads the input as a stream of server-sent events: however it is cut, the events are those of the
 /// reference.
@@ -64,13 +64,13 @@ pub fn chat_stream(input: &[u8]) {
 pub fn chunks(input: &[u8]) {
     let mut generator = Generator::new(input);
     let chunks = std::iter::from_fn(|| generator.chunk());
-    let event = |chunk: Value| Event { data: chunk.to_string().into(), ..Event::default() };
+    let event = |chunk: Value| SseEvent { data: chunk.to_string().into(), ..SseEvent::default() };
     read(&chunks.map(event).collect::<Vec<_>>());
 }
 
 /// Decodes a stream that arrives in these pieces. Checks the memory of the decoder after each.
 fn decode<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
-    let mut decoder = Decoder::new(Dialect::Model, limit);
+    let mut decoder = SseDecoder::new(Dialect::Model, limit);
     let mut events = Vec::new();
     for mut piece in pieces {
         loop {
@@ -97,7 +97,7 @@ fn decode<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Decod
 }
 
 /// Reads the chunks of a stream up to its end or the first that is refused.
-fn read(events: &[Event]) {
+fn read(events: &[SseEvent]) {
     let held = MemoryBudget::unlimited().charge();
     let mut ids = BTreeSet::from(EARLIER.map(str::to_owned));
     let mut observed = Observed::new(&ids);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use airlock::{
     NativeTool,
-    tool::{Policy, ToolOutput, Whitelist},
+    tool::{Allowlist, Policy, ToolOutput},
 };
 use airlock_tests::{Client, Embedded, Setup, guests, wait};
 use futures_util::{FutureExt as _, future::join_all};
@@ -29,8 +29,8 @@ async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
         }
     };
     let policy = Policy {
-        execute: Whitelist::All,
-        auto_execute: Whitelist::All,
+        execute: Allowlist::All,
+        auto_execute: Allowlist::All,
         code_mode: true,
         ..Policy::default()
     };
@@ -52,7 +52,7 @@ async fn gateway(gate: &Arc<Semaphore>) -> Embedded {
 
 /// Runs a call. Returns the code of its error, or `ok`.
 async fn ended(call: airlock::door::Admitted) -> &'static str {
-    call.run().await.map_or_else(|error| error.code(), |_| "ok")
+    call.run().await.map_or_else(|error| error.code().as_str(), |_| "ok")
 }
 
 #[tokio::test(flavor = "multi_thread")]

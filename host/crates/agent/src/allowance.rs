@@ -8,7 +8,7 @@ use std::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Settings};
-use airlock_core::tool::{CallError, Code, ErrorKind, Limit};
+use airlock_core::tool::{CallError, ErrorKind, HostCode, ReachedLimit};
 use airlock_model::{Charge, MemoryBudget};
 
 /// Bytes that must be left for a tool to be run. With fewer, its result would seldom fit, and the
@@ -17,11 +17,6 @@ const MIN_LEFT_BYTES: usize = 1 << 10;
 /// Number of copies of a call and its result in memory: one in the conversation, one in the record
 /// for the `airlock` object. The client of the provider charges the text that it sends.
 pub(super) const RESULT_COPIES: usize = 2;
-
-/// Code of the error of a result that is larger than the limit on those of one request together.
-const RESULTS_TOO_LARGE: Code = "results_too_large";
-/// Code of the error of a result for which the requests in flight leave no memory.
-const REQUEST_MEMORY: Code = "request_memory";
 
 /// Remaining budget of one request.
 pub(super) struct Allowance {
@@ -128,15 +123,15 @@ impl Exceeded {
                 let message = format!(
                     "the tool calls of this request and their results would take {found} bytes; the limit is {limit}; {rest}"
                 );
-                CallError::new(ErrorKind::TooLarge, RESULTS_TOO_LARGE, message)
-                    .with_limit(Limit::Amount(limit as u64))
+                CallError::new(ErrorKind::TooLarge, HostCode::ResultsTooLarge, message)
+                    .with_limit(ReachedLimit::Amount(limit as u64))
             }
             Self::Memory => {
                 let message = format!(
                     "the gateway has no memory left for the results of this request; {rest}"
                 );
-                CallError::new(ErrorKind::Unavailable, REQUEST_MEMORY, message)
-                    .with_limit(Limit::Unnumbered)
+                CallError::new(ErrorKind::Unavailable, HostCode::RequestMemory, message)
+                    .with_limit(ReachedLimit::Unnumbered)
             }
         }
     }

@@ -10,7 +10,9 @@ use crate::results::{Marks, Presented, Provenance, Results, untrusted};
 use airlock_core::{
     door::{Admitted, CallId, Caller},
     tenant::Tenant,
-    tool::{CallError, ClientName, Content, ContentBlock, ToolError, ToolOutput, Trust, join},
+    tool::{
+        CallError, ClientName, Content, ContentBlock, HostCode, ToolError, ToolOutput, Trust, join,
+    },
 };
 
 /// Content of the message with the result of a call.
@@ -115,7 +117,7 @@ impl Presenter<'_> {
             return self.message(heading, &content, self.server.as_ref());
         }
         // It names members of the result.
-        let is_of_server = error.code() == CallError::INVALID_RESULT;
+        let is_of_server = error.code() == HostCode::InvalidResult;
         self.message(heading, &[&message], self.server.as_ref().filter(|_| is_of_server))
     }
 

@@ -19,15 +19,10 @@ use airlock_core::{
     door::{Admitted, Arguments, CallId, Caller},
     threads,
     tool::{
-        CallError, CallFailure, Code, Details, ErrorKind, InputRequired, Limit, Suspension,
-        ToolOutput,
+        CallError, CallFailure, Details, ErrorKind, HostCode, InputRequired, ReachedLimit,
+        Suspension, ToolOutput,
     },
 };
-
-/// One response of the model has more calls than the limit.
-const TOO_MANY_CALLS: Code = "too_many_calls";
-/// The request bounds its calls in all rounds together, and so many were made.
-const MAX_TOOL_CALLS: Code = "max_tool_calls";
 
 /// The calls of a response, divided.
 pub(super) struct SortedCalls {
@@ -153,14 +148,14 @@ impl CallLimit {
     fn into_error(self, found: usize) -> CallError {
         let (code, limit, message) = match self {
             Self::Answer { limit } => (
-                TOO_MANY_CALLS,
+                HostCode::TooManyCalls,
                 limit,
                 format!(
                     "your answer has {found} tool calls, more than the limit of {limit}; this call was not made: ask for it in your next answer"
                 ),
             ),
             Self::Request { limit } => (
-                MAX_TOOL_CALLS,
+                HostCode::MaxToolCalls,
                 limit,
                 format!(
                     "this request may make {limit} tool calls in all, and they were made; this call was not made: answer without it"
@@ -168,7 +163,7 @@ impl CallLimit {
             ),
         };
         CallError::new(ErrorKind::LimitReached, code, message)
-            .with_limit(Limit::Amount(limit as u64))
+            .with_limit(ReachedLimit::Amount(limit as u64))
     }
 }
 
@@ -555,8 +550,8 @@ mod tests {
         let ended = result.await.expect("it ran");
         let codes: Vec<_> =
             ended.iter().map(|ended| ended.error.as_ref().map(CallError::code)).collect();
-        let refused = Some("too_many_calls");
-        assert_eq!(codes, [None, Some("tool_error"), None, refused, refused]);
+        let refused = Some(HostCode::TooManyCalls);
+        assert_eq!(codes, [None, Some(HostCode::ToolError), None, refused, refused]);
         let bytes: usize = ended.iter().map(|ended| ended.text.len()).sum();
         assert_eq!(memory.taken(), bytes * RESULT_COPIES);
         drop(kept);

@@ -9,11 +9,8 @@ use super::allowance::Allowance;
 use airlock_core::{
     door::{Approved, Caller, Origin},
     tenant::Tenant,
-    tool::{CallError, ErrorKind, Tool, ToolError},
+    tool::{CallError, ErrorKind, HostCode, Tool, ToolError},
 };
-
-/// Code of the error of a call that does not run, as for MCP clients.
-const DECLINED: &str = "airlock.declined";
 
 /// A list of calls that wait for a person's decision.
 pub trait ApprovalList: Send + Sync {
@@ -93,5 +90,5 @@ impl std::fmt::Debug for Approver {
 
 fn declined(name: &str, reason: &str) -> CallError {
     let message = format!("tool '{name}' did not run: {reason}");
-    ToolError::new(ErrorKind::Denied, message).with_code(DECLINED).into()
+    ToolError::new(ErrorKind::Denied, message).with_code(&HostCode::Declined.prefixed()).into()
 }

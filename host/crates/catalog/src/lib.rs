@@ -52,7 +52,7 @@ const MAX_REASONS: usize = 100;
 
 /// A source of tools in its current state.
 #[derive(Clone)]
-pub struct Client {
+pub struct ToolSource {
     /// Its name.
     pub name: ClientName,
     /// Kind of source.
@@ -60,7 +60,7 @@ pub struct Client {
     /// The operator's policy for its tools.
     pub policy: Policy,
     /// State of the connection.
-    pub state: State,
+    pub state: SourceState,
     /// Its tools, sorted by name. They stay while a source is disconnected, so that a short
     /// interruption does not change the tools that models see.
     pub tools: Arc<[Arc<Tool>]>,
@@ -79,7 +79,7 @@ pub struct Client {
 /// State of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum State {
+pub enum SourceState {
     /// Not connected yet.
     Connecting,
     /// Ready for calls.
@@ -97,7 +97,7 @@ pub enum State {
     },
 }
 
-impl State {
+impl SourceState {
     /// The state's name in the administrative API.
     pub fn name(&self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ impl State {
     }
 }
 
-impl Client {
+impl ToolSource {
     /// Returns whether the source is an MCP server, whose texts are not the operator's.
     pub fn is_server(&self) -> bool {
         matches!(self.kind, SourceKind::Server(_))
@@ -156,9 +156,9 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for ToolSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("ToolSource")
             .field("name", &self.name)
             .field("state", &self.state)
             .finish_non_exhaustive()
@@ -176,7 +176,7 @@ struct Search {
 /// All clients and tools at one moment.
 #[derive(Default)]
 pub struct Snapshot {
-    clients: BTreeMap<ClientName, Arc<Client>>,
+    clients: BTreeMap<ClientName, Arc<ToolSource>>,
     meta_tools: Option<OwnTools>,
     search: Option<Search>,
     /// Meta-tools for requests that select a language of scripts.
@@ -202,7 +202,7 @@ impl Snapshot {
     }
 
     /// Returns all clients, sorted by name.
-    pub fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
+    pub fn clients(&self) -> impl Iterator<Item = &Arc<ToolSource>> {
         self.clients.values()
     }
 
@@ -281,12 +281,17 @@ impl Snapshot {
         &'s self,
         filter: &'s Filter,
         key: Option<&'s VirtualKey>,
-    ) -> impl Iterator<Item = &'s Arc<Client>> {
+    ) -> impl Iterator<Item = &'s Arc<ToolSource>> {
         self.clients().filter(move |client| self.is_missing(client, filter, key))
     }
 
     /// Returns whether a client was never listed, and a request could use it if it were.
-    pub fn is_missing(&self, client: &Client, filter: &Filter, key: Option<&VirtualKey>) -> bool {
+    pub fn is_missing(
+        &self,
+        client: &ToolSource,
+        filter: &Filter,
+        key: Option<&VirtualKey>,
+    ) -> bool {
         !client.is_listed
             && !client.policy.execute.is_empty()
             && filter.admits_client(&client.name)
@@ -350,13 +355,13 @@ impl Catalog {
     }
 
     /// Waits until each client for which `matters` returns true has connected or failed once, until
-    /// `deadline`. The state of slower ones stays [`State::Connecting`].
-    pub async fn settled(&self, deadline: Instant, matters: impl Fn(&Client) -> bool) {
+    /// `deadline`. The state of slower ones stays [`SourceState::Connecting`].
+    pub async fn settled(&self, deadline: Instant, matters: impl Fn(&ToolSource) -> bool) {
         let mut changes = self.changes();
         while self
             .snapshot()
             .clients()
-            .any(|client| client.state == State::Connecting && matters(client))
+            .any(|client| client.state == SourceState::Connecting && matters(client))
         {
             let next = tokio::time::timeout_at(deadline, changes.changed()).await;
             if !matches!(next, Ok(Ok(()))) {
@@ -367,11 +372,11 @@ impl Catalog {
 
     /// Adds a client without tools, or replaces it.
     pub fn add_client(&self, name: &ClientName, kind: SourceKind, policy: Policy) {
-        let client = Client {
+        let client = ToolSource {
             name: name.clone(),
             kind,
             policy,
-            state: State::Connecting,
+            state: SourceState::Connecting,
             tools: Arc::default(),
             left_out: Arc::default(),
             unaccepted: Arc::default(),
@@ -401,7 +406,7 @@ impl Catalog {
             entry.left_out = Arc::default();
             entry.is_listed = false;
             entry.provider = None;
-            entry.state = State::Failed { reason };
+            entry.state = SourceState::Failed { reason };
         });
     }
 
@@ -530,7 +535,7 @@ impl Catalog {
             entry.left_out = dropped.iter().take(MAX_REASONS).cloned().collect();
             entry.unaccepted = unaccepted.into();
             entry.is_listed = true;
-            entry.state = State::Connected;
+            entry.state = SourceState::Connected;
         });
         let after = self.current.load().clients.get(client).map(|entry| entry.mismatches());
         if after != before {
@@ -555,11 +560,11 @@ impl Catalog {
     }
 
     /// Sets the state of a client. Its tools stay.
-    pub fn set_state(&self, client: &ClientName, state: State) {
+    pub fn set_state(&self, client: &ClientName, state: SourceState) {
         self.change(client, |entry| entry.state = state);
     }
 
-    fn change(&self, client: &ClientName, change: impl FnOnce(&mut Client)) {
+    fn change(&self, client: &ClientName, change: impl FnOnce(&mut ToolSource)) {
         self.update(|next| {
             if let Some(entry) = next.clients.get_mut(client) {
                 let mut changed = (**entry).clone();

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Client, MAX_TOOLS_PER_CLIENT, report::log_prefixed};
+use super::{MAX_TOOLS_PER_CLIENT, ToolSource, report::log_prefixed};
 use airlock_core::tool::{
     ClientName, OWN_TOOLS, Policy, Prefix, Tool, ToolDefinition, ToolName, distinct_names,
 };
@@ -86,14 +86,14 @@ fn own(names: BTreeMap<&str, ToolName>) -> BTreeMap<String, ToolName> {
 /// The tools of a client with a prefix, and the gateway's own, keep their names whatever others are
 /// called: no bare name begins with a prefix and `-`. The names depend on the tools of the clients
 /// and not on the order in which these connected.
-pub(super) fn assign_bare_names(clients: &mut BTreeMap<ClientName, Arc<Client>>) {
+pub(super) fn assign_bare_names(clients: &mut BTreeMap<ClientName, Arc<ToolSource>>) {
     if clients.values().all(|client| client.policy.prefix != Prefix::Off) {
         return;
     }
-    let prefixes: BTreeSet<String> = clients
+    let prefixes: BTreeSet<ClientName> = clients
         .values()
         .flat_map(|client| [&client.name, client.policy.prefix.of(&client.name)])
-        .map(|prefix| prefix.as_str().to_owned())
+        .cloned()
         .collect();
     let mut taken = BTreeMap::new();
     for client in clients.values_mut().filter(|client| client.policy.prefix == Prefix::Off) {
@@ -116,7 +116,7 @@ pub(super) fn assign_bare_names(clients: &mut BTreeMap<ClientName, Arc<Client>>)
 /// Returns a tool with its name among all tools; `None` if it has that name already.
 fn renamed(
     tool: &Arc<Tool>,
-    prefixes: &BTreeSet<String>,
+    prefixes: &BTreeSet<ClientName>,
     taken: &mut BTreeMap<ToolName, ClientName>,
 ) -> Option<Arc<Tool>> {
     let client = tool.client.as_ref()?;
@@ -142,7 +142,7 @@ fn renamed(
 /// Returns the bare name of a tool, or the reason why it cannot have it.
 fn bare_name(
     original: &str,
-    prefixes: &BTreeSet<String>,
+    prefixes: &BTreeSet<ClientName>,
     taken: &BTreeMap<ToolName, ClientName>,
 ) -> Result<ToolName, String> {
     let Some(name) = ToolName::bare(original) else {

@@ -4,14 +4,18 @@ use serde_json::json;
 use super::*;
 use airlock_core::{
     door::Admitted,
-    tool::{CallError, ToolOutput, Whitelist},
+    tool::{Allowlist, CallError, ToolOutput},
 };
 
-struct Nobody;
-impl Provider for Nobody {
+pub(crate) struct Unused;
+impl Provider for Unused {
     fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async { Err(CallError::cancelled()) })
     }
+}
+
+pub(crate) fn client(name: &str) -> ClientName {
+    ClientName::parse(name).expect("a good name")
 }
 
 fn definitions(json: serde_json::Value) -> Vec<ToolDefinition> {
@@ -21,7 +25,7 @@ fn definitions(json: serde_json::Value) -> Vec<ToolDefinition> {
 #[test]
 fn invalid_and_duplicate_tools_are_dropped_and_the_others_published() {
     let catalog = Catalog::new();
-    let fs = ClientName::parse("fs").expect("a good name");
+    let fs = client("fs");
     catalog.add_client(&fs, crate::SourceKind::Server("stdio"), Policy::default());
     let dropped = catalog.blocking_publish(
         &fs,
@@ -31,7 +35,7 @@ fn invalid_and_duplicate_tools_are_dropped_and_the_others_published() {
             {"name": "a", "inputSchema": {}, "description": "first"},
             {"name": "a", "inputSchema": {}, "description": "second"},
         ])),
-        Arc::new(Nobody),
+        Arc::new(Unused),
     );
     let snapshot = catalog.snapshot();
     let client = snapshot.clients().next().expect("one client");
@@ -57,10 +61,10 @@ fn lists_of_the_operator_that_offer_nothing_or_name_no_tool_are_described() {
 /// Returns the mismatches of a client with the tools `read` and `write`.
 fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
     let catalog = Catalog::new();
-    let fs = ClientName::parse("fs").expect("a good name");
+    let fs = client("fs");
     let policy = Policy {
-        execute: Whitelist::parse(execute).expect("a good list"),
-        auto_execute: Whitelist::parse(auto_execute).expect("a good list"),
+        execute: Allowlist::parse(execute).expect("a good list"),
+        auto_execute: Allowlist::parse(auto_execute).expect("a good list"),
         ..Policy::default()
     };
     catalog.add_client(&fs, crate::SourceKind::Server("stdio"), policy);
@@ -69,7 +73,7 @@ fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
     let tools = json!([
         {"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}},
     ]);
-    catalog.blocking_publish(&fs, definitions(tools), Arc::new(Nobody));
+    catalog.blocking_publish(&fs, definitions(tools), Arc::new(Unused));
     let snapshot = catalog.snapshot();
     snapshot.clients().next().expect("one client").mismatches()
 }
@@ -77,15 +81,15 @@ fn mismatches(execute: &[&str], auto_execute: &[&str]) -> Vec<String> {
 #[test]
 fn a_snapshot_never_changes_and_a_disconnected_client_keeps_its_tools() {
     let catalog = Catalog::new();
-    let fs = ClientName::parse("fs").expect("a good name");
+    let fs = client("fs");
     catalog.add_client(&fs, crate::SourceKind::Server("stdio"), Policy::default());
     let before = catalog.snapshot();
     catalog.blocking_publish(
         &fs,
         definitions(json!([{"name": "a", "inputSchema": {}}])),
-        Arc::new(Nobody),
+        Arc::new(Unused),
     );
-    catalog.set_state(&fs, State::Disconnected { reason: "gone".into() });
+    catalog.set_state(&fs, SourceState::Disconnected { reason: "gone".into() });
     assert!(before.clients().all(|client| client.tools.is_empty()));
     let after = catalog.snapshot();
     let client = after.clients().next().expect("one client");

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use airlock_core::{
     door::{Filter, ScriptLanguage, View, VirtualKey},
-    tool::{ClientName, Whitelist},
+    tool::{Allowlist, ClientName},
 };
 
 /// Maximum views that are kept: one for each virtual key that was used last. A view without tools
@@ -26,7 +26,7 @@ pub(super) struct Views(Mutex<VecDeque<Kept>>);
 
 struct Kept {
     /// Rows of the virtual key; `None` without a key.
-    rows: Option<BTreeMap<ClientName, Whitelist>>,
+    rows: Option<BTreeMap<ClientName, Allowlist>>,
     /// Language of scripts; `None` for that of the configuration.
     language: Option<ScriptLanguage>,
     view: View,
@@ -85,25 +85,12 @@ mod tests {
     use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
     use super::*;
+    use crate::tests::{Unused, client};
     use airlock_core::{
-        door::{Admitted, CallerHeaders, Origin, Provider, Source},
+        door::{CallerHeaders, Origin, Provider, Source},
         tenant::Tenant,
-        tool::{CallError, Policy, Tool, ToolOutput},
+        tool::{Policy, Tool},
     };
-
-    struct Unused;
-    impl Provider for Unused {
-        fn call(
-            &self,
-            _: Admitted,
-        ) -> futures_util::future::BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::cancelled()) })
-        }
-    }
-
-    fn client(name: &str) -> ClientName {
-        ClientName::parse(name).expect("a good name")
-    }
 
     /// Returns a view with this many tools.
     fn large(tools: usize, filter: &Filter, key: Option<&VirtualKey>) -> View {
@@ -114,7 +101,7 @@ mod tests {
             Arc::new(Tool::adopt(&name, tool).expect("a good tool"))
         });
         let tools: Vec<_> = tools.collect();
-        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        let policy = Policy { execute: Allowlist::All, ..Policy::default() };
         let provider = Arc::new(Unused) as Arc<dyn Provider>;
         let unaccepted = BTreeSet::new();
         let source = Source {
@@ -133,7 +120,7 @@ mod tests {
     }
 
     fn key(name: &str, clients: &[&str]) -> VirtualKey {
-        let rows = clients.iter().map(|name| (client(name), Whitelist::All)).collect();
+        let rows = clients.iter().map(|name| (client(name), Allowlist::All)).collect();
         VirtualKey::new(name, name, rows)
     }
 

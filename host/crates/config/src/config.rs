@@ -119,8 +119,8 @@ impl Config {
         let components = self.plugins().map(|(_, plugin)| plugin.component.clone());
         let sources = self.plugins().flat_map(|(_, plugin)| plugin.grant.secret.values());
         let secrets = sources.filter_map(|secret| match &secret.source {
-            secret::Source::File(path) => Some(path.clone()),
-            secret::Source::Env(_) => None,
+            secret::SecretSource::File(path) => Some(path.clone()),
+            secret::SecretSource::Env(_) => None,
         });
         OffLimits {
             unwritable: [path.to_owned()]

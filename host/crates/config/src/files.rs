@@ -216,9 +216,10 @@ async fn refusal(key: &KeyPath, client: &str, plugin: &plugin::Settings) -> Vec<
         Ok(metadata) => metadata.manifest,
         Err(error) => return vec![unusable(key, &error)],
     };
-    let rights = Rights::intersect(manifest.as_ref(), &plugin.grant, &|source: &secret::Source| {
-        source.read(&environment)
-    });
+    let rights =
+        Rights::intersect(manifest.as_ref(), &plugin.grant, &|source: &secret::SecretSource| {
+            source.read(&environment)
+        });
     let reasons = rights.err().into_iter().flat_map(|refusal| refusal.reasons);
     let problems = reasons.map(|reason| match &reason {
         Reason::NoValue { secret, error } => Problem {

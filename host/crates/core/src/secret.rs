@@ -1,4 +1,4 @@
-//! Credentials: their sources ([`Source`]), the type that holds one ([`Secret`]), and their
+//! Credentials: their sources ([`SecretSource`]), the type that holds one ([`Secret`]), and their
 //! redaction in output of the gateway ([`Scrubber`]).
 
 mod answer;
@@ -11,7 +11,7 @@ use std::fmt;
 
 pub use self::{
     scrubber::{BadSecret, LONG_BYTES, Scrubber},
-    source::{BadSource, MAX_BYTES, MIN_BYTES, Source, SourceError},
+    source::{BadSource, MAX_BYTES, MIN_BYTES, SecretSource, SourceError},
 };
 
 /// A credential. `Debug` and `Display` print `***`.

@@ -21,10 +21,10 @@ pub use self::shares::Shares;
 
 /// The party that a chain of calls is accounted to. Cheap to clone; `Display` is safe to log.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Tenant(Kind);
+pub struct Tenant(TenantKind);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Kind {
+enum TenantKind {
     Gateway,
     Anonymous,
     Key(Arc<Key>),
@@ -46,22 +46,22 @@ impl Eq for Key {}
 
 impl Tenant {
     /// The gateway itself, for example when it requests a plugin's list of tools.
-    pub const GATEWAY: Self = Self(Kind::Gateway);
+    pub const GATEWAY: Self = Self(TenantKind::Gateway);
     /// All callers without a virtual key, as one tenant.
-    pub const ANONYMOUS: Self = Self(Kind::Anonymous);
+    pub const ANONYMOUS: Self = Self(TenantKind::Anonymous);
 
     /// Creates the tenant of a virtual key. The digest of the credential identifies it.
     pub fn of_key(digest: [u8; 32], name: impl Into<String>) -> Self {
-        Self(Kind::Key(Arc::new(Key { digest, name: name.into() })))
+        Self(TenantKind::Key(Arc::new(Key { digest, name: name.into() })))
     }
 
     /// Returns the identifier of the tenant in stored data. It is the same after a restart, and is
     /// not the digest by which keys are found.
     pub fn scope(&self) -> [u8; 32] {
         let (kind, digest): (&[u8], &[u8]) = match &self.0 {
-            Kind::Gateway => (b"gateway", &[]),
-            Kind::Anonymous => (b"anonymous", &[]),
-            Kind::Key(key) => (b"key", &key.digest),
+            TenantKind::Gateway => (b"gateway", &[]),
+            TenantKind::Anonymous => (b"anonymous", &[]),
+            TenantKind::Key(key) => (b"key", &key.digest),
         };
         Sha256::new()
             .chain_update(b"airlock tenant ")
@@ -75,7 +75,7 @@ impl Tenant {
 impl Hash for Tenant {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(&self.0).hash(state);
-        if let Kind::Key(key) = &self.0 {
+        if let TenantKind::Key(key) = &self.0 {
             key.digest.hash(state);
         }
     }
@@ -84,9 +84,9 @@ impl Hash for Tenant {
 impl fmt::Display for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Gateway => f.write_str("gateway"),
-            Kind::Anonymous => f.write_str("anonymous"),
-            Kind::Key(key) => write!(f, "key {:?}", key.name),
+            TenantKind::Gateway => f.write_str("gateway"),
+            TenantKind::Anonymous => f.write_str("anonymous"),
+            TenantKind::Key(key) => write!(f, "key {:?}", key.name),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod adopted;
 mod arguments;
 mod base64;
+mod code;
 mod content;
 mod descriptor;
 mod error;
@@ -18,16 +19,16 @@ mod question;
 mod readable;
 mod suspension;
 
+#[cfg(test)]
+pub(crate) use self::name::client;
 pub use self::{
     adopted::{BadTool, Tool},
     arguments::argument_lines,
     base64::decode_base64,
+    code::{HostCode, own_code},
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},
-    error::{
-        CallError, CallFailure, Cause, Code, Details, ErrorKind, HOST_CODE, Limit, ToolError,
-        own_code,
-    },
+    error::{CallError, CallFailure, Cause, Details, ErrorKind, ReachedLimit, ToolError},
     hidden::without_hidden,
     name::{
         BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,
@@ -35,7 +36,7 @@ pub use self::{
     },
     offer::{Offer, Offers, may_expand_to},
     output::{ToolOutput, content_size, result_extra},
-    policy::{BadUriList, BadWhitelist, Names, Policy, Prefix, Trust, UriList, Whitelist},
+    policy::{Allowlist, BadList, Names, Policy, Prefix, Trust, UriList},
     question::{
         ANSWER_TIMEOUT, Answers, InputRequired, OWN_ASKER, Question, QuestionKind, QuestionKinds,
     },

@@ -11,6 +11,7 @@ use super::{
     link::Link,
 };
 use airlock_wire::error::{RpcError, code};
+use airlock_wire::method;
 
 /// Time between two reports of questions that reach no caller. A server can ask a thousand times a
 /// second.
@@ -51,7 +52,7 @@ async fn send(link: &Link, (id, response): ServerResponse) {
 fn answer(request: ServerRequest, refused: &mut RefusedQuestions) -> ServerResponse {
     let ServerRequest { id, method, not_asked } = request;
     let message = match (method.as_str(), not_asked) {
-        ("ping", _) => return (id, Ok("{}".to_owned())),
+        (method::PING, _) => return (id, Ok("{}".to_owned())),
         (method, Some(reason)) => {
             if let Some(questions) = refused.add(Instant::now()) {
                 warn!(method, %reason, questions, "a question of an MCP server reaches no caller");

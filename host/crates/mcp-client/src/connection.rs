@@ -18,6 +18,7 @@ use super::{
     settings::Settings,
 };
 use airlock_core::tool::Cause;
+use airlock_wire::method;
 
 /// Settings of one attempt to connect.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +142,7 @@ impl Connection {
 
 /// Checks that a server responds. An error that comes from the server counts as a response.
 pub async fn check_connection(link: &Link) -> Result<(), ConnectionError> {
-    let method = if link.is_modern() { "server/discover" } else { "ping" };
+    let method = if link.is_modern() { method::DISCOVER } else { method::PING };
     let asking = async {
         loop {
             match link.ask(Request::new(method)).text().await {
@@ -166,23 +167,22 @@ mod tests {
 
     use super::*;
     use crate::{
-        connector::Connector,
-        http::{HttpSettings, StreamableHttp},
-        sse::HttpSse,
+        http::HttpSettings,
+        http_server::{HttpServer, HttpTransport},
     };
     use airlock_core::tool::ClientName;
 
     /// Returns the reason that a server cannot be connected that answers every request like this.
-    async fn reason<C: Connector>(
+    async fn reason(
         status: &'static str,
         head: &'static str,
         body: &'static str,
-        transport: fn(HttpSettings) -> C,
+        transport: HttpTransport,
     ) -> String {
         let server = Server::start_by_request(move |_| says(status, head, body)).await;
-        let http = HttpSettings::new(server.url("127.0.0.1", "/mcp"));
+        let settings = HttpSettings::new(server.url("127.0.0.1", "/mcp"));
         let name = ClientName::parse("up").expect("a name");
-        let settings = Settings::new(name, transport(http));
+        let settings = Settings::new(name, HttpServer { transport, settings });
         let credentials = Arc::<Credentials>::default();
         let logs = StderrLogs::default();
         let attempt = Attempt { handshake: Handshake::ModernFirst, has_headers: false };
@@ -194,7 +194,7 @@ mod tests {
     async fn the_refusal_of_an_event_stream_is_always_the_reason() {
         for _ in 0..20 {
             let body = "No valid session ID provided";
-            let reason = reason("400 Bad Request", "", body, HttpSse).await;
+            let reason = reason("400 Bad Request", "", body, HttpTransport::Sse).await;
             assert_eq!(
                 reason,
                 "the handshake failed: HTTP 400 Bad Request: No valid session ID provided; \
@@ -206,7 +206,8 @@ mod tests {
     #[tokio::test]
     async fn an_http_server_of_the_other_transport_is_told_with_its_status() {
         let html = "content-type: text/html\r\n";
-        let reason = reason("404 Not Found", html, "Cannot POST /mcp", StreamableHttp).await;
+        let reason =
+            reason("404 Not Found", html, "Cannot POST /mcp", HttpTransport::Streamable).await;
         insta::assert_snapshot!(reason, @r#"the handshake failed: HTTP 404 Not Found: Cannot POST /mcp; if the server speaks HTTP+SSE, the transport of 2024-11-05, set `connection_type` to "sse""#);
     }
 
@@ -214,14 +215,14 @@ mod tests {
     async fn a_refusal_without_json_rpc_has_its_status_and_no_code() {
         let json = "content-type: application/json\r\n";
         let body = r#"{"error":{"message":"no such tenant"}}"#;
-        let reason = reason("404 Not Found", json, body, StreamableHttp).await;
+        let reason = reason("404 Not Found", json, body, HttpTransport::Streamable).await;
         assert!(
             reason.contains(r#"HTTP 404 Not Found: {"error":{"message":"no such tenant"}}"#),
             "{reason}"
         );
         assert!(!reason.contains("code"), "{reason}");
         let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#;
-        let reason = self::reason("400 Bad Request", json, body, StreamableHttp).await;
+        let reason = self::reason("400 Bad Request", json, body, HttpTransport::Streamable).await;
         insta::assert_snapshot!(reason, @"it refused the handshake with code -32000: HTTP 400 Bad Request: no");
     }
 }

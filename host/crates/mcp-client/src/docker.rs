@@ -15,7 +15,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 pub use self::settings::{Docker, Image, Mount, Place};
-use self::{container::Lease, engine::Engine, error::DockerError};
+use self::{container::ContainerLease, engine::Engine, error::DockerError};
 use super::{
     channel::Channel,
     connector::{Connector, OpenError, Opened, Opening},
@@ -59,7 +59,7 @@ async fn open(
     let is_own = matches!(settings.place, Place::Own(_));
     let mut attempts = 1;
     loop {
-        let lease = Box::pin(Lease::take(&engine, settings, client)).await;
+        let lease = Box::pin(ContainerLease::take(&engine, settings, client)).await;
         let started = match lease {
             Ok(lease) => Box::pin(exec::start(settings, lease, scrubber.clone())).await,
             Err(error) => Err(error),

@@ -217,14 +217,12 @@ mod tests {
             before_signal: true,
             stderr: vec!["env: node: \u{1b}[31m not found".into(), "TOKEN=hunter2hunter2".into()],
         };
-        let failure = ConnectionFailure {
-            error: ConnectionError::Closed,
-            exit: Some(exit),
-            noise: None,
-            is_silent: false,
-        };
         let settings = settings(Process::default());
-        insta::assert_snapshot!(failure.reason(&settings, &scrubber()), @r#"the connection ended; it ended with exit status: 127; a program that it starts may be missing from its PATH; its stderr ends with: env: node: �[31m not found | TOKEN=[secret TOKEN]"#);
+        insta::assert_snapshot!(closed(exit).reason(&settings, &scrubber()), @r#"the connection ended; it ended with exit status: 127; a program that it starts may be missing from its PATH; its stderr ends with: env: node: �[31m not found | TOKEN=[secret TOKEN]"#);
+    }
+
+    fn closed(exit: ProcessExit) -> ConnectionFailure {
+        ConnectionFailure { exit: Some(exit), ..ConnectionError::Closed.into() }
     }
 
     #[test]
@@ -292,12 +290,6 @@ mod tests {
             before_signal: true,
             stderr: Vec::new(),
         };
-        let failure = ConnectionFailure {
-            error: ConnectionError::Closed,
-            exit: Some(exit),
-            noise: None,
-            is_silent: false,
-        };
-        failure.reason(&settings(Process { limits, ..Process::default() }), &scrubber())
+        closed(exit).reason(&settings(Process { limits, ..Process::default() }), &scrubber())
     }
 }

@@ -17,6 +17,7 @@ use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_strings::{cut, one_line};
 use airlock_wire::{
     error::{RpcError, code},
+    method,
     version::Version,
 };
 
@@ -140,7 +141,7 @@ pub async fn complete_handshake(
     let is_legacy = !agreed.version.is_modern();
     link.agree(agreed);
     if is_legacy {
-        let sent = link.notify("notifications/initialized", &json!({})).await;
+        let sent = link.notify(method::INITIALIZED, &json!({})).await;
         sent.map_err(|error| failed(AskError::Send(error)))?;
     }
     Ok(())
@@ -234,7 +235,7 @@ async fn discover(link: &Link, identity: &Identity) -> Result<Probed, HandshakeE
 }
 
 fn probe(meta: &str) -> Request {
-    Request::new("server/discover").uncancellable().with_raw_meta(meta)
+    Request::new(method::DISCOVER).uncancellable().with_raw_meta(meta)
 }
 
 /// Returns whether a server refuses a revision and lists the newest one as spoken.
@@ -248,7 +249,7 @@ fn lists_latest(error: &AskError) -> bool {
 }
 
 async fn initialize(link: &Link, identity: &Identity) -> Result<Agreed, HandshakeError> {
-    let request = Request::new("initialize")
+    let request = Request::new(method::INITIALIZE)
         .uncancellable()
         .with("protocolVersion", Value::from(Version::LATEST_LEGACY.as_str()).to_string())
         .with("capabilities", identity.questions.to_capabilities().to_string())

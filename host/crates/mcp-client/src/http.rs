@@ -26,7 +26,7 @@ mod refusal;
 mod resume;
 mod settings;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::sync::{Arc, OnceLock};
 
@@ -48,48 +48,12 @@ pub(super) use self::{
     settings::InvalidSettings,
 };
 use super::{
-    connector::{Connector, OpenError, Opened, Opening},
+    connector::OpenError,
     limits::SESSION_END_TIMEOUT,
-    secrets::Secrets,
     transport::{Outgoing, ReceiveError, SendError, Transport},
 };
 use airlock_core::door::CallerHeaders;
 use airlock_wire::{headers, version::Version};
-
-/// Statuses of a server that speaks the other transport over HTTP.
-pub(super) const OTHER_TRANSPORT: [&str; 5] =
-    ["HTTP 404", "HTTP 405", "HTTP 400", "HTTP 406", "with the content type"];
-
-/// A server over streamable HTTP.
-#[derive(Debug, Clone, Default)]
-pub struct StreamableHttp(pub HttpSettings);
-
-impl Connector for StreamableHttp {
-    fn connection_type(&self) -> &'static str {
-        "http"
-    }
-
-    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
-        Box::pin(async move {
-            let connection = HttpConnection::open(&self.0, opening.inbox, opening.authorizer)?;
-            Ok(Opened { transport: transport(connection), process: None })
-        })
-    }
-
-    fn secrets(&self) -> Secrets {
-        self.0.secrets()
-    }
-
-    fn http(&self) -> Option<&HttpSettings> {
-        Some(&self.0)
-    }
-
-    fn advice(&self, error: &str) -> Option<&'static str> {
-        OTHER_TRANSPORT[..2].iter().any(|text| error.contains(text)).then_some(
-            "if the server speaks HTTP+SSE, the transport of 2024-11-05, set `connection_type` to \"sse\"",
-        )
-    }
-}
 
 impl From<InvalidSettings> for OpenError {
     fn from(error: InvalidSettings) -> Self {
@@ -97,15 +61,15 @@ impl From<InvalidSettings> for OpenError {
     }
 }
 
-fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
-    Arc::new(Http(Arc::new(Session::new(connection))))
+pub(super) fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
+    Arc::new(Http(Arc::new(HttpSession::new(connection))))
 }
 
 /// One connection to a server. Dropping it ends everything that runs for it.
-struct Http(Arc<Session>);
+struct Http(Arc<HttpSession>);
 
 /// State of one connection.
-struct Session {
+struct HttpSession {
     connection: HttpConnection,
     /// Identifier of the session, which the server chose; empty if there is none.
     id: OnceLock<HeaderValue>,
@@ -117,7 +81,7 @@ struct Session {
     is_heard: std::sync::atomic::AtomicBool,
 }
 
-impl Session {
+impl HttpSession {
     fn new(connection: HttpConnection) -> Self {
         Self {
             connection,

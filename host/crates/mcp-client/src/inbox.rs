@@ -17,8 +17,8 @@ use tokio::{
 use tracing::{debug, warn};
 
 use self::awaited::InFlight;
+pub(crate) use self::awaited::{AwaitedResponse, NotAsked, ResponseKind};
 pub use self::awaited::{LogMessages, OpenQuestion, Party, ServerQuestion, Taker};
-pub(crate) use self::awaited::{NotAsked, ResponseKind, Waiting};
 use super::{
     decode::{self, Reception},
     flood::{Flood, TokenBucket},
@@ -34,7 +34,7 @@ use airlock_wire::{
     envelope::{self, MessageKind},
     error::RpcError,
     id::RpcId,
-    scan,
+    method, scan,
 };
 
 /// Screens the messages of one connection and records the requests in flight.
@@ -208,8 +208,8 @@ impl Inbox {
 
     /// Records that a request is sent, so that its response is accepted. Returns what its sender
     /// waits for; the request is no longer expected once this is dropped.
-    pub(super) fn expect(self: &Arc<Self>, id: i64, kind: ResponseKind) -> Waiting {
-        let (waiting, awaited) = Waiting::new(self.clone(), id, kind);
+    pub(super) fn expect(self: &Arc<Self>, id: i64, kind: ResponseKind) -> AwaitedResponse {
+        let (waiting, awaited) = AwaitedResponse::new(self.clone(), id, kind);
         let mut in_flight = self.in_flight.lock();
         if !in_flight.is_closed {
             in_flight.awaited.insert(id, awaited);
@@ -407,25 +407,23 @@ impl Inbox {
             return;
         }
         match method {
-            "notifications/tools/list_changed" => self.changed.notify_one(),
-            "notifications/progress" => {
+            method::TOOLS_CHANGED => self.changed.notify_one(),
+            method::PROGRESS => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
                     self.in_flight.lock().report(&text);
                 }
             }
-            "notifications/cancelled" => {
+            method::CANCELLED => {
                 // The gateway answers a cancelled request all the same.
                 let id = envelope::cancelled(text);
                 debug!(id = ?id, "upstream server cancelled a request");
             }
-            "notifications/message" => {
+            method::LOG_MESSAGE => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
                     self.in_flight.lock().log(text);
                 }
             }
-            "notifications/prompts/list_changed"
-            | "notifications/resources/list_changed"
-            | "notifications/resources/updated" => {
+            method::PROMPTS_CHANGED | method::RESOURCES_CHANGED | method::RESOURCE_UPDATED => {
                 if let Some(text) = decode::passed(text, &self.scrubber()) {
                     // A full queue means that the server sends more than is passed on.
                     let _ = self.events.try_send(ServerEvent { method: method.to_owned(), text });

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `settings` | the settings of one server |
 //! | `connection` | opens a connection: transport, handshake |
-//! | `connector` | the contract between the settings of a server and its transport |
+//! | `connector`, `http_server` | the contract between the settings of a server and its transport; servers over HTTP |
 //! | `handshake`, `agreed` | negotiates the revision of the protocol, in both eras |
 //! | `link` | JSON-RPC with one server: requests, notifications, responses |
 //! | `transport` | the contract between a connection and its transport |
@@ -40,6 +40,7 @@ mod error;
 mod flood;
 mod handshake;
 mod http;
+mod http_server;
 mod inbox;
 mod limits;
 mod link;
@@ -74,9 +75,10 @@ pub use self::{
     error::{ConnectionError, ConnectionFailure},
     handshake::{Handshake, HandshakeError, Identity, complete_handshake},
     http::{
-        Authorities, BadAuthorities, ExtraHeaders, HttpSettings, StreamableHttp,
-        is_reserved as is_reserved_header, mirror::mirrored_headers,
+        Authorities, BadAuthorities, ExtraHeaders, HttpSettings, is_reserved as is_reserved_header,
+        mirror::mirrored_headers,
     },
+    http_server::{HttpServer, HttpTransport},
     inbox::{
         Inbox, LogMessages, Noise, OpenQuestion, Party, ServerEvent, ServerQuestion, Taker,
         Unsolicited,
@@ -98,7 +100,6 @@ pub use self::{
     secrets::INHERITED_VARIABLES,
     settings::{Bounds, Framing, Lifecycle, Pinning, Protocol, Restart, Settings, Timeouts},
     skipped::SkippedTools,
-    sse::HttpSse,
     stdio::Stdio,
     transport::SendError,
 };

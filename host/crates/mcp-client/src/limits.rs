@@ -88,7 +88,7 @@ pub(super) const MAX_KEPT_ABANDONED: usize = 1_024;
 /// Maximum requests that wait to be written, or are in flight over HTTP: twice the calls that run
 /// by default, so that pings and lists find a place.
 pub const MAX_REQUESTS_IN_FLIGHT: usize = DEFAULT_RUNNING * 2;
-/// Delay before a ping that found no free slot is tried again, until [`PING_TIMEOUT`] ends.
+/// Delay before a ping that found no free place is tried again, until [`PING_TIMEOUT`] ends.
 pub(super) const PING_RETRY: Duration = Duration::from_millis(200);
 /// Maximum abandoned calls whose cancellations wait to be sent. Beyond it, a cancellation is not
 /// sent: it is advice, and the server does not read.
@@ -101,7 +101,7 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Default of `max_concurrent_calls`, the running calls on one server.
 pub const DEFAULT_RUNNING: usize = 32;
 /// Default of `max_waiting_calls`, the calls that wait for a permit; a further call fails as
-/// busy. One tenant gets three quarters of the slots.
+/// busy. One tenant gets three quarters of the places.
 pub const DEFAULT_WAITING: usize = 128;
 
 // Lists of tools.

@@ -26,12 +26,12 @@ pub use self::request::Request;
 use super::{
     agreed::{Agreed, Capability},
     decode::{self, Reception},
-    inbox::{Inbox, Waiting},
+    inbox::{AwaitedResponse, Inbox},
     limits::{CANCEL_TIMEOUT, LOG_LEVEL_TIMEOUT, MAX_ABANDONED},
     transport::{Outgoing, OutgoingKind, ReceiveError, RequestHead, SendError, Transport},
 };
 use airlock_core::door::{LogLevel, Progress};
-use airlock_wire::{error::RpcError, id::RpcId, message};
+use airlock_wire::{error::RpcError, id::RpcId, message, method};
 
 /// Sends messages to the server of a connection.
 pub struct Link {
@@ -185,7 +185,7 @@ impl Link {
             *known = Some(level);
         }
         let name = Value::from(level.as_str()).to_string();
-        let request = Request::new("logging/setLevel").with("level", name);
+        let request = Request::new(method::SET_LEVEL).with("level", name);
         // A server that refuses it sends what it likes.
         let _ = timeout(LOG_LEVEL_TIMEOUT, self.ask(request).result()).await;
     }
@@ -224,18 +224,19 @@ impl Link {
             Abandoned::Request(id, _permits) => {
                 let params =
                     serde_json::json!({"requestId": id, "reason": "the caller no longer waits"});
-                let is_sent = self.notify("notifications/cancelled", &params).await.is_ok();
+                let is_sent = self.notify(method::CANCELLED, &params).await.is_ok();
                 if is_sent && self.inbox.is_abandoned(id) && !self.is_modern() {
                     // Most servers do not answer a cancelled request. They read in order, so the answer
                     // to a later one shows that they have read the cancellation.
-                    let asked = self.ask(Request::new("ping").uncancellable()).result().await;
+                    let asked = self.ask(Request::new(method::PING).uncancellable()).result().await;
                     if matches!(asked, Ok(_) | Err(AskError::Refused(_))) {
                         self.inbox.record_cancelled(id);
                     }
                 }
             }
             Abandoned::Task(id) => {
-                let request = Request::new("tasks/cancel").about("taskId", &id).taking_tasks();
+                let request =
+                    Request::new(method::TASKS_CANCEL).about("taskId", &id).taking_tasks();
                 let _ = self.ask(request.uncancellable()).result().await;
             }
         }
@@ -311,7 +312,7 @@ impl<'a> Asking<'a> {
 
 /// Waits for a response while the request is being sent. Reports of progress come first.
 async fn receive(
-    mut waiting: Waiting,
+    mut waiting: AwaitedResponse,
     sending: impl Future<Output = Result<(), SendError>>,
     mut report: impl FnMut(Report),
 ) -> Result<Reception, AskError> {

@@ -16,7 +16,7 @@ use airlock_catalog::MAX_TOOLS_PER_CLIENT;
 use airlock_core::{secret::Scrubber, tool::ToolDefinition};
 use airlock_json::{self as json, raw};
 use airlock_strings::cut;
-use airlock_wire::error::code;
+use airlock_wire::{error::code, method};
 
 /// Reads the whole list. Tools that cannot be used are left out, with a reason. Fails only if the
 /// first page cannot be read; the pages that were read before a later failure, or within
@@ -49,7 +49,7 @@ pub async fn read_tools(link: &Link) -> Result<ToolList, AskError> {
 }
 
 async fn page(link: &Link, cursor: Option<String>) -> Result<Page, AskError> {
-    let mut request = Request::new("tools/list").in_pages();
+    let mut request = Request::new(method::TOOLS_LIST).in_pages();
     if let Some(cursor) = cursor {
         request = request.with("cursor", Value::from(cursor).to_string());
     }

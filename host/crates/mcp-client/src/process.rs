@@ -162,7 +162,7 @@ impl From<StartError> for OpenError {
 }
 
 /// A running child with all processes that it has started. Dropping it kills them.
-struct Running {
+struct RunningProcess {
     child: Child,
     tail: Arc<StderrTail>,
     reader: JoinHandle<()>,
@@ -194,11 +194,11 @@ async fn open(settings: &Process, scrubber: Arc<Scrubber>) -> Result<Channel, St
     Ok(Channel {
         read: Box::new(pipes.stdout),
         write: Box::new(pipes.stdin),
-        owner: Box::new(Running { child, tail, reader }),
+        owner: Box::new(RunningProcess { child, tail, reader }),
     })
 }
 
-impl Owner for Running {
+impl Owner for RunningProcess {
     fn stop(mut self: Box<Self>) -> BoxFuture<'static, ProcessExit> {
         Box::pin(async move {
             let exit = self.child.stop(EXIT_TIMEOUT).await;

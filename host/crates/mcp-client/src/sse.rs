@@ -9,68 +9,34 @@ use reqwest::{Response, Url};
 use tokio::sync::SetOnce;
 
 use super::{
-    connector::{Connector, OpenError, Opened, Opening},
     http::{
-        EVENT_STREAM, Events, HttpConnection, HttpSettings, OTHER_TRANSPORT, Purpose, Refusal,
-        failed, has_type, unexpected_type,
+        EVENT_STREAM, Events, HttpConnection, Purpose, Refusal, failed, has_type, unexpected_type,
     },
     limits::MAX_URL_BYTES,
-    secrets::Secrets,
     transport::{Outgoing, OutgoingKind, ReceiveError, SendError, Transport},
 };
 use airlock_core::{door::CallerHeaders, tool::Cause};
 use airlock_wire::{
-    sse::{Event, Item},
+    method,
+    sse::{Item, SseEvent},
     version::Version,
 };
 
-/// A server over HTTP+SSE.
-#[derive(Debug, Clone, Default)]
-pub struct HttpSse(pub HttpSettings);
-
-impl Connector for HttpSse {
-    fn connection_type(&self) -> &'static str {
-        "sse"
-    }
-
-    fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {
-        Box::pin(async move {
-            let connection = HttpConnection::open(&self.0, opening.inbox, opening.authorizer)?;
-            Ok(Opened { transport: transport(connection), process: None })
-        })
-    }
-
-    fn secrets(&self) -> Secrets {
-        self.0.secrets()
-    }
-
-    fn http(&self) -> Option<&HttpSettings> {
-        Some(&self.0)
-    }
-
-    fn advice(&self, error: &str) -> Option<&'static str> {
-        OTHER_TRANSPORT
-            .iter()
-            .any(|text| error.contains(text))
-            .then_some("if the server speaks streamable HTTP, set `connection_type` to \"http\"")
-    }
-}
-
-fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
-    Arc::new(Sse(Arc::new(Session { connection, target: SetOnce::new() })))
+pub(super) fn transport(connection: HttpConnection) -> Arc<dyn Transport> {
+    Arc::new(Sse(Arc::new(SseSession { connection, target: SetOnce::new() })))
 }
 
 /// One connection to a server. Dropping it ends everything that runs for it.
-struct Sse(Arc<Session>);
+struct Sse(Arc<SseSession>);
 
 /// State of one connection.
-struct Session {
+struct SseSession {
     connection: HttpConnection,
     /// URL to which messages are posted, once the server has named it.
     target: SetOnce<Url>,
 }
 
-impl Session {
+impl SseSession {
     /// Receives the stream until it ends. A broken stream cannot be resumed, so the connection ends
     /// with it.
     async fn hear(&self) -> ReceiveError {
@@ -123,7 +89,7 @@ impl Session {
 
     /// Reads the URL that the server names. The credentials are for the origin of the
     /// configuration, so the URL must have the same one. Later events that name one are ignored.
-    fn name_target(&self, event: &Event) -> Result<(), ReceiveError> {
+    fn name_target(&self, event: &SseEvent) -> Result<(), ReceiveError> {
         let text = std::str::from_utf8(&event.data).ok().filter(|text| text.len() <= MAX_URL_BYTES);
         let base = self.connection.endpoint.url();
         let target = text.and_then(|text| base.join(text.trim()).ok());
@@ -159,15 +125,18 @@ impl Session {
             self.connection.drains.body(response);
             return Ok(());
         }
-        let is_probe = request.is_some_and(|(_, method)| method == "server/discover");
+        let is_probe = request.is_some_and(|(_, method)| method == method::DISCOVER);
         if status == StatusCode::NOT_FOUND && !is_probe {
             return Err(self.connection.expire());
         }
         let refusal = Refusal::read(response, &self.connection.inbox).await;
         match request {
-            Some((id, method)) => {
-                refusal.hand_over(id, is_probe, method == "initialize", &self.connection.inbox)
-            }
+            Some((id, method)) => refusal.hand_over(
+                id,
+                is_probe,
+                method == method::INITIALIZE,
+                &self.connection.inbox,
+            ),
             None => Err(refusal.into_error(&self.connection.inbox)),
         }
     }

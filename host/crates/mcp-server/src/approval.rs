@@ -18,7 +18,7 @@ use super::{exchange::Outlet, meta::Peer};
 use airlock_core::{
     door::{Approval, Entry},
     tenant::Tenant,
-    tool::argument_lines,
+    tool::{QuestionKind, argument_lines},
 };
 use airlock_json::raw;
 use airlock_strings::visible_line;
@@ -27,14 +27,12 @@ use airlock_wire::{
     message::Params,
 };
 
-/// Method of the question.
-const ELICIT: &str = "elicitation/create";
 /// Name of the question in a modern result.
 const QUESTION: &str = "approval";
 
 /// Outcome of a question.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ApprovalOutcome {
     /// The call is decided with this approval.
     Decided(Approval),
     /// The user refused, or did not answer in time.
@@ -47,7 +45,7 @@ pub(super) enum Outcome {
 }
 
 /// A call that needs an approval.
-pub(super) struct Question<'q> {
+pub(super) struct ApprovalQuestion<'q> {
     pub(super) entry: &'q Entry,
     /// Name that the client knows the tool by.
     pub(super) name: &'q str,
@@ -55,7 +53,7 @@ pub(super) struct Question<'q> {
     pub(super) tenant: Tenant,
 }
 
-impl Question<'_> {
+impl ApprovalQuestion<'_> {
     /// Asks the user. `params` are those of the call: a modern client repeats it with an answer.
     pub(super) async fn ask(
         &self,
@@ -64,34 +62,34 @@ impl Question<'_> {
         outlet: &Outlet,
         seal: &Seal,
         limit: Duration,
-    ) -> Result<Outcome, RpcError> {
+    ) -> Result<ApprovalOutcome, RpcError> {
         if !peer.version.is_modern() {
             let form = self.form();
-            let asking = outlet.ask(ELICIT, &form);
+            let asking = outlet.ask(QuestionKind::Form.method(), &form);
             let Ok(answer) = tokio::time::timeout(limit, asking).await else {
-                return Ok(Outcome::Declined("the user did not answer in time"));
+                return Ok(ApprovalOutcome::Declined("the user did not answer in time"));
             };
-            return Ok(read(answer.as_deref()).unwrap_or(Outcome::Declined(UNREADABLE)));
+            return Ok(read(answer.as_deref()).unwrap_or(ApprovalOutcome::Declined(UNREADABLE)));
         }
         let state = params.get("requestState");
         let Some(state) = state.filter(|state| *state != "null") else {
-            return Ok(Outcome::Asked(self.input_required(seal, limit)));
+            return Ok(ApprovalOutcome::Asked(self.input_required(seal, limit)));
         };
         let state = raw::string(state).unwrap_or_default();
         let Some(state) = seal.open(self, &state) else { return Err(not_of_this_call()) };
         let answers = params.get("inputResponses");
         let answer = answers.and_then(|answers| raw::member(answers, QUESTION));
         match read(answer) {
-            Some(outcome @ Outcome::Decided(_)) => {
+            Some(outcome @ ApprovalOutcome::Decided(_)) => {
                 seal.spend(&self.tenant, state).map(|()| outcome)
             }
             Some(outcome) => Ok(outcome),
-            None => Ok(Outcome::Asked(self.input_required(seal, limit))),
+            None => Ok(ApprovalOutcome::Asked(self.input_required(seal, limit))),
         }
     }
 
     fn input_required(&self, seal: &Seal, limit: Duration) -> String {
-        let question = json!({"method": ELICIT, "params": self.form()});
+        let question = json!({"method": QuestionKind::Form.method(), "params": self.form()});
         let result = json!({
             "resultType": "input_required",
             "inputRequests": {QUESTION: question},
@@ -139,11 +137,11 @@ fn not_of_this_call() -> RpcError {
 }
 
 /// Reads MCP's `ElicitResult`; `None` if it is none.
-fn read(answer: Option<&str>) -> Option<Outcome> {
+fn read(answer: Option<&str>) -> Option<ApprovalOutcome> {
     match raw::string(raw::member(answer?, "action")?)?.as_ref() {
-        "accept" => Some(Outcome::Decided(Approval::Given)),
-        "decline" => Some(Outcome::Declined("the user declined it")),
-        "cancel" => Some(Outcome::Declined("the user dismissed the question")),
+        "accept" => Some(ApprovalOutcome::Decided(Approval::Given)),
+        "decline" => Some(ApprovalOutcome::Declined("the user declined it")),
+        "cancel" => Some(ApprovalOutcome::Declined("the user dismissed the question")),
         _ => None,
     }
 }
@@ -176,7 +174,7 @@ impl Seal {
     }
 
     /// Returns a state for a question that can be answered within `limit`.
-    fn state(&self, question: &Question<'_>, limit: Duration) -> String {
+    fn state(&self, question: &ApprovalQuestion<'_>, limit: Duration) -> String {
         let expires = now().saturating_add(limit.as_secs());
         let mut head: Head = [0; 24];
         head[..8].copy_from_slice(&expires.to_be_bytes());
@@ -185,13 +183,13 @@ impl Seal {
     }
 
     /// Returns a beginning with its code.
-    fn sealed(&self, question: &Question<'_>, head: &Head) -> Vec<u8> {
+    fn sealed(&self, question: &ApprovalQuestion<'_>, head: &Head) -> Vec<u8> {
         let mac = blake3::keyed_hash(&self.key, &question.bound_to(head));
         [head.as_slice(), mac.as_bytes()].concat()
     }
 
     /// Reads a state; `None` if it was not made for this question, or has expired.
-    fn open(&self, question: &Question<'_>, state: &str) -> Option<Spent> {
+    fn open(&self, question: &ApprovalQuestion<'_>, state: &str) -> Option<Spent> {
         let state = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
         let (head, mac) = state.split_first_chunk::<24>()?;
         let expires = u64::from_be_bytes(*head.first_chunk()?);

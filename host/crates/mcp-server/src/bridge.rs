@@ -21,7 +21,8 @@ use airlock_wire::{
     id::RpcId,
     lines::{Line, caps},
     message::{self, BadMessage, Message, Request},
-    sse::{Decoder, Dialect, Item},
+    method,
+    sse::{Dialect, Item, SseDecoder},
 };
 
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -95,13 +96,13 @@ pub async fn run_bridge(
 struct Bridge {
     settings: BridgeSettings,
     output: mpsc::Sender<String>,
-    state: Mutex<State>,
+    state: Mutex<BridgeState>,
     /// Held while a session is opened anew, so that one is opened for all requests that need it.
     reopening: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct BridgeState {
     session: Option<HeaderValue>,
     /// Revision in the response to `initialize`.
     version: Option<HeaderValue>,
@@ -160,7 +161,7 @@ impl Bridge {
                 {
                     running.cancel();
                 }
-                if notification.method == "notifications/initialized" {
+                if notification.method == method::INITIALIZED {
                     let listening = self.clone().listen();
                     // Sent before the stream is opened.
                     self.carry(Sent::plain(sent)).await;
@@ -193,8 +194,8 @@ impl Bridge {
         let mut sent = Sent {
             id: Some(request.id.clone()),
             is_modern: version.is_some(),
-            is_initialize: version.is_none() && request.method == "initialize",
-            lists_tools: request.method == "tools/list",
+            is_initialize: version.is_none() && request.method == method::INITIALIZE,
+            lists_tools: request.method == method::TOOLS_LIST,
             ..Sent::plain(text)
         };
         let Some(version) = version else { return sent };
@@ -203,7 +204,7 @@ impl Bridge {
         let Some(name) = headers::name(&request.method, params) else { return sent };
         sent.add(NAME, &headers::encoded(&name));
         let schema = self.state().schemas.get(name.as_ref()).cloned();
-        if request.method == "tools/call"
+        if request.method == method::TOOLS_CALL
             && let Some(schema) = schema
         {
             let arguments = params.get("arguments").unwrap_or("{}");
@@ -291,8 +292,7 @@ impl Bridge {
             return Err(Failed(format!("the session has expired, and {}", response.status())));
         }
         self.note_session(response.headers());
-        let initialized =
-            message::notification("notifications/initialized", &serde_json::json!({}));
+        let initialized = message::notification(method::INITIALIZED, &serde_json::json!({}));
         self.post(&Sent::plain(initialized.into())).await?;
         Ok(())
     }
@@ -370,7 +370,7 @@ impl Bridge {
         sent: &Sent,
         last: &mut Option<HeaderValue>,
     ) -> bool {
-        let mut decoder = Decoder::new(Dialect::Mcp, self.settings.limit_bytes);
+        let mut decoder = SseDecoder::new(Dialect::Mcp, self.settings.limit_bytes);
         while let Ok(Some(chunk)) = response.chunk().await {
             let mut bytes = &chunk[..];
             while let Some(item) = decoder.next(&mut bytes) {
@@ -460,7 +460,7 @@ impl Bridge {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BridgeState> {
         self.state.lock()
     }
 }

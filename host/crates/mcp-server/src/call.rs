@@ -27,12 +27,12 @@ use self::{
     running::RunningCall,
 };
 use super::{
-    approval::Question,
+    approval::ApprovalQuestion,
     exchange::Outlet,
     meta,
     questions::Dialog,
     result,
-    service::{Client, Service},
+    service::{Incoming, Requester, Service},
     settings::ApprovalMode,
     tasks::Deferral,
     toolbox::{self, Toolbox},
@@ -46,17 +46,14 @@ use airlock_core::{
 use airlock_strings::cut;
 use airlock_wire::{
     error::{RpcError, code},
-    message::{Params, Request},
+    message::Params,
 };
 
 /// Handles `tools/call`. Returns the result as JSON text; a call that fails has one too. With a
 /// deferral, the call may become a task. Fails if the request is malformed, or if the tool does not
 /// exist or is hidden.
 pub(super) async fn run(
-    service: Arc<Service>,
-    client: Client,
-    request: Request,
-    outlet: Outlet,
+    Incoming { service, client, request, outlet }: Incoming,
     deferral: Option<Deferral>,
 ) -> Result<String, RpcError> {
     let version = client.peer.version;
@@ -79,7 +76,7 @@ pub(super) async fn run(
 /// One request to call a tool.
 struct ToolCall<'c> {
     service: &'c Service,
-    client: &'c Client,
+    client: &'c Requester,
     params: &'c Params,
     outlet: &'c Outlet,
     /// Name that the client knows the tool by.
@@ -103,7 +100,8 @@ impl ToolCall<'_> {
         // Before a person sees them, and before they are read as a tree.
         let arguments = threads::parse(&tenant, self.name, arguments).await?;
 
-        let question = Question { entry, name: self.name, arguments: arguments.as_str(), tenant };
+        let question =
+            ApprovalQuestion { entry, name: self.name, arguments: arguments.as_str(), tenant };
         let approval = if dialog.goes_on() {
             approved_before(self.service.approval(self.client))
         } else {
@@ -116,10 +114,12 @@ impl ToolCall<'_> {
         if let Some(deferral) = &mut deferral {
             become_task(deferral)?;
         }
-        let reports = ToolReports::new(token, self.name, self.client.peer, self.outlet);
+        let Self { name, outlet, .. } = *self;
+        let reports = ToolReports { token, name, peer: self.client.peer, outlet, last: None };
         let hears_events = reports.are_wanted() || deferral.is_some();
         let (caller, events) = self.caller(&current, approval, &dialog, hears_events);
-        let mut running = RunningCall::new(caller, tool, arguments, events, reports, deferral);
+        let mut running =
+            RunningCall { caller, tool, arguments, events, reports, deferral, id: None };
 
         let began = Instant::now();
         let ran = running.run(&mut dialog).await;

@@ -6,57 +6,56 @@ use super::{
     call,
     exchange::Exchange,
     listen, relay,
-    service::{Client, Service},
+    service::{Incoming, Requester, Service},
     task_requests,
 };
-use airlock_wire::{error::RpcError, message::Request};
+use airlock_wire::{error::RpcError, message::Request, method};
 
 impl Service {
     /// Begins to handle a request. The transport handles `initialize` and `logging/setLevel`
     /// itself, because they change its state.
-    pub fn begin(self: &Arc<Self>, request: Request, client: Client) -> Exchange {
+    pub fn begin(self: &Arc<Self>, request: Request, client: Requester) -> Exchange {
         let id = request.id.clone();
         let is_modern = client.peer.version.is_modern();
         match request.method.as_str() {
-            "tools/call" => {
-                let service = self.clone();
-                let asks = client.asks.clone();
+            method::TOOLS_CALL => {
                 let takes_task =
                     client.peer.takes_tasks && (is_modern || request.params.get("task").is_some());
                 if takes_task {
-                    Exchange::new(id, asks, |outlet| {
-                        task_requests::call(service, client, request, outlet)
-                    })
+                    self.handle(request, client, task_requests::call)
                 } else {
-                    Exchange::new(id, asks, |outlet| {
-                        call::run(service, client, request, outlet, None)
-                    })
+                    self.handle(request, client, |incoming| call::run(incoming, None))
                 }
             }
-            method if task_requests::handles(method, client.peer.version) => {
-                let service = self.clone();
-                let asks = client.asks.clone();
-                Exchange::new(id, asks, |outlet| {
-                    task_requests::run(service, client, request, outlet)
-                })
+            name if task_requests::handles(name, client.peer.version) => {
+                self.handle(request, client, task_requests::run)
             }
-            "subscriptions/listen" if is_modern => {
-                let service = self.clone();
-                Exchange::new(id, None, |outlet| listen::run(service, client, request, outlet))
-            }
-            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
+            method::LISTEN if is_modern => self.handle(request, client, listen::run),
+            name if method::is_list(name) => {
                 Exchange::ready(id, self.list(&request, &client).map(|listed| listed.text))
             }
-            method if relay::is_relayed(method) => {
-                let service = self.clone();
-                let asks = client.asks.clone();
-                Exchange::new(id, asks, |outlet| relay::run(service, client, request, outlet))
-            }
-            "server/discover" if is_modern => {
+            name if relay::is_relayed(name) => self.handle(request, client, relay::run),
+            method::DISCOVER if is_modern => {
                 Exchange::ready(id, Ok(self.discover(&client.selection)))
             }
-            "ping" if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
-            method => Exchange::ready(id, Err(RpcError::method_not_found(method))),
+            method::PING if !is_modern => Exchange::ready(id, Ok("{}".to_owned())),
+            name => Exchange::ready(id, Err(RpcError::method_not_found(name))),
         }
+    }
+
+    /// Begins the exchange of a request that `work` handles.
+    fn handle<F>(
+        self: &Arc<Self>,
+        request: Request,
+        client: Requester,
+        work: impl FnOnce(Incoming) -> F,
+    ) -> Exchange
+    where
+        F: Future<Output = Result<String, RpcError>> + Send + 'static,
+    {
+        let service = self.clone();
+        Exchange::new(request.id.clone(), client.asks.clone(), |outlet| {
+            work(Incoming { service, client, request, outlet })
+        })
     }
 }

@@ -16,13 +16,13 @@ const KEPT_EVENTS: usize = 64;
 pub struct EventLog {
     /// Number of the stream within its session.
     pub(crate) stream: u64,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    events: VecDeque<Event>,
+struct LogState {
+    events: VecDeque<LoggedEvent>,
     /// Number of the next event. The first event has 1; 0 is the beginning of the stream.
     next: u64,
     is_complete: bool,
@@ -43,7 +43,7 @@ enum Transport {
     Streamed,
 }
 
-struct Event {
+struct LoggedEvent {
     number: u64,
     text: Arc<str>,
     /// Memory of the event. Released with it.
@@ -71,7 +71,7 @@ pub struct EventReader {
 
 impl EventLog {
     pub(crate) fn new(stream: u64) -> Self {
-        let state = State { next: 1, ..State::default() };
+        let state = LogState { next: 1, ..LogState::default() };
         Self { stream, state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -105,7 +105,7 @@ impl EventLog {
             state.events.pop_front();
         }
         let number = state.next;
-        state.events.push_back(Event { number, text: text.into(), _held: held });
+        state.events.push_back(LoggedEvent { number, text: text.into(), _held: held });
         state.next += 1;
         state.is_complete = is_complete;
         drop(state);
@@ -149,12 +149,12 @@ impl EventLog {
         self.changed.notify_waiters();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.state.lock()
     }
 }
 
-impl State {
+impl LogState {
     /// Returns the first kept event after number `read`; `None` if there is none yet.
     fn after(&self, read: u64) -> Option<Next> {
         let event = self.events.iter().find(|event| event.number > read)?;

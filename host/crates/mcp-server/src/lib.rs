@@ -71,20 +71,38 @@ pub use self::{
     meta::{Peer, client_name, initialized_name, named_version, names_version},
     relay::is_relayed,
     service::{
-        Client, EMPTY_RESULT, Listed, STOPPING, Service, list_changed, requested_log_level,
+        EMPTY_RESULT, ListedPage, Requester, STOPPING, Service, list_changed, requested_log_level,
         resource_updated,
     },
     session::{Listening, Session, Sessions, StreamSlot, no_memory},
     settings::{ApprovalMode, ApprovalRule, SessionBounds, Settings},
-    stdio::{ConnectionRequests, ConnectionSettings, Input, is_list, serve_connection},
+    stdio::{ConnectionRequests, ConnectionSettings, Input, serve_connection},
     toolbox::{Scope, Selection, Toolbox},
     watch::ListWatch,
 };
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::BoxFuture;
+
+    use airlock_core::{
+        door::{Admitted, Provider},
+        tool::{CallError, ClientName, ToolOutput},
+    };
     use airlock_json::Caps;
     use airlock_wire::message::{Message, Params};
+
+    /// A source whose tools are not called.
+    pub(crate) struct Unused;
+    impl Provider for Unused {
+        fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+            Box::pin(async { Err(CallError::cancelled()) })
+        }
+    }
+
+    pub(crate) fn client(name: &str) -> ClientName {
+        ClientName::parse(name).expect("a good name")
+    }
 
     /// Returns the parameters of a request.
     pub(crate) fn params(text: &str) -> Params {

@@ -1,19 +1,16 @@
 //! `subscriptions/listen` of the modern era: one stream of notifications.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{
-    exchange::Outlet,
     offers::OfferList,
     result::{SERVER_INFO, server_info},
-    service::{Client, STOPPING, Service, UPDATED},
+    service::{Incoming, STOPPING},
     subscriptions::Subscriptions,
     watch::{Known, ListKind, ListWatch},
 };
 use airlock_json::raw;
-use airlock_wire::{error::RpcError, message::Request};
+use airlock_wire::{error::RpcError, method};
 
 /// Key of the metadata with the reason that a subscription ended.
 const REASON: &str = "airlock/reason";
@@ -23,10 +20,7 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Handles `subscriptions/listen`: acknowledges, then notifies of each change until the gateway
 /// stops or the client ends the request.
 pub(super) async fn run(
-    service: Arc<Service>,
-    client: Client,
-    request: Request,
-    outlet: Outlet,
+    Incoming { service, client, request, outlet }: Incoming,
 ) -> Result<String, RpcError> {
     let wanted = request
         .params
@@ -63,10 +57,7 @@ pub(super) async fn run(
     drop(toolbox);
     // Before the acknowledgment: a change after it is noticed.
     let mut watch = ListWatch::new(service.toolboxes(), client.selection, Known::default());
-    outlet.notify(
-        "notifications/subscriptions/acknowledged",
-        &json!({"notifications": accepted, "_meta": meta}),
-    );
+    outlet.notify(method::ACKNOWLEDGED, &json!({"notifications": accepted, "_meta": meta}));
     loop {
         tokio::select! {
             () = service.closing().cancelled() => break,
@@ -76,7 +67,7 @@ pub(super) async fn run(
                 }
             }
             uri = subscriptions.updated() => {
-                outlet.notify(UPDATED, &json!({"uri": *uri, "_meta": meta}));
+                outlet.notify(method::RESOURCE_UPDATED, &json!({"uri": *uri, "_meta": meta}));
             }
         }
     }

@@ -272,15 +272,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::tests::client;
     use airlock_catalog::Catalog;
     use airlock_core::{
         door::Filter,
-        tool::{Offers, Policy, ToolName, UriList, Whitelist},
+        tool::{Allowlist, Offers, Policy, ToolName, UriList},
     };
-
-    fn client(name: &str) -> ClientName {
-        ClientName::parse(name).expect("a good name")
-    }
 
     /// Returns clients that permit everything, with resources, templates and prompts.
     #[allow(clippy::type_complexity, reason = "name, resources, templates and prompts")]
@@ -289,7 +286,7 @@ mod tests {
         for (name, resources, templates, prompts) in clients {
             let policy = Policy {
                 resources: UriList::All,
-                prompts: Whitelist::All,
+                prompts: Allowlist::All,
                 relays_instructions: true,
                 ..Policy::default()
             };

@@ -1,7 +1,7 @@
 //! `resources/read`, `prompts/get` and `completion/complete`: the door, and the result in the era of
 //! the client.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{
     questions::{self, Dialog},
     resources::{MAX_NAME_BYTES, failed, not_found, target},
     result::{SERVER_INFO, repaired, server_info},
-    service::{Client, Service},
+    service::{Incoming, Requester},
 };
 use airlock_core::{
     door::{RelayError, RelayRequest, Subject},
@@ -22,22 +22,21 @@ use airlock_strings::cut;
 use airlock_wire::{
     error::{RpcError, code},
     message::Request,
+    method,
     version::Version,
 };
 
 /// Result of a completion that nobody makes.
 const NO_COMPLETION: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
+
 /// Returns whether [`run`] handles a method.
 pub fn is_relayed(method: &str) -> bool {
-    matches!(method, "resources/read" | "prompts/get" | "completion/complete")
+    matches!(method, method::RESOURCES_READ | method::PROMPTS_GET | method::COMPLETE)
 }
 
 /// Handles a request. Returns the result as JSON text.
 pub(super) async fn run(
-    service: Arc<Service>,
-    client: Client,
-    request: Request,
-    outlet: Outlet,
+    Incoming { service, client, request, outlet }: Incoming,
 ) -> Result<String, RpcError> {
     let toolbox = service.toolboxes().open(&client.selection);
     let version = client.peer.version;
@@ -49,18 +48,18 @@ pub(super) async fn run(
         limit: service.settings().approval_timeout,
     };
     let response = match request.method.as_str() {
-        "resources/read" => context.read().await?,
-        "prompts/get" => context.get().await?,
-        _ => Response::Result(complete(context.offering, &client, &request).await?),
+        method::RESOURCES_READ => context.read().await?,
+        method::PROMPTS_GET => context.get().await?,
+        _ => RelayResponse::Result(complete(context.offering, &client, &request).await?),
     };
     Ok(match response {
-        Response::Result(result) => result.write(version),
-        Response::Asked(asked) => questions::input_required(&asked),
+        RelayResponse::Result(result) => result.write(version),
+        RelayResponse::Asked(asked) => questions::input_required(&asked),
     })
 }
 
 /// Response to a client.
-enum Response {
+enum RelayResponse {
     /// The result of the source.
     Result(Relayed),
     /// The questions of the source.
@@ -70,7 +69,7 @@ enum Response {
 /// One request for a resource or a prompt.
 struct Context<'c> {
     offering: &'c Offering,
-    client: &'c Client,
+    client: &'c Requester,
     request: &'c Request,
     outlet: &'c Outlet,
     /// Time for the client to answer questions.
@@ -114,12 +113,12 @@ impl Context<'_> {
         }
     }
 
-    async fn read(&self) -> Result<Response, RpcError> {
+    async fn read(&self) -> Result<RelayResponse, RpcError> {
         let version = self.client.peer.version;
         let (uri, target) = target(self.offering, self.request, version)?;
         let read = RelayRequest::Read { uri: target.uri.clone() };
         let ran = match self.relay(&target.client, read).await? {
-            Err(RelayError::InputRequired(asked)) => return Ok(Response::Asked(asked)),
+            Err(RelayError::InputRequired(asked)) => return Ok(RelayResponse::Asked(asked)),
             ran => ran,
         };
         let text = ran.map_err(|error| match error {
@@ -136,10 +135,10 @@ impl Context<'_> {
         if version.is_modern() {
             result.make_private();
         }
-        Ok(Response::Result(result))
+        Ok(RelayResponse::Result(result))
     }
 
-    async fn get(&self) -> Result<Response, RpcError> {
+    async fn get(&self) -> Result<RelayResponse, RpcError> {
         let offering = self.offering;
         let request = self.request;
         if !offering.has(OfferList::Prompts) {
@@ -151,7 +150,7 @@ impl Context<'_> {
         let arguments = object(request, "arguments")?;
         let get = RelayRequest::Prompt { name: original, arguments };
         let ran = match self.relay(&source, get).await? {
-            Err(RelayError::InputRequired(asked)) => return Ok(Response::Asked(asked)),
+            Err(RelayError::InputRequired(asked)) => return Ok(RelayResponse::Asked(asked)),
             ran => ran,
         };
         let text = ran.map_err(|error| match error {
@@ -160,7 +159,7 @@ impl Context<'_> {
         })?;
         let mut result = Relayed::parse(text)?;
         result.repair_messages(self.client.peer.version);
-        Ok(Response::Result(result))
+        Ok(RelayResponse::Result(result))
     }
 }
 
@@ -170,7 +169,7 @@ fn unknown_prompt(name: &str) -> RpcError {
 
 async fn complete(
     offering: &Offering,
-    client: &Client,
+    client: &Requester,
     request: &Request,
 ) -> Result<Relayed, RpcError> {
     if !offering.has(OfferList::Resources) && !offering.has(OfferList::Prompts) {

@@ -18,9 +18,9 @@ pub(super) const MAX_RUNNING: usize = 64;
 
 /// The running requests of one client, each with the token that cancels it.
 #[derive(Default)]
-pub(super) struct Running(HashMap<RpcId, CancellationToken>);
+pub(super) struct RunningRequests(HashMap<RpcId, CancellationToken>);
 
-impl Running {
+impl RunningRequests {
     /// Adds a request. Fails if one with the same identifier is running, or too many are.
     pub(super) fn begin(&mut self, id: &RpcId, cancel: &CancellationToken) -> Result<(), RpcError> {
         if self.0.contains_key(id) {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     approval::Seal,
-    exchange::Asks,
+    exchange::{Asks, Outlet},
     meta::{self, LogLevel, Peer},
     offers::{OfferList, Offering},
     result::{SERVER_INFO, server_info},
@@ -19,10 +19,10 @@ use super::{
     watch::{Known, ListKind},
 };
 use airlock_agent::approvals::Approvals;
-use airlock_catalog::{Catalog, Client as Source, State};
+use airlock_catalog::{Catalog, SourceState, ToolSource};
 use airlock_core::door::Budget;
 use airlock_json::raw;
-use airlock_wire::{error::RpcError, message::Request, version::Version};
+use airlock_wire::{error::RpcError, message::Request, method, version::Version};
 
 /// Reason that streams end when the gateway stops.
 pub const STOPPING: &str = "the gateway is stopping";
@@ -48,7 +48,7 @@ const SETTLE: Duration = Duration::from_secs(10);
 
 /// Client of a request.
 #[derive(Clone)]
-pub struct Client {
+pub struct Requester {
     /// The tools that it asks for.
     pub selection: Selection,
     /// Its revision and capabilities.
@@ -61,8 +61,16 @@ pub struct Client {
     pub asks: Option<Arc<Asks>>,
 }
 
+/// A request that is handled, with what its handler needs.
+pub(super) struct Incoming {
+    pub(super) service: Arc<Service>,
+    pub(super) client: Requester,
+    pub(super) request: Request,
+    pub(super) outlet: Outlet,
+}
+
 /// Result of a request for a page of a list.
-pub struct Listed {
+pub struct ListedPage {
     /// JSON text.
     pub text: String,
     /// The list that the client knows now.
@@ -90,7 +98,7 @@ impl Service {
     }
 
     /// Returns the result of a request for a page of a list. Fails if the list is not offered.
-    pub fn list(&self, request: &Request, client: &Client) -> Result<Listed, RpcError> {
+    pub fn list(&self, request: &Request, client: &Requester) -> Result<ListedPage, RpcError> {
         let cursor = match request.params.get("cursor") {
             None | Some("null") => None,
             Some(cursor) => Some(
@@ -101,9 +109,9 @@ impl Service {
         let toolbox = self.toolboxes.open(&client.selection);
         let offering = toolbox.offering();
         let (member, list) = match request.method.as_str() {
-            "resources/list" => ("resources", Some(OfferList::Resources)),
-            "resources/templates/list" => ("resourceTemplates", Some(OfferList::Templates)),
-            "prompts/list" => ("prompts", Some(OfferList::Prompts)),
+            method::RESOURCES_LIST => ("resources", Some(OfferList::Resources)),
+            method::TEMPLATES_LIST => ("resourceTemplates", Some(OfferList::Templates)),
+            method::PROMPTS_LIST => ("prompts", Some(OfferList::Prompts)),
             _ => ("tools", None),
         };
         let page = match list {
@@ -123,7 +131,7 @@ impl Service {
         };
         let text = ["{\"", member, "\":[", page.items, "]", &next, &rest, "}"].concat();
         let known = Known::of(&toolbox, list);
-        Ok(Listed { text, known })
+        Ok(ListedPage { text, known })
     }
 
     /// Returns the result of `server/discover`.
@@ -161,12 +169,12 @@ impl Service {
     pub fn change_subscription(
         &self,
         request: &Request,
-        client: &Client,
+        client: &Requester,
         subscriptions: &Subscriptions,
     ) -> Result<String, RpcError> {
         let toolbox = self.toolboxes.open(&client.selection);
         let offering = toolbox.offering();
-        if request.method == "resources/unsubscribe" {
+        if request.method == method::RESOURCES_UNSUBSCRIBE {
             subscriptions.unsubscribe(offering, request)?;
         } else {
             subscriptions.subscribe(offering, request, client.peer.version)?;
@@ -183,7 +191,7 @@ impl Service {
 
     /// Returns the tools of a client, and waits until `name` is among them or no source is left that
     /// may still have it: at its first start a component is compiled, which takes seconds.
-    pub(super) async fn toolbox_with(&self, client: &Client, name: &str) -> Arc<Toolbox> {
+    pub(super) async fn toolbox_with(&self, client: &Requester, name: &str) -> Arc<Toolbox> {
         let toolboxes = &self.toolboxes;
         let catalog = self.toolboxes.catalog();
         let deadline = Instant::now() + client.timeout;
@@ -205,8 +213,8 @@ impl Service {
     /// Returns whether a source that may have tools of a selection is connecting.
     fn may_come(&self, selection: &Selection) -> bool {
         let snapshot = self.toolboxes.catalog().snapshot();
-        snapshot.clients().any(|source: &Arc<Source>| {
-            source.state == State::Connecting && self.toolboxes.may_have(selection, source)
+        snapshot.clients().any(|source: &Arc<ToolSource>| {
+            source.state == SourceState::Connecting && self.toolboxes.may_have(selection, source)
         })
     }
 
@@ -220,7 +228,7 @@ impl Service {
     }
 
     /// Returns how a client's calls that need an approval are handled.
-    pub(super) fn approval(&self, client: &Client) -> ApprovalMode {
+    pub(super) fn approval(&self, client: &Requester) -> ApprovalMode {
         let key = client.selection.key.as_deref().map(|key| key.name.as_str());
         let rules = &self.settings.approval_rules;
         let rule = rules.iter().find(|rule| rule.applies(key, client.name.as_deref()));
@@ -282,9 +290,6 @@ pub fn requested_log_level(request: &Request) -> Result<LogLevel, RpcError> {
 /// Result without members.
 pub const EMPTY_RESULT: &str = "{}";
 
-/// Notification of a changed resource.
-pub(super) const UPDATED: &str = "notifications/resources/updated";
-
 /// Returns the notification of a changed list, for a stream of the legacy era.
 pub fn list_changed(list: ListKind) -> String {
     airlock_wire::message::notification(list.notification(), &json!({}))
@@ -292,5 +297,5 @@ pub fn list_changed(list: ListKind) -> String {
 
 /// Returns the notification of a changed resource, for a stream of the legacy era.
 pub fn resource_updated(uri: &str) -> String {
-    airlock_wire::message::notification(UPDATED, &json!({"uri": uri}))
+    airlock_wire::message::notification(method::RESOURCE_UPDATED, &json!({"uri": uri}))
 }

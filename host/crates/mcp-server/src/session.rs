@@ -22,7 +22,7 @@ use super::{
     event_log::{EventLog, EventReader},
     exchange::{Asks, Exchange, Outgoing},
     meta::{LogLevel, Peer},
-    running::{Running, guarded},
+    running::{RunningRequests, guarded},
     settings::SessionBounds,
     subscriptions::Subscriptions,
     watch::Known,
@@ -82,7 +82,7 @@ pub struct Session {
     /// The gateway's requests to the client.
     asks: Arc<Asks>,
     subscriptions: Subscriptions,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
     /// Number of the stream that receives notifications; 0 if none does.
     listener: AtomicU64,
     next_stream: AtomicU64,
@@ -90,12 +90,12 @@ pub struct Session {
     tasks: TaskTracker,
 }
 
-struct State {
+struct SessionState {
     log_level: Option<LogLevel>,
     last_used: Instant,
     /// Streams that wait for notifications.
     listening: usize,
-    running: Running,
+    running: RunningRequests,
     /// Events by stream, the oldest first.
     logs: BTreeMap<u64, Arc<EventLog>>,
     /// The lists that the client knows.
@@ -198,11 +198,14 @@ fn full(message: String) -> RpcError {
 fn close_idle(by_id: &mut HashMap<Arc<str>, Arc<Session>>, tenant: &Tenant) -> bool {
     let own = by_id.values().filter(|session| session.tenant == *tenant);
     let idle = own.filter_map(|session| Some((session.idle_since()?, session.id.clone())));
-    let Some((_, id)) = idle.min() else { return false };
-    if let Some(session) = by_id.remove(&id) {
-        session.close();
-    }
-    true
+    let oldest = idle.min().map(|(_, id)| id);
+    remove(by_id, oldest)
+}
+
+/// Closes a session; false if there is none.
+fn remove(by_id: &mut HashMap<Arc<str>, Arc<Session>>, id: Option<Arc<str>>) -> bool {
+    let session = id.and_then(|id| by_id.remove(&id));
+    session.inspect(|session| session.close()).is_some()
 }
 
 /// Closes a session of the tenant with the most: the one that is idle for longest, or else the one
@@ -222,11 +225,8 @@ fn displace(by_id: &mut HashMap<Arc<str>, Arc<Session>>, own: usize) -> bool {
     }
     let busy = by_id.values().filter(|session| session.tenant == largest && count > own + 1);
     let oldest = busy.min_by_key(|session| session.state().last_used);
-    let Some(id) = oldest.map(|session| session.id.clone()) else { return false };
-    if let Some(session) = by_id.remove(&id) {
-        session.close();
-    }
-    true
+    let oldest = oldest.map(|session| session.id.clone());
+    remove(by_id, oldest)
 }
 
 /// Room for a stream that waits for notifications. Dropping it gives the room back.
@@ -258,11 +258,11 @@ impl Drop for StreamSlot {
 
 impl Session {
     fn new(tenant: Tenant, peer: Peer, tasks: TaskTracker) -> Self {
-        let state = State {
+        let state = SessionState {
             log_level: peer.log_level,
             last_used: Instant::now(),
             listening: 0,
-            running: Running::default(),
+            running: RunningRequests::default(),
             logs: BTreeMap::new(),
             known: Known::default(),
         };
@@ -441,7 +441,7 @@ impl Session {
         state.logs.clear();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         lock(&self.state)
     }
 }

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     exchange::{Answer, Asks, Exchange, Outgoing},
     meta::{self, Peer},
-    running::{Running, guarded},
-    service::{self, Client, EMPTY_RESULT, Service},
+    running::{RunningRequests, guarded},
+    service::{self, EMPTY_RESULT, Requester, Service},
     session::no_memory,
     subscriptions::Subscriptions,
     toolbox::Selection,
@@ -28,6 +28,7 @@ use airlock_wire::{
     error::RpcError,
     lines::{Line, caps},
     message::{self, BadMessage, Message, Notification, Request},
+    method,
     version::Version,
 };
 
@@ -64,7 +65,7 @@ pub struct ConnectionSettings {
 
 /// Running requests of one connection, as its owner sees them. Clones share them.
 #[derive(Clone, Default)]
-pub struct ConnectionRequests(Arc<Mutex<Running>>);
+pub struct ConnectionRequests(Arc<Mutex<RunningRequests>>);
 
 impl ConnectionRequests {
     /// Returns whether no request is running.
@@ -164,17 +165,17 @@ impl Connection {
 
     async fn request(&mut self, request: Request, memory: Charge) {
         let id = request.id.clone();
-        let is_modern = meta::names_version(&request.params) || request.method == "server/discover";
+        let is_modern = meta::names_version(&request.params) || request.method == method::DISCOVER;
         let result = match request.method.as_str() {
-            "initialize" if !is_modern => self.initialize(&request),
-            "logging/setLevel" if !is_modern => {
+            method::INITIALIZE if !is_modern => self.initialize(&request),
+            method::SET_LEVEL if !is_modern => {
                 service::requested_log_level(&request).map(|level| {
                     let peer = self.legacy_peer();
                     self.peer = Some(Peer { log_level: Some(level), ..peer });
                     EMPTY_RESULT.to_owned()
                 })
             }
-            "resources/subscribe" | "resources/unsubscribe" if !is_modern => {
+            method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE if !is_modern => {
                 self.client(&request, false).and_then(|client| {
                     self.service.change_subscription(&request, &client, &self.subscriptions)
                 })
@@ -205,10 +206,10 @@ impl Connection {
         self.peer.unwrap_or(unknown)
     }
 
-    fn client(&self, request: &Request, is_modern: bool) -> Result<Client, RpcError> {
+    fn client(&self, request: &Request, is_modern: bool) -> Result<Requester, RpcError> {
         let peer = if is_modern { Peer::modern(&request.params)? } else { self.legacy_peer() };
         let budget = self.service.budget();
-        Ok(Client {
+        Ok(Requester {
             selection: self.settings.selection.clone(),
             peer,
             name: if is_modern { meta::client_name(&request.params) } else { self.name.clone() },
@@ -218,7 +219,7 @@ impl Connection {
     }
 
     /// Runs a request in a task of its own.
-    fn run(&mut self, request: Request, client: Client, memory: Charge) -> Result<(), RpcError> {
+    fn run(&mut self, request: Request, client: Requester, memory: Charge) -> Result<(), RpcError> {
         let id = request.id.clone();
         let cancel = self.settings.stop.child_token();
         lock(&self.settings.requests.0).begin(&id, &cancel)?;
@@ -228,10 +229,10 @@ impl Connection {
         let running = self.settings.requests.0.clone();
         self.tasks.spawn(async move {
             let working = async {
-                if needs_sources(&request.method) {
+                if method::needs_sources(&request.method) {
                     ready.cancelled().await;
                 }
-                if is_list(&request.method) {
+                if method::is_list(&request.method) {
                     service.settled(&client.selection).await;
                 }
                 response(service.begin(request, client), &output).await
@@ -256,7 +257,7 @@ impl Connection {
     fn notification(&mut self, notification: &Notification) {
         if let Some(id) = notification.cancelled() {
             lock(&self.settings.requests.0).cancel(&id);
-        } else if notification.method == "notifications/initialized" {
+        } else if notification.method == method::INITIALIZED {
             self.watch();
         }
     }
@@ -305,18 +306,6 @@ impl Connection {
         // The client may be gone; the end of its input says so.
         let _ = self.output.send(text).await;
     }
-}
-
-/// Returns whether a request is about what sources offer, so that it waits for them.
-fn needs_sources(method: &str) -> bool {
-    ["tools/", "resources/", "prompts/", "completion/"]
-        .iter()
-        .any(|prefix| method.starts_with(prefix))
-}
-
-/// Returns whether a request is for a list, which would lack what sources offer that are just starting.
-pub fn is_list(method: &str) -> bool {
-    needs_sources(method) && method.ends_with("/list")
 }
 
 /// Writes what precedes the response of an exchange, and returns the response; `None` if the client

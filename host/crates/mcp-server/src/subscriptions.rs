@@ -13,6 +13,7 @@ use airlock_json::raw;
 use airlock_wire::{
     error::{RpcError, code},
     message::Request,
+    method,
     version::Version,
 };
 
@@ -100,7 +101,7 @@ impl Subscriptions {
         let subscribed = admitted.and_then(|relay| relay.subscribe(&self.mailbox, uri));
         let subscription = subscribed.map_err(|error| match error {
             RelayError::NotFound | RelayError::Unsupported => resources::not_found(uri, version),
-            error => resources::failed("resources/subscribe", &target.client, &error),
+            error => resources::failed(method::RESOURCES_SUBSCRIBE, &target.client, &error),
         })?;
         held.insert(uri.to_owned(), subscription);
         Ok(())

@@ -1,7 +1,5 @@
 //! Requests about tasks, and calls of clients that take a task for the result.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -11,13 +9,13 @@ use super::{
     exchange::Outlet,
     meta::TASKS,
     result::{SERVER_INFO, server_info},
-    service::{Client, Service},
+    service::Incoming,
     tasks::{Deferral, MAX_INPUT_BYTES, OpenQuestions, Task, TaskPhase},
 };
 use airlock_json::raw;
 use airlock_wire::{
     error::{RpcError, code},
-    message::Request,
+    method,
     version::Version,
 };
 
@@ -25,14 +23,9 @@ use airlock_wire::{
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// Handles a call of a client that takes a task for a result. Fails as [`call::run`] does.
-pub(super) async fn call(
-    service: Arc<Service>,
-    client: Client,
-    request: Request,
-    outlet: Outlet,
-) -> Result<String, RpcError> {
-    let version = client.peer.version;
-    let arguments = request.params.get("arguments").map_or(0, str::len);
+pub(super) async fn call(incoming: Incoming) -> Result<String, RpcError> {
+    let version = incoming.client.peer.version;
+    let arguments = incoming.request.params.get("arguments").map_or(0, str::len);
     if arguments > MAX_INPUT_BYTES {
         // A legacy client asks for a task, and takes nothing else for the result.
         if !version.is_modern() {
@@ -40,14 +33,16 @@ pub(super) async fn call(
                 "`arguments` have {arguments} bytes; the limit for a task is {MAX_INPUT_BYTES}"
             )));
         }
-        return call::run(service, client, request, outlet, None).await;
+        return call::run(incoming, None).await;
     }
-    let tenant = client.selection.tenant();
+    let service = incoming.service.clone();
+    let tenant = incoming.client.selection.tenant();
+    let timeout = incoming.client.timeout;
     let (deferral, mut deferred) =
-        Deferral::new(service.tasks().clone(), tenant, client.timeout, !version.is_modern());
+        Deferral::new(service.tasks().clone(), tenant, timeout, !version.is_modern());
     let task = deferred.task;
     let mut work = AbortOnDropHandle::new(tokio::spawn(async move {
-        let outcome = call::run(service.clone(), client, request, outlet, Some(deferral)).await;
+        let outcome = call::run(incoming, Some(deferral)).await;
         match task.get() {
             None => Some(outcome),
             Some(task) => {
@@ -71,9 +66,9 @@ pub(super) async fn call(
 /// Returns whether a method is one of tasks in a revision.
 pub(super) fn handles(method: &str, version: Version) -> bool {
     match method {
-        "tasks/get" | "tasks/cancel" => version >= Version::V2025_11_25,
-        "tasks/update" => version.is_modern(),
-        "tasks/result" => version == Version::V2025_11_25,
+        method::TASKS_GET | method::TASKS_CANCEL => version >= Version::V2025_11_25,
+        method::TASKS_UPDATE => version.is_modern(),
+        method::TASKS_RESULT => version == Version::V2025_11_25,
         _ => false,
     }
 }
@@ -81,10 +76,7 @@ pub(super) fn handles(method: &str, version: Version) -> bool {
 /// Handles a request about a task. Fails if the client has no such task, or if it does not declare
 /// the extension.
 pub(super) async fn run(
-    service: Arc<Service>,
-    client: Client,
-    request: Request,
-    outlet: Outlet,
+    Incoming { service, client, request, outlet }: Incoming,
 ) -> Result<String, RpcError> {
     let version = client.peer.version;
     if !client.peer.takes_tasks {
@@ -95,8 +87,8 @@ pub(super) async fn run(
     }
     let task = service.tasks().find(&request.params, &client.selection.tenant())?;
     match request.method.as_str() {
-        "tasks/result" => result(&task, &outlet).await,
-        "tasks/update" => {
+        method::TASKS_RESULT => result(&task, &outlet).await,
+        method::TASKS_UPDATE => {
             if task
                 .answer(answers::parse(request.params.get("inputResponses").unwrap_or_default())?)
             {
@@ -106,11 +98,11 @@ pub(super) async fn run(
                 "the answers to the questions of a task may have {MAX_INPUT_BYTES} bytes together"
             )))
         }
-        "tasks/cancel" if version.is_modern() => {
+        method::TASKS_CANCEL if version.is_modern() => {
             task.cancel();
             Ok(done())
         }
-        "tasks/cancel" => {
+        method::TASKS_CANCEL => {
             if task.has_ended() {
                 return Err(RpcError::invalid_params("the task has ended"));
             }

@@ -16,7 +16,7 @@ use super::{
     list::{List, Page},
     offers::Offering,
 };
-use airlock_catalog::{Catalog, Client, Snapshot};
+use airlock_catalog::{Catalog, Snapshot, ToolSource};
 use airlock_core::{
     door::{Approval, Entry, Filter, Origin, View, VirtualKey},
     tenant::Tenant,
@@ -264,7 +264,7 @@ impl Toolboxes {
     }
 
     /// Returns whether a source may have tools of a selection.
-    pub(crate) fn may_have(&self, selection: &Selection, source: &Client) -> bool {
+    pub(crate) fn may_have(&self, selection: &Selection, source: &ToolSource) -> bool {
         let is_in_scope = match &selection.scope {
             Scope::All => true,
             Scope::Client(client) => *client == source.name,
@@ -322,32 +322,20 @@ mod tests {
     use std::sync::Arc;
 
     use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-    use futures_util::future::BoxFuture;
     use serde_json::json;
 
     use super::*;
-    use crate::list::PAGE_ITEMS;
-    use airlock_core::{
-        door::{Admitted, Provider},
-        tool::{CallError, Policy, ToolOutput, Whitelist},
+    use crate::{
+        list::PAGE_ITEMS,
+        tests::{Unused, client},
     };
-
-    struct Nobody;
-    impl Provider for Nobody {
-        fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-            Box::pin(async { Err(CallError::cancelled()) })
-        }
-    }
-
-    fn client(name: &str) -> ClientName {
-        ClientName::parse(name).expect("a good name")
-    }
+    use airlock_core::tool::{Allowlist, Policy};
 
     fn publish(catalog: &Catalog, name: &str, tools: Value) {
-        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        let policy = Policy { execute: Allowlist::All, ..Policy::default() };
         catalog.add_client(&client(name), airlock_catalog::SourceKind::Server("stdio"), policy);
         let tools = serde_json::from_value(tools).expect("definitions");
-        let dropped = catalog.blocking_publish(&client(name), tools, Arc::new(Nobody));
+        let dropped = catalog.blocking_publish(&client(name), tools, Arc::new(Unused));
         assert!(dropped.is_empty(), "{dropped:?}");
     }
 

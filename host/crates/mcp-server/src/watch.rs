@@ -11,6 +11,7 @@ use super::{
     offers::OfferList,
     toolbox::{Digests, Selection, Toolbox, Toolboxes},
 };
+use airlock_wire::method;
 
 /// Shortest time between two looks at the lists. A source that changes them all the time costs each
 /// listening client one look a second.
@@ -31,9 +32,9 @@ impl ListKind {
     /// Method of the notification.
     pub(crate) fn notification(self) -> &'static str {
         match self {
-            Self::Tools => "notifications/tools/list_changed",
-            Self::Resources => "notifications/resources/list_changed",
-            Self::Prompts => "notifications/prompts/list_changed",
+            Self::Tools => method::TOOLS_CHANGED,
+            Self::Resources => method::RESOURCES_CHANGED,
+            Self::Prompts => method::PROMPTS_CHANGED,
         }
     }
 

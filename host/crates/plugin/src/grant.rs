@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use serde_json::{Map, Value};
 
 use super::Profile;
-use airlock_core::{limit::LimitSet, secret::Source};
+use airlock_core::{limit::LimitSet, secret::SecretSource};
 use airlock_egress::{Injection, Rule};
 use airlock_sandbox::Access;
 
@@ -59,7 +59,7 @@ pub enum HttpGrant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretGrant {
     /// Source of its value.
-    pub source: Source,
+    pub source: SecretSource,
     /// Narrower audience, if the operator sets one. The secret is sent only to places that both the
     /// operator and the plugin name.
     pub audience: Option<Vec<HttpGrant>>,

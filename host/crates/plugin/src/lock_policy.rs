@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::{HttpGrant, KvGrant, manifest::tests::manifest_with};
-    use airlock_core::tool::Whitelist;
+    use airlock_core::tool::Allowlist;
     use airlock_lock::FILE_NAME as LOCK_FILE;
 
     fn client() -> ClientName {
@@ -220,7 +220,7 @@ mod tests {
         let grant =
             Grant { kv: [("notes".to_owned(), KvGrant::default())].into(), ..Grant::default() };
         let check = |allowed: &[&str]| {
-            let execute = Whitelist::parse(allowed).expect("a list");
+            let execute = Allowlist::parse(allowed).expect("a list");
             let policy = Policy { execute, ..Policy::default() };
             LockPolicy::new(None).check(&client(), &renamed, &grant, &policy, Some(&loaded))
         };

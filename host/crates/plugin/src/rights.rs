@@ -14,7 +14,7 @@ use std::{fmt, sync::Arc};
 pub(super) use self::http::of_any_host;
 use self::secrets::Secrets;
 use super::{Grant, Manifest, Profile, Request, Requests};
-use airlock_core::secret::{Secret, Source, SourceError};
+use airlock_core::secret::{Secret, SecretSource, SourceError};
 use airlock_json::schema::CompiledSchema;
 use airlock_sandbox::{Denied, Grants, Limits, ToolNames};
 
@@ -102,7 +102,7 @@ impl fmt::Display for Reason {
 }
 
 /// Reads the value of a secret.
-pub type ReadSecret<'a> = &'a dyn Fn(&Source) -> Result<Secret, SourceError>;
+pub type ReadSecret<'a> = &'a dyn Fn(&SecretSource) -> Result<Secret, SourceError>;
 
 impl Rights {
     /// Computes the rights of a plugin. A plugin without a manifest requests every right that its

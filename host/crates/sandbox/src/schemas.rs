@@ -173,7 +173,7 @@ impl Schemas {
 
 #[cfg(test)]
 mod tests {
-    use airlock_core::tool::ClientName;
+    use airlock_core::tool::{ClientName, ErrorKind, HostCode};
     use futures_util::FutureExt as _;
     use serde_json::{Value, json};
 
@@ -227,7 +227,7 @@ mod tests {
         let refused = check_arguments(&schemas, "t", r#"{"n": "1"}"#).expect_err("not an integer");
         assert_eq!(
             (refused.code(), refused.kind()),
-            ("bad_arguments", airlock_core::tool::ErrorKind::InvalidInput)
+            (HostCode::BadArguments, ErrorKind::InvalidInput)
         );
         insta::assert_snapshot!(refused, @r#"the arguments of tool 'p-t' do not fit its input schema: n: found "1", expected an integer, not its text in quotes"#);
     }
@@ -251,7 +251,7 @@ mod tests {
         assert!(result.as_mut().now_or_never().is_none());
         drop(held);
         assert!(arguments.await.is_ok());
-        assert_eq!(result.await.expect_err("it has no letter").code(), "invalid_result");
+        assert_eq!(result.await.expect_err("it has no letter").code(), HostCode::InvalidResult);
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
             .expect_err("not a string");
         assert_eq!(
             (refused.code(), refused.kind()),
-            ("invalid_result", airlock_core::tool::ErrorKind::Internal)
+            (HostCode::InvalidResult, ErrorKind::Internal)
         );
         insta::assert_snapshot!(refused, @"the result of tool p-t does not fit its output schema at rows[1]");
         let cause =

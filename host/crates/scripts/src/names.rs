@@ -291,15 +291,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tests::client;
 
     fn tool(client: &ClientName, name: &str) -> Arc<Tool> {
         let definition =
             serde_json::from_value(json!({"name": name, "inputSchema": {}})).expect("a definition");
         Arc::new(Tool::adopt(client, definition).expect("a good tool"))
-    }
-
-    fn client(name: &str) -> ClientName {
-        ClientName::parse(name).expect("a good name")
     }
 
     fn named(clients: &[(&str, &[&str])]) -> Vec<Namespace> {

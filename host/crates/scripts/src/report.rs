@@ -15,7 +15,7 @@ use super::{
 };
 use airlock_core::{
     door::{Chain, NESTED_CALLS},
-    tool::{CallError, Content, ErrorKind, Limit, ToolError, ToolOutput},
+    tool::{CallError, Content, ErrorKind, HostCode, ReachedLimit, ToolError, ToolOutput},
 };
 use airlock_sandbox::{FailureKind, ScriptFailure};
 use airlock_strings::cut;
@@ -182,13 +182,13 @@ impl<'a> ScriptReport<'a> {
 /// Returns the limit that has ended a script, and the remedy.
 fn reason(error: &CallError) -> String {
     match error.limit() {
-        Some(Limit::Budget { what: NESTED_CALLS, most }) => format!(
+        Some(ReachedLimit::Budget { what: NESTED_CALLS, most }) => format!(
             "the script reached its limit of {most} tool calls; make fewer calls, or split the script (operator: max_nested_calls)"
         ),
-        Some(Limit::Budget { what, most }) => {
+        Some(ReachedLimit::Budget { what, most }) => {
             format!("the script reached its limit of {most} {what}")
         }
-        Some(Limit::Amount(bytes)) if error.code() == CallError::RESULT_TOO_LARGE => format!(
+        Some(ReachedLimit::Amount(bytes)) if error.code() == HostCode::ResultTooLarge => format!(
             "the result of the script is larger than {bytes} bytes; return less: a part, a sum, or only the keys that you need"
         ),
         _ => error.message(),

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use airlock_core::{
         door::{Admitted, Filter, Provider, Source},
-        tool::{CallError, ClientName, Policy, Tool, ToolOutput, Whitelist},
+        tool::{Allowlist, CallError, ClientName, Policy, Tool, ToolOutput},
     };
 
     struct Unused;
@@ -199,7 +199,7 @@ mod tests {
             Arc::new(Tool::adopt(&client, tool.expect("a definition")).expect("a good tool"))
         });
         let tools: Vec<_> = tools.collect();
-        let policy = Policy { execute: Whitelist::All, code_mode: true, ..Policy::default() };
+        let policy = Policy { execute: Allowlist::All, code_mode: true, ..Policy::default() };
         let source = Source {
             client: &client,
             policy: &policy,

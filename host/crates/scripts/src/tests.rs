@@ -10,8 +10,8 @@ use airlock_core::{
     door::{Budget, Caller, Filter, VirtualKey},
     tenant::Tenant,
     tool::{
-        ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, ToolName, Trust,
-        Whitelist,
+        Allowlist, ClientName, Content, ErrorKind, Policy, ToolDefinition, ToolError, ToolName,
+        Trust,
     },
 };
 use airlock_sandbox::{Binding, FailureKind, ScriptCall, ScriptError, ScriptFailure};
@@ -90,14 +90,14 @@ impl Runner for Fake {
     }
 }
 
-fn client(name: &str) -> ClientName {
+pub(crate) fn client(name: &str) -> ClientName {
     ClientName::parse(name).expect("a good name")
 }
 
 fn open_policy(code_mode: bool) -> Policy {
     Policy {
-        execute: Whitelist::All,
-        auto_execute: Whitelist::All,
+        execute: Allowlist::All,
+        auto_execute: Allowlist::All,
         code_mode,
         trust: Trust::Trusted,
         ..Policy::default()

@@ -19,10 +19,10 @@ use super::{
     sender::Sender,
     work,
 };
-use airlock_catalog::{Client, Snapshot};
+use airlock_catalog::{Snapshot, ToolSource};
 use airlock_core::{
     door::{Caller, Origin},
-    tool::{Tool, Whitelist},
+    tool::{Allowlist, Tool},
 };
 use airlock_strings::visible;
 
@@ -138,7 +138,7 @@ fn write(
 
 /// A client as the operator sees it.
 enum ListedClient<'c> {
-    Active(&'c Arc<Client>),
+    Active(&'c Arc<ToolSource>),
     /// An MCP server that the configuration disables: its name and its transport.
     Disabled(String, &'static str),
 }
@@ -170,7 +170,7 @@ impl ListedClient<'_> {
     }
 }
 
-fn describe(client: &Client) -> Value {
+fn describe(client: &ToolSource) -> Value {
     json!({
         "config": {
             "name": client.name.as_str(),
@@ -183,7 +183,7 @@ fn describe(client: &Client) -> Value {
 
 /// Describes a client for its operator: the policy, the reason it is unavailable, the
 /// digest of its component, and the state of its connection with its history.
-fn describe_for_operator(app: &App, client: &Client) -> Value {
+fn describe_for_operator(app: &App, client: &ToolSource) -> Value {
     let mut out = describe(client);
     out["config"]["client_id"] = client.name.as_str().into();
     out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
@@ -215,10 +215,10 @@ fn show_hidden(value: &mut Value) {
     }
 }
 
-fn names(list: &Whitelist) -> Vec<&str> {
+fn names(list: &Allowlist) -> Vec<&str> {
     match list {
-        Whitelist::All => vec!["*"],
-        Whitelist::Only(names) => names.iter().collect(),
+        Allowlist::All => vec!["*"],
+        Allowlist::Only(names) => names.iter().collect(),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{App, sender::Sender};
-use airlock_catalog::Client;
+use airlock_catalog::ToolSource;
 use airlock_core::door::Origin;
 use airlock_model::Object;
 
@@ -41,7 +41,7 @@ async fn wait(app: &App, sender: &Sender, is_enough: impl Fn() -> bool) {
     }
     let filter = &sender.filter;
     let key = sender.key.as_deref();
-    let settled = app.catalog.settled(Instant::now() + left, |client: &Client| {
+    let settled = app.catalog.settled(Instant::now() + left, |client: &ToolSource| {
         app.catalog.snapshot().is_missing(client, filter, key) && !is_enough()
     });
     settled.await;

@@ -35,7 +35,7 @@ use airlock_core::door::log_call;
 use airlock_core::{
     door::{CallId, Caller, Hearing, Ledger, Origin},
     threads,
-    tool::{CallError, CallFailure, Details, QuestionKinds, ToolOutput},
+    tool::{CallError, CallFailure, Details, HostCode, QuestionKinds, ToolOutput},
 };
 use airlock_json as json;
 use airlock_model::{Object, weight};
@@ -173,28 +173,24 @@ fn failure(
 }
 
 fn refusal(error: &CallError) -> ApiError {
-    match error.code() {
-        CallError::BUSY | CallError::CIRCUIT_OPEN => {
+    let code = error.code();
+    let message = error.to_string();
+    match code {
+        HostCode::Busy | HostCode::CircuitOpen => {
             // Whole seconds, rounded up: a client that retries too early is refused again.
             let seconds = error
                 .retry_after()
                 .map_or(1, |wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
-            ApiError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "server_error",
-                error.code(),
-                error.to_string(),
-            )
-            .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            ApiError::new(status, "server_error", code.as_str(), message)
+                .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
         // The status is 400 for compatibility; the type tells client errors from server errors.
-        CallError::NOT_FOUND
-        | CallError::BAD_ARGUMENTS
-        | CallError::NEEDS_APPROVAL
-        | CallError::NOT_WAITING => ApiError::bad_request(error.code(), error.to_string()),
-        _ => {
-            ApiError::new(StatusCode::BAD_REQUEST, "server_error", error.code(), error.to_string())
-        }
+        HostCode::NotFound
+        | HostCode::BadArguments
+        | HostCode::NeedsApproval
+        | HostCode::NotWaiting => ApiError::bad_request(code.as_str(), message),
+        _ => ApiError::new(StatusCode::BAD_REQUEST, "server_error", code.as_str(), message),
     }
 }
 

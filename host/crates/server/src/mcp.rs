@@ -36,8 +36,8 @@ use super::{
 };
 use airlock_core::tool::{ClientName, QuestionKinds};
 use airlock_mcp_server::{
-    Answer, Client, EMPTY_RESULT, EventReader, ListWatch, Listed, Outgoing, Peer, Scope, Selection,
-    Session, client_name, initialized_name, is_list, is_relayed, names_version, no_memory,
+    Answer, EMPTY_RESULT, EventReader, ListWatch, ListedPage, Outgoing, Peer, Requester, Scope,
+    Selection, Session, client_name, initialized_name, is_relayed, names_version, no_memory,
     requested_log_level,
 };
 use airlock_model::MemoryBudget;
@@ -46,14 +46,12 @@ use airlock_wire::{
     headers::{LAST_EVENT, SESSION},
     id::RpcId,
     message::{self, Message},
+    method,
     version::Version,
 };
 
 /// Time for a response to be ready before a stream begins. Most are, and need no stream.
 const STREAM_AFTER: Duration = Duration::from_millis(100);
-
-/// Method whose response is a stream that waits for notifications.
-const LISTEN: &str = "subscriptions/listen";
 
 /// Path of the endpoint.
 const PATH: &str = "/mcp";
@@ -143,14 +141,14 @@ impl McpCall<'_> {
         };
         match message {
             Message::Request(request) => {
-                if is_list(&request.method) {
+                if method::is_list(&request.method) {
                     self.app.mcp.settled(&self.selection).await;
                 }
                 let is_modern = names_version(&request.params)
                     || version.is_modern()
-                    || request.method == "server/discover";
+                    || request.method == method::DISCOVER;
                 if is_modern {
-                    let is_listening = request.method == LISTEN;
+                    let is_listening = request.method == method::LISTEN;
                     let reply = self.modern(request, &headers, accept, timeout).await?;
                     Ok(if is_listening { waiting(seat.as_ref(), reply) } else { reply })
                 } else {
@@ -198,7 +196,7 @@ impl McpCall<'_> {
             return Ok(failed(Some(&request.id), &error, StatusCode::BAD_REQUEST));
         }
         drop(toolbox);
-        let slot = if request.method == LISTEN {
+        let slot = if request.method == method::LISTEN {
             if !accept.streams {
                 return Ok(not_acceptable());
             }
@@ -212,7 +210,7 @@ impl McpCall<'_> {
             None
         };
         let name = client_name(&request.params);
-        let client = Client { name, ..self.client(peer, timeout) };
+        let client = Requester { name, ..self.client(peer, timeout) };
         let mut exchange = self.app.mcp.begin(request, client);
         if !accept.streams {
             let answer = exchange.response().await.ok_or_else(ApiError::internal)?;
@@ -245,7 +243,7 @@ impl McpCall<'_> {
         if let Err(error) = headers::check_method(headers, &request.method) {
             return Ok(failed(Some(&request.id), &error, StatusCode::BAD_REQUEST));
         }
-        if request.method == "initialize" {
+        if request.method == method::INITIALIZE {
             return Ok(self.initialize(&request));
         }
         match self.session(headers)? {
@@ -281,19 +279,19 @@ impl McpCall<'_> {
     ) -> Result<Reply, ApiError> {
         let id = request.id.clone();
         let name = session.client_name();
-        let mut client = Client { name, ..self.client(session.peer(), timeout) };
+        let mut client = Requester { name, ..self.client(session.peer(), timeout) };
         let result = match request.method.as_str() {
-            "logging/setLevel" => requested_log_level(&request).map(|level| {
+            method::SET_LEVEL => requested_log_level(&request).map(|level| {
                 session.set_log_level(level);
                 EMPTY_RESULT.to_owned()
             }),
-            "tools/list" | "resources/list" | "resources/templates/list" | "prompts/list" => {
-                self.app.mcp.list(&request, &client).map(|Listed { text, known }| {
+            name if method::is_list(name) => {
+                self.app.mcp.list(&request, &client).map(|ListedPage { text, known }| {
                     session.set_known(known);
                     text
                 })
             }
-            "resources/subscribe" | "resources/unsubscribe" => {
+            method::RESOURCES_SUBSCRIBE | method::RESOURCES_UNSUBSCRIBE => {
                 self.app.mcp.change_subscription(&request, &client, session.subscriptions())
             }
             method if is_asking(method) => {
@@ -342,7 +340,7 @@ impl McpCall<'_> {
         timeout: Duration,
     ) -> Reply {
         let id = request.id.clone();
-        if request.method == "logging/setLevel" {
+        if request.method == method::SET_LEVEL {
             // There is no stream that messages could be sent on.
             let result = requested_log_level(&request).map(|_| EMPTY_RESULT.to_owned());
             return self.whole(&id, Answer::new(&id, result), legacy_status);
@@ -407,8 +405,8 @@ impl McpCall<'_> {
         })
     }
 
-    fn client(&self, peer: Peer, timeout: Duration) -> Client {
-        Client { selection: self.selection.clone(), peer, name: None, timeout, asks: None }
+    fn client(&self, peer: Peer, timeout: Duration) -> Requester {
+        Requester { selection: self.selection.clone(), peer, name: None, timeout, asks: None }
     }
 
     /// Returns a response that is ready, with the status of its error.
@@ -422,7 +420,7 @@ impl McpCall<'_> {
 
 /// Returns whether the gateway may ask the client while it handles a request.
 fn is_asking(method: &str) -> bool {
-    matches!(method, "tools/call" | "tasks/result") || is_relayed(method)
+    matches!(method, method::TOOLS_CALL | method::TASKS_RESULT) || is_relayed(method)
 }
 
 /// The client accepts no form of response that the request can have.

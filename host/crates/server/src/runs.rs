@@ -291,7 +291,7 @@ fn refusal(error: &RunError) -> ApiError {
 
 /// Returns the error of a run that is as it was before, and can be resumed later.
 fn postponed(error: &CallError) -> ApiError {
-    let code = error.tool_code().unwrap_or_else(|| error.code());
+    let code = error.tool_code().unwrap_or_else(|| error.code().as_str());
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", code, error.message())
 }
 

@@ -28,7 +28,7 @@ use super::{settings::MIN_HEADER_BYTES, *};
 use airlock_agent as agent;
 use airlock_core::{
     door::{Keys, VirtualKey},
-    tool::Whitelist,
+    tool::Allowlist,
 };
 use airlock_egress::tls;
 use airlock_fakes as fake;
@@ -114,13 +114,13 @@ impl Gateway {
             // Else requests could use none of its tools, and would not miss it.
             let away = airlock_core::tool::ClientName::parse("away").expect("a good name");
             let policy =
-                airlock_core::tool::Policy { execute: Whitelist::All, ..Default::default() };
+                airlock_core::tool::Policy { execute: Allowlist::All, ..Default::default() };
             catalog.set_policy(&away, policy);
         }
         let agent = SETTINGS;
         let desk = airlock_core::tool::ClientName::parse("desk").expect("a good name");
         let rows: std::collections::BTreeMap<_, _> =
-            [(desk, Whitelist::parse(&["echo", "hang"]).expect("a good list"))].into();
+            [(desk, Allowlist::parse(&["echo", "hang"]).expect("a good list"))].into();
         let keys = Keys::new([
             VirtualKey::new("ann", "sk-bf-ann", rows.clone()),
             VirtualKey::new("dan", "sk-bf-dan", rows.clone()),

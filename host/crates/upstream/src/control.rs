@@ -13,7 +13,7 @@ const QUEUE: usize = 4;
 
 /// Order of the operator to the supervisor of one server.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum ControlCommand {
     /// Closes the connection and opens a new one, whatever the state. Answered once the new one is
     /// ready or has failed, with the reason.
     Reconnect(ReconnectAnswer),
@@ -22,7 +22,7 @@ pub(super) enum Command {
     Refresh(oneshot::Sender<Result<usize, String>>),
 }
 
-impl Command {
+impl ControlCommand {
     /// Answers that the request was not completed.
     pub(super) fn refuse(self, reason: &str) {
         // The operator may have left.
@@ -51,7 +51,7 @@ impl ReconnectAnswer {
 /// The operator's control of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Control {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<ControlCommand>,
     server: Arc<Server>,
     /// Permit for the one request to reconnect.
     turn: Arc<Semaphore>,
@@ -73,7 +73,7 @@ pub enum ControlError {
 
 impl Control {
     /// Creates the control of a server, and the queue of its requests.
-    pub(super) fn new(server: Arc<Server>) -> (Self, mpsc::Receiver<Command>) {
+    pub(super) fn new(server: Arc<Server>) -> (Self, mpsc::Receiver<ControlCommand>) {
         let (commands, queue) = mpsc::channel(QUEUE);
         (Self { commands, server, turn: Arc::new(Semaphore::new(1)) }, queue)
     }
@@ -83,13 +83,14 @@ impl Control {
     /// being processed. Dropping the future does not cancel the request.
     pub async fn reconnect(&self) -> Result<(), ControlError> {
         let turn = self.turn.clone().try_acquire_owned().map_err(|_| ControlError::InProgress)?;
-        self.request(|sender| Command::Reconnect(ReconnectAnswer { sender, _turn: turn })).await
+        self.request(|sender| ControlCommand::Reconnect(ReconnectAnswer { sender, _turn: turn }))
+            .await
     }
 
     /// Reads the list of tools again. Returns the number of tools that are offered. Fails if the
     /// server is not connected.
     pub async fn refresh(&self) -> Result<usize, ControlError> {
-        self.request(Command::Refresh).await
+        self.request(ControlCommand::Refresh).await
     }
 
     /// Returns the state of the server with its history, as members of its entry in the
@@ -110,7 +111,7 @@ impl Control {
 
     async fn request<T>(
         &self,
-        command: impl FnOnce(oneshot::Sender<Result<T, String>>) -> Command,
+        command: impl FnOnce(oneshot::Sender<Result<T, String>>) -> ControlCommand,
     ) -> Result<T, ControlError> {
         let (answer, answered) = oneshot::channel();
         self.commands.send(command(answer)).await.map_err(|_| ControlError::Stopping)?;
@@ -130,7 +131,7 @@ mod tests {
     use airlock_core::tool::ClientName;
     use airlock_mcp_client::{Process, Settings};
 
-    fn control() -> (Control, mpsc::Receiver<Command>) {
+    fn control() -> (Control, mpsc::Receiver<ControlCommand>) {
         let name = ClientName::parse("up").expect("a good name");
         let settings = Settings::new(name, Process::default());
         Control::new(Server::new(&settings, Handle::current()))
@@ -143,7 +144,9 @@ mod tests {
             let control = control.clone();
             async move { control.reconnect().await }
         });
-        let Some(Command::Reconnect(answer)) = queue.recv().await else { panic!("no request") };
+        let Some(ControlCommand::Reconnect(answer)) = queue.recv().await else {
+            panic!("no request")
+        };
         assert_eq!(control.reconnect().await, Err(ControlError::InProgress));
         // An operator who leaves does not cancel the request.
         first.abort();

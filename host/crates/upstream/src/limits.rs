@@ -21,8 +21,8 @@ pub(crate) const MAX_TENANT_PARKED: usize = 8;
 
 // Calls.
 
-/// Weight that divides the slots among tenants, see [`Shares`](airlock_core::tenant::Shares).
-pub(crate) const SLOTS_WEIGHT: usize = 3;
+/// Weight that divides the places among tenants, see [`Shares`](airlock_core::tenant::Shares).
+pub(crate) const PLACES_WEIGHT: usize = 3;
 /// Maximum size of a result, in bytes. A larger one is refused: a model cannot read it, and it is
 /// held several times on its way.
 pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;

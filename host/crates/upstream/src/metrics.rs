@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 
 pub use self::collector::UpstreamMetrics;
 use self::{
-    outcome::{Counters, Outcome},
+    outcome::{CallOutcome, Counters},
     window::Window,
 };
 use crate::limits::{SLOW_GRANT, SLOW_GRANT_PAUSE};
 use airlock_catalog::MAX_TOOLS_PER_CLIENT;
-use airlock_core::tool::{CallError, ToolName, ToolOutput};
+use airlock_core::tool::{CallError, HostCode, ToolName, ToolOutput};
 
 /// Upper bounds of the buckets of times, in seconds. One more bucket has no bound.
 const BOUNDS_SECONDS: [f64; 17] = [
@@ -69,17 +69,22 @@ impl Metrics {
 
     /// Begins to observe a call. It counts as cancelled if the value is dropped.
     pub(super) fn begin(&self, tool: ToolName) -> Observed<'_> {
-        Observed { metrics: self, tool, began: Instant::now(), outcome: Outcome::Cancelled }
+        Observed {
+            metrics: self,
+            tool,
+            began: Instant::now(),
+            outcome: CallOutcome::Failed(HostCode::Cancelled),
+        }
     }
 
     /// Counts a call as waiting until the value is dropped or granted.
-    pub(super) fn wait(&self) -> Waiting<'_> {
-        Waiting { metrics: self, _queued: Raised::new(&self.queued), began: Instant::now() }
+    pub(super) fn wait(&self) -> QueuedCall<'_> {
+        QueuedCall { metrics: self, _queued: Raised::new(&self.queued), began: Instant::now() }
     }
 
     /// Returns the counters of the calls that have ended, by tool and outcome. The tool is `None` for
     /// calls of tools beyond [`MAX_TOOLS_PER_CLIENT`]. Sorted; without zeros.
-    fn calls(&self) -> Vec<(Option<ToolName>, Outcome, Counter)> {
+    fn calls(&self) -> Vec<(Option<ToolName>, CallOutcome, Counter)> {
         let tools = self.tools.load();
         let named = tools.iter().map(|(tool, counters)| (Some(tool), counters));
         let all = std::iter::once((None, &self.other)).chain(named);
@@ -101,7 +106,7 @@ impl Metrics {
         ]
     }
 
-    fn count(&self, tool: &ToolName, outcome: Outcome) {
+    fn count(&self, tool: &ToolName, outcome: CallOutcome) {
         match self.tools.load().get(tool) {
             Some(counters) => counters.add(outcome),
             None => self.counters_of_new(tool).add(outcome),
@@ -147,20 +152,20 @@ pub(super) struct Observed<'m> {
     metrics: &'m Metrics,
     tool: ToolName,
     began: Instant,
-    outcome: Outcome,
+    outcome: CallOutcome,
 }
 
 impl Observed<'_> {
     /// Counts the call with its outcome.
     pub(super) fn end(mut self, result: &Result<ToolOutput, CallError>) {
-        self.outcome = Outcome::of(result);
+        self.outcome = CallOutcome::of(result);
     }
 }
 
 impl Drop for Observed<'_> {
     fn drop(&mut self) {
         self.metrics.count(&self.tool, self.outcome);
-        if self.outcome != Outcome::Busy {
+        if self.outcome != CallOutcome::Failed(HostCode::Busy) {
             let took = self.began.elapsed();
             self.metrics.durations.observe(took.as_secs_f64());
             self.metrics.last.record(took);
@@ -169,26 +174,26 @@ impl Drop for Observed<'_> {
 }
 
 /// A call that waits.
-pub(super) struct Waiting<'m> {
+pub(super) struct QueuedCall<'m> {
     metrics: &'m Metrics,
     _queued: Raised<'m>,
     began: Instant,
 }
 
 /// A call that runs.
-pub(super) struct Running<'m> {
+pub(super) struct GrantedCall<'m> {
     _in_flight: Raised<'m>,
     /// Time that the call has waited, if the operator is to be told.
     pub(super) slow: Option<Duration>,
 }
 
-impl<'m> Waiting<'m> {
+impl<'m> QueuedCall<'m> {
     /// Counts the call as running until the value is dropped.
-    pub(super) fn granted(self) -> Running<'m> {
+    pub(super) fn granted(self) -> GrantedCall<'m> {
         let waited = self.began.elapsed();
         self.metrics.waits.observe(waited.as_secs_f64());
         let slow = (waited > SLOW_GRANT && self.metrics.may_report()).then_some(waited);
-        Running { _in_flight: Raised::new(&self.metrics.in_flight), slow }
+        GrantedCall { _in_flight: Raised::new(&self.metrics.in_flight), slow }
     }
 }
 
@@ -228,7 +233,7 @@ mod tests {
         ToolName::new(&client, name)
     }
 
-    fn calls(metrics: &Metrics) -> Vec<(Option<ToolName>, Outcome, u64)> {
+    fn calls(metrics: &Metrics) -> Vec<(Option<ToolName>, CallOutcome, u64)> {
         let calls = metrics.calls().into_iter();
         calls.map(|(tool, outcome, counter)| (tool, outcome, counter.get())).collect()
     }
@@ -241,9 +246,9 @@ mod tests {
         metrics.begin(tool("a")).end(&Ok(ToolOutput::default()));
         drop(metrics.begin(tool("a")));
         let expected = [
-            (Some(tool("a")), Outcome::Ok, 2),
-            (Some(tool("a")), Outcome::Cancelled, 1),
-            (Some(tool("b")), Outcome::Busy, 1),
+            (Some(tool("a")), CallOutcome::Ok, 2),
+            (Some(tool("a")), CallOutcome::Failed(HostCode::Cancelled), 1),
+            (Some(tool("b")), CallOutcome::Failed(HostCode::Busy), 1),
         ];
         assert_eq!(calls(&metrics), expected);
         assert_eq!(metrics.durations.count(), 3, "a busy call has no duration");
@@ -254,13 +259,13 @@ mod tests {
     fn only_so_many_tools_are_counted_apart() {
         let metrics = Metrics::new();
         for number in 0..=MAX_TOOLS_PER_CLIENT {
-            metrics.count(&tool(&number.to_string()), Outcome::Ok);
+            metrics.count(&tool(&number.to_string()), CallOutcome::Ok);
         }
         assert_eq!(metrics.tools.load().len(), MAX_TOOLS_PER_CLIENT);
-        metrics.count(&tool("0"), Outcome::Ok);
+        metrics.count(&tool("0"), CallOutcome::Ok);
         let calls = calls(&metrics);
-        assert_eq!(calls[0], (None, Outcome::Ok, 1));
-        assert!(calls.contains(&(Some(tool("0")), Outcome::Ok, 2)));
+        assert_eq!(calls[0], (None, CallOutcome::Ok, 1));
+        assert!(calls.contains(&(Some(tool("0")), CallOutcome::Ok, 2)));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 pub use self::{
-    decide::{Change, Kind},
+    decide::{Change, ChangeKind},
     definition::Definition,
     diff::{Shown, shown},
     review::{NoSuchChange, Quarantined, Review},
@@ -72,7 +72,7 @@ impl Pins {
 
     /// Returns the pins of one server; `None` if no server has this name.
     pub fn client(&self, name: &str) -> Option<Arc<ClientPins>> {
-        self.0.iter().find(|(client, _)| client.as_str() == name).map(|(_, pins)| pins.clone())
+        self.0.get(name).cloned()
     }
 }
 
@@ -88,13 +88,13 @@ pub struct ClientPins {
     client: ClientName,
     pinning: Pinning,
     keep: Arc<Keep>,
-    state: Mutex<State>,
+    state: Mutex<PinState>,
 }
 
 /// Outcome of the last list. Everything in it is bounded by the bounds of a list, because a change
 /// holds the latest definition only.
 #[derive(Debug, Default)]
-struct State {
+struct PinState {
     /// Accepted definitions; `None` before the first list, and if they could never be read.
     pinned: Option<Arc<Pinned>>,
     changes: Arc<[Change]>,
@@ -137,7 +137,8 @@ impl ClientPins {
             return Screened::default();
         };
         self.log(&changes, problem.as_deref());
-        *self.state() = State { pinned, changes: changes.into(), problem, is_screened: true, lock };
+        *self.state() =
+            PinState { pinned, changes: changes.into(), problem, is_screened: true, lock };
         Screened { tools, unaccepted, left_out }
     }
 
@@ -150,7 +151,7 @@ impl ClientPins {
     /// accepted as they are there, with their invisible characters made visible.
     pub fn held(&self) -> Vec<String> {
         let state = self.state();
-        let listed = state.changes.iter().filter(|change| change.kind != Kind::Removed);
+        let listed = state.changes.iter().filter(|change| change.kind != ChangeKind::Removed);
         listed.map(|change| visible_line(&Quarantined::of(change).tool)).collect()
     }
 
@@ -242,17 +243,17 @@ impl ClientPins {
             let tool = ToolName::new(client, &change.tool);
             let kind = change.kind.name();
             match change.kind {
-                Kind::Removed => info!(%client, %tool, "accepted tool removed by its server"),
-                Kind::New | Kind::Renamed if change.is_offered => warn!(
+                ChangeKind::Removed => info!(%client, %tool, "accepted tool removed by its server"),
+                ChangeKind::New | ChangeKind::Renamed if change.is_offered => warn!(
                     %client,
                     %tool,
                     kind,
                     "new tool needs an approval for every call until it is accepted"
                 ),
-                Kind::Changed => {
+                ChangeKind::Changed => {
                     warn!(%client, %tool, kind, "tool in quarantine, its accepted definition is used");
                 }
-                Kind::New | Kind::Renamed => {
+                ChangeKind::New | ChangeKind::Renamed => {
                     warn!(%client, %tool, kind, "tool in quarantine, it is not offered");
                 }
             }
@@ -263,7 +264,7 @@ impl ClientPins {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PinState> {
         // The state is replaced as a whole.
         self.state.lock()
     }

@@ -20,7 +20,7 @@ pub(super) use self::{
 pub(super) use airlock_mcp_client::{Again, Asked, Refused, TASK, read_asked};
 
 /// Response of a server to a request.
-pub(super) enum Response<T> {
+pub(super) enum ServerResponse<T> {
     /// Its result.
     Complete(T),
     /// A modern server requires input of the caller first.

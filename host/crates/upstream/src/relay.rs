@@ -1,7 +1,7 @@
 //! Relays the requests of MCP clients for resources, prompts and completions to one server, and the
 //! server's notifications about them back.
 //!
-//! The server is asked only with a [`Relay`], which the door has made. A request uses the same slots
+//! The server is asked only with a [`Relay`], which the door has made. A request uses the same places
 //! and permits as a tool call, and is bounded in the same way.
 //!
 //! | module | purpose |
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 pub(super) use self::follow::{follow_events, follow_lists, publish_lists, subscribe};
 use super::{
-    questions::{self, Bound, Refused, Response},
+    questions::{self, Bound, Refused, ServerResponse},
     server::{NoLink, Retry, Server},
 };
 use crate::limits::{MAX_FAILURE_BYTES, MAX_RESULT_BYTES};
@@ -30,6 +30,7 @@ use airlock_json::raw;
 use airlock_mcp_client::{AskError, Link, LogMessages, Party, Request, SendError, read_response};
 use airlock_strings::{cut, one_line};
 use airlock_wire::error::{RpcError, code};
+use airlock_wire::method;
 
 /// Sends an admitted request. Returns the result as the text of a JSON object.
 pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, RelayError> {
@@ -57,8 +58,8 @@ pub(super) async fn run(server: &Server, mut relay: Relay) -> Result<String, Rel
             ask(&link, request, expected(relay.request())).await
         });
     match answered.await {
-        Ok(Ok(Response::Complete(result))) => Ok(result),
-        Ok(Ok(Response::InputRequired(asked))) => {
+        Ok(Ok(ServerResponse::Complete(result))) => Ok(result),
+        Ok(Ok(ServerResponse::InputRequired(asked))) => {
             let parked = server.park_retry(asked, bound, permitted, rounds);
             Err(parked.map_or_else(not_asked, RelayError::InputRequired))
         }
@@ -103,12 +104,12 @@ fn expected(request: &RelayRequest) -> (&'static str, char) {
 
 fn to_request(request: &RelayRequest) -> Request {
     match request {
-        RelayRequest::Read { uri } => Request::new("resources/read").about("uri", uri),
+        RelayRequest::Read { uri } => Request::new(method::RESOURCES_READ).about("uri", uri),
         RelayRequest::Subscribe { uri } => {
-            Request::new("resources/subscribe").with("uri", string(uri))
+            Request::new(method::RESOURCES_SUBSCRIBE).with("uri", string(uri))
         }
         RelayRequest::Prompt { name, arguments } => {
-            let request = Request::new("prompts/get").about("name", name);
+            let request = Request::new(method::PROMPTS_GET).about("name", name);
             match arguments {
                 Some(arguments) => {
                     request.with("arguments", airlock_json::raw::on_one_line(arguments))
@@ -125,7 +126,7 @@ fn to_request(request: &RelayRequest) -> Request {
                     format!(r#"{{"type":"ref/resource","uri":{}}}"#, string(uri))
                 }
             };
-            let request = Request::new("completion/complete")
+            let request = Request::new(method::COMPLETE)
                 .with("ref", subject)
                 .with("argument", airlock_json::raw::on_one_line(argument));
             match context {
@@ -144,7 +145,7 @@ async fn ask(
     link: &Link,
     request: Request,
     expected: (&str, char),
-) -> Result<Response<String>, RelayError> {
+) -> Result<ServerResponse<String>, RelayError> {
     let text = match link.ask(request.with_logs(LogMessages::Dropped)).text().await {
         Ok(text) => text,
         Err(error) => {
@@ -181,7 +182,7 @@ fn refused(error: &RpcError) -> RelayError {
 }
 
 /// Reads the result out of a response, as text: its members stay as the server wrote them.
-fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Response<String>, RelayError> {
+fn read(text: &[u8], (member, begins): (&str, char)) -> Result<ServerResponse<String>, RelayError> {
     let text = std::str::from_utf8(text).map_err(|_| invalid("it is not UTF-8"))?;
     let is_error = raw::member(text, "error").is_some_and(|error| error != "null");
     let result = raw::member(text, "result").filter(|_| !is_error);
@@ -202,13 +203,13 @@ fn read(text: &[u8], (member, begins): (&str, char)) -> Result<Response<String>,
             let mut result: Map<String, Value> =
                 serde_json::from_str(result).map_err(|_| invalid("its result is no object"))?;
             return questions::read_asked(&mut result)
-                .map(Response::InputRequired)
+                .map(ServerResponse::InputRequired)
                 .map_err(not_asked);
         }
         Some(_) => return Err(invalid("its result is of an unknown type")),
     }
     match raw::member(result, member) {
-        Some(value) if value.starts_with(begins) => Ok(Response::Complete(result.to_owned())),
+        Some(value) if value.starts_with(begins) => Ok(ServerResponse::Complete(result.to_owned())),
         _ => Err(invalid("a member of its result is missing")),
     }
 }
@@ -225,8 +226,8 @@ mod tests {
 
     fn read(text: &[u8], expected: (&str, char)) -> Result<String, RelayError> {
         match super::read(text, expected) {
-            Ok(Response::Complete(text)) => Ok(text),
-            Ok(Response::InputRequired(_)) => panic!("it asks"),
+            Ok(ServerResponse::Complete(text)) => Ok(text),
+            Ok(ServerResponse::InputRequired(_)) => panic!("it asks"),
             Err(error) => Err(error),
         }
     }

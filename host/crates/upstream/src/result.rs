@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::limits::MAX_FAILURE_BYTES;
-    use airlock_core::tool::ClientName;
+    use airlock_core::tool::{ClientName, HostCode};
 
     fn tool() -> ToolName {
         ToolName::new(&ClientName::parse("x").expect("a good name"), "t")
@@ -161,12 +161,12 @@ mod tests {
     #[test]
     fn a_result_is_bounded_to_the_byte() {
         assert!(read(&tool(), text_of(MAX_RESULT_BYTES)).is_ok());
-        assert_eq!(code(text_of(MAX_RESULT_BYTES + 1)), CallError::RESULT_TOO_LARGE);
+        assert_eq!(code(text_of(MAX_RESULT_BYTES + 1)), HostCode::ResultTooLarge);
         let failed = json!({"isError": true, "structuredContent": "x".repeat(MAX_RESULT_BYTES)});
-        assert_eq!(code(failed), CallError::RESULT_TOO_LARGE);
+        assert_eq!(code(failed), HostCode::ResultTooLarge);
     }
 
-    fn code(result: Value) -> &'static str {
+    fn code(result: Value) -> HostCode {
         read(&tool(), result).expect_err("it is no result").code()
     }
 
@@ -178,7 +178,7 @@ mod tests {
     fn a_result_of_very_many_small_blocks_is_too_large() {
         let most = MAX_RESULT_BYTES / Content::FRAME;
         assert_eq!(output(blocks(most / 2)).content.len(), most / 2);
-        assert_eq!(code(blocks(most + 1)), CallError::RESULT_TOO_LARGE);
+        assert_eq!(code(blocks(most + 1)), HostCode::ResultTooLarge);
     }
 
     fn blocks(count: usize) -> Value {
@@ -194,7 +194,7 @@ mod tests {
         for odd in
             [json!({"resultType": "novel"}), json!({"resultType": "task"}), json!([]), json!(null)]
         {
-            assert_eq!(code(odd), CallError::BAD_RESULT);
+            assert_eq!(code(odd), HostCode::BadResult);
         }
     }
 

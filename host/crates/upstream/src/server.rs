@@ -3,7 +3,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `access` | the way to the server, and the permits that its calls share |
-//! | `state` | the server: its slots, and what outlives its connections |
+//! | `state` | the server: its places, and what outlives its connections |
 //! | `sending` | sends one call to the server, in a task of its own |
 //! | `call` | runs a call until it completes or requires input of its caller, and resumes it |
 

@@ -15,7 +15,7 @@ use airlock_mcp_client::Agreed;
 /// State of the connection to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Phase {
+pub(super) enum ServerPhase {
     /// Not running: before the first start, while no call needs it, or after the gateway stopped.
     Stopped,
     /// Starting: the process, the handshake, and the first list of tools.
@@ -33,7 +33,7 @@ pub(super) enum Phase {
     Disabled,
 }
 
-impl Phase {
+impl ServerPhase {
     /// Number of states.
     pub(super) const COUNT: usize = 7;
     /// All states.
@@ -65,7 +65,7 @@ impl Phase {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Transition {
     /// The new state.
-    phase: Phase,
+    phase: ServerPhase,
     /// Reason of the change, without secrets, cut to 512 characters.
     reason: String,
     /// Time of the change.
@@ -80,7 +80,7 @@ pub(super) struct Status(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    phase: Phase,
+    phase: ServerPhase,
     /// Reason of the present state, whole.
     reason: String,
     since: Instant,
@@ -89,7 +89,7 @@ struct Inner {
     last_failure: Option<Failure>,
     /// True if the server was not ready since the last failure.
     is_failing: bool,
-    time_in: [Duration; Phase::COUNT],
+    time_in: [Duration; ServerPhase::COUNT],
     restarts: u64,
     /// Starts that failed since the last stable connection.
     attempts: u32,
@@ -118,13 +118,13 @@ const FLOODING: &str = "it sends more messages than are read, so that its respon
 impl Status {
     pub(super) fn new() -> Self {
         Self(Mutex::new(Inner {
-            phase: Phase::Stopped,
+            phase: ServerPhase::Stopped,
             reason: String::new(),
             since: Instant::now(),
             transitions: VecDeque::new(),
             last_failure: None,
             is_failing: false,
-            time_in: [Duration::ZERO; Phase::COUNT],
+            time_in: [Duration::ZERO; ServerPhase::COUNT],
             restarts: 0,
             attempts: 0,
             is_stale: false,
@@ -135,11 +135,11 @@ impl Status {
     }
 
     /// Records a change. A change to the same state with the same reason is none.
-    pub(super) fn enter(&self, phase: Phase, reason: &str) {
+    pub(super) fn enter(&self, phase: ServerPhase, reason: &str) {
         let mut inner = self.0.lock();
         match &mut inner.ready_reason {
             // It is ready once it keeps to its rate.
-            Some(known) if phase == Phase::Ready => reason.clone_into(known),
+            Some(known) if phase == ServerPhase::Ready => reason.clone_into(known),
             _ => {
                 inner.ready_reason = None;
                 inner.enter(phase, reason);
@@ -150,16 +150,16 @@ impl Status {
     /// Records whether the server sends more than is read. It is not ready while it does.
     pub(super) fn set_flooding(&self, is_flooding: bool) {
         let mut inner = self.0.lock();
-        if is_flooding && inner.phase == Phase::Ready {
+        if is_flooding && inner.phase == ServerPhase::Ready {
             inner.ready_reason = Some(inner.reason.clone());
-            inner.enter(Phase::Degraded, FLOODING);
+            inner.enter(ServerPhase::Degraded, FLOODING);
         } else if !is_flooding && let Some(reason) = inner.ready_reason.take() {
-            inner.enter(Phase::Ready, &reason);
+            inner.enter(ServerPhase::Ready, &reason);
         }
     }
 
     /// Returns the present state.
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> ServerPhase {
         self.0.lock().phase
     }
 
@@ -185,9 +185,9 @@ impl Status {
     }
 
     /// Returns the number of restarts, and the time spent in each state.
-    pub(super) fn totals(&self) -> (u64, Vec<(Phase, Duration)>) {
+    pub(super) fn totals(&self) -> (u64, Vec<(ServerPhase, Duration)>) {
         let inner = self.0.lock();
-        let times = Phase::ALL.into_iter().map(|phase| {
+        let times = ServerPhase::ALL.into_iter().map(|phase| {
             let present = if inner.phase == phase { inner.since.elapsed() } else { Duration::ZERO };
             (phase, inner.time_in[phase as usize] + present)
         });
@@ -232,7 +232,7 @@ impl Status {
 }
 
 impl Inner {
-    fn enter(&mut self, phase: Phase, reason: &str) {
+    fn enter(&mut self, phase: ServerPhase, reason: &str) {
         if self.phase == phase && self.reason == reason {
             return;
         }
@@ -247,13 +247,13 @@ impl Inner {
             let since = began.map_or(at, |failure| failure.since);
             self.last_failure = Some(Failure { stage, message, at, since });
             self.is_failing = true;
-        } else if phase == Phase::Ready {
+        } else if phase == ServerPhase::Ready {
             self.is_failing = false;
         }
         self.since = now;
         self.phase = phase;
         reason.clone_into(&mut self.reason);
-        if phase == Phase::Restarting {
+        if phase == ServerPhase::Restarting {
             self.restarts += 1;
         }
         if self.transitions.len() == KEPT_TRANSITIONS {
@@ -265,13 +265,13 @@ impl Inner {
 
 /// Returns the stage at which a server failed, in the words of Bifrost's admin API; `None` if the
 /// change is no failure.
-fn stage(before: Phase, after: Phase) -> Option<&'static str> {
+fn stage(before: ServerPhase, after: ServerPhase) -> Option<&'static str> {
     match after {
-        Phase::Restarting | Phase::Failed => match before {
-            Phase::Ready | Phase::Degraded => Some("transport_lost"),
+        ServerPhase::Restarting | ServerPhase::Failed => match before {
+            ServerPhase::Ready | ServerPhase::Degraded => Some("transport_lost"),
             _ => Some("connect"),
         },
-        Phase::Degraded => Some("tool_discovery"),
+        ServerPhase::Degraded => Some("tool_discovery"),
         _ => None,
     }
 }
@@ -300,36 +300,36 @@ mod tests {
     #[test]
     fn every_change_is_kept_with_its_reason_and_the_history_is_bounded() {
         let status = Status::new();
-        status.enter(Phase::Starting, "first start");
-        status.enter(Phase::Ready, "listed 3 tools");
-        status.enter(Phase::Ready, "listed 3 tools");
-        status.enter(Phase::Restarting, "the connection ended");
+        status.enter(ServerPhase::Starting, "first start");
+        status.enter(ServerPhase::Ready, "listed 3 tools");
+        status.enter(ServerPhase::Ready, "listed 3 tools");
+        status.enter(ServerPhase::Restarting, "the connection ended");
         let json = status.to_json();
         assert_eq!(json["history"].as_array().map(Vec::len), Some(3));
         assert_eq!(json["phase"], "restarting");
         assert_eq!(json["last_failure"]["message"], "the connection ended");
         for n in 0..3 * KEPT_TRANSITIONS {
-            status.enter(Phase::Degraded, &n.to_string());
+            status.enter(ServerPhase::Degraded, &n.to_string());
         }
         let (restarts, times) = status.totals();
-        assert_eq!((restarts, times.len()), (1, Phase::COUNT));
+        assert_eq!((restarts, times.len()), (1, ServerPhase::COUNT));
         assert_eq!(status.to_json()["history"].as_array().map(Vec::len), Some(KEPT_TRANSITIONS));
-        assert!(Phase::ALL.iter().enumerate().all(|(at, phase)| *phase as usize == at));
+        assert!(ServerPhase::ALL.iter().enumerate().all(|(at, phase)| *phase as usize == at));
     }
     #[test]
     fn a_failure_has_its_stage_and_the_time_since_which_the_server_fails() {
         let status = Status::new();
-        status.enter(Phase::Starting, "first start");
+        status.enter(ServerPhase::Starting, "first start");
         assert_eq!(failure(&status), None);
-        status.enter(Phase::Failed, "no such program");
+        status.enter(ServerPhase::Failed, "no such program");
         let first = failure(&status).expect("it failed");
         assert_eq!((&first["stage"], &first["since"]), (&json!("connect"), &first["at"]));
-        status.enter(Phase::Starting, "attempt 2");
-        status.enter(Phase::Ready, "listed 3 tools");
+        status.enter(ServerPhase::Starting, "attempt 2");
+        status.enter(ServerPhase::Ready, "listed 3 tools");
         assert_eq!(failure(&status).as_ref(), Some(&first), "the last failure is kept");
-        status.enter(Phase::Degraded, "the list is in doubt");
+        status.enter(ServerPhase::Degraded, "the list is in doubt");
         assert_eq!(failure(&status).expect("it is kept")["stage"], "tool_discovery");
-        status.enter(Phase::Restarting, "the connection ended");
+        status.enter(ServerPhase::Restarting, "the connection ended");
         assert_eq!(failure(&status).expect("it is kept")["stage"], "transport_lost");
     }
 
@@ -342,7 +342,7 @@ mod tests {
         let status = Status::new();
         for (length, kept) in [(512, 512), (513, 512)] {
             let reason = "ä".repeat(length);
-            status.enter(Phase::Failed, &reason);
+            status.enter(ServerPhase::Failed, &reason);
             let json = status.to_json();
             assert_eq!(json["reason"], reason.as_str());
             let message = json["last_failure"]["message"].as_str().expect("a text");
@@ -354,30 +354,30 @@ mod tests {
     #[test]
     fn a_server_that_sends_more_than_is_read_is_not_ready_until_it_stops() {
         let status = Status::new();
-        status.enter(Phase::Starting, "first start");
+        status.enter(ServerPhase::Starting, "first start");
         status.set_flooding(true);
-        assert_eq!(status.phase(), Phase::Starting);
-        status.enter(Phase::Ready, "listed 3 tools");
+        assert_eq!(status.phase(), ServerPhase::Starting);
+        status.enter(ServerPhase::Ready, "listed 3 tools");
         status.set_flooding(true);
         status.set_flooding(true);
         assert_eq!(
             (status.phase(), &status.to_json()["reason"]),
-            (Phase::Degraded, &json!(FLOODING))
+            (ServerPhase::Degraded, &json!(FLOODING))
         );
         assert_eq!(status.to_json().get("last_failure"), None);
-        status.enter(Phase::Ready, "listed 4 tools");
-        assert_eq!(status.phase(), Phase::Degraded, "another list does not make it ready");
+        status.enter(ServerPhase::Ready, "listed 4 tools");
+        assert_eq!(status.phase(), ServerPhase::Degraded, "another list does not make it ready");
         status.set_flooding(false);
         assert_eq!(
             (status.phase(), &status.to_json()["reason"]),
-            (Phase::Ready, &json!("listed 4 tools"))
+            (ServerPhase::Ready, &json!("listed 4 tools"))
         );
         status.set_flooding(true);
-        status.enter(Phase::Restarting, "it floods the gateway");
+        status.enter(ServerPhase::Restarting, "it floods the gateway");
         status.set_flooding(false);
-        assert_eq!(status.phase(), Phase::Restarting);
-        status.enter(Phase::Ready, "listed 3 tools");
-        assert_eq!(status.phase(), Phase::Ready);
+        assert_eq!(status.phase(), ServerPhase::Restarting);
+        status.enter(ServerPhase::Ready, "listed 3 tools");
+        assert_eq!(status.phase(), ServerPhase::Ready);
     }
 
     #[test]

@@ -30,13 +30,13 @@ pub(crate) struct Hub(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<RelayState>,
     /// Notified when the set of subscribed URIs has changed.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct RelayState {
     by_uri: BTreeMap<Arc<str>, BTreeMap<u64, Subscriber>>,
     of_tenant: HashMap<Tenant, usize>,
     total: usize,
@@ -110,7 +110,7 @@ impl Hub {
 }
 
 impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RelayState> {
         self.state.lock()
     }
 }

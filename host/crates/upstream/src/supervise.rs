@@ -16,15 +16,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    control::{Command, Control, ReconnectAnswer},
+    control::{Control, ControlCommand, ReconnectAnswer},
     framing::FramingSearch,
     pins::{ClientPins, Screened},
     relay,
     server::{Access, PerCall, Server},
-    status::Phase,
+    status::ServerPhase,
 };
 use crate::limits::{FLOOD_COOL_DOWN, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL};
-use airlock_catalog::{Catalog, State};
+use airlock_catalog::{Catalog, SourceState};
 use airlock_mcp_client::{
     Attempt, Backoff, Connection, ConnectionError, ConnectionFailure, Credentials, Handshake,
     LAST_RETRY, Lifecycle, Link, Logins, OpenError, Restart, Settings, SkippedTools, ToolList,
@@ -98,17 +98,18 @@ async fn run(mut supervisor: Supervisor, unusable: Option<OpenError>, stop: Canc
         // The server is not started, because its output could not be redacted.
         Some(error) => {
             let reason = error.to_string();
-            supervisor.report(&ConnectionError::from(error).into(), Phase::Failed);
+            supervisor.report(&ConnectionError::from(error).into(), ServerPhase::Failed);
             stop.run_until_cancelled(supervisor.refuse_requests(&reason)).await;
         }
         None => supervisor.keep_connected(&stop).await,
     }
     stop.cancelled().await;
     supervisor.server.set_access(Access::Down);
-    supervisor.server.status_record().enter(Phase::Stopped, "the gateway stopped");
-    supervisor
-        .catalog
-        .set_state(&supervisor.settings.name, State::Disconnected { reason: "stopped".into() });
+    supervisor.server.status_record().enter(ServerPhase::Stopped, "the gateway stopped");
+    supervisor.catalog.set_state(
+        &supervisor.settings.name,
+        SourceState::Disconnected { reason: "stopped".into() },
+    );
 }
 
 struct Supervisor {
@@ -120,7 +121,7 @@ struct Supervisor {
     framing: FramingSearch,
     /// Tools left out of the last list, whose reasons are logged.
     logged: SkippedTools,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<ControlCommand>,
     /// Answer to the operator who requested the present start.
     reconnecting: Option<ReconnectAnswer>,
     /// Error that was logged last, without what the server itself wrote, and the time; `None` after a
@@ -168,7 +169,7 @@ impl Supervisor {
         let mut handshake = Handshake::first(self.settings.protocol, self.settings.questions);
         let mut reason = "first start".to_owned();
         loop {
-            self.server.status_record().enter(Phase::Starting, &reason);
+            self.server.status_record().enter(ServerPhase::Starting, &reason);
             let began = Instant::now();
             let next = match Box::pin(self.connect_and_serve(&mut handshake, stop)).await {
                 Ended::Stopped => return,
@@ -196,7 +197,7 @@ impl Supervisor {
                     let is_failed = delay.is_none() || failure.error.is_permanent();
                     self.report(
                         &failure,
-                        if is_failed { Phase::Failed } else { Phase::Restarting },
+                        if is_failed { ServerPhase::Failed } else { ServerPhase::Restarting },
                     );
                     let waits = matches!(failure.error, ConnectionError::LoginNeeded(_));
                     self.pause(delay, waits, &mut backoff, stop).await
@@ -234,12 +235,12 @@ impl Supervisor {
                     return Next::Connect;
                 }
                 Some(command) = self.commands.recv() => match command {
-                    Command::Reconnect(answer) => {
+                    ControlCommand::Reconnect(answer) => {
                         self.reconnecting = Some(answer);
                         backoff.reset();
                         return Next::Connect;
                     }
-                    Command::Refresh(answer) => drop(answer.send(Err("it is not connected".into()))),
+                    ControlCommand::Refresh(answer) => drop(answer.send(Err("it is not connected".into()))),
                 },
             }
         }
@@ -247,7 +248,7 @@ impl Supervisor {
 
     /// Waits until a call or the operator needs the server.
     async fn sleep_until_demanded(&mut self, stop: &CancellationToken) -> Next {
-        self.server.status_record().enter(Phase::Stopped, "no call needs it");
+        self.server.status_record().enter(ServerPhase::Stopped, "no call needs it");
         self.server.set_access(Access::OnDemand);
         let server = self.server.clone();
         tokio::select! {
@@ -255,9 +256,9 @@ impl Supervisor {
             () = server.demanded() => Next::Connect,
             Some(command) = self.commands.recv() => {
                 match command {
-                    Command::Reconnect(answer) => self.reconnecting = Some(answer),
+                    ControlCommand::Reconnect(answer) => self.reconnecting = Some(answer),
                     // The list is read after every start.
-                    Command::Refresh(answer) => drop(answer.send(Ok(self.published))),
+                    ControlCommand::Refresh(answer) => drop(answer.send(Ok(self.published))),
                 }
                 Next::Connect
             }
@@ -337,9 +338,9 @@ impl Supervisor {
             warn!(client = %self.settings.name, reason, "upstream list of tools is in doubt");
             let status = self.server.status_record();
             status.set_stale(true);
-            status.enter(Phase::Degraded, &reason);
+            status.enter(ServerPhase::Degraded, &reason);
             self.give_access(link);
-            self.catalog.set_state(&self.settings.name, State::Connected);
+            self.catalog.set_state(&self.settings.name, SourceState::Connected);
             return Some(delay);
         }
         self.suspicions = 0;
@@ -350,9 +351,10 @@ impl Supervisor {
         let status = self.server.status_record();
         status.set_stale(false);
         if is_cut {
-            status.enter(Phase::Degraded, "its list of tools was cut; the log has the reason");
+            status
+                .enter(ServerPhase::Degraded, "its list of tools was cut; the log has the reason");
         } else {
-            status.enter(Phase::Ready, &self.listed(listed));
+            status.enter(ServerPhase::Ready, &self.listed(listed));
         }
         None
     }
@@ -430,7 +432,7 @@ impl Supervisor {
         self.server.set_access(Access::PerCall(Arc::new(own)));
     }
 
-    fn report(&mut self, failure: &ConnectionFailure, phase: Phase) {
+    fn report(&mut self, failure: &ConnectionFailure, phase: ServerPhase) {
         let is_news = self.is_news(failure);
         let client = &self.settings.name;
         let reason = failure.reason(&self.settings, &self.credentials.scrubber());
@@ -446,10 +448,10 @@ impl Supervisor {
             // The operator may have left.
             let _ = answer.send(Err(reason.clone()));
         }
-        let state = if phase == Phase::Failed {
-            State::Failed { reason }
+        let state = if phase == ServerPhase::Failed {
+            SourceState::Failed { reason }
         } else {
-            State::Disconnected { reason }
+            SourceState::Disconnected { reason }
         };
         self.catalog.set_state(client, state);
     }

@@ -18,6 +18,7 @@ use airlock_mcp_client::{AskError, Capability, Link, Party, Request, Taker};
 use airlock_wire::{
     error::{RpcError, code},
     id::MAX_ID_BYTES,
+    method,
 };
 
 /// A task at a server.
@@ -86,7 +87,7 @@ pub(super) async fn resume(
     parameters: &[(&'static str, String)],
     conditions: &Conditions,
 ) -> Result<Value, AskError> {
-    let mut request = request("tasks/update", &id, conditions);
+    let mut request = request(method::TASKS_UPDATE, &id, conditions);
     let mut answered = BTreeSet::new();
     for (name, json) in parameters.iter().filter(|(name, _)| *name != TASK) {
         let members = raw::members(json).into_iter().flatten();
@@ -137,7 +138,7 @@ async fn follow(
             return ended;
         }
         sleep(task.poll).await;
-        state = link.ask(request("tasks/get", &task.id, conditions)).result().await?;
+        state = link.ask(request(method::TASKS_GET, &task.id, conditions)).result().await?;
         let next = Task::read(&state)?;
         task = Task { id: task.id, ..next };
     }
@@ -145,7 +146,7 @@ async fn follow(
 
 /// Asks a legacy server for the result of a task. The response comes when the task has ended.
 async fn result(link: &Link, id: &str, conditions: &Conditions) -> Result<Value, AskError> {
-    let request = request("tasks/result", id, conditions);
+    let request = request(method::TASKS_RESULT, id, conditions);
     link.ask(request.asking(conditions.permitted, conditions.taker.clone())).result().await
 }
 

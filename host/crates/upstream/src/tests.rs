@@ -12,15 +12,16 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{supervise::supervise_with, *};
-use airlock_catalog::{Catalog, Client, SourceKind, State};
+use airlock_catalog::{Catalog, SourceKind, SourceState, ToolSource};
 use airlock_core::{
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
     secret::{BadSecret, Secret},
-    tool::{CallError, ClientName, Policy, Whitelist},
+    tool::{Allowlist, CallError, ClientName, HostCode, Policy},
 };
 use airlock_mcp_client::{
-    Connector, Credentials, DEFAULT_RUNNING, DEFAULT_WAITING, Framing, HttpSettings, LAST_RETRY,
-    Lifecycle, Logins, MAX_REQUESTS_IN_FLIGHT, OpenError, Process, Settings, StreamableHttp,
+    Connector, Credentials, DEFAULT_RUNNING, DEFAULT_WAITING, Framing, HttpServer, HttpSettings,
+    HttpTransport, LAST_RETRY, Lifecycle, Logins, MAX_REQUESTS_IN_FLIGHT, OpenError, Process,
+    Settings,
 };
 
 /// Time limit for every wait, longer than any step takes on a busy machine.
@@ -53,7 +54,7 @@ impl Supervised {
     fn start_with(settings: Settings, credentials: Result<Credentials, OpenError>) -> Self {
         let name = settings.name.clone();
         let catalog = Catalog::new();
-        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        let policy = Policy { execute: Allowlist::All, ..Policy::default() };
         catalog.add_client(&name, SourceKind::Server(settings.transport.connection_type()), policy);
         let stop = CancellationToken::new();
         let runtime = Handle::current();
@@ -74,15 +75,15 @@ impl Supervised {
 
     async fn connected(how: &str) -> Self {
         let server = Self::fake(how);
-        server.until(|client| client.state == State::Connected).await;
+        server.until(|client| client.state == SourceState::Connected).await;
         server
     }
 
-    fn client(&self) -> Arc<Client> {
+    fn client(&self) -> Arc<ToolSource> {
         self.catalog.snapshot().clients().next().expect("one client").clone()
     }
 
-    async fn until(&self, is_so: impl Fn(&Client) -> bool) -> Arc<Client> {
+    async fn until(&self, is_so: impl Fn(&ToolSource) -> bool) -> Arc<ToolSource> {
         let found = eventually(|| Some(self.client()).filter(|client| is_so(client))).await;
         found.unwrap_or_else(|| panic!("still {:?}", self.client().state))
     }
@@ -124,6 +125,14 @@ impl Supervised {
         self.stop.cancel();
         timeout(PATIENCE, self.task).await.expect("it stops").expect("without a panic");
     }
+}
+
+/// Returns the reason that a server cannot be connected.
+async fn failure(settings: Settings) -> String {
+    let server = Supervised::start(settings);
+    let reason = server.reason().await;
+    server.stop().await;
+    reason
 }
 
 fn fake(how: &str) -> Process {
@@ -190,7 +199,7 @@ async fn a_server_that_dies_fails_its_call_and_is_restarted() {
     let first = server.answer("pid").await;
     let dead = server.call("die").await.expect_err("no answer from the dead");
     insta::assert_snapshot!(dead, @"the source of tool up-die is unavailable");
-    server.until(|client| client.state == State::Connected).await;
+    server.until(|client| client.state == SourceState::Connected).await;
     let again = loop {
         // Until the loss is noticed, calls still use the old connection.
         if let Ok(pid) = server.call("pid").await {
@@ -205,41 +214,33 @@ async fn a_server_that_dies_fails_its_call_and_is_restarted() {
 #[tokio::test]
 async fn the_stderr_of_a_server_that_exits_is_reported_without_secrets() {
     let dying = r#"import os, sys; sys.stderr.write("no \x1b[1mcheese, only " + os.environ["TOKEN"]); sys.exit(3)"#;
-    let server = Supervised::start(settings(python(&[dying])));
     insta::assert_snapshot!(
-        server.reason().await,
+        failure(settings(python(&[dying]))).await,
         @"the connection ended; it ended with exit status: 3; its stderr ends with: no �[1mcheese, only [secret TOKEN]"
     );
-    server.stop().await;
 }
 
 #[tokio::test]
 async fn a_silent_server_fails_at_the_connect_timeout() {
     let mut settings = settings(fake("silent"));
     settings.timeouts.startup = Duration::from_millis(200);
-    let server = Supervised::start(settings);
-    insta::assert_snapshot!(server.reason().await, @"it was not ready within its startup timeout of 200ms");
-    server.stop().await;
+    insta::assert_snapshot!(failure(settings).await, @"it was not ready within its startup timeout of 200ms");
 }
 
 #[tokio::test]
 async fn the_first_list_counts_within_the_startup_timeout() {
     let mut settings = settings(fake("unlisted"));
     settings.timeouts.startup = Duration::from_millis(1_500);
-    let server = Supervised::start(settings);
-    insta::assert_snapshot!(server.reason().await, @"it was not ready within its startup timeout of 1.5s");
-    server.stop().await;
+    insta::assert_snapshot!(failure(settings).await, @"it was not ready within its startup timeout of 1.5s");
 }
 
 #[tokio::test]
 async fn text_on_stdout_is_in_the_reason_of_a_failed_start_without_secrets() {
     let chatty = "import os; print('Listening with ' + os.environ['TOKEN']); print(); print('2')";
-    let server = Supervised::start(settings(python(&[chatty])));
     insta::assert_snapshot!(
-        server.reason().await,
+        failure(settings(python(&[chatty]))).await,
         @r#"the connection ended; it wrote 2 lines to stdout that are not MCP messages, the first: "Listening with [secret TOKEN]"; it ended with exit status: 0"#
     );
-    server.stop().await;
 }
 
 #[tokio::test]
@@ -248,7 +249,7 @@ async fn a_missing_command_fails_at_once() {
     let command = "nonesuch".into();
     let missing = Process { command, env, ..Process::default() };
     let server = Supervised::start(settings(missing));
-    let client = server.until(|client| matches!(client.state, State::Failed { .. })).await;
+    let client = server.until(|client| matches!(client.state, SourceState::Failed { .. })).await;
     insta::assert_snapshot!(
         client.state.reason().unwrap_or_default(),
         @r#"command "nonesuch" is not found in its PATH"#
@@ -258,7 +259,10 @@ async fn a_missing_command_fails_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
-    let http = StreamableHttp(HttpSettings::new("ftp://host/"));
+    let http = HttpServer {
+        transport: HttpTransport::Streamable,
+        settings: HttpSettings::new("ftp://host/"),
+    };
     let bad_url = Supervised::start(settings(http));
     let bad_secret = Supervised::start_with(
         settings(fake("well")),
@@ -268,7 +272,7 @@ async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
         (bad_url, "the URL must begin with http:// or https://, found ftp://"),
         (bad_secret, "the secret TOKEN has fewer than 4 bytes"),
     ] {
-        let failed = State::Failed { reason: reason.into() };
+        let failed = SourceState::Failed { reason: reason.into() };
         server.until(|client| client.state == failed).await;
         let mut changes = server.catalog.changes();
         changes.mark_unchanged();
@@ -277,7 +281,7 @@ async fn settings_that_can_never_work_fail_once_and_are_not_retried() {
         assert!(retried.is_err(), "{:?}", server.client().state);
         let catalog = server.catalog.clone();
         server.stop().await;
-        let stopped = State::Disconnected { reason: "stopped".into() };
+        let stopped = SourceState::Disconnected { reason: "stopped".into() };
         assert_eq!(catalog.snapshot().clients().next().map(|client| &client.state), Some(&stopped));
     }
 }
@@ -310,7 +314,7 @@ async fn the_end_of_a_caller_spares_the_call_of_another() {
         let mut settings = settings(fake("well"));
         settings.lifecycle = lifecycle;
         let server = Supervised::start(settings);
-        server.until(|client| client.state == State::Connected).await;
+        server.until(|client| client.state == SourceState::Connected).await;
         let pid = server.answer("pid").await;
         let held = json!({"text": "still here", "after_a_cancellation": true}).to_string();
         let mut neighbour = Box::pin(server.admit("echo", &held, PATIENCE).run());
@@ -330,31 +334,31 @@ async fn the_end_of_a_caller_spares_the_call_of_another() {
 #[tokio::test]
 async fn calls_beyond_the_waiting_limit_are_refused_at_once() {
     let server = Supervised::connected("well").await;
-    let slots = DEFAULT_RUNNING + DEFAULT_WAITING;
+    let places = DEFAULT_RUNNING + DEFAULT_WAITING;
     let mut calls: Vec<_> =
-        (0..slots).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
+        (0..places).map(|_| Box::pin(server.admit("hang", "{}", PATIENCE).run())).collect();
     assert!(join_all(&mut calls).now_or_never().is_none());
-    assert_eq!(server.call("pid").await.expect_err("it is full").code(), CallError::BUSY);
+    assert_eq!(server.call("pid").await.expect_err("it is full").code(), HostCode::Busy);
     drop(calls);
     server.answer("pid").await;
     server.stop().await;
 }
 
 #[tokio::test]
-async fn calls_of_one_tenant_leave_permits_and_slots_to_another() {
+async fn calls_of_one_tenant_leave_permits_and_places_to_another() {
     let server = Supervised::connected("well").await;
     let [greedy, other] = ["greedy", "other"].map(|name| {
-        let rows = BTreeMap::from([(server.client().name.clone(), Whitelist::All)]);
+        let rows = BTreeMap::from([(server.client().name.clone(), Allowlist::All)]);
         VirtualKey::new(name, &format!("sk-bf-{name}"), rows)
     });
-    let slots = DEFAULT_RUNNING + DEFAULT_WAITING;
-    let mut calls: Vec<_> = (0..slots)
+    let places = DEFAULT_RUNNING + DEFAULT_WAITING;
+    let mut calls: Vec<_> = (0..places)
         .map(|_| Box::pin(server.admit_for(Some(&greedy), "hang", "{}", PATIENCE).run()))
         .collect();
     let ended: Vec<_> =
         calls.iter_mut().filter_map(futures_util::FutureExt::now_or_never).collect();
-    assert_eq!(ended.len(), slots / 4);
-    let is_busy = |error: &CallError| error.code() == CallError::BUSY;
+    assert_eq!(ended.len(), places / 4);
+    let is_busy = |error: &CallError| error.code() == HostCode::Busy;
     assert!(ended.iter().all(|call| call.as_ref().is_err_and(is_busy)));
     let pid = server.admit_for(Some(&other), "pid", "{}", PATIENCE).run().await;
     assert!(pid.is_ok(), "{pid:?}");
@@ -367,15 +371,15 @@ async fn calls_to_a_server_that_stops_reading_end_at_their_deadline_and_keep_the
     let server = Supervised::connected("well").await;
     let short = Duration::from_millis(20);
     let late = server.admit("stall", "{}", short).run().await;
-    assert_eq!(late.expect_err("it is stalled").code(), CallError::DEADLINE);
+    assert_eq!(late.expect_err("it is stalled").code(), HostCode::Deadline);
     // Each call fills the pipe, or stays in the outbox after its caller is gone. It holds its permits, so
     // a tenant alone does not get that far.
     let large = json!({"text": "x".repeat(64 << 10)}).to_string();
     for _ in 0..=MAX_REQUESTS_IN_FLIGHT + 1 {
         let ended = server.admit("echo", &large, short).run().await;
-        assert_eq!(ended.expect_err("it is stalled").code(), CallError::DEADLINE);
+        assert_eq!(ended.expect_err("it is stalled").code(), HostCode::Deadline);
     }
-    assert_eq!(server.client().state, State::Connected);
+    assert_eq!(server.client().state, SourceState::Connected);
     server.stop().await;
 }
 
@@ -409,7 +413,7 @@ async fn a_call_to_a_stopped_server_is_not_sent() {
     insta::assert_snapshot!(cause, @"it is not connected; nothing was sent");
 }
 
-fn phase(client: &Client) -> String {
+fn phase(client: &ToolSource) -> String {
     let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
     status.get("phase").and_then(|phase| phase.as_str()).unwrap_or_default().to_owned()
 }
@@ -419,7 +423,7 @@ async fn a_large_response_fails_its_call_at_once_and_the_connection_stays() {
     let server = Supervised::connected("well").await;
     let pid = server.answer("pid").await;
     let large = server.call("huge").await.expect_err("too large");
-    assert_eq!(large.code(), CallError::RESULT_TOO_LARGE);
+    assert_eq!(large.code(), HostCode::ResultTooLarge);
     assert_eq!(server.answer("pid").await, pid);
     server.stop().await;
 }
@@ -430,7 +434,7 @@ async fn a_server_in_use_by_calls_alone_is_stopped_when_idle_and_started_by_the_
     settings.lifecycle = Lifecycle::Idle(Duration::from_millis(50));
     let server = Supervised::start(settings);
     server.until(|client| phase(client) == "stopped").await;
-    assert_eq!(server.client().state, State::Connected, "its tools can be called");
+    assert_eq!(server.client().state, SourceState::Connected, "its tools can be called");
     let first = server.answer("pid").await;
     server.until(|client| phase(client) == "stopped").await;
     assert!(is_gone(&first).await);
@@ -474,7 +478,7 @@ async fn a_server_that_reads_headers_alone_is_served_with_the_setting_or_after_t
         settings.timeouts.startup = startup;
         settings.restart.backoff = Duration::from_millis(1);
         let server = Supervised::start(settings);
-        server.until(|client| client.state == State::Connected).await;
+        server.until(|client| client.state == SourceState::Connected).await;
         assert_eq!(server.answer("say").await, "said");
         server.stop().await;
     }
@@ -485,7 +489,7 @@ async fn a_server_per_call_that_does_not_end_keeps_its_caller_not_waiting() {
     let mut settings = settings(fake("stubborn"));
     settings.lifecycle = Lifecycle::PerCall;
     let server = Supervised::start(settings);
-    server.until(|client| client.state == State::Connected).await;
+    server.until(|client| client.state == SourceState::Connected).await;
     let pid = server.answer("pid").await;
     let process = Path::new("/proc").join(&pid);
     // It has ignored the end of its input, and would be killed only seconds later.
@@ -499,7 +503,7 @@ async fn a_server_per_call_is_a_process_of_its_own_that_ends_with_the_call() {
     let mut settings = settings(fake("well"));
     settings.lifecycle = Lifecycle::PerCall;
     let server = Supervised::start(settings);
-    server.until(|client| client.state == State::Connected).await;
+    server.until(|client| client.state == SourceState::Connected).await;
     let [first, second] = [(); 2].map(|()| server.call("pid"));
     let (first, second) = tokio::join!(first, second);
     let first = first.expect("an answer");
@@ -528,7 +532,7 @@ async fn attempts_end_in_a_terminal_failure_until_the_operator_reconnects() {
     let mut settings = settings(python(&["raise SystemExit(1)"]));
     settings.restart.max_attempts = Some(2);
     let server = Supervised::start(settings);
-    server.until(|client| matches!(client.state, State::Failed { .. })).await;
+    server.until(|client| matches!(client.state, SourceState::Failed { .. })).await;
     let refused = server.control.refresh().await;
     assert_eq!(refused, Err(ControlError::Failed("it is not connected".to_owned())));
     let failed = server.control.reconnect().await.expect_err("it fails again");
@@ -552,9 +556,9 @@ async fn a_silent_server_is_restarted_even_while_a_call_runs() {
     let mut settings = settings(fake("well"));
     settings.timeouts.stale = Some(Duration::from_millis(300));
     let server = Supervised::start(settings);
-    server.until(|client| client.state == State::Connected).await;
+    server.until(|client| client.state == SourceState::Connected).await;
     let lost = server.call("hang").await.expect_err("the connection is cut");
-    assert_eq!(lost.code(), CallError::UNAVAILABLE);
+    assert_eq!(lost.code(), HostCode::Unavailable);
     let restarted = server.until(|client| {
         let status = client.provider().map(|provider| provider.status()).unwrap_or_default();
         status["restarts"].as_u64() >= Some(1) && status["phase"] == "ready"
@@ -568,7 +572,7 @@ async fn a_request_timeout_ends_a_call_before_its_deadline_and_keeps_the_connect
     let mut settings = settings(fake("well"));
     settings.timeouts.request = Some(Duration::from_millis(50));
     let server = Supervised::start(settings);
-    server.until(|client| client.state == State::Connected).await;
+    server.until(|client| client.state == SourceState::Connected).await;
     let late = server.call("hang").await.expect_err("it hangs");
     insta::assert_snapshot!(late, @"tool up-hang ran past its 50ms deadline");
     let told = async {

@@ -13,7 +13,7 @@ const MAX_HEADERS: usize = 8;
 /// Outcome of decoding.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A whole message, available as [`Decoder::text`] until it is cleared or taken.
+    /// A whole message, available as [`FrameDecoder::text`] until it is cleared or taken.
     Message,
     /// A part of a message that is too long was dropped.
     TooLong {
@@ -28,7 +28,7 @@ pub enum Frame {
 
 /// Splits bytes into messages.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct FrameDecoder {
     limit_bytes: usize,
     /// True if a message may have headers before it.
     has_headers: bool,
@@ -44,7 +44,7 @@ pub struct Decoder {
     dropped_bytes: usize,
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// Creates a decoder for messages of at most `limit_bytes`, in either framing.
     pub fn new(limit_bytes: usize) -> Self {
         Self {
@@ -171,11 +171,11 @@ mod tests {
     const LIMIT: usize = 100;
 
     fn frames(bytes: &[u8]) -> Vec<Result<String, usize>> {
-        decoded(Decoder::new(LIMIT), bytes.chunks(7))
+        decoded(FrameDecoder::new(LIMIT), bytes.chunks(7))
     }
 
     fn decoded<'a>(
-        mut decoder: Decoder,
+        mut decoder: FrameDecoder,
         parts: impl Iterator<Item = &'a [u8]>,
     ) -> Vec<Result<String, usize>> {
         let mut found = Vec::new();
@@ -212,13 +212,14 @@ mod tests {
         assert_eq!(frames(b"Content-Length: 3\n{}\n"), [whole("{}")]);
         assert_eq!(frames(b"Content-Length: x\n"), [whole("Content-Length: x")]);
         assert_eq!(frames(b"Content-Length: 0\n\na\n"), [whole("a")]);
-        let lines = decoded(Decoder::lines(LIMIT), [&b"Content-Length: 1\n\na\n"[..]].into_iter());
+        let lines =
+            decoded(FrameDecoder::lines(LIMIT), [&b"Content-Length: 1\n\na\n"[..]].into_iter());
         assert_eq!(lines, [whole("Content-Length: 1"), whole(""), whole("a")]);
     }
 
     #[test]
     fn headers_are_counted_with_and_without_a_message_after_them() {
-        let mut decoder = Decoder::new(LIMIT);
+        let mut decoder = FrameDecoder::new(LIMIT);
         let empty = b"Content-Length: 0\r\n\r\n".repeat(3);
         assert_eq!(decoder.next(&mut &empty[..]), None);
         assert_eq!(decoder.take_dropped(), empty.len());
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn an_endless_message_is_counted_and_not_kept_and_its_request_is_known() {
         let endless = [br#"{"id":7,"result":""#.to_vec(), vec![b'x'; 3 * KEPT_BYTES]].concat();
-        let mut decoder = Decoder::new(LIMIT);
+        let mut decoder = FrameDecoder::new(LIMIT);
         let mut dropped = 0;
         for mut part in endless.chunks(KEPT_BYTES) {
             let frame = decoder.next(&mut part);

@@ -8,7 +8,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::header::HeaderName;
 use serde_json::{Map, Value};
 
-use super::message::Params;
+use super::{message::Params, method};
 
 /// Identifier of a session.
 pub const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -31,9 +31,9 @@ const SENTINELS: (&str, &str) = ("=?base64?", "?=");
 /// Returns the value of [`NAME`]; `None` if the method has none.
 pub fn name<'p>(method: &str, params: &'p Params) -> Option<Cow<'p, str>> {
     let member = match method {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        method::TOOLS_CALL | method::PROMPTS_GET => "name",
+        method::RESOURCES_READ => "uri",
+        method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL => "taskId",
         _ => return None,
     };
     params.string(member)

@@ -5,7 +5,7 @@
 //! | [`message`] | reads and writes the messages of a client |
 //! | [`envelope`], [`scan`] | the kind and the request of a message that is not read as a whole |
 //! | [`id`], [`error`] | identifiers of requests, and errors |
-//! | [`headers`], [`version`] | headers and revisions of MCP |
+//! | [`method`], [`headers`], [`version`] | methods, headers and revisions of MCP |
 //! | [`frames`], [`sse`] | split bytes into messages and into server-sent events |
 //! | [`lines`] | stdin and stdout, in threads of their own |
 //!
@@ -18,6 +18,7 @@ pub mod headers;
 pub mod id;
 pub mod lines;
 pub mod message;
+pub mod method;
 pub mod scan;
 pub mod sse;
 pub mod version;

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     error::RpcError,
-    frames::{Decoder, Frame},
+    frames::{Frame, FrameDecoder},
     message::BadMessage,
 };
 use airlock_json::Caps;
@@ -41,7 +41,7 @@ pub fn read_lines(
 
 /// Reads lines until the input or their receiver is gone. A last line needs no line end.
 fn forward(mut input: impl BufRead, limit_bytes: usize, sender: &mpsc::Sender<Line>) {
-    let mut decoder = Decoder::lines(limit_bytes);
+    let mut decoder = FrameDecoder::lines(limit_bytes);
     while let Ok(found) = input.fill_buf() {
         let is_end = found.is_empty();
         let mut rest = if is_end { b"\n" } else { found };

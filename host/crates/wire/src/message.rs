@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{error::RpcError, id::RpcId};
+use super::{error::RpcError, id::RpcId, method};
 use airlock_json::{self as json, Caps, RawObject, raw};
 use airlock_strings::cut;
 
@@ -175,7 +175,7 @@ fn unreadable(error: &json::Error) -> BadMessage {
 impl Notification {
     /// Returns the request that is cancelled, if the notification cancels one.
     pub fn cancelled(&self) -> Option<RpcId> {
-        if self.method != "notifications/cancelled" {
+        if self.method != method::CANCELLED {
             return None;
         }
         id(self.params.get("requestId")?)

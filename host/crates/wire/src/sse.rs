@@ -33,7 +33,7 @@ pub enum Dialect {
 
 /// An event that has at least one field that matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// Its type; empty if the server sent none.
     pub kind: String,
     /// Its data, which may not be UTF-8. Lines are joined by LF.
@@ -44,7 +44,7 @@ pub struct Event {
     pub retry: Option<Duration>,
 }
 
-impl Event {
+impl SseEvent {
     /// Returns the JSON-RPC message; `None` if the event carries none.
     pub fn message(&self) -> Option<&[u8]> {
         let is_message = matches!(self.kind.as_str(), "" | "message");
@@ -56,7 +56,7 @@ impl Event {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item {
     /// An event.
-    Event(Event),
+    Event(SseEvent),
     /// The data of an event is longer than the limit. Reported once for each such event, which is
     /// dropped; when, depends on the [`Dialect`].
     TooLong {
@@ -67,12 +67,12 @@ pub enum Item {
 
 /// Splits bytes into events. Keeps at most one event.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct SseDecoder {
     dialect: Dialect,
     limit_bytes: usize,
     /// The line that is not complete yet; of a line that is dropped, its first bytes.
     line: Vec<u8>,
-    event: Event,
+    event: SseEvent,
     has_data: bool,
     /// True after CR: a following LF belongs to the same line end.
     after_return: bool,
@@ -88,14 +88,14 @@ struct TooLong {
     is_reported: bool,
 }
 
-impl Decoder {
+impl SseDecoder {
     /// Creates a decoder for events with up to `limit_bytes` of data.
     pub fn new(dialect: Dialect, limit_bytes: usize) -> Self {
         Self {
             dialect,
             limit_bytes,
             line: Vec::new(),
-            event: Event::default(),
+            event: SseEvent::default(),
             has_data: false,
             after_return: false,
             is_first_line: true,
@@ -291,7 +291,7 @@ mod tests {
         limit: usize,
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Vec<Item> {
-        let mut decoder = Decoder::new(dialect, limit);
+        let mut decoder = SseDecoder::new(dialect, limit);
         let mut items = Vec::new();
         for mut piece in pieces {
             while let Some(item) = decoder.next(&mut piece) {
@@ -341,8 +341,8 @@ mod tests {
         assert_eq!(data(Dialect::Mcp, text), ["a"]);
         assert_eq!(data(Dialect::Model, text), ["a", "[DONE]"]);
         let text = b"data: a\nerror: {}\n\ndata: 1\n\n".as_slice();
-        let error = Event { kind: ERROR.into(), data: b"{}".into(), ..Event::default() };
-        let next = Event { data: b"1".into(), ..Event::default() };
+        let error = SseEvent { kind: ERROR.into(), data: b"{}".into(), ..SseEvent::default() };
+        let next = SseEvent { data: b"1".into(), ..SseEvent::default() };
         let expected = [error, next].map(Item::Event);
         assert_eq!(decode(Dialect::Model, LIMIT, [text]), expected);
         assert_eq!(data(Dialect::Mcp, "data: a\nerror: {}\n\ndata: 1\n\n"), ["a", "1"]);
@@ -351,12 +351,13 @@ mod tests {
     #[test]
     fn an_event_has_its_type_identifier_and_delay() {
         let stream = b"id: 7\nretry: 250\ndata:\n\nevent: a\nevent: endpoint\ndata: /x\n\n";
-        let first = Event {
+        let first = SseEvent {
             id: Some(HeaderValue::from_static("7")),
             retry: Some(Duration::from_millis(250)),
-            ..Event::default()
+            ..SseEvent::default()
         };
-        let second = Event { kind: "endpoint".into(), data: b"/x".into(), ..Event::default() };
+        let second =
+            SseEvent { kind: "endpoint".into(), data: b"/x".into(), ..SseEvent::default() };
         assert_eq!((first.message(), second.message()), (None, None));
         let expected = [first, second].map(Item::Event);
         assert_eq!(decode(Dialect::Mcp, LIMIT, [stream.as_slice()]), expected);
@@ -365,10 +366,11 @@ mod tests {
             assert_eq!(decode(Dialect::Mcp, 2 * LIMIT, [text.as_bytes()]).len(), events, "{bytes}");
         }
         assert!(decode(Dialect::Mcp, LIMIT, [b"id: a\x01b\n\n".as_slice()]).is_empty());
-        let delay = Event { retry: Some(Duration::from_millis(5)), ..Event::default() };
+        let delay = SseEvent { retry: Some(Duration::from_millis(5)), ..SseEvent::default() };
         assert_eq!(decode(Dialect::Mcp, LIMIT, [b"retry: 5\n\n".as_slice()]), [Item::Event(delay)]);
         let text = format!("event: {}\ndata: a\n\n", "e".repeat(MAX_KIND_BYTES + 1));
-        let cut = Event { kind: "e".repeat(MAX_KIND_BYTES), data: b"a".into(), ..Event::default() };
+        let cut =
+            SseEvent { kind: "e".repeat(MAX_KIND_BYTES), data: b"a".into(), ..SseEvent::default() };
         assert_eq!(decode(Dialect::Mcp, LIMIT, [text.as_bytes()]), [Item::Event(cut)]);
     }
 
@@ -398,7 +400,7 @@ mod tests {
 
     #[test]
     fn an_event_that_is_too_long_is_reported_early() {
-        let mut decoder = Decoder::new(Dialect::Mcp, KEPT_LINE_BYTES);
+        let mut decoder = SseDecoder::new(Dialect::Mcp, KEPT_LINE_BYTES);
         let begin = format!("data: {{\"id\":3,\"result\":\"{}", "x".repeat(KEPT_LINE_BYTES));
         let early = decoder.next(&mut begin.as_bytes());
         assert_eq!(early, Some(Item::TooLong { answered: Some(3) }));
@@ -411,7 +413,7 @@ mod tests {
         assert_eq!(decoder.next(&mut b"data: \"id\":4}\n\n".as_slice()), end);
         // One that named its request before it was too long, in an earlier line or in the same one.
         for end in ["data: ", ""] {
-            let mut decoder = Decoder::new(Dialect::Mcp, LIMIT);
+            let mut decoder = SseDecoder::new(Dialect::Mcp, LIMIT);
             let begin = format!("data: {{\"id\":5,{}", if end.is_empty() { "" } else { "\n" });
             assert_eq!(decoder.next(&mut begin.as_bytes()), None);
             let rest = format!("{end}\"result\":\"{}", "x".repeat(LIMIT));
@@ -423,14 +425,14 @@ mod tests {
         let text = format!("data: {{\"result\":\"{long}\"\nevent: ,\"id\":6}}\n\n");
         assert_eq!(data(Dialect::Mcp, &text), ["too long: None"]);
         // A model's is not waited for.
-        let mut decoder = Decoder::new(Dialect::Model, KEPT_LINE_BYTES);
+        let mut decoder = SseDecoder::new(Dialect::Model, KEPT_LINE_BYTES);
         let too_long = Some(Item::TooLong { answered: None });
         assert_eq!(decoder.next(&mut begin.as_bytes()), too_long);
     }
 
     #[test]
     fn bytes_outside_messages_are_counted_and_not_kept() {
-        let mut decoder = Decoder::new(Dialect::Mcp, LIMIT);
+        let mut decoder = SseDecoder::new(Dialect::Mcp, LIMIT);
         assert!(decoder.next(&mut b":1234\n\nodd\n".as_slice()).is_none());
         assert_eq!(decoder.take_dropped(), 5 + 1 + 1 + 3 + 1);
         assert!(decoder.next(&mut b"data: 12345678\n\n".as_slice()).is_some());
@@ -444,7 +446,7 @@ mod tests {
         let long = format!("data: {}", "x".repeat(2 * LIMIT));
         assert!(decoder.next(&mut long.as_bytes()).is_none());
         assert!(decoder.take_dropped() > 2 * LIMIT);
-        let mut decoder = Decoder::new(Dialect::Mcp, LIMIT);
+        let mut decoder = SseDecoder::new(Dialect::Mcp, LIMIT);
         let line = format!("data: {}\n", "x".repeat(LIMIT));
         assert!(decoder.next(&mut line.as_bytes()).is_none());
         assert_eq!(decoder.take_dropped(), 1, "it may still become a message");
@@ -454,13 +456,13 @@ mod tests {
 
     #[test]
     fn an_event_is_bounded_before_it_ends_and_its_buffer_afterwards() {
-        let mut decoder = Decoder::new(Dialect::Mcp, 2 * KEPT_LINE_BYTES);
+        let mut decoder = SseDecoder::new(Dialect::Mcp, 2 * KEPT_LINE_BYTES);
         let line = format!("data: {}\n", "x".repeat(LIMIT));
         for _ in 0..1_000 {
             assert_eq!(decoder.next(&mut line.as_bytes()), None);
             assert!(decoder.allocated() <= 5 * KEPT_LINE_BYTES, "{}", decoder.allocated());
         }
-        let mut decoder = Decoder::new(Dialect::Mcp, 2 * KEPT_LINE_BYTES);
+        let mut decoder = SseDecoder::new(Dialect::Mcp, 2 * KEPT_LINE_BYTES);
         let line = format!("data: {}\n\n", "x".repeat(2 * KEPT_LINE_BYTES));
         let (begin, end) = line.split_at(line.len() - 2);
         assert_eq!(decoder.next(&mut begin.as_bytes()), None);

@@ -11,7 +11,7 @@ use super::*;
 use airlock_catalog::{Catalog, SourceKind};
 use airlock_core::{
     door::{Admitted, Budget, Filter, OwnTools, Provider},
-    tool::{ClientName, Content, ErrorKind, Policy, Tool, ToolError, Whitelist},
+    tool::{Allowlist, ClientName, Content, ErrorKind, HostCode, Policy, Tool, ToolError},
 };
 
 const BUDGET: Budget = Budget {
@@ -66,11 +66,11 @@ impl Provider for Echo {
 fn caller(origin: Origin) -> Caller {
     let catalog = Catalog::new();
     let fs = ClientName::parse("fs").expect("a good name");
-    let auto_execute = Whitelist::parse(&["read"]).expect("a good list");
+    let auto_execute = Allowlist::parse(&["read"]).expect("a good list");
     catalog.add_client(
         &fs,
         SourceKind::Server("stdio"),
-        Policy { execute: Whitelist::All, auto_execute, code_mode: true, ..Policy::default() },
+        Policy { execute: Allowlist::All, auto_execute, code_mode: true, ..Policy::default() },
     );
     let tools = json!([{"name": "read", "inputSchema": {}}, {"name": "write", "inputSchema": {}}]);
     catalog.blocking_publish(
@@ -154,5 +154,5 @@ async fn without_a_tool_for_scripts_no_script_starts() {
     let nothing = Catalog::new().snapshot().view(&Filter::none(), None);
     let started =
         run_script(&Caller::new(nothing, Origin::Model, BUDGET), "fs-read", pending()).await;
-    assert!(started.is_err_and(|error| error.code() == CallError::NOT_FOUND));
+    assert!(started.is_err_and(|error| error.code() == HostCode::NotFound));
 }

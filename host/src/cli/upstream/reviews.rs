@@ -9,7 +9,7 @@ use airlock_config::{self as config, Config, Source};
 use airlock_core::tool::ClientName;
 use airlock_mcp_client::Pinning;
 use airlock_strings::visible_line;
-use airlock_upstream::pins::{self, Change, Kind, Quarantined, Review};
+use airlock_upstream::pins::{self, Change, ChangeKind, Quarantined, Review};
 
 /// Maximum characters of the name of a tool.
 const NAME_WIDTH: usize = 200;
@@ -120,7 +120,7 @@ pub(super) fn first_used(review: &Review) -> Vec<String> {
     for (tool, definition) in &review.accepted {
         let change = Change {
             tool: tool.clone(),
-            kind: Kind::New,
+            kind: ChangeKind::New,
             was: None,
             accepted: None,
             pending: Some(definition.clone()),
@@ -150,12 +150,12 @@ fn heading(change: &Change) -> String {
     let tool = output::one_line(&change.tool, NAME_WIDTH);
     let outcome = if change.is_offered { "every call needs an approval" } else { "withheld" };
     match (change.kind, &change.was) {
-        (Kind::Changed, _) if change.is_offered => {
+        (ChangeKind::Changed, _) if change.is_offered => {
             format!("{tool}: changed; the old definition is used")
         }
-        (Kind::Changed, _) => format!("{tool}: changed; withheld"),
-        (Kind::Removed, _) => format!("{tool}: removed by the server"),
-        (Kind::Renamed, Some(was)) => {
+        (ChangeKind::Changed, _) => format!("{tool}: changed; withheld"),
+        (ChangeKind::Removed, _) => format!("{tool}: removed by the server"),
+        (ChangeKind::Renamed, Some(was)) => {
             format!("{tool}: renamed, was {}; {outcome}", output::one_line(was, NAME_WIDTH))
         }
         _ => format!("{tool}: new; {outcome}"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use airlock_wire::{
     id::MAX_ID_BYTES,
-    sse::{ERROR, Event},
+    sse::{ERROR, SseEvent},
 };
 
 use super::Decoded;
@@ -23,7 +23,7 @@ const KIND_BYTES: usize = 32;
 pub(super) fn decode(stream: &[u8], limit: usize) -> Decoded {
     let mut events = Vec::new();
     let mut data = Vec::new();
-    let mut event = Event::default();
+    let mut event = SseEvent::default();
     let mut is_first = true;
     // The end of the stream ends the last event.
     for line in lines(stream).into_iter().chain([Vec::new()]) {

@@ -159,7 +159,7 @@ mod tests {
     use airlock_core::{
         door::{Budget, Caller, Origin, View},
         tenant::Tenant,
-        tool::{ClientName, Policy, ToolDefinition, Trust, Whitelist},
+        tool::{Allowlist, ClientName, Policy, ToolDefinition, Trust},
     };
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
     fn view(results: &Results) -> View {
         let server = ClientName::parse("web").expect("a good name");
         let catalog = Catalog::new();
-        let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+        let policy = Policy { execute: Allowlist::All, ..Policy::default() };
         catalog.add_client(&server, airlock_catalog::SourceKind::Server("stdio"), policy);
         let tool = json!({"name": "t", "inputSchema": {}});
         let tool: ToolDefinition = serde_json::from_value(tool).expect("a definition");
@@ -208,7 +208,7 @@ mod tests {
         let call = caller.admit(NAME, &arguments.to_string()).expect("it needs no approval");
         match call.run().await {
             Ok(output) => output.to_text(),
-            Err(error) => format!("{}: {error}", error.code()),
+            Err(error) => format!("{}: {error}", error.code().as_str()),
         }
     }
 

@@ -11,7 +11,7 @@ pub use self::option::{BadGrantOption, GrantOption};
 use self::option::{ANY, placeholder};
 use super::document::{list, object};
 use airlock_config::KeyPath;
-use airlock_core::secret::Source;
+use airlock_core::secret::SecretSource;
 use airlock_plugin::{FilesAccess, HttpRequest, Request, Requests};
 use airlock_strings::visible_line;
 
@@ -89,7 +89,9 @@ impl GrantOption {
     /// that is not valid, which may be the value itself by mistake.
     pub fn printable(&self) -> Self {
         match self {
-            Self::Secret { name, from, reveal } if Source::parse(from, Path::new("")).is_err() => {
+            Self::Secret { name, from, reveal }
+                if SecretSource::parse(from, Path::new("")).is_err() =>
+            {
                 let from = format!("env:{}", placeholder::VARIABLE);
                 Self::Secret { name: name.clone(), from, reveal: *reveal }
             }

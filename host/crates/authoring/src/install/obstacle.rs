@@ -6,7 +6,7 @@ use super::{grant::GrantOption, written::WrittenKeys};
 use crate::Component;
 use airlock_config::{Config, Problem, environment};
 use airlock_core::{
-    secret::{Secret, Source},
+    secret::{Secret, SecretSource},
     tool::ClientName,
 };
 use airlock_egress::{BadRule, Rule};
@@ -85,7 +85,7 @@ impl LoadDecision {
 /// the gateway runs.
 fn decide(component: &Component, settings: &Settings) -> Result<Vec<String>, Refusal> {
     let absent = RefCell::new(Vec::new());
-    let read = |source: &Source| {
+    let read = |source: &SecretSource| {
         Ok(source.read(&environment).unwrap_or_else(|error| {
             absent.borrow_mut().push(format!("the gateway will need it: {error}"));
             Secret::new("a secret that is not here")

@@ -1,27 +1,18 @@
-use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Catalog;
+use crate::{
+    Catalog,
+    tests::{Unused, client},
+};
 use airlock_core::{
-    door::{Admitted, Filter, Origin, OwnTools, Provider, View},
-    tool::{CallError, ToolOutput, Trust, Whitelist},
+    door::{Filter, Origin, OwnTools, View},
+    tool::{Allowlist, Trust},
 };
 
-struct Nobody;
-impl Provider for Nobody {
-    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::cancelled()) })
-    }
-}
-
-fn client(name: &str) -> ClientName {
-    ClientName::parse(name).expect("a good name")
-}
-
 fn open(prefix: Prefix) -> Policy {
-    Policy { execute: Whitelist::All, prefix, ..Policy::default() }
+    Policy { execute: Allowlist::All, prefix, ..Policy::default() }
 }
 
 fn add(catalog: &Catalog, name: &str, policy: Policy) {
@@ -31,7 +22,7 @@ fn add(catalog: &Catalog, name: &str, policy: Policy) {
 fn publish(catalog: &Catalog, name: &str, tools: &[&str]) -> Vec<String> {
     let definitions = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {}}));
     let definitions = serde_json::from_value(definitions.collect()).expect("definitions");
-    catalog.blocking_publish(&client(name), definitions, Arc::new(Nobody))
+    catalog.blocking_publish(&client(name), definitions, Arc::new(Unused))
 }
 
 fn view(catalog: &Catalog) -> View {
@@ -67,8 +58,8 @@ fn the_first_of_two_tools_with_one_name_is_kept_and_the_other_reported() {
 }
 
 #[test]
-fn a_whitelist_entry_opens_only_the_tool_with_its_case_if_there_are_two() {
-    let execute = Whitelist::parse(&["getuser", "READ"]).expect("a list");
+fn an_allowlist_entry_opens_only_the_tool_with_its_case_if_there_are_two() {
+    let execute = Allowlist::parse(&["getuser", "READ"]).expect("a list");
     let policy = Policy { execute, ..open(Prefix::Client) };
     let catalog = Catalog::new();
     add(&catalog, "fs", policy);
@@ -153,7 +144,7 @@ fn no_tool_of_a_client_has_the_name_of_one_of_the_gateways_own() {
     add(&catalog, "a", Policy { code_mode: true, ..open(Prefix::Off) });
     publish(&catalog, "a", &OWN_TOOLS);
     let own = Tool::own("executeToolCode", "", json!({"type": "object"}));
-    let own = OwnTools { tools: vec![Arc::new(own)], provider: Arc::new(Nobody) };
+    let own = OwnTools { tools: vec![Arc::new(own)], provider: Arc::new(Unused) };
     catalog.set_meta_tools(own);
     let view = view(&catalog);
     let names: Vec<_> =

@@ -7,7 +7,7 @@ use crate::{Catalog, published::Published};
 use airlock_core::{
     door::{Budget, Caller, Filter, Origin, Provider},
     threads::INLINE_BYTES,
-    tool::{ClientName, ErrorKind, Policy, ToolError, Whitelist},
+    tool::{Allowlist, ClientName, ErrorKind, HostCode, Policy, ToolError},
 };
 
 /// Returns the member `returns` of the arguments as structured data, or an error without it.
@@ -46,7 +46,7 @@ async fn caller(kind: SourceKind) -> Caller {
     ]);
     let name = ClientName::parse("db").expect("a good name");
     let catalog = Catalog::new();
-    let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+    let policy = Policy { execute: Allowlist::All, ..Policy::default() };
     catalog.add_client(&name, kind, policy);
     let tools = serde_json::from_value(tools).expect("definitions");
     assert_eq!(catalog.publish(&name, tools, Arc::new(Returns)).await, [""; 0]);
@@ -73,10 +73,10 @@ async fn a_result_that_does_not_fit_the_output_schema_of_a_server_fails_with_its
     assert_eq!(fits.expect("it fits"), "text");
     let refused = call(&caller, "rows", &json!({"returns": {"rows": ["a", 7]}})).await;
     let refused = refused.expect_err("not a text");
-    assert_eq!(refused.code(), "invalid_result");
+    assert_eq!(refused.code(), HostCode::InvalidResult);
     insta::assert_snapshot!(refused, @"the result of tool db-rows does not fit its output schema at rows[1]");
     let missing = call(&caller, "rows", &json!({"returns": null})).await;
-    assert_eq!(missing.expect_err("nothing").code(), "invalid_result");
+    assert_eq!(missing.expect_err("nothing").code(), HostCode::InvalidResult);
 }
 
 #[tokio::test]
@@ -87,10 +87,10 @@ async fn arguments_that_do_not_fit_the_input_schema_never_reach_a_server_or_an_e
         assert_eq!(fits.expect("it fits"), "text");
         let refused = call(&caller, "strict", &json!({"returns": 7})).await;
         let refused = refused.expect_err("not a text");
-        assert_eq!(refused.code(), "bad_arguments");
+        assert_eq!(refused.code(), HostCode::BadArguments);
         assert!(refused.to_string().contains("returns"), "{refused}");
         let missing = call(&caller, "strict", &json!({})).await.expect_err("nothing");
-        assert_eq!(missing.code(), "bad_arguments", "the tool itself would fail otherwise");
+        assert_eq!(missing.code(), HostCode::BadArguments, "the tool itself would fail otherwise");
     }
     let plugin = caller(SourceKind::Plugin).await;
     assert!(call(&plugin, "strict", &json!({"returns": 7})).await.is_ok(), "it checks itself");
@@ -102,9 +102,9 @@ async fn a_null_may_stand_for_an_argument_that_may_be_absent() {
     let optional = call(&caller, "slow", &json!({"returns": {}, "text": null})).await;
     assert_eq!(optional.expect("`text` may be absent"), "text");
     let nested = call(&caller, "slow", &json!({"returns": {"text": null}})).await;
-    assert_eq!(nested.expect_err("a result").code(), "invalid_result");
+    assert_eq!(nested.expect_err("a result").code(), HostCode::InvalidResult);
     let required = call(&caller, "strict", &json!({"returns": null})).await;
-    assert_eq!(required.expect_err("`returns` is required").code(), "bad_arguments");
+    assert_eq!(required.expect_err("`returns` is required").code(), HostCode::BadArguments);
 }
 
 #[tokio::test]
@@ -132,9 +132,10 @@ fn a_check_that_takes_long_does_not_run_on_a_worker() {
         let caller = caller(SourceKind::Server("stdio")).await;
         for (bytes, is_here) in [(2, true), (6_000, false)] {
             let misfit = json!({"text": "01".repeat(bytes / 2)});
-            for (arguments, code) in
-                [(misfit.clone(), "bad_arguments"), (json!({"returns": misfit}), "invalid_result")]
-            {
+            for (arguments, code) in [
+                (misfit.clone(), HostCode::BadArguments),
+                (json!({"returns": misfit}), HostCode::InvalidResult),
+            ] {
                 // Occupies the only blocking thread.
                 let (release, released) = std::sync::mpsc::channel::<()>();
                 let held = tokio::task::spawn_blocking(move || released.recv().is_err());
@@ -142,7 +143,7 @@ fn a_check_that_takes_long_does_not_run_on_a_worker() {
                 let at_once = checked.as_mut().now_or_never();
                 drop(release);
                 assert!(held.await.expect("no panic"), "it was released");
-                assert_eq!(at_once.is_some(), is_here, "{code} with {bytes} bytes");
+                assert_eq!(at_once.is_some(), is_here, "{code:?} with {bytes} bytes");
                 let checked = if let Some(done) = at_once { done } else { checked.await };
                 assert_eq!(checked.expect_err("it has no letter").code(), code);
             }
@@ -168,7 +169,7 @@ async fn no_tree_of_long_arguments_is_built_before_there_is_a_thread() {
 async fn a_failure_is_not_checked() {
     let caller = caller(SourceKind::Server("http")).await;
     let failed = call(&caller, "rows", &json!({})).await.expect_err("it failed");
-    assert_eq!((failed.code(), failed.to_string().as_str()), ("tool_error", "it failed"));
+    assert_eq!((failed.code(), failed.to_string().as_str()), (HostCode::ToolError, "it failed"));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::{
     file,
     key_path::KeyPath,
 };
-use airlock_core::tool::{ClientName, INTERNAL_CLIENT, Policy, Prefix, Trust, UriList, Whitelist};
+use airlock_core::tool::{Allowlist, ClientName, INTERNAL_CLIENT, Policy, Prefix, Trust, UriList};
 use airlock_scripts::BindingLevel;
 
 /// Returns the names of all clients. Disabled clients are included, so that a key may keep its row
@@ -100,11 +100,11 @@ fn resolve_one(
 
 fn policy(client: &file::Client, names: &BTreeSet<ClientName>) -> Resolved<Policy> {
     Resolved::new(|problems| {
-        let mut whitelist = |key, names: &[String]| {
-            problems.accept(key, Whitelist::parse(names)).unwrap_or_default()
+        let mut allowlist = |key, names: &[String]| {
+            problems.accept(key, Allowlist::parse(names)).unwrap_or_default()
         };
-        let execute = whitelist("tools_to_execute", &client.tools_to_execute);
-        let auto_execute = whitelist("tools_to_auto_execute", &client.tools_to_auto_execute);
+        let execute = allowlist("tools_to_execute", &client.tools_to_execute);
+        let auto_execute = allowlist("tools_to_auto_execute", &client.tools_to_auto_execute);
         if let Some(name) = auto_execute.beyond(&execute) {
             problems.refuse("tools_to_auto_execute", format_args!(
                 "{name:?} is not in `tools_to_execute`, so it cannot run without an approval either"
@@ -112,7 +112,7 @@ fn policy(client: &file::Client, names: &BTreeSet<ClientName>) -> Resolved<Polic
         }
         let prefix = problems.take("prefix", prefix(client, names));
         let resources = UriList::parse(&client.resources_to_read);
-        let prompts = Whitelist::parse(&client.prompts_to_get);
+        let prompts = Allowlist::parse(&client.prompts_to_get);
         Policy {
             execute,
             auto_execute,

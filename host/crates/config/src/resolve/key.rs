@@ -10,7 +10,7 @@ use super::{
 use crate::file;
 use airlock_core::{
     door::{ApprovalChoice, Keys, RelayRow, VirtualKey},
-    tool::{ClientName, INTERNAL_CLIENT, UriList, Whitelist, with_internal_client},
+    tool::{Allowlist, ClientName, INTERNAL_CLIENT, UriList, with_internal_client},
 };
 
 /// Prefix of credentials, which distinguishes them from a provider's own keys.
@@ -59,12 +59,12 @@ pub(super) fn resolve(
 fn rows(
     rows: &[file::KeyRow],
     clients: &BTreeSet<ClientName>,
-) -> Resolved<BTreeMap<ClientName, (Whitelist, RelayRow)>> {
+) -> Resolved<BTreeMap<ClientName, (Allowlist, RelayRow)>> {
     let mut seen = BTreeSet::new();
     let rows = Resolved::elements(rows, |problems, row| {
-        let tools = Whitelist::parse(&row.tools_to_execute);
+        let tools = Allowlist::parse(&row.tools_to_execute);
         let resources = UriList::parse(&row.resources_to_read);
-        let prompts = Whitelist::parse(&row.prompts_to_get);
+        let prompts = Allowlist::parse(&row.prompts_to_get);
         let tools = problems.accept("tools_to_execute", tools).unwrap_or_default();
         let relayed = RelayRow {
             resources: problems.accept("resources_to_read", resources).unwrap_or_default(),

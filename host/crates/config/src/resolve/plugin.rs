@@ -17,7 +17,7 @@ use crate::{
 };
 use airlock_core::{
     limit::LimitSet,
-    secret::Source,
+    secret::SecretSource,
     tool::{ClientName, INTERNAL_CLIENT, with_internal_client},
     units::Size,
 };
@@ -139,7 +139,7 @@ fn secrets(
     env: FileEnv<'_>,
 ) -> Resolved<BTreeMap<String, SecretGrant>> {
     Resolved::members(secrets, |problems, _, secret| {
-        let source = Source::parse(&secret.from, env.directory);
+        let source = SecretSource::parse(&secret.from, env.directory);
         let source = problems.accept("from", source)?;
         let audience = secret.audience.map(|audience| problems.take("audience", rules(audience)));
         let inject = secret.inject.map(|inject| problems.take("inject", injection(&inject)));

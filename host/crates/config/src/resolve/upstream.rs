@@ -11,8 +11,8 @@ use super::{
 use crate::file::{self, ConnectionType};
 use airlock_core::tool::{ClientName, QuestionKind, QuestionKinds};
 use airlock_mcp_client::{
-    self as mcp_client, Bounds, Connector, Framing, HttpSse, Lifecycle, Pinning, Protocol, Restart,
-    StreamableHttp, Timeouts,
+    self as mcp_client, Bounds, Connector, Framing, HttpServer, HttpTransport, Lifecycle, Pinning,
+    Protocol, Restart, Timeouts,
 };
 
 pub(super) fn resolve(
@@ -61,10 +61,12 @@ fn transport(
             let docker = problems.required("docker_config", client.docker_config)?;
             Arc::new(problems.take("docker_config", process::docker(docker, env))?)
         }
-        ConnectionType::Sse => {
-            Arc::new(HttpSse(problems.merge(http_client::resolve(client, env))?))
+        http => {
+            let is_sse = http == ConnectionType::Sse;
+            let transport = if is_sse { HttpTransport::Sse } else { HttpTransport::Streamable };
+            let settings = problems.merge(http_client::resolve(client, env))?;
+            Arc::new(HttpServer { transport, settings })
         }
-        _ => Arc::new(StreamableHttp(problems.merge(http_client::resolve(client, env))?)),
     };
     Some(transport)
 }

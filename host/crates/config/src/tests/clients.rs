@@ -56,7 +56,7 @@ fn key(name: &str, value: &str) -> Value {
 }
 
 #[test]
-fn whitelists_are_checked() {
+fn allowlists_are_checked() {
     let file = clients(json!([
         with(
             with(stdio("a"), "tools_to_execute", json!(["read"])),

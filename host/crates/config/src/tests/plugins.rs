@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use airlock_core::{
     limit::{Limit, LimitSet},
-    tool::Whitelist,
+    tool::Allowlist,
 };
 use airlock_plugin::{FilesGrant, Grant, PartialQuota};
 use airlock_sandbox::Access;
@@ -23,7 +23,7 @@ fn a_plugin_gets_its_grants_and_default_limits_unless_overridden() {
         "tools_to_execute": ["*"],
     }]));
     let client = &good(&file).clients[0];
-    assert_eq!(client.policy.execute, Whitelist::All);
+    assert_eq!(client.policy.execute, Allowlist::All);
     let Source::Plugin(plugin) = &client.source else { panic!("a plugin") };
     assert_eq!(plugin.component, PathBuf::from("/etc/airlock/p.wasm"));
     let files = FilesGrant {

@@ -179,7 +179,7 @@ impl Resumed {
         &self.call
     }
 
-    /// Resumes the call. Fails with [`CallError::NOT_WAITING`] if no such call waits. Dropping
+    /// Resumes the call. Fails with [`NotWaiting`](crate::tool::HostCode::NotWaiting) if no such call waits. Dropping
     /// the future cancels the call.
     pub async fn run(self) -> Result<ToolOutput, CallError> {
         self.call.recorded(Some(self.answers)).await

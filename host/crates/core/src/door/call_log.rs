@@ -21,6 +21,6 @@ pub fn log_failure(tool: &str, error: Option<&CallError>) {
     if let Some(error) = error
         && let Some(cause) = error.source()
     {
-        warn!(tool, code = error.code(), cause = with_causes(cause), "tool call failed");
+        warn!(tool, code = error.code().as_str(), cause = with_causes(cause), "tool call failed");
     }
 }

@@ -25,6 +25,7 @@ use airlock_strings::cut;
 #[derive(Clone)]
 pub struct Caller(Arc<CallerData>);
 
+#[derive(Clone)]
 struct CallerData {
     view: View,
     origin: Origin,
@@ -99,32 +100,15 @@ impl Caller {
         events: Option<mpsc::Sender<Event>>,
     ) -> Self {
         let ledger = Ledger::default();
-        let approves_scripts = false;
-        Self(Arc::new(CallerData {
-            view,
-            origin,
-            budget,
-            ledger,
-            events,
-            hearing,
-            approves_scripts,
-        }))
+        let data =
+            CallerData { view, origin, budget, ledger, events, hearing, approves_scripts: false };
+        Self(Arc::new(data))
     }
 
     /// Approves every call of the scripts that the caller runs, ahead of the calls.
     #[must_use]
     pub fn approving_scripts(self) -> Self {
-        let Self(inner) = self;
-        let CallerData { view, origin, budget, ledger, events, hearing, .. } = &*inner;
-        Self(Arc::new(CallerData {
-            view: view.clone(),
-            origin: origin.clone(),
-            budget: *budget,
-            ledger: ledger.clone(),
-            events: events.clone(),
-            hearing: *hearing,
-            approves_scripts: true,
-        }))
+        Self(Arc::new(CallerData { approves_scripts: true, ..(*self.0).clone() }))
     }
 
     /// The tools that the caller may see.

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::ApprovalChoice;
 use crate::{
     tenant::Tenant,
-    tool::{ClientName, Policy, Tool, UriList, Whitelist},
+    tool::{Allowlist, ClientName, Policy, Tool, UriList},
 };
 
 /// One virtual key.
@@ -21,7 +21,7 @@ pub struct VirtualKey {
     tenant: Tenant,
     /// Tools that the key grants, by client. A client without a row is denied, unless its policy
     /// allows all keys.
-    pub rows: BTreeMap<ClientName, Whitelist>,
+    pub rows: BTreeMap<ClientName, Allowlist>,
     /// Resources and prompts that the key grants, by client. A client with a row for its tools and
     /// none here is denied.
     relayed: BTreeMap<ClientName, RelayRow>,
@@ -35,7 +35,7 @@ pub struct RelayRow {
     /// Resources that may be read.
     pub resources: UriList,
     /// Prompts that may be got.
-    pub prompts: Whitelist,
+    pub prompts: Allowlist,
 }
 
 impl VirtualKey {
@@ -43,7 +43,7 @@ impl VirtualKey {
     pub fn new(
         name: impl Into<String>,
         credential: &str,
-        rows: BTreeMap<ClientName, Whitelist>,
+        rows: BTreeMap<ClientName, Allowlist>,
     ) -> Self {
         let name = name.into();
         let digest = digest(credential);
@@ -70,7 +70,7 @@ impl VirtualKey {
             return self.relayed.get(client).cloned().unwrap_or_default();
         }
         if policy.allow_on_all_keys {
-            return RelayRow { resources: UriList::All, prompts: Whitelist::All };
+            return RelayRow { resources: UriList::All, prompts: Allowlist::All };
         }
         RelayRow::default()
     }

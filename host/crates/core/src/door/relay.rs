@@ -273,31 +273,29 @@ impl RelayView {
 
     /// Iterates over the listed resources, sorted by client.
     pub fn resources(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
-        self.clients.iter().flat_map(|(client, granted)| {
-            let resources = granted.offers.resources.iter();
-            resources
-                .filter(|resource| granted.may_read(resource.key()))
-                .map(move |resource| (client, resource))
-        })
+        self.listed(|offers| &offers.resources, Granted::may_read)
     }
 
     /// Iterates over the listed templates of resources, sorted by client.
     pub fn templates(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
-        self.clients.iter().flat_map(|(client, granted)| {
-            let templates = granted.offers.templates.iter();
-            templates
-                .filter(|template| granted.may_expand(template.key()))
-                .map(move |template| (client, template))
-        })
+        self.listed(|offers| &offers.templates, Granted::may_expand)
     }
 
     /// Iterates over the listed prompts, sorted by client.
     pub fn prompts(&self) -> impl Iterator<Item = (&ClientName, &Offer)> {
-        self.clients.iter().flat_map(|(client, granted)| {
-            let prompts = granted.offers.prompts.iter();
-            prompts
-                .filter(|prompt| granted.may_get(prompt.key()))
-                .map(move |prompt| (client, prompt))
+        self.listed(|offers| &offers.prompts, Granted::may_get)
+    }
+
+    fn listed(
+        &self,
+        list: fn(&Offers) -> &[Offer],
+        may_use: fn(&Granted, &str) -> bool,
+    ) -> impl Iterator<Item = (&ClientName, &Offer)> {
+        self.clients.iter().flat_map(move |(client, granted)| {
+            let offers = list(&granted.offers).iter();
+            offers
+                .filter(move |offer| may_use(granted, offer.key()))
+                .map(move |offer| (client, offer))
         })
     }
 

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::*;
 use crate::tool::{
-    CallError, ClientName, Content, Details, Limit, Policy, Tool, ToolDefinition, ToolName,
-    ToolOutput, Whitelist,
+    Allowlist, CallError, ClientName, Content, Details, HostCode, Policy, ReachedLimit, Tool,
+    ToolDefinition, ToolName, ToolOutput, client,
 };
 
 /// Returns the name of the tool that was called.
@@ -31,10 +31,6 @@ const BUDGET: Budget = Budget {
     depth: 3,
     in_flight: 8,
 };
-
-fn client(name: &str) -> ClientName {
-    ClientName::parse(name).expect("a good name")
-}
 
 /// Sources in the form in which the catalog keeps them.
 struct Sources {
@@ -79,7 +75,7 @@ fn caller(sources: &Sources, filter: &Filter, key: Option<&VirtualKey>, origin: 
 }
 
 fn open_policy(code_mode: bool) -> Policy {
-    Policy { execute: Whitelist::All, auto_execute: Whitelist::All, code_mode, ..Policy::default() }
+    Policy { execute: Allowlist::All, auto_execute: Allowlist::All, code_mode, ..Policy::default() }
 }
 
 /// Decides a call: as the caller's own call, or, for scripts and plugins, as a nested call.
@@ -95,16 +91,16 @@ fn decide(caller: &Caller, origin: &Origin, name: &str) -> Result<(), CallError>
     caller.admit(name, "").map(drop)
 }
 
-fn whitelist() -> impl Strategy<Value = Whitelist> {
+fn allowlist() -> impl Strategy<Value = Allowlist> {
     prop_oneof![
-        Just(Whitelist::All),
+        Just(Allowlist::All),
         subsequence(TOOLS.to_vec(), 0..=TOOLS.len())
-            .prop_map(|names| Whitelist::parse(&names).expect("no duplicates")),
+            .prop_map(|names| Allowlist::parse(&names).expect("no duplicates")),
     ]
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    (whitelist(), whitelist(), any::<bool>(), any::<bool>()).prop_map(
+    (allowlist(), allowlist(), any::<bool>(), any::<bool>()).prop_map(
         |(execute, auto_execute, code_mode, allow_on_all_keys)| Policy {
             execute,
             auto_execute,
@@ -141,7 +137,7 @@ fn filter() -> impl Strategy<Value = Filter> {
 fn key() -> impl Strategy<Value = Option<VirtualKey>> {
     let rows = prop::collection::btree_map(
         prop::sample::select(&CLIENTS[..]).prop_map(client),
-        whitelist(),
+        allowlist(),
         0..=CLIENTS.len(),
     );
     prop::option::of(rows.prop_map(|rows| VirtualKey::new("key", "sk-bf-test", rows)))
@@ -176,7 +172,7 @@ proptest! {
         let every_name = CLIENTS.iter().flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")));
         for name in every_name.chain(["executeToolCode".into(), "alpha-nothing".into(), String::new()]) {
             let decided = decide(&caller, &origin, &name);
-            let callable = !decided.is_err_and(|error| error.code() == CallError::NOT_FOUND);
+            let callable = !decided.is_err_and(|error| error.code() == HostCode::NotFound);
             prop_assert_eq!(callable, listed.contains(&name), "{}", name);
         }
     }
@@ -261,7 +257,7 @@ fn scripted(script: &Admitted, name: &str) -> Result<(), CallError> {
 
 #[test]
 fn a_tool_outside_auto_execute_needs_approval_for_a_model_and_not_for_a_caller() {
-    let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+    let policy = Policy { execute: Allowlist::All, ..Policy::default() };
     let sources = sources(&[policy]);
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
     let refused = model.admit("alpha-write", r#"{"a":1}"#).err().expect("it is not approved");
@@ -275,15 +271,15 @@ fn a_tool_outside_auto_execute_needs_approval_for_a_model_and_not_for_a_caller()
 
 #[test]
 fn arguments_that_were_checked_are_decided_like_their_text_and_not_checked_again() {
-    let auto = Whitelist::parse(&["read"]).expect("a good list");
+    let auto = Allowlist::parse(&["read"]).expect("a good list");
     let sources =
-        sources(&[Policy { execute: Whitelist::All, auto_execute: auto, ..Policy::default() }]);
+        sources(&[Policy { execute: Allowlist::All, auto_execute: auto, ..Policy::default() }]);
     let model = caller(&sources, &Filter::none(), None, Origin::Model);
     let arguments = Arguments::parse("any", r#"{"a":1}"#).expect("an object");
     for (name, code) in [
         ("alpha-read", None),
-        ("alpha-write", Some("needs_approval")),
-        ("alpha-nothing", Some("not_found")),
+        ("alpha-write", Some(HostCode::NeedsApproval)),
+        ("alpha-nothing", Some(HostCode::NotFound)),
     ] {
         let decided = model.admit(name, &arguments);
         assert_eq!(decided.as_ref().err().map(CallError::code), code);
@@ -308,23 +304,27 @@ fn scalars_are_the_wanted_members_without_what_is_nested() {
 
 #[test]
 fn a_call_of_a_script_needs_an_approval_of_its_own() {
-    let auto = Whitelist::parse(&["read"]).expect("a good list");
-    let sources = sources(&[Policy {
-        execute: Whitelist::All,
-        auto_execute: auto,
-        code_mode: true,
-        ..Policy::default()
-    }]);
+    let sources = code_mode();
     for origin in [Origin::Model, Origin::Caller, Origin::McpClient(Approval::Given)] {
         assert!(nested(&sources, origin.clone(), "alpha-read").is_ok());
         let unapproved = nested(&sources, origin.clone(), "alpha-write");
         assert!(unapproved.is_err_and(|error| error.is_unapproved()), "{origin:?}");
         let unknown = nested(&sources, origin, "executeToolCode");
-        assert!(unknown.is_err_and(|error| error.code() == CallError::NOT_FOUND));
+        assert!(unknown.is_err_and(|error| error.code() == HostCode::NotFound));
     }
     let caller = caller(&sources, &Filter::none(), None, Origin::Model);
     let approving = script(&caller.approving_scripts());
     assert!(approving.chain().admit(&Origin::Script, "alpha-write", "").is_ok());
+}
+
+/// Returns sources in code mode whose tool `read` needs no approval.
+fn code_mode() -> Sources {
+    sources(&[Policy {
+        execute: Allowlist::All,
+        auto_execute: Allowlist::parse(&["read"]).expect("a good list"),
+        code_mode: true,
+        ..Policy::default()
+    }])
 }
 
 fn nested(sources: &Sources, origin: Origin, name: &str) -> Result<(), CallError> {
@@ -338,13 +338,7 @@ fn script(caller: &Caller) -> Admitted {
 
 #[test]
 fn an_approval_covers_one_tool_as_it_was_defined_with_its_arguments_and_what_the_tool_calls() {
-    let auto = Whitelist::parse(&["read"]).expect("a good list");
-    let sources = sources(&[Policy {
-        execute: Whitelist::All,
-        auto_execute: auto,
-        code_mode: true,
-        ..Policy::default()
-    }]);
+    let sources = code_mode();
     let first = script(&caller(&sources, &Filter::none(), None, Origin::Model));
     let write = first.chain().view().find(&Origin::Script, "alpha-write").expect("it is there");
     let approved = Approved {
@@ -389,7 +383,7 @@ fn a_chain_shares_one_budget_and_a_call_beyond_its_depth_is_refused() {
     let second = root.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let third = second.chain().admit(&Origin::Script, "alpha-read", "").expect("in budget");
     let too_deep = third.chain().admit(&Origin::Script, "alpha-read", "").err();
-    let limit = |what| Some(Limit::Budget { what, most: 3 });
+    let limit = |what| Some(ReachedLimit::Budget { what, most: 3 });
     assert_eq!(too_deep.and_then(|error| error.limit()), limit("levels of nested calls"));
     assert!(
         second.chain().admit(&Origin::Script, "alpha-nothing", "").is_err(),
@@ -408,7 +402,7 @@ fn blank_arguments_are_an_empty_object_and_other_values_are_refused() {
     for bad in
         ["[]", "1", "nul", "{", &format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200))]
     {
-        assert_eq!(Arguments::parse("t", bad).expect_err(bad).code(), CallError::BAD_ARGUMENTS);
+        assert_eq!(Arguments::parse("t", bad).expect_err(bad).code(), HostCode::BadArguments);
     }
     let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_ARGUMENT_BYTES - 8));
     assert!(Arguments::parse("t", &fits).is_ok());
@@ -506,8 +500,8 @@ fn a_key_grants_its_rows_and_an_empty_row_denies_a_client_open_to_all_keys() {
     let open_to_all = Policy { allow_on_all_keys: true, ..open_policy(false) };
     let sources = sources(&[open_to_all.clone(), open_to_all, open_policy(false)]);
     let rows = BTreeMap::from([
-        (client("beta"), Whitelist::default()),
-        (client("gamma"), Whitelist::parse(&["READ"]).expect("good")),
+        (client("beta"), Allowlist::default()),
+        (client("gamma"), Allowlist::parse(&["READ"]).expect("good")),
     ]);
     let key = VirtualKey::new("k", "sk-bf-1", rows);
     let keys = Keys::new([key.clone()]);

@@ -155,11 +155,7 @@ impl View {
     pub fn with_reader(mut self, reader: &OwnTools) -> Self {
         let mut entries = self.entries.values();
         if entries.any(|entry| entry.is_server && entry.placement == Placement::Direct) {
-            let entries = Arc::make_mut(&mut self.entries);
-            for tool in &reader.tools {
-                let entry = Entry::own(tool, &reader.provider, Placement::Reader);
-                entries.insert(tool.name.clone(), entry);
-            }
+            self.add(reader, Placement::Reader);
         }
         self
     }
@@ -169,13 +165,16 @@ impl View {
     pub fn with_search(mut self, search: &OwnTools, above: usize) -> Self {
         let entries = self.entries.values();
         if entries.filter(|entry| entry.placement == Placement::Script).count() > above {
-            let entries = Arc::make_mut(&mut self.entries);
-            for tool in &search.tools {
-                let entry = Entry::own(tool, &search.provider, Placement::Meta);
-                entries.insert(tool.name.clone(), entry);
-            }
+            self.add(search, Placement::Meta);
         }
         self
+    }
+
+    fn add(&mut self, own: &OwnTools, placement: Placement) {
+        let entries = Arc::make_mut(&mut self.entries);
+        for tool in &own.tools {
+            entries.insert(tool.name.clone(), Entry::own(tool, &own.provider, placement));
+        }
     }
 
     /// Leaves out the tools that need an approval, and the meta-tools if scripts have no tools then.

@@ -185,29 +185,23 @@ impl Call {
 
     /// Decides that a call in doubt is made again, until `until_ms`.
     pub fn retry(&self, until_ms: i64) -> Result<Self, Refused> {
-        match self.stage {
-            Stage::InDoubt { attempt } => {
-                Ok(self.at(Stage::Retried { attempts: attempt, until_ms }))
-            }
-            _ => Err(Refused::NotInDoubt),
-        }
+        Ok(self.at(Stage::Retried { attempts: self.attempt_in_doubt()?, until_ms }))
     }
 
     /// Decides that a call in doubt is made again as [`Self::retry`], and approves the calls that a
     /// plugin makes in it.
     pub fn retry_approved(&self, until_ms: i64) -> Result<Self, Refused> {
-        match self.stage {
-            Stage::InDoubt { attempt } => {
-                Ok(self.at(Stage::Approved { attempts: attempt, until_ms }))
-            }
-            _ => Err(Refused::NotInDoubt),
-        }
+        Ok(self.at(Stage::Approved { attempts: self.attempt_in_doubt()?, until_ms }))
     }
 
     /// Decides that a call in doubt has the answer that the caller stores with it.
     pub fn skip(&self) -> Result<Self, Refused> {
+        self.attempt_in_doubt().map(|_| self.at(Stage::Answered))
+    }
+
+    fn attempt_in_doubt(&self) -> Result<u32, Refused> {
         match self.stage {
-            Stage::InDoubt { .. } => Ok(self.at(Stage::Answered)),
+            Stage::InDoubt { attempt } => Ok(attempt),
             _ => Err(Refused::NotInDoubt),
         }
     }

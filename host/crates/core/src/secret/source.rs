@@ -20,7 +20,7 @@ pub const MIN_BYTES: usize = 4;
 
 /// Source of a secret: `env:NAME` or `file:PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum SecretSource {
     /// A variable of the gateway's environment.
     Env(String),
     /// A file that holds only the secret.
@@ -53,13 +53,13 @@ pub enum SourceError {
     #[error("{origin} is not set, or is not text")]
     NotSet {
         /// The variable.
-        origin: Source,
+        origin: SecretSource,
     },
     /// The file does not exist, is not a regular file, or cannot be read.
     #[error("{origin} cannot be read")]
     Unreadable {
         /// The file.
-        origin: Source,
+        origin: SecretSource,
         /// The cause.
         #[source]
         cause: io::Error,
@@ -68,35 +68,35 @@ pub enum SourceError {
     #[error("every user of this machine can write to {origin}; remove that permission (chmod o-w)")]
     WorldWritable {
         /// The file.
-        origin: Source,
+        origin: SecretSource,
     },
     /// The file is not UTF-8.
     #[error("{origin} is not UTF-8 text")]
     NotText {
         /// The file.
-        origin: Source,
+        origin: SecretSource,
     },
     /// The value is empty.
     #[error("{origin} is empty")]
     Empty {
         /// The source.
-        origin: Source,
+        origin: SecretSource,
     },
     /// The value is shorter than [`MIN_BYTES`].
     #[error("{origin} has fewer than {MIN_BYTES} bytes, which is too short to redact")]
     TooShort {
         /// The source.
-        origin: Source,
+        origin: SecretSource,
     },
     /// The value is longer than [`MAX_BYTES`].
     #[error("{origin} has more than {MAX_BYTES} bytes")]
     TooLong {
         /// The source.
-        origin: Source,
+        origin: SecretSource,
     },
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SecretSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Env(name) => write!(f, "the environment variable {name}"),
@@ -105,7 +105,7 @@ impl fmt::Display for Source {
     }
 }
 
-impl Source {
+impl SecretSource {
     /// Parses `env:NAME` or `file:PATH`. A relative path is resolved against `base`.
     pub fn parse(text: &str, base: &Path) -> Result<Self, BadSource> {
         if let Some(name) = text.strip_prefix("env:") {
@@ -196,11 +196,11 @@ mod tests {
     }
 
     /// Creates a file with these contents and mode, and returns it as a source.
-    fn file(directory: &tempfile::TempDir, contents: impl AsRef<[u8]>, mode: u32) -> Source {
+    fn file(directory: &tempfile::TempDir, contents: impl AsRef<[u8]>, mode: u32) -> SecretSource {
         let path = directory.path().join("token");
         fs::write(&path, contents).expect("written");
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("changed");
-        Source::parse("file:token", directory.path()).expect("a source")
+        SecretSource::parse("file:token", directory.path()).expect("a source")
     }
 
     fn read(contents: impl AsRef<[u8]>) -> Result<Secret, SourceError> {
@@ -211,12 +211,15 @@ mod tests {
     #[test]
     fn a_source_is_a_variable_or_a_file_relative_to_the_base() {
         let base = Path::new("/etc/airlock");
-        assert_eq!(parsed(base, "env:GITHUB_TOKEN"), Ok(Source::Env("GITHUB_TOKEN".into())));
+        assert_eq!(parsed(base, "env:GITHUB_TOKEN"), Ok(SecretSource::Env("GITHUB_TOKEN".into())));
         assert_eq!(
             parsed(base, "file:keys/github"),
-            Ok(Source::File("/etc/airlock/keys/github".into()))
+            Ok(SecretSource::File("/etc/airlock/keys/github".into()))
         );
-        assert_eq!(parsed(base, "file:/run/secrets/x"), Ok(Source::File("/run/secrets/x".into())));
+        assert_eq!(
+            parsed(base, "file:/run/secrets/x"),
+            Ok(SecretSource::File("/run/secrets/x".into()))
+        );
         for text in ["env:", "env:1A", "env:A B", "env:A=B", "env:Ä"] {
             assert_eq!(parsed(base, text), Err(BadSource::Name), "{text}");
         }
@@ -226,13 +229,13 @@ mod tests {
         }
     }
 
-    fn parsed(base: &Path, text: &str) -> Result<Source, BadSource> {
-        Source::parse(text, base)
+    fn parsed(base: &Path, text: &str) -> Result<SecretSource, BadSource> {
+        SecretSource::parse(text, base)
     }
 
     #[test]
     fn a_variable_is_read_unchanged() {
-        let source = Source::parse("env:TOKEN", Path::new("")).expect("a source");
+        let source = SecretSource::parse("env:TOKEN", Path::new("")).expect("a source");
         assert_eq!(read_with(&source, Some("pass word\n")).expect("read").expose(), "pass word\n");
         assert_eq!(read_with(&source, Some("four")).expect("read").expose(), "four");
         insta::assert_snapshot!(read_with(&source, None).expect_err("refused"), @"the environment variable TOKEN is not set, or is not text");
@@ -246,7 +249,7 @@ mod tests {
         ));
     }
 
-    fn read_with(source: &Source, value: Option<&str>) -> Result<Secret, SourceError> {
+    fn read_with(source: &SecretSource, value: Option<&str>) -> Result<Secret, SourceError> {
         source.read(&|name| value.filter(|_| name == "TOKEN").map(str::to_owned))
     }
 
@@ -296,7 +299,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         for path in [".", "absent"] {
             let source =
-                Source::parse(&format!("file:{path}"), directory.path()).expect("a source");
+                SecretSource::parse(&format!("file:{path}"), directory.path()).expect("a source");
             let error = source.read(&no_env).expect_err("refused");
             assert!(matches!(error, SourceError::Unreadable { .. }), "{error:?}");
             assert!(
@@ -306,6 +309,6 @@ mod tests {
         }
         let refused = file(&directory, VALUE, 0o666).read(&no_env).expect_err("refused");
         assert!(!format!("{refused} {refused:?}").contains(VALUE));
-        assert!(!format!("{:?}", Source::parse(VALUE, directory.path())).contains(VALUE));
+        assert!(!format!("{:?}", SecretSource::parse(VALUE, directory.path())).contains(VALUE));
     }
 }

@@ -35,10 +35,10 @@ pub struct Tool {
     pub full_name: ToolName,
     /// The client it belongs to; `None` for the gateway's own tools.
     pub client: Option<ClientName>,
-    /// Name of the tool at its source. Whitelists use this name. Untrusted text, with hidden
+    /// Name of the tool at its source. Allowlists use this name. Untrusted text, with hidden
     /// characters if the source has them.
     pub original: String,
-    /// True if another tool of the source has the same name but for case. Whitelists then need
+    /// True if another tool of the source has the same name but for case. Allowlists then need
     /// exactly the name.
     pub has_twin: bool,
     /// Trust in its description and results.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Content, InputRequired, Members, Suspension, ToolName,
+    Content, HostCode, InputRequired, Members, Suspension, ToolName,
     output::{content_size, extra_size},
 };
 use airlock_json::{self as json, schema::Violations};
@@ -15,27 +15,23 @@ use airlock_json::{self as json, schema::Violations};
 /// A cause that only the operator may read.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Short stable identifier of an error, for machines. Each is a constant of this type, by which a test
-/// finds those that `wit/README.md` has to explain.
-pub type Code = &'static str;
-
 /// Error of a tool call. `Display` is safe to show to models and clients: it holds no paths and no
 /// host internals, which stay in `source()`.
 ///
 /// Callers ask for its [kind](Self::kind), its [code](Self::code), and the [`Details`] that they need.
-/// An error that several crates make or ask for has a constructor and a constant here; any other is
-/// made beside the code that fails, by [`CallError::new`] or [`CallError::about`].
+/// An error that several crates make has a constructor here; any other is made beside the code that
+/// fails, by [`CallError::new`] or [`CallError::about`].
 #[derive(Debug)]
 pub struct CallError(Box<CallErrorParts>);
 
 #[derive(Debug)]
 struct CallErrorParts {
     kind: ErrorKind,
-    code: Code,
+    code: HostCode,
     /// The message, around the name of the tool.
     message: (&'static str, Cow<'static, str>),
     tool: Option<ToolName>,
-    limit: Option<Limit>,
+    limit: Option<ReachedLimit>,
     retry_after: Option<Duration>,
     cause: Option<Cause>,
     details: Details,
@@ -43,7 +39,7 @@ struct CallErrorParts {
 
 /// Limit that ended a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum ReachedLimit {
     /// A time.
     Time(Duration),
     /// A number of bytes, units of fuel or calls.
@@ -82,14 +78,10 @@ pub enum Details {
     },
 }
 
-/// Prefix of the codes of the gateway's own errors, where plugins see them.
-pub const HOST_CODE: &str = "airlock.";
-
 /// Failure of a call for programs. It has this form on every face of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFailure {
-    /// The tool's own code, or one of the gateway with [`HOST_CODE`] before it. No tool's own code
-    /// begins with that.
+    /// The tool's own code, or a [`HostCode`] with its prefix. No tool's own code begins with that.
     pub code: String,
     /// Kind of failure.
     pub kind: ErrorKind,
@@ -104,24 +96,13 @@ impl From<&CallError> for CallFailure {
         // error that the gateway made in the place of a tool's.
         let code = error.tool_code().map(str::to_owned);
         Self {
-            code: code.unwrap_or_else(|| format!("{HOST_CODE}{}", error.code())),
+            code: code.unwrap_or_else(|| error.code().prefixed()),
             kind: error.kind(),
             retry_after_ms: error
                 .retry_after()
                 .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         }
     }
-}
-
-/// Returns the code of a tool's own error, without the prefix of the gateway's; `None` if nothing is
-/// left. A plugin that returns the error of a tool that it called has the prefix there.
-pub fn own_code(code: String) -> Option<String> {
-    let mut own = code.as_str();
-    while let Some(rest) = own.strip_prefix(HOST_CODE) {
-        own = rest;
-    }
-    let own = if own.len() == code.len() { code } else { own.to_owned() };
-    (!own.is_empty()).then_some(own)
 }
 
 /// Error that a tool itself returns: the `tool-error` of the plugin contract.
@@ -214,42 +195,8 @@ pub enum ErrorKind {
 }
 
 impl CallError {
-    /// The result violates the contract.
-    pub const BAD_RESULT: Code = "bad_result";
-    /// The arguments cannot be used, or do not fit the tool's input schema. One code for both, because
-    /// in both cases the caller has to change the arguments.
-    pub const BAD_ARGUMENTS: Code = "bad_arguments";
-    /// The call would exceed a budget of its chain.
-    pub const BUDGET: Code = "budget";
-    /// The pool is full, and so is its queue.
-    pub const BUSY: Code = "busy";
-    /// The caller disconnected or cancelled the call.
-    pub const CANCELLED: Code = "cancelled";
-    /// The plugin failed repeatedly. Its calls fail fast until the cool-down ends.
-    pub const CIRCUIT_OPEN: Code = "circuit_open";
-    /// The call ran past its deadline. Waiting counts.
-    pub const DEADLINE: Code = "deadline";
-    /// A call of a script may have been made before the gateway ended.
-    pub const IN_DOUBT: Code = "in_doubt";
-    /// The tool asks its caller.
-    pub const INPUT_REQUIRED: Code = "input_required";
-    /// The structured result does not fit the tool's own output schema.
-    pub const INVALID_RESULT: Code = "invalid_result";
-    /// The tool exists, but the call needs an approval.
-    pub const NEEDS_APPROVAL: Code = "needs_approval";
-    /// The tool does not exist or is hidden from the caller. Both return the same error on purpose.
-    pub const NOT_FOUND: Code = "not_found";
-    /// No call waits for the answers.
-    pub const NOT_WAITING: Code = "not_waiting";
-    /// The result is larger than the limit.
-    pub const RESULT_TOO_LARGE: Code = "result_too_large";
-    /// The tool itself returned an error.
-    pub const TOOL_ERROR: Code = "tool_error";
-    /// The tool's source does not respond, or is not connected.
-    pub const UNAVAILABLE: Code = "unavailable";
-
     /// Creates an error whose message names no tool.
-    pub fn new(kind: ErrorKind, code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(kind: ErrorKind, code: HostCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(CallErrorParts {
             kind,
             code,
@@ -266,7 +213,7 @@ impl CallError {
     pub fn about(
         tool: ToolName,
         kind: ErrorKind,
-        code: Code,
+        code: HostCode,
         (before, after): (&'static str, impl Into<Cow<'static, str>>),
     ) -> Self {
         let mut error = Self::new(kind, code, after);
@@ -277,7 +224,7 @@ impl CallError {
 
     /// Adds the limit that ended the call.
     #[must_use]
-    pub fn with_limit(mut self, limit: Limit) -> Self {
+    pub fn with_limit(mut self, limit: ReachedLimit) -> Self {
         self.0.limit = Some(limit);
         self
     }
@@ -313,13 +260,13 @@ impl CallError {
     /// Creates the error of a call of a tool that does not exist or is hidden from the caller.
     pub fn not_found(name: &str) -> Self {
         let message = ("tool '", "' is not available or not permitted");
-        Self::about(ToolName::alias(name), ErrorKind::NotFound, Self::NOT_FOUND, message)
+        Self::about(ToolName::alias(name), ErrorKind::NotFound, HostCode::NotFound, message)
     }
 
     /// Creates the error of a call that was not approved. `arguments` is JSON text.
     pub fn needs_approval(tool: ToolName, arguments: String) -> Self {
         let message = ("tool '", "' needs approval before it may run");
-        Self::about(tool, ErrorKind::Denied, Self::NEEDS_APPROVAL, message)
+        Self::about(tool, ErrorKind::Denied, HostCode::NeedsApproval, message)
             .with_details(Details::Unapproved { arguments })
     }
 
@@ -330,7 +277,7 @@ impl CallError {
             count => format!("{count} questions"),
         };
         let message = ("tool '", format!("' waits for its caller to answer {questions}"));
-        Self::about(tool, ErrorKind::Unsupported, Self::INPUT_REQUIRED, message)
+        Self::about(tool, ErrorKind::Unsupported, HostCode::InputRequired, message)
             .with_details(Details::InputRequired(asked))
     }
 
@@ -340,14 +287,14 @@ impl CallError {
             "no call of tool '",
             "' with these arguments waits for these answers: they came too late, were given before, or belong to another call",
         );
-        Self::about(tool, ErrorKind::InvalidInput, Self::NOT_WAITING, message)
+        Self::about(tool, ErrorKind::InvalidInput, HostCode::NotWaiting, message)
     }
 
     /// Creates the error of arguments that are not a JSON object, have a duplicate key, or are too
     /// large. `detail` is the problem, and a valid value where one can be named.
     pub fn bad_arguments(name: &str, detail: impl fmt::Display) -> Self {
         let message = ("the arguments of tool '", format!("' cannot be used: {detail}"));
-        Self::about(ToolName::alias(name), ErrorKind::InvalidInput, Self::BAD_ARGUMENTS, message)
+        Self::about(ToolName::alias(name), ErrorKind::InvalidInput, HostCode::BadArguments, message)
     }
 
     /// Creates the error of arguments that do not fit the tool's input schema. The tool has not run.
@@ -357,35 +304,35 @@ impl CallError {
         let space = if text.starts_with('\n') { "" } else { " " };
         let message =
             ("the arguments of tool '", format!("' do not fit its input schema:{space}{text}"));
-        Self::about(tool, ErrorKind::InvalidInput, Self::BAD_ARGUMENTS, message)
+        Self::about(tool, ErrorKind::InvalidInput, HostCode::BadArguments, message)
     }
 
     /// Creates the error of a call that would exceed a budget, named in the plural.
     pub fn budget(what: &'static str, most: u64) -> Self {
         let message = format!("the call reached its limit of {most} {what}");
-        Self::new(ErrorKind::LimitReached, Self::BUDGET, message)
-            .with_limit(Limit::Budget { what, most })
+        Self::new(ErrorKind::LimitReached, HostCode::Budget, message)
+            .with_limit(ReachedLimit::Budget { what, most })
     }
 
     /// Creates the error of a call that ran past its deadline.
     pub fn deadline(tool: ToolName, limit: Duration) -> Self {
         let message = ("tool ", format!(" ran past its {limit:?} deadline"));
-        Self::about(tool, ErrorKind::Timeout, Self::DEADLINE, message)
-            .with_limit(Limit::Time(limit))
+        Self::about(tool, ErrorKind::Timeout, HostCode::Deadline, message)
+            .with_limit(ReachedLimit::Time(limit))
     }
 
     /// Creates the error of a result over the limit.
     pub fn result_too_large(tool: ToolName, limit_bytes: usize) -> Self {
         let message =
             ("the result of tool ", format!(" is larger than {limit_bytes} bytes; ask for less"));
-        Self::about(tool, ErrorKind::TooLarge, Self::RESULT_TOO_LARGE, message)
-            .with_limit(Limit::Amount(limit_bytes as u64))
+        Self::about(tool, ErrorKind::TooLarge, HostCode::ResultTooLarge, message)
+            .with_limit(ReachedLimit::Amount(limit_bytes as u64))
     }
 
     /// Creates the error of a result that violates the contract.
     pub fn bad_result(tool: ToolName, cause: impl Into<Cause>) -> Self {
         let message = ("tool ", " returned an invalid result");
-        Self::about(tool, ErrorKind::Internal, Self::BAD_RESULT, message).with_cause(cause)
+        Self::about(tool, ErrorKind::Internal, HostCode::BadResult, message).with_cause(cause)
     }
 
     /// Creates the error of a result that does not fit the tool's own output schema at `place`; empty
@@ -394,25 +341,25 @@ impl CallError {
         let at = if place.is_empty() { "" } else { " at " };
         let message =
             ("the result of tool ", format!(" does not fit its output schema{at}{place}"));
-        Self::about(tool, ErrorKind::Internal, Self::INVALID_RESULT, message).with_cause(cause)
+        Self::about(tool, ErrorKind::Internal, HostCode::InvalidResult, message).with_cause(cause)
     }
 
     /// Creates the error of a tool whose source does not respond, or is not connected.
     pub fn unavailable(tool: ToolName, cause: impl Into<Cause>) -> Self {
         let message = ("the source of tool ", " is unavailable");
-        Self::about(tool, ErrorKind::Unavailable, Self::UNAVAILABLE, message).with_cause(cause)
+        Self::about(tool, ErrorKind::Unavailable, HostCode::Unavailable, message).with_cause(cause)
     }
 
     /// Creates the error of a call for which there is no room.
     pub fn busy() -> Self {
         let message = "the gateway is busy; try again in a moment";
-        Self::new(ErrorKind::Unavailable, Self::BUSY, message)
+        Self::new(ErrorKind::Unavailable, HostCode::Busy, message)
             .with_retry_after(Duration::from_secs(1))
     }
 
     /// Creates the error of a call that its caller cancelled.
     pub fn cancelled() -> Self {
-        Self::new(ErrorKind::Cancelled, Self::CANCELLED, "the call was cancelled")
+        Self::new(ErrorKind::Cancelled, HostCode::Cancelled, "the call was cancelled")
     }
 
     /// Returns the error as a caller reads it that knows the called tool as `called`. The tool's own
@@ -425,8 +372,8 @@ impl CallError {
         self
     }
 
-    /// Returns the code: for every tool's own error [`CallError::TOOL_ERROR`].
-    pub fn code(&self) -> Code {
+    /// Returns the code: for every tool's own error [`HostCode::ToolError`].
+    pub fn code(&self) -> HostCode {
         self.0.code
     }
 
@@ -441,7 +388,7 @@ impl CallError {
     }
 
     /// Returns the limit on resources that ended the call.
-    pub fn limit(&self) -> Option<Limit> {
+    pub fn limit(&self) -> Option<ReachedLimit> {
         self.0.limit
     }
 
@@ -509,7 +456,7 @@ impl CallError {
 
 impl From<ToolError> for CallError {
     fn from(error: ToolError) -> Self {
-        let mut call_error = Self::new(error.kind, Self::TOOL_ERROR, "");
+        let mut call_error = Self::new(error.kind, HostCode::ToolError, "");
         call_error.0.retry_after = error.retry_after_ms.map(Duration::from_millis);
         call_error.with_details(Details::Tool(Box::new(error)))
     }
@@ -518,7 +465,7 @@ impl From<ToolError> for CallError {
 impl From<Suspension> for CallError {
     fn from(suspension: Suspension) -> Self {
         let is_in_doubt = suspension.pending.is_empty();
-        let code = if is_in_doubt { Self::IN_DOUBT } else { Self::NEEDS_APPROVAL };
+        let code = if is_in_doubt { HostCode::InDoubt } else { HostCode::NeedsApproval };
         let run = &suspension.run;
         let message = format!("the script has stopped: its run {run} {}", suspension.described());
         Self::new(ErrorKind::Denied, code, message)
@@ -570,7 +517,7 @@ mod tests {
     fn own(code: Option<&str>) -> CallError {
         let error = ToolError::new(ErrorKind::Timeout, "too late");
         // As every source does.
-        let code = code.map(str::to_owned).and_then(own_code);
+        let code = code.map(str::to_owned).and_then(crate::tool::own_code);
         ToolError { code, ..error }.into()
     }
 
@@ -578,7 +525,10 @@ mod tests {
     fn a_limit_with_a_report_is_the_limit_for_programs() {
         let limit = CallError::result_too_large(ToolName::alias("a"), 20);
         let error = limit.with_report("less".to_owned(), "all".to_owned()).as_called("b");
-        assert_eq!((error.code(), error.kind()), ("result_too_large", ErrorKind::TooLarge));
-        assert_eq!((error.limit(), error.to_text()), (Some(Limit::Amount(20)), "all".to_owned()));
+        assert_eq!((error.code(), error.kind()), (HostCode::ResultTooLarge, ErrorKind::TooLarge));
+        assert_eq!(
+            (error.limit(), error.to_text()),
+            (Some(ReachedLimit::Amount(20)), "all".to_owned())
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! wire.
 
 use std::{
-    borrow::Cow,
+    borrow::{Borrow, Cow},
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::Arc,
@@ -81,6 +81,13 @@ impl ClientName {
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Maps with names as keys are searched with text.
+impl Borrow<str> for ClientName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
@@ -214,15 +221,17 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
+/// Parses a good name.
+#[cfg(test)]
+pub(crate) fn client(name: &str) -> ClientName {
+    ClientName::parse(name).expect("a good name")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn client(name: &str) -> ClientName {
-        ClientName::parse(name).expect("a good name")
-    }
 
     #[test]
     fn a_client_name_has_no_dash_no_blank_and_no_leading_digit() {

@@ -9,14 +9,14 @@ use super::{ClientName, Tool};
 /// Names are compared without case, as the configuration always did, unless the source has several
 /// tools whose names differ only in case: an entry then means the tool with exactly its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whitelist {
+pub enum Allowlist {
     /// All tools, written `["*"]`.
     All,
     /// The tools with these names.
     Only(Names),
 }
 
-/// The names of a [`Whitelist`].
+/// The names of an [`Allowlist`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     exact: BTreeSet<String>,
@@ -31,42 +31,50 @@ impl Names {
     }
 }
 
-/// Reason why a list is not a valid [`Whitelist`].
+/// Reason why a list is not a valid [`Allowlist`] or [`UriList`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadWhitelist {
-    /// The list has `*` and other names.
-    #[error("\"*\" stands for every tool and must be the only entry")]
-    StarWithOthers,
-    /// The list has the same name twice.
+pub enum BadList {
+    /// The list has `*` and other entries.
+    #[error("\"*\" stands for every {of} and must be the only entry")]
+    StarWithOthers {
+        /// The kind of its entries.
+        of: &'static str,
+    },
+    /// The list has the same entry twice.
     #[error("{0:?} is listed twice")]
     Duplicate(String),
 }
 
-impl Default for Whitelist {
+/// Reads the entries of a list of the configuration; `None` for `["*"]`.
+fn entries<S: AsRef<str>>(
+    list: &[S],
+    of: &'static str,
+) -> Result<Option<BTreeSet<String>>, BadList> {
+    let mut set = BTreeSet::new();
+    for entry in list.iter().map(AsRef::as_ref) {
+        if !set.insert(entry.to_owned()) {
+            return Err(BadList::Duplicate(entry.to_owned()));
+        }
+    }
+    let is_all = set.contains("*");
+    if is_all && set.len() > 1 {
+        return Err(BadList::StarWithOthers { of });
+    }
+    Ok((!is_all).then_some(set))
+}
+
+impl Default for Allowlist {
     fn default() -> Self {
         Self::Only(Names::default())
     }
 }
 
-impl Whitelist {
+impl Allowlist {
     /// Parses a list from the configuration. Fails if it has a name twice, or `*` and other names.
-    pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, BadWhitelist> {
-        if let [only] = names
-            && only.as_ref() == "*"
-        {
-            return Ok(Self::All);
-        }
-        let mut list = Names::default();
-        for name in names.iter().map(AsRef::as_ref) {
-            if name == "*" {
-                return Err(BadWhitelist::StarWithOthers);
-            }
-            if !list.exact.insert(name.to_owned()) {
-                return Err(BadWhitelist::Duplicate(name.to_owned()));
-            }
-            list.folded.insert(name.to_lowercase());
-        }
-        Ok(Self::Only(list))
+    pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, BadList> {
+        let Some(exact) = entries(names, "tool")? else { return Ok(Self::All) };
+        let folded = exact.iter().map(|name| name.to_lowercase()).collect();
+        Ok(Self::Only(Names { exact, folded }))
     }
 
     /// Returns whether the list allows a tool.
@@ -134,17 +142,6 @@ pub enum UriList {
     Only(BTreeSet<String>),
 }
 
-/// Reason why a list is not a valid [`UriList`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadUriList {
-    /// The list has `*` and other entries.
-    #[error("\"*\" stands for every URI and must be the only entry")]
-    StarWithOthers,
-    /// The list has the same entry twice.
-    #[error("{0:?} is listed twice")]
-    Duplicate(String),
-}
-
 impl Default for UriList {
     fn default() -> Self {
         Self::Only(BTreeSet::new())
@@ -153,22 +150,8 @@ impl Default for UriList {
 
 impl UriList {
     /// Parses a list from the configuration. Fails if it has an entry twice, or `*` and others.
-    pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, BadUriList> {
-        if let [only] = entries
-            && only.as_ref() == "*"
-        {
-            return Ok(Self::All);
-        }
-        let mut set = BTreeSet::new();
-        for entry in entries.iter().map(AsRef::as_ref) {
-            if entry == "*" {
-                return Err(BadUriList::StarWithOthers);
-            }
-            if !set.insert(entry.to_owned()) {
-                return Err(BadUriList::Duplicate(entry.to_owned()));
-            }
-        }
-        Ok(Self::Only(set))
+    pub fn parse<S: AsRef<str>>(list: &[S]) -> Result<Self, BadList> {
+        Ok(entries(list, "URI")?.map_or(Self::All, Self::Only))
     }
 
     /// Returns whether the list allows `uri`. A URI with a segment `.` or `..` after the beginning
@@ -211,9 +194,9 @@ fn has_dot_segment(part: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Tools that may be called at all.
-    pub execute: Whitelist,
+    pub execute: Allowlist,
     /// Tools that may be called without an approval; a subset of `execute`.
-    pub auto_execute: Whitelist,
+    pub auto_execute: Allowlist,
     /// True if the tools are listed for scripts, behind the meta-tools, and hidden from models.
     pub code_mode: bool,
     /// True if a virtual key without a row for this client may use all its tools.
@@ -225,7 +208,7 @@ pub struct Policy {
     /// Resources that MCP clients may read.
     pub resources: UriList,
     /// Prompts that MCP clients may get.
-    pub prompts: Whitelist,
+    pub prompts: Allowlist,
     /// True if the instructions of the source are passed on to MCP clients.
     pub relays_instructions: bool,
 }
@@ -271,30 +254,30 @@ mod tests {
 
     #[test]
     fn a_star_must_be_the_only_entry_and_case_does_not_count() {
-        assert_eq!(Whitelist::parse(&["*"]), Ok(Whitelist::All));
-        assert_eq!(Whitelist::parse(&["*", "a"]), Err(BadWhitelist::StarWithOthers));
-        assert_eq!(Whitelist::parse(&["A", "A"]), Err(BadWhitelist::Duplicate("A".into())));
-        assert!(Whitelist::parse(&["getUser", "getuser"]).is_ok());
-        let list = Whitelist::parse(&["Read_File"]).expect("a good list");
+        assert_eq!(Allowlist::parse(&["*"]), Ok(Allowlist::All));
+        assert_eq!(Allowlist::parse(&["*", "a"]), Err(BadList::StarWithOthers { of: "tool" }));
+        assert_eq!(Allowlist::parse(&["A", "A"]), Err(BadList::Duplicate("A".into())));
+        assert!(Allowlist::parse(&["getUser", "getuser"]).is_ok());
+        let list = Allowlist::parse(&["Read_File"]).expect("a good list");
         assert!(list.allows("read_file") && list.allows("READ_FILE") && !list.allows("write_file"));
-        assert!(!Whitelist::default().allows("a") && Whitelist::default().is_empty());
+        assert!(!Allowlist::default().allows("a") && Allowlist::default().is_empty());
     }
 
     #[test]
     fn an_entry_means_exactly_its_tool_where_names_differ_only_in_case() {
-        let list = Whitelist::parse(&["getuser"]).expect("a good list");
+        let list = Allowlist::parse(&["getuser"]).expect("a good list");
         assert!(
             list.allows_tool(&tool_named("GetUser", false))
                 && list.allows_tool(&tool_named("getuser", true))
         );
         assert!(!list.allows_tool(&tool_named("GetUser", true)));
         // An entry that is neither of them opens none of them.
-        let list = Whitelist::parse(&["GETUSER"]).expect("a good list");
+        let list = Allowlist::parse(&["GETUSER"]).expect("a good list");
         assert!(
             !list.allows_tool(&tool_named("GetUser", true))
                 && !list.allows_tool(&tool_named("getuser", true))
         );
-        assert!(Whitelist::All.allows_tool(&tool_named("GetUser", true)));
+        assert!(Allowlist::All.allows_tool(&tool_named("GetUser", true)));
     }
 
     fn tool_named(name: &str, has_twin: bool) -> Tool {
@@ -329,19 +312,19 @@ mod tests {
         assert!(!list.allows("") && UriList::default().is_empty() && !list.is_empty());
         assert!(UriList::All.allows("x") && UriList::All.allows_template("{x}"));
         assert_eq!(UriList::parse(&["*"]), Ok(UriList::All));
-        assert_eq!(UriList::parse(&["*", "a"]), Err(BadUriList::StarWithOthers));
-        assert_eq!(UriList::parse(&["a", "a"]), Err(BadUriList::Duplicate("a".into())));
+        assert_eq!(UriList::parse(&["*", "a"]), Err(BadList::StarWithOthers { of: "URI" }));
+        assert_eq!(UriList::parse(&["a", "a"]), Err(BadList::Duplicate("a".into())));
     }
 
     #[test]
     fn beyond_returns_a_name_that_the_other_list_does_not_allow() {
         assert_eq!(list(&["a"]).beyond(&list(&["a", "b"])), None);
         assert_eq!(list(&["a", "c"]).beyond(&list(&["a", "b"])), Some("c".into()));
-        assert_eq!(Whitelist::All.beyond(&list(&["a"])), Some("*".into()));
-        assert_eq!(Whitelist::All.beyond(&Whitelist::All), None);
+        assert_eq!(Allowlist::All.beyond(&list(&["a"])), Some("*".into()));
+        assert_eq!(Allowlist::All.beyond(&Allowlist::All), None);
     }
 
-    fn list(names: &[&str]) -> Whitelist {
-        Whitelist::parse(names).expect("a good list")
+    fn list(names: &[&str]) -> Allowlist {
+        Allowlist::parse(names).expect("a good list")
     }
 }

@@ -61,12 +61,17 @@ fn gate(name: &str) -> Arc<RwLock<()>> {
     gate
 }
 
-/// Use of a container by one session. Dropping it releases the container without waiting.
-pub(super) struct Lease {
+/// A container, which the daemon knows by its identifier and by its name.
+#[derive(Clone)]
+struct Container {
     engine: Engine,
-    /// Identifier of the container.
     id: String,
     name: String,
+}
+
+/// Use of a container by one session. Dropping it releases the container without waiting.
+pub(super) struct ContainerLease {
+    container: Container,
     /// True if the gateway created the container.
     is_own: bool,
     /// True if the gateway removes the container after the last session.
@@ -77,7 +82,7 @@ pub(super) struct Lease {
     starting: Option<OwnedRwLockReadGuard<()>>,
 }
 
-impl Lease {
+impl ContainerLease {
     /// Returns the container of a server. One of the gateway is created and started if needed, and
     /// containers from earlier settings that no session uses are removed.
     pub(super) async fn take(
@@ -97,8 +102,8 @@ impl Lease {
             }
         };
         let id = container.id.unwrap_or_else(|| name.clone());
-        let engine = engine.clone();
-        Ok(Self { engine, id, name, is_own, is_removed, is_released: false, starting })
+        let container = Container { engine: engine.clone(), id, name };
+        Ok(Self { container, is_own, is_removed, is_released: false, starting })
     }
 
     /// Records that the session has started.
@@ -107,24 +112,25 @@ impl Lease {
     }
 
     pub(super) fn engine(&self) -> &Engine {
-        &self.engine
+        &self.container.engine
     }
 
     pub(super) fn id(&self) -> &str {
-        &self.id
+        &self.container.id
     }
 
     pub(super) fn name(&self) -> &str {
-        &self.name
+        &self.container.name
     }
 
     /// Returns the reason that the container is not running, although it was.
     pub(super) async fn stopped(&self) -> DockerError {
-        let name = self.name.clone();
+        let Container { engine, id, name } = &self.container;
+        let name = name.clone();
         if !self.is_own {
             return DockerError::NotRunning { name };
         }
-        match inspect(&self.engine, &self.id).await {
+        match inspect(engine, id).await {
             Ok(Some(container)) => DockerError::Ended { name, code: exit_code(&container) },
             Ok(None) => DockerError::NoContainer { name },
             Err(error) => error,
@@ -135,12 +141,12 @@ impl Lease {
     /// other session than `session`. Otherwise returns the lease.
     pub(super) async fn remove_if_last(mut self, session: &str) -> Option<Self> {
         self.starting = None;
-        let _alone = gate(&self.name).write_owned().await;
-        if !self.is_removed || !has_only(&self.engine, &self.id, Some(session)).await {
+        let _alone = gate(&self.container.name).write_owned().await;
+        if !self.is_removed || !self.container.has_only(Some(session)).await {
             return Some(self);
         }
         self.is_released = true;
-        remove(&self.engine, &self.id, &self.name).await;
+        self.container.remove().await;
         None
     }
 
@@ -149,61 +155,65 @@ impl Lease {
         self.starting = None;
         self.is_released = true;
         if self.is_removed {
-            release(&self.engine, &self.id, &self.name).await;
+            self.container.release().await;
         }
     }
 }
 
-impl Drop for Lease {
+impl Drop for ContainerLease {
     fn drop(&mut self) {
         if self.is_removed
             && !self.is_released
             && let Ok(runtime) = Handle::try_current()
         {
-            let engine = self.engine.clone();
-            let id = std::mem::take(&mut self.id);
-            let name = std::mem::take(&mut self.name);
+            let container = self.container.clone();
             // It ends within the time limits of three requests.
-            runtime.spawn(async move { release(&engine, &id, &name).await });
+            runtime.spawn(async move { container.release().await });
         }
     }
 }
 
-async fn release(engine: &Engine, id: &str, name: &str) {
-    let _alone = gate(name).write_owned().await;
-    if has_only(engine, id, None).await {
-        remove(engine, id, name).await;
-    }
-}
-
-async fn remove(engine: &Engine, id: &str, name: &str) {
-    let options = RemoveContainerOptions { force: true, v: true, link: false };
-    let removed = ask("remove a container", engine.api().remove_container(id, Some(options))).await;
-    match removed {
-        Ok(()) => info!(container = name, "container removed"),
-        // Another session has just done the same.
-        Err(error) if error.is_not_found() || error.is_conflict() => {}
-        Err(error) => warn!(container = name, error = with_causes(&error), "container not removed"),
-    }
-}
-
-/// Returns whether a container has no running session besides `session`. Returns false if that is
-/// not known.
-async fn has_only(engine: &Engine, container: &str, session: Option<&str>) -> bool {
-    let Ok(Some(found)) = inspect(engine, container).await else { return false };
-    let sessions = found.exec_ids.unwrap_or_default();
-    if sessions.len() > MAX_SESSIONS {
-        return false;
-    }
-    for other in sessions.iter().filter(|id| Some(id.as_str()) != session) {
-        let state = ask("describe a session", engine.api().inspect_exec(other)).await;
-        match state {
-            Ok(state) if state.running == Some(false) => {}
-            Err(error) if error.is_not_found() => {}
-            _ => return false,
+impl Container {
+    /// Removes the container if no session runs in it.
+    async fn release(&self) {
+        let _alone = gate(&self.name).write_owned().await;
+        if self.has_only(None).await {
+            self.remove().await;
         }
     }
-    true
+
+    async fn remove(&self) {
+        let Self { engine, id, name } = self;
+        let options = RemoveContainerOptions { force: true, v: true, link: false };
+        let removing = engine.api().remove_container(id, Some(options));
+        match ask("remove a container", removing).await {
+            Ok(()) => info!(container = name, "container removed"),
+            // Another session has just done the same.
+            Err(error) if error.is_not_found() || error.is_conflict() => {}
+            Err(error) => {
+                warn!(container = name, error = with_causes(&error), "container not removed");
+            }
+        }
+    }
+
+    /// Returns whether the container has no running session besides `session`. Returns false if that
+    /// is not known.
+    async fn has_only(&self, session: Option<&str>) -> bool {
+        let Ok(Some(found)) = inspect(&self.engine, &self.id).await else { return false };
+        let sessions = found.exec_ids.unwrap_or_default();
+        if sessions.len() > MAX_SESSIONS {
+            return false;
+        }
+        for other in sessions.iter().filter(|id| Some(id.as_str()) != session) {
+            let inspecting = self.engine.api().inspect_exec(other);
+            match ask("describe a session", inspecting).await {
+                Ok(state) if state.running == Some(false) => {}
+                Err(error) if error.is_not_found() => {}
+                _ => return false,
+            }
+        }
+        true
+    }
 }
 
 /// Returns a container; `None` if there is none.
@@ -298,7 +308,7 @@ async fn remove_outdated(
         let config = container.labels.as_ref().and_then(|labels| labels.get(CONFIG_LABEL));
         let is_outdated = config.is_some_and(|config| config != digest);
         if let Some(id) = container.id.filter(|_| is_outdated) {
-            release(engine, &id, &id).await;
+            Container { engine: engine.clone(), name: id.clone(), id }.release().await;
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ use super::{
         limits::{DOCKER_POLL, EXIT_TIMEOUT, STDERR_DRAIN_TIMEOUT},
         stderr::StderrTail,
     },
-    container::Lease,
+    container::ContainerLease,
     engine::{Engine, ask},
     error::DockerError,
     settings::Docker,
@@ -57,9 +57,9 @@ struct Exec {
 }
 
 /// A running session. Dropping it closes the streams, kills the processes and releases the container.
-struct Session {
+struct ExecSession {
     /// `None` once the session is being ended.
-    lease: Option<Lease>,
+    lease: Option<ContainerLease>,
     exec: Exec,
     tail: Arc<StderrTail>,
     input: JoinHandle<()>,
@@ -72,7 +72,7 @@ type Input = Pin<Box<dyn AsyncWrite + Send>>;
 /// Starts a server in a container.
 pub(super) async fn start(
     settings: &Docker,
-    mut lease: Lease,
+    mut lease: ContainerLease,
     scrubber: Arc<Scrubber>,
 ) -> Result<Channel, DockerError> {
     let engine = lease.engine().clone();
@@ -110,7 +110,7 @@ pub(super) async fn start(
     let tail = StderrTail::new(scrubber);
     let (write, stdin) = duplex(PIPE_BYTES);
     let (stdout, read) = duplex(PIPE_BYTES);
-    let session = Session {
+    let session = ExecSession {
         lease: Some(lease),
         exec: Exec { engine, id, mark, user: settings.user.clone() },
         input: tokio::spawn(forward(stdin, input)),
@@ -173,7 +173,7 @@ impl Exec {
     }
 
     /// Sends a signal to all processes of the session.
-    async fn signal(&self, container: &Lease, signal: &str) {
+    async fn signal(&self, container: &ContainerLease, signal: &str) {
         let command = ["sh", "-c", SIGNAL_SCRIPT, "sh", &self.mark, signal];
         let options = CreateExecOptions {
             cmd: Some(command.map(str::to_owned).to_vec()),
@@ -212,7 +212,7 @@ impl Exec {
     }
 
     /// Kills all processes of the session and releases the container.
-    async fn kill(&self, lease: Lease) {
+    async fn kill(&self, lease: ContainerLease) {
         if let Some(lease) = lease.remove_if_last(&self.id).await {
             // Processes of the server may outlive it.
             self.signal(&lease, "KILL").await;
@@ -221,7 +221,7 @@ impl Exec {
     }
 }
 
-impl Session {
+impl ExecSession {
     /// Ends the server and releases the container. Returns the last state, and whether the server
     /// ended before it was sent a signal.
     async fn end(&mut self) -> (Option<ExecInspectResponse>, bool) {
@@ -244,7 +244,7 @@ impl Session {
     }
 }
 
-impl Owner for Session {
+impl Owner for ExecSession {
     fn stop(mut self: Box<Self>) -> BoxFuture<'static, ProcessExit> {
         Box::pin(async move {
             let (state, before_signal) = self.end().await;
@@ -263,7 +263,7 @@ impl Owner for Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for ExecSession {
     fn drop(&mut self) {
         self.input.abort();
         self.output.abort();

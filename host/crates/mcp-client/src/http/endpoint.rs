@@ -19,13 +19,15 @@ use super::{
     settings::InvalidSettings,
 };
 use airlock_core::{secret::Secret, tool::Cause};
+use airlock_wire::method;
 
 /// Maximum attempts to send a request whose access token the server refuses: one with the known
 /// token, one with another.
 const MAX_ATTEMPTS: usize = 2;
 
 /// Methods of requests that the gateway makes for itself.
-const OWN_METHODS: [&str; 4] = ["initialize", "ping", "server/discover", "tools/list"];
+const OWN_METHODS: [&str; 4] =
+    [method::INITIALIZE, method::PING, method::DISCOVER, method::TOOLS_LIST];
 
 /// Purpose of a request, which decides what follows if the server refuses its access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl Purpose {
                 Self::Own
             }
             OutgoingKind::Request(_) => Self::Call,
-            OutgoingKind::Notification("notifications/initialized") => Self::Own,
+            OutgoingKind::Notification(method::INITIALIZED) => Self::Own,
             OutgoingKind::Notification(_) | OutgoingKind::Response => Self::Aside,
         }
     }

@@ -11,7 +11,7 @@ use super::super::{
     limits::{BYTES_PER_TOKEN, MAX_MESSAGE_BYTES, MAX_QUOTE_BYTES},
 };
 use airlock_strings::with_causes;
-use airlock_wire::sse::{Decoder, Dialect, Item};
+use airlock_wire::sse::{Dialect, Item, SseDecoder};
 
 /// Reason that a stream ended early.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub(crate) enum StreamError {
 pub(crate) struct Events {
     response: Response,
     inbox: Arc<Inbox>,
-    decoder: Decoder,
+    decoder: SseDecoder,
     chunk: Bytes,
     /// Bytes outside messages that are not charged yet.
     owed_bytes: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Events {
 impl Events {
     /// Begins to read the body of a response.
     pub(crate) fn new(response: Response, inbox: Arc<Inbox>) -> Self {
-        let decoder = Decoder::new(Dialect::Mcp, MAX_MESSAGE_BYTES);
+        let decoder = SseDecoder::new(Dialect::Mcp, MAX_MESSAGE_BYTES);
         Self { response, inbox, decoder, chunk: Bytes::new(), owed_bytes: 0 }
     }
 

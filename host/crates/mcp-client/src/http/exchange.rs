@@ -10,19 +10,19 @@ use super::{
         limits::{MAX_ERROR_BODY_BYTES, MAX_MESSAGE_BYTES},
         transport::{Outgoing, OutgoingKind, RequestHead, SendError},
     },
-    EVENT_STREAM, Events, Purpose, Refusal, Session, add_all, body, broken, failed, has_type,
+    EVENT_STREAM, Events, HttpSession, Purpose, Refusal, add_all, body, broken, failed, has_type,
     refusal::JSON,
-    resume::Position,
+    resume::StreamPosition,
     unexpected_type,
 };
-use airlock_wire::{envelope::MessageKind, headers, id::MAX_ID_BYTES, sse::Item, version::Version};
+use airlock_wire::{
+    envelope::MessageKind, headers, id::MAX_ID_BYTES, method, sse::Item, version::Version,
+};
 
 /// Content types of a response, in the order that the specification shows.
 const ACCEPTED: &str = "application/json, text/event-stream";
-/// Request that tells whether a server is of the modern era.
-const PROBE: &str = "server/discover";
 
-impl Session {
+impl HttpSession {
     /// Sends a message. Completes for a request when its response was received.
     pub(super) async fn exchange(&self, message: Outgoing) -> Result<(), SendError> {
         let Outgoing { text, kind } = message;
@@ -66,7 +66,7 @@ impl Session {
             OutgoingKind::Notification(method) => (*method, None),
             OutgoingKind::Response => return own,
         };
-        let is_probe = method == PROBE && self.version.get().is_none();
+        let is_probe = method == method::DISCOVER && self.version.get().is_none();
         if is_probe {
             let version = Version::LATEST.as_str();
             own.insert(headers::VERSION, HeaderValue::from_static(version));
@@ -96,7 +96,7 @@ impl Session {
                 refusal.into_error(&self.connection.inbox)
             });
         }
-        if method == "notifications/initialized" {
+        if method == method::INITIALIZED {
             // Sent once.
             let _ = self.initialized.set(());
         }
@@ -117,11 +117,11 @@ impl Session {
             if had_session && refusal.names_lost_session() {
                 return Err(self.connection.expire());
             }
-            let is_probe = head.method == PROBE && !had_session;
-            let is_handshake = head.method == "initialize";
+            let is_probe = head.method == method::DISCOVER && !had_session;
+            let is_handshake = head.method == method::INITIALIZE;
             return refusal.hand_over(head.id, is_probe, is_handshake, &self.connection.inbox);
         }
-        if head.method == "initialize" {
+        if head.method == method::INITIALIZE {
             self.begin(&response)?;
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -182,7 +182,7 @@ impl Session {
     /// it ends too early.
     async fn stream(&self, id: i64, events: Events) -> Result<(), SendError> {
         let mut events = events;
-        let mut position = Position::default();
+        let mut position = StreamPosition::default();
         loop {
             let Err(reason) = self.until_answered(id, events, &mut position).await else {
                 return Ok(());
@@ -200,7 +200,7 @@ impl Session {
         &self,
         id: i64,
         mut events: Events,
-        position: &mut Position,
+        position: &mut StreamPosition,
     ) -> Result<(), SendError> {
         loop {
             let item = events.next().await.map_err(|error| failed(error.to_string()))?;

@@ -12,16 +12,16 @@ use super::{
         limits::{MAX_RESUMPTIONS, STABLE_AFTER, STREAM_RETRY_MILLIS},
         transport::SendError,
     },
-    EVENT_STREAM, Events, Purpose, Refusal, Session, StreamError, has_type, unexpected_type,
+    EVENT_STREAM, Events, HttpSession, Purpose, Refusal, StreamError, has_type, unexpected_type,
 };
 use airlock_wire::{
     headers,
-    sse::{Event, Item},
+    sse::{Item, SseEvent},
 };
 
 /// Position in a stream, from which it can be resumed.
 #[derive(Debug, Default)]
-pub(super) struct Position {
+pub(super) struct StreamPosition {
     /// Identifier of the last event that has one.
     last: Option<HeaderValue>,
     /// Delay that the server asks for.
@@ -30,9 +30,9 @@ pub(super) struct Position {
     attempts: u32,
 }
 
-impl Position {
+impl StreamPosition {
     /// Moves behind an event.
-    pub(super) fn advance(&mut self, event: &Event) {
+    pub(super) fn advance(&mut self, event: &SseEvent) {
         if let Some(id) = &event.id {
             // An empty identifier means that there is none (HTML standard, section 9.2).
             self.last = Some(id.clone()).filter(|id| !id.is_empty());
@@ -60,12 +60,12 @@ enum Unopened {
     Refused(SendError),
 }
 
-impl Session {
+impl HttpSession {
     /// Opens a stream again that ended before the response to its request. Fails if the server has
     /// no stream to resume, or after [`MAX_RESUMPTIONS`] attempts without a new event.
     pub(super) async fn resume(
         &self,
-        position: &mut Position,
+        position: &mut StreamPosition,
         reason: SendError,
     ) -> Result<Events, SendError> {
         let mut reason = reason;
@@ -87,7 +87,7 @@ impl Session {
         if self.is_modern() {
             return pending().await;
         }
-        let mut position = Position::default();
+        let mut position = StreamPosition::default();
         let mut is_first = true;
         loop {
             let began = Instant::now();
@@ -115,7 +115,7 @@ impl Session {
     }
 
     /// Receives the messages of a stream until it ends.
-    async fn hear(&self, mut events: Events, position: &mut Position) {
+    async fn hear(&self, mut events: Events, position: &mut StreamPosition) {
         let attempts = position.attempts;
         // An end is as good as an error here: the stream is opened again in both cases.
         while let Ok(Some(item)) = events.next().await {
@@ -189,9 +189,9 @@ impl Session {
 mod tests {
     use super::*;
 
-    fn event(id: Option<&'static str>, retry: Option<u64>) -> Event {
+    fn event(id: Option<&'static str>, retry: Option<u64>) -> SseEvent {
         let id = id.map(HeaderValue::from_static);
-        Event { id, retry: retry.map(Duration::from_millis), ..Event::default() }
+        SseEvent { id, retry: retry.map(Duration::from_millis), ..SseEvent::default() }
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
             (Some(u64::MAX), 60_000, 60_000),
             (None, 1_000, 1_000),
         ] {
-            let mut position = Position::default();
+            let mut position = StreamPosition::default();
             position.advance(&event(None, retry));
             let delay = position.delay();
             let range = Duration::from_millis(shortest)..=Duration::from_millis(longest);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_a_minute_and_an_event_with_an_identifier_resets_them() {
-        let mut position = Position::default();
+        let mut position = StreamPosition::default();
         let delays: Vec<Duration> = (0..40).map(|_| position.delay()).collect();
         assert!(delays[3] >= Duration::from_secs(4), "{:?}", delays[3]);
         assert!(delays[39] >= Duration::from_secs(30) && delays[39] <= Duration::from_mins(1));

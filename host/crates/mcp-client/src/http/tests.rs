@@ -12,17 +12,17 @@ use serde_json::Value;
 use super::*;
 use crate::{
     decode::Reception,
-    inbox::{Inbox, ResponseKind, Unsolicited, Waiting},
+    inbox::{AwaitedResponse, Inbox, ResponseKind, Unsolicited},
     transport::{OutgoingKind, RequestHead},
 };
 
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"is":"here"}}"#;
 
 /// A connection to a server, without the layers above the transport.
-struct Connection {
-    server: Server,
-    transport: Arc<dyn Transport>,
-    inbox: Arc<Inbox>,
+pub(crate) struct Connection {
+    pub(crate) server: Server,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) inbox: Arc<Inbox>,
     _unsolicited: Unsolicited,
 }
 
@@ -34,6 +34,14 @@ impl Connection {
     }
 
     fn with(server: Server, settings: &HttpSettings) -> Self {
+        Self::over(server, settings, transport)
+    }
+
+    pub(crate) fn over(
+        server: Server,
+        settings: &HttpSettings,
+        transport: fn(HttpConnection) -> Arc<dyn Transport>,
+    ) -> Self {
         let (inbox, unsolicited) = Inbox::new(Arc::default());
         let connection = HttpConnection::open(settings, inbox.clone(), None);
         let transport = transport(connection.expect("good settings"));
@@ -41,7 +49,7 @@ impl Connection {
     }
 
     /// Sends a request with the identifier 1.
-    async fn ask(&self, method: &'static str) -> (Result<(), SendError>, Waiting) {
+    async fn ask(&self, method: &'static str) -> (Result<(), SendError>, AwaitedResponse) {
         self.ask_about(method, None, Vec::new()).await
     }
 
@@ -50,12 +58,15 @@ impl Connection {
         method: &'static str,
         name: Option<&str>,
         headers: Vec<(HeaderName, HeaderValue)>,
-    ) -> (Result<(), SendError>, Waiting) {
+    ) -> (Result<(), SendError>, AwaitedResponse) {
         let waiting = self.inbox.expect(1, ResponseKind::Whole);
         let head = RequestHead { id: 1, method, name: name.map(str::to_owned), headers };
-        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#);
-        let sent = self.transport.send(Outgoing { text, kind: OutgoingKind::Request(head) }).await;
-        (sent, waiting)
+        (self.post(head).await, waiting)
+    }
+
+    pub(crate) fn post(&self, head: RequestHead) -> BoxFuture<'static, Result<(), SendError>> {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, head.method);
+        self.transport.send(Outgoing { text, kind: OutgoingKind::Request(head) })
     }
 
     async fn notify(&self, method: &'static str) -> Result<(), SendError> {
@@ -78,7 +89,7 @@ impl Connection {
     }
 }
 
-fn outcome(sent: Result<(), SendError>, mut waiting: Waiting) -> String {
+fn outcome(sent: Result<(), SendError>, mut waiting: AwaitedResponse) -> String {
     match (sent, waiting.response.try_recv()) {
         (_, Ok(Reception::Text(text))) => String::from_utf8(text).expect("UTF-8"),
         (_, Ok(other)) => format!("{other:?}"),

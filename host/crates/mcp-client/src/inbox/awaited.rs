@@ -257,7 +257,7 @@ impl Awaited {
 
 /// A response that is expected. Dropping it ends the expectation: a response that arrives later is
 /// dropped.
-pub(crate) struct Waiting {
+pub(crate) struct AwaitedResponse {
     inbox: Arc<Inbox>,
     id: i64,
     /// Completes with the response; fails if the connection is gone.
@@ -268,7 +268,7 @@ pub(crate) struct Waiting {
     pub(crate) logs: mpsc::Receiver<Vec<u8>>,
 }
 
-impl Waiting {
+impl AwaitedResponse {
     pub(super) fn new(inbox: Arc<Inbox>, id: i64, kind: ResponseKind) -> (Self, Awaited) {
         let (sender, response) = oneshot::channel();
         let (progress, reports) = mpsc::channel(PROGRESS_QUEUE);
@@ -293,7 +293,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for AwaitedResponse {
     fn drop(&mut self) {
         let mut in_flight = self.inbox.in_flight.lock();
         let abandoned = in_flight.awaited.remove(&self.id);

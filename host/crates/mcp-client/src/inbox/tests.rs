@@ -29,12 +29,12 @@ fn party(tenant: &Tenant) -> Party {
 }
 
 /// Returns what the sender of a request has received; `None` if it still waits.
-fn taken(waiting: &mut Waiting) -> Option<Reception> {
+fn taken(waiting: &mut AwaitedResponse) -> Option<Reception> {
     (&mut waiting.response).now_or_never()?.ok()
 }
 
 /// Returns the received text as JSON.
-fn json_of(waiting: &mut Waiting) -> Value {
+fn json_of(waiting: &mut AwaitedResponse) -> Value {
     match taken(waiting) {
         Some(Reception::Text(text)) => serde_json::from_slice(&text).expect("JSON"),
         other => panic!("{other:?}"),

@@ -5,46 +5,34 @@ use airlock_test_http::{Answer, Server, endless_events, events, says};
 use super::*;
 use crate::{
     decode::Reception,
-    http::StreamableHttp,
-    inbox::{Inbox, ResponseKind, Unsolicited, Waiting},
+    http::{HttpSettings, tests::Connection},
+    inbox::{AwaitedResponse, ResponseKind},
     transport::RequestHead,
 };
 
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
-struct Connection {
-    server: Server,
-    transport: Arc<dyn Transport>,
-    inbox: Arc<Inbox>,
-    _unsolicited: Unsolicited,
+/// Connects to a server that sends `stream` and answers posted messages with `posted`.
+async fn connect(stream: Answer, posted: fn() -> Answer) -> Connection {
+    let stream = parking_lot::Mutex::new(Some(stream));
+    let server = Server::start_by_request(move |request| {
+        if request.starts_with("POST") {
+            return posted();
+        }
+        stream.lock().take().expect("it is opened once")
+    })
+    .await;
+    let settings = HttpSettings::new(server.url("127.0.0.1", "/sse"));
+    Connection::over(server, &settings, transport)
 }
 
 impl Connection {
-    /// Connects to a server that sends `stream` and answers posted messages with `posted`.
-    async fn to(stream: Answer, posted: fn() -> Answer) -> Self {
-        let stream = parking_lot::Mutex::new(Some(stream));
-        let server = Server::start_by_request(move |request| {
-            if request.starts_with("POST") {
-                return posted();
-            }
-            stream.lock().take().expect("it is opened once")
-        })
-        .await;
-        let settings = HttpSettings::new(server.url("127.0.0.1", "/sse"));
-        let (inbox, unsolicited) = Inbox::new(Arc::default());
-        let connection = HttpConnection::open(&settings, inbox.clone(), None);
-        let transport = transport(connection.expect("good settings"));
-        Self { server, transport, inbox, _unsolicited: unsolicited }
-    }
-
     fn send(&self, method: &'static str) -> BoxFuture<'static, Result<(), SendError>> {
-        let head = RequestHead { id: 1, method, name: None, headers: Vec::new() };
-        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#);
-        self.transport.send(Outgoing { text, kind: OutgoingKind::Request(head) })
+        self.post(RequestHead { id: 1, method, name: None, headers: Vec::new() })
     }
 
     /// Sends a request while the stream is received.
-    async fn sent(&self, method: &'static str) -> (Result<(), SendError>, Waiting) {
+    async fn sent(&self, method: &'static str) -> (Result<(), SendError>, AwaitedResponse) {
         let waiting = self.inbox.expect(1, ResponseKind::Whole);
         let sent = tokio::select! {
             sent = self.send(method) => sent,
@@ -70,7 +58,7 @@ fn refuses(text: &'static str) -> fn() -> Answer {
 async fn messages_are_posted_to_the_endpoint_and_responses_come_on_the_stream() {
     let stream = "event: endpoint\ndata: /messages?s=1\n\nevent: endpoint\ndata: /other\n\n";
     let stream = format!("{stream}event: message\ndata: {RESULT}\n\n");
-    let connection = Connection::to(endless_events(&stream), accepted).await;
+    let connection = connect(endless_events(&stream), accepted).await;
     let mut waiting = connection.inbox.expect(1, ResponseKind::Whole);
     let exchange = async {
         connection.send("ping").await.expect("it is taken");
@@ -93,7 +81,7 @@ async fn an_endpoint_of_another_origin_ends_the_connection() {
         ["http://localhost:1/m", "//127.0.0.1:1/m", "https://127.0.0.1/", "http://[", "file:///x"]
     {
         let stream = endless_events(&format!("event: endpoint\ndata: {endpoint}\n\n"));
-        let connection = Connection::to(stream, accepted).await;
+        let connection = connect(stream, accepted).await;
         let ended = connection.transport.receive().await;
         let ReceiveError::NotOpened(cause) = ended else { panic!("{endpoint}: {ended}") };
         assert!(cause.to_string().contains("its own origin"), "{cause}");
@@ -105,7 +93,7 @@ async fn an_endpoint_is_bounded_to_the_byte() {
     for (beyond, is_taken) in [(0, true), (1, false)] {
         let path = format!("/{}", "x".repeat(MAX_URL_BYTES - 1 + beyond));
         let stream = events("", &format!("event: endpoint\ndata: {path}\n\n"));
-        let connection = Connection::to(stream, accepted).await;
+        let connection = connect(stream, accepted).await;
         let ended = connection.transport.receive().await;
         assert_eq!(matches!(ended, ReceiveError::Closed), is_taken, "{ended}");
     }
@@ -119,7 +107,7 @@ async fn a_stream_that_is_refused_or_ends_ends_the_connection() {
         (says("200 OK", "content-type: text/html\r\n", ""), "text/html"),
         (events("", "event: endpoint\ndata: /m\n\n"), "the connection ended"),
     ] {
-        let connection = Connection::to(stream, accepted).await;
+        let connection = connect(stream, accepted).await;
         let ended = connection.transport.receive().await;
         let text = airlock_strings::with_causes(&ended);
         assert!(text.contains(expected), "{text}");
@@ -128,19 +116,19 @@ async fn a_stream_that_is_refused_or_ends_ends_the_connection() {
 
 #[tokio::test]
 async fn a_posted_message_that_is_refused_fails_and_a_probe_gets_an_error() {
-    let connection = Connection::to(endpoint(), refuses("404")).await;
+    let connection = connect(endpoint(), refuses("404")).await;
     let mut waiting = connection.inbox.expect(1, ResponseKind::Whole);
     let (sent, ended) = tokio::join!(connection.send("ping"), connection.transport.receive());
     assert!(matches!(sent, Err(SendError::SessionExpired)), "{sent:?}");
     assert!(matches!(ended, ReceiveError::Lost(_)), "{ended}");
     assert!(waiting.response.try_recv().is_err());
-    let connection = Connection::to(endpoint(), refuses("401")).await;
+    let connection = connect(endpoint(), refuses("401")).await;
     let (sent, _waiting) = connection.sent("ping").await;
     assert!(matches!(sent, Err(SendError::Unauthorized(_))), "{sent:?}");
-    let connection = Connection::to(endpoint(), refuses("404")).await;
+    let connection = connect(endpoint(), refuses("404")).await;
     let (sent, mut waiting) = connection.sent("server/discover").await;
     assert!(sent.is_ok() && waiting.response.try_recv().is_ok());
-    let connection = Connection::to(endpoint(), refuses("400")).await;
+    let connection = connect(endpoint(), refuses("400")).await;
     let (sent, _waiting) = connection.sent("ping").await;
     let error = sent.expect_err("it is refused").to_string();
     assert_eq!(error, "HTTP 400 Bad Request: what");
@@ -152,7 +140,7 @@ fn endpoint() -> Answer {
 
 #[tokio::test]
 async fn closing_ends_pending_messages_and_the_stream() {
-    let connection = Connection::to(endless_events(": no endpoint\n\n"), accepted).await;
+    let connection = connect(endless_events(": no endpoint\n\n"), accepted).await;
     let (sent, ended, ()) =
         tokio::join!(connection.send("ping"), connection.transport.receive(), async {
             tokio::task::yield_now().await;
@@ -160,31 +148,4 @@ async fn closing_ends_pending_messages_and_the_stream() {
         });
     assert!(matches!(sent, Err(SendError::Closed)), "{sent:?}");
     assert!(matches!(ended, ReceiveError::Closed), "{ended}");
-}
-
-#[test]
-fn a_server_of_the_other_http_transport_is_recognized_by_its_status() {
-    for status in ["400 Bad Request: No valid session ID provided", "404 Not Found", "405 x"] {
-        assert!(sse(&refused(status)).contains("\"http\""), "{status}");
-    }
-    assert!(sse("HTTP 200 OK with the content type \"application/json\"").contains("\"http\""));
-    for status in ["404 Not Found: Cannot POST /sse", "405 Method Not Allowed"] {
-        assert!(http(&refused(status)).contains("\"sse\""), "{status}");
-    }
-    for error in ["the server refuses the credentials: HTTP 401 Unauthorized: no", "HTTP 503"] {
-        assert_eq!((sse(error), http(error)), ("", ""), "{error}");
-    }
-    assert_eq!(http(&refused("400 Bad Request: x")), "");
-}
-
-fn sse(error: &str) -> &'static str {
-    HttpSse::default().advice(error).unwrap_or_default()
-}
-
-fn http(error: &str) -> &'static str {
-    StreamableHttp::default().advice(error).unwrap_or_default()
-}
-
-fn refused(status: &str) -> String {
-    format!("the handshake failed: HTTP {status}")
 }

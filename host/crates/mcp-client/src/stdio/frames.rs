@@ -9,20 +9,20 @@ use super::super::{
     inbox::Inbox,
     limits::{BYTES_PER_TOKEN, MAX_MESSAGE_BYTES},
 };
-use airlock_wire::frames::{Decoder, Frame};
+use airlock_wire::frames::{Frame, FrameDecoder};
 
 /// Reads messages of at most [`MAX_MESSAGE_BYTES`].
 pub(super) struct Frames<R> {
     read: BufReader<R>,
     inbox: Arc<Inbox>,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     /// Bytes of headers that are not charged yet.
     owed_bytes: usize,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
     pub(super) fn new(read: R, inbox: Arc<Inbox>) -> Self {
-        let decoder = Decoder::new(MAX_MESSAGE_BYTES);
+        let decoder = FrameDecoder::new(MAX_MESSAGE_BYTES);
         Self { read: BufReader::new(read), inbox, decoder, owed_bytes: 0 }
     }
 

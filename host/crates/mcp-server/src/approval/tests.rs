@@ -1,23 +1,14 @@
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-
 use super::*;
 use crate::exchange::{Asks, Exchange, Outgoing};
-use crate::tests::params as params_of;
+use crate::tests::{Unused, client, params as params_of};
 use airlock_catalog::Catalog;
 use airlock_core::{
-    door::{Admitted, Filter, Origin, Provider, View},
-    tool::{CallError, ClientName, Policy, QuestionKinds, ToolOutput, Whitelist},
+    door::{Filter, Origin, View},
+    tool::{Allowlist, Policy, QuestionKinds},
 };
 use airlock_wire::{id::RpcId, version::Version};
-
-struct Nobody;
-impl Provider for Nobody {
-    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
-        Box::pin(async { Err(CallError::cancelled()) })
-    }
-}
 
 const LIMIT: Duration = Duration::from_mins(5);
 const MODERN: Peer = Peer {
@@ -30,22 +21,26 @@ const LEGACY: Peer = Peer { version: Version::V2025_11_25, ..MODERN };
 
 fn view() -> View {
     let catalog = Catalog::new();
-    let name = ClientName::parse("fs").expect("a good name");
-    let policy = Policy { execute: Whitelist::All, ..Policy::default() };
+    let name = client("fs");
+    let policy = Policy { execute: Allowlist::All, ..Policy::default() };
     catalog.add_client(&name, airlock_catalog::SourceKind::Server("stdio"), policy);
     let tools = json!([{"name": "rm", "inputSchema": {}}, {"name": "mv", "inputSchema": {}}]);
     let tools = serde_json::from_value(tools).expect("definitions");
-    catalog.blocking_publish(&name, tools, Arc::new(Nobody));
+    catalog.blocking_publish(&name, tools, Arc::new(Unused));
     catalog.snapshot().view(&Filter::none(), None)
 }
 
-fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> Question<'q> {
+fn question<'q>(view: &'q View, name: &'q str, arguments: &'q str) -> ApprovalQuestion<'q> {
     let entry = view.find(&Origin::McpClient(Approval::Given), name).expect("it exists");
-    Question { entry, name, arguments, tenant: Tenant::ANONYMOUS }
+    ApprovalQuestion { entry, name, arguments, tenant: Tenant::ANONYMOUS }
 }
 
 /// Asks in the modern era, with these parameters of the call.
-async fn ask(question: &Question<'_>, seal: &Seal, params: &Value) -> Result<Outcome, RpcError> {
+async fn ask(
+    question: &ApprovalQuestion<'_>,
+    seal: &Seal,
+    params: &Value,
+) -> Result<ApprovalOutcome, RpcError> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut exchange = Exchange::new(RpcId::own(1), None, |outlet| async move {
         let _ = sender.send(outlet);
@@ -57,9 +52,9 @@ async fn ask(question: &Question<'_>, seal: &Seal, params: &Value) -> Result<Out
 }
 
 /// Returns the state of the question that is asked first.
-async fn state(question: &Question<'_>, seal: &Seal) -> Value {
+async fn state(question: &ApprovalQuestion<'_>, seal: &Seal) -> Value {
     match ask(question, seal, &json!({})).await {
-        Ok(Outcome::Asked(result)) => {
+        Ok(ApprovalOutcome::Asked(result)) => {
             let result: Value = serde_json::from_str(&result).expect("JSON");
             assert_eq!(result["resultType"], "input_required");
             assert_eq!(result["inputRequests"]["approval"]["method"], "elicitation/create");
@@ -81,19 +76,22 @@ async fn a_modern_client_repeats_the_call_with_the_answer_of_its_user() {
     let state = state(&question, &seal).await;
     for action in ["decline", "cancel"] {
         let outcome = ask(&question, &seal, &answered(&state, action)).await;
-        assert!(matches!(outcome, Ok(Outcome::Declined(_))), "{outcome:?}");
+        assert!(matches!(outcome, Ok(ApprovalOutcome::Declined(_))), "{outcome:?}");
     }
     for unanswered in [json!({"requestState": state}), answered(&state, "maybe")] {
         let outcome = ask(&question, &seal, &unanswered).await;
-        assert!(matches!(outcome, Ok(Outcome::Asked(_))), "{outcome:?}");
+        assert!(matches!(outcome, Ok(ApprovalOutcome::Asked(_))), "{outcome:?}");
     }
     let decided = ask(&question, &seal, &answered(&state, "accept")).await;
-    assert_eq!(decided, Ok(Outcome::Decided(Approval::Given)));
+    assert_eq!(decided, Ok(ApprovalOutcome::Decided(Approval::Given)));
     let again = ask(&question, &seal, &answered(&state, "accept")).await;
     assert_eq!(again.expect_err("one answer runs one call").code, -32602);
     let unsealed = json!({"inputResponses": {"approval": {"action": "accept"}}});
     let outcome = ask(&question, &seal, &unsealed).await;
-    assert!(matches!(outcome, Ok(Outcome::Asked(_))), "an answer to no question: {outcome:?}");
+    assert!(
+        matches!(outcome, Ok(ApprovalOutcome::Asked(_))),
+        "an answer to no question: {outcome:?}"
+    );
 }
 
 #[test]
@@ -131,7 +129,7 @@ async fn an_answer_counts_only_for_the_call_that_was_asked_about() {
     let asked = question(&view, "fs-rm", r#"{"a":1,"b":2}"#);
     let state = state(&asked, &seal).await;
     let accept = answered(&state, "accept");
-    let other_account = Question {
+    let other_account = ApprovalQuestion {
         tenant: Tenant::of_key([1; 32], "bob"),
         ..question(&view, "fs-rm", r#"{"a":1,"b":2}"#)
     };
@@ -163,11 +161,11 @@ fn a_state_expires() {
 #[tokio::test(start_paused = true)]
 async fn a_client_with_a_session_is_asked_in_the_middle_of_the_call() {
     for (answer, expected) in [
-        (r#""result":{"action":"accept","content":{}}"#, Outcome::Decided(Approval::Given)),
-        (r#""result":{"action":"decline"}"#, Outcome::Declined("the user declined it")),
-        (r#""result":{}"#, Outcome::Declined(UNREADABLE)),
-        (r#""error":{"code":-1,"message":"no"}"#, Outcome::Declined(UNREADABLE)),
-        ("", Outcome::Declined("the user did not answer in time")),
+        (r#""result":{"action":"accept","content":{}}"#, ApprovalOutcome::Decided(Approval::Given)),
+        (r#""result":{"action":"decline"}"#, ApprovalOutcome::Declined("the user declined it")),
+        (r#""result":{}"#, ApprovalOutcome::Declined(UNREADABLE)),
+        (r#""error":{"code":-1,"message":"no"}"#, ApprovalOutcome::Declined(UNREADABLE)),
+        ("", ApprovalOutcome::Declined("the user did not answer in time")),
     ] {
         let asks = Arc::new(Asks::default());
         let mut exchange = Exchange::new(RpcId::own(1), Some(asks.clone()), |outlet| async move {

@@ -5,15 +5,15 @@ use tracing::info;
 
 use super::no_output::NoOutput;
 use crate::{
-    approval::{Outcome, Question},
+    approval::{ApprovalOutcome, ApprovalQuestion},
     exchange::Outlet,
     meta, questions,
-    service::{Client, Service},
+    service::{Requester, Service},
     settings::ApprovalMode,
 };
 use airlock_agent::{ApprovalVerdict, approvals};
 use airlock_core::{door::Approval, tool::QuestionKind};
-use airlock_wire::message::Params;
+use airlock_wire::{message::Params, method};
 
 /// Returns the approval of a call whose source resumes it, which it does only with a call that was
 /// admitted before. Calls of a script are approved by the answer, which counts only where users are
@@ -29,8 +29,8 @@ pub(super) fn approved_before(mode: ApprovalMode) -> Approval {
 /// call is not approved.
 pub(super) async fn approve(
     service: &Service,
-    client: &Client,
-    question: &Question<'_>,
+    client: &Requester,
+    question: &ApprovalQuestion<'_>,
     params: &Params,
     outlet: &Outlet,
 ) -> Result<Approval, NoOutput> {
@@ -60,32 +60,34 @@ pub(super) async fn approve(
     }
 }
 
-fn approval(outcome: Outcome, name: &str) -> Result<Approval, NoOutput> {
+fn approval(outcome: ApprovalOutcome, name: &str) -> Result<Approval, NoOutput> {
     match outcome {
-        Outcome::Decided(approval) => Ok(approval),
-        Outcome::Asked(result) => Err(NoOutput::Asked(result)),
-        Outcome::Declined(reason) => Err(NoOutput::declined(name, reason)),
-        Outcome::Pending(id) => Err(NoOutput::pending(name, &id)),
+        ApprovalOutcome::Decided(approval) => Ok(approval),
+        ApprovalOutcome::Asked(result) => Err(NoOutput::Asked(result)),
+        ApprovalOutcome::Declined(reason) => Err(NoOutput::declined(name, reason)),
+        ApprovalOutcome::Pending(id) => Err(NoOutput::pending(name, &id)),
     }
 }
 
 /// Waits until a person decides about the call in the list of pending approvals.
 async fn wait(
     service: &Service,
-    client: &Client,
-    question: &Question<'_>,
+    client: &Requester,
+    question: &ApprovalQuestion<'_>,
     params: &Params,
     outlet: &Outlet,
-) -> Outcome {
+) -> ApprovalOutcome {
     let Some(approvals) = service.approvals() else {
-        return Outcome::Declined("it needs an approval, and the client cannot ask its user");
+        return ApprovalOutcome::Declined(
+            "it needs an approval, and the client cannot ask its user",
+        );
     };
     if let Ok(Some(token)) = meta::progress_token(params)
         && let Ok(token) = serde_json::from_str::<Value>(token)
     {
         let message = "waiting for the approval of a person";
         let progress = json!({"progressToken": token, "progress": 0, "message": message});
-        outlet.notify("notifications/progress", &progress);
+        outlet.notify(method::PROGRESS, &progress);
     }
     let call = approvals::Call {
         tool: &question.entry.tool,
@@ -94,9 +96,9 @@ async fn wait(
         client: client.name.as_deref(),
     };
     match approvals.decision(&call, service.settings().approval_wait).await {
-        ApprovalVerdict::Approved => Outcome::Decided(Approval::Given),
-        ApprovalVerdict::Denied => Outcome::Declined("a person denied it"),
-        ApprovalVerdict::Waiting(id) => Outcome::Pending(id),
-        ApprovalVerdict::Refused(reason) => Outcome::Declined(reason),
+        ApprovalVerdict::Approved => ApprovalOutcome::Decided(Approval::Given),
+        ApprovalVerdict::Denied => ApprovalOutcome::Declined("a person denied it"),
+        ApprovalVerdict::Waiting(id) => ApprovalOutcome::Pending(id),
+        ApprovalVerdict::Refused(reason) => ApprovalOutcome::Declined(reason),
     }
 }

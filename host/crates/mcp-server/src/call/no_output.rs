@@ -5,7 +5,7 @@ use serde_json::{Map, json};
 use crate::questions;
 use airlock_core::{
     door::Approval,
-    tool::{CallError, ErrorKind, ToolError},
+    tool::{CallError, ErrorKind, HostCode, ToolError},
 };
 use airlock_strings::cut;
 use airlock_wire::{
@@ -43,7 +43,8 @@ impl NoOutput {
     pub(super) fn declined(name: &str, reason: &str) -> Self {
         let name = cut(name.to_owned(), 128);
         let message = format!("tool '{name}' did not run: {reason}");
-        let error = ToolError::new(ErrorKind::Denied, message).with_code("airlock.declined");
+        let error =
+            ToolError::new(ErrorKind::Denied, message).with_code(&HostCode::Declined.prefixed());
         Self::Failed(error.into())
     }
 
@@ -56,7 +57,7 @@ impl NoOutput {
             cut(name.to_owned(), 128)
         );
         Self::Failed(CallError::from(ToolError {
-            code: Some("airlock.approval_pending".to_owned()),
+            code: Some(HostCode::ApprovalPending.prefixed()),
             meta: Some(Map::from_iter([(PENDING.to_owned(), json!({"id": id}))])),
             ..ToolError::new(ErrorKind::Denied, message)
         }))
@@ -82,7 +83,7 @@ impl NoOutput {
             let refused = RpcError::new(code, &*own.message);
             return Self::Refused(RpcError { data: own.details.clone(), ..refused });
         }
-        if error.code() == CallError::NOT_WAITING {
+        if error.code() == HostCode::NotWaiting {
             return Self::Refused(RpcError::invalid_params(error.as_called(name).to_string()));
         }
         if error.is_unapproved() && approval == Approval::Missing {

@@ -10,6 +10,7 @@ use airlock_core::{
     door::{CallId, Event, Log, Progress},
     tool::Content,
 };
+use airlock_wire::method;
 
 /// Level of the messages with partial results.
 const PARTIAL: LogLevel = LogLevel::Info;
@@ -17,26 +18,16 @@ const PARTIAL: LogLevel = LogLevel::Info;
 /// Sends what a running tool reports.
 pub(super) struct ToolReports<'r> {
     /// Token by which the client wants progress, as JSON text.
-    token: Option<&'r str>,
+    pub(super) token: Option<&'r str>,
     /// Name that the client knows the tool by.
-    name: &'r str,
-    peer: Peer,
-    outlet: &'r Outlet,
-    /// The last progress that was sent.
-    last: Option<f64>,
+    pub(super) name: &'r str,
+    pub(super) peer: Peer,
+    pub(super) outlet: &'r Outlet,
+    /// The last progress that was sent; `None` before the first.
+    pub(super) last: Option<f64>,
 }
 
-impl<'r> ToolReports<'r> {
-    /// Creates the reports of one call. `token` is the client's token for progress, as JSON text.
-    pub(super) fn new(
-        token: Option<&'r str>,
-        name: &'r str,
-        peer: Peer,
-        outlet: &'r Outlet,
-    ) -> Self {
-        Self { token, name, peer, outlet, last: None }
-    }
-
+impl ToolReports<'_> {
     /// Returns whether the client takes any of them.
     pub(super) fn are_wanted(&self) -> bool {
         self.token.is_some() || self.peer.log_level.is_some()
@@ -69,7 +60,7 @@ impl<'r> ToolReports<'r> {
         params.insert("progress".to_owned(), number(progress.done));
         params.extend(progress.total.map(|total| ("total".to_owned(), number(total))));
         params.extend(progress.message.clone().map(|text| ("message".to_owned(), text.into())));
-        self.outlet.notify("notifications/progress", &params.into());
+        self.outlet.notify(method::PROGRESS, &params.into());
     }
 
     /// Sends a log message of the source.
@@ -77,7 +68,7 @@ impl<'r> ToolReports<'r> {
         if self.peer.log_level.is_some_and(|level| level <= log.level) {
             let Log { level, logger, data } = log;
             let params = json!({"level": level.as_str(), "logger": logger, "data": data});
-            self.outlet.notify("notifications/message", &params);
+            self.outlet.notify(method::LOG_MESSAGE, &params);
         }
     }
 
@@ -86,7 +77,7 @@ impl<'r> ToolReports<'r> {
         if self.wants_partial_results() {
             let data = part.as_text().map_or_else(|| json!(part), Value::from);
             let params = json!({"level": PARTIAL.as_str(), "logger": self.name, "data": data});
-            self.outlet.notify("notifications/message", &params);
+            self.outlet.notify(method::LOG_MESSAGE, &params);
         }
     }
 }

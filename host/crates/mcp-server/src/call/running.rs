@@ -11,30 +11,18 @@ use airlock_core::{
 
 /// A call that is decided, from its admission to its end.
 pub(super) struct RunningCall<'r> {
-    caller: Caller,
-    tool: Arc<Tool>,
-    arguments: Arguments,
-    events: Option<Events>,
-    reports: ToolReports<'r>,
+    pub(super) caller: Caller,
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments: Arguments,
+    pub(super) events: Option<Events>,
+    pub(super) reports: ToolReports<'r>,
     /// Makes a task of the call; `None` if it cannot become one.
-    deferral: Option<Deferral>,
-    /// The call that was admitted, which the source reports about.
-    id: Option<CallId>,
+    pub(super) deferral: Option<Deferral>,
+    /// The call that was admitted, which the source reports about; `None` before.
+    pub(super) id: Option<CallId>,
 }
 
-impl<'r> RunningCall<'r> {
-    /// Creates a call that has not begun.
-    pub(super) fn new(
-        caller: Caller,
-        tool: Arc<Tool>,
-        arguments: Arguments,
-        events: Option<Events>,
-        reports: ToolReports<'r>,
-        deferral: Option<Deferral>,
-    ) -> Self {
-        Self { caller, tool, arguments, events, reports, deferral, id: None }
-    }
-
+impl RunningCall<'_> {
     /// Returns whether the call has become a task.
     pub(super) fn is_task(&self) -> bool {
         self.deferral.as_ref().is_some_and(|deferral| deferral.task().is_some())

@@ -7,7 +7,7 @@ use super::HttpClient;
 use crate::{Charge, Document, ModelError, document::keep_all};
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
-use airlock_wire::sse::{Decoder, Dialect, Event, Item};
+use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
 
 /// Data of the event after the last chunk of OpenAI's streams.
 pub(crate) const DONE: &[u8] = b"[DONE]";
@@ -17,7 +17,7 @@ pub(crate) struct Events<'a> {
     pub(crate) client: &'a HttpClient,
     response: reqwest::Response,
     idle: RepeatedTimeout,
-    decoder: Decoder,
+    decoder: SseDecoder,
     /// Bytes that are received and not decoded yet.
     received: Bytes,
     received_bytes: usize,
@@ -34,7 +34,7 @@ impl<'a> Events<'a> {
             client,
             response,
             idle: RepeatedTimeout::new(client.bounds.idle),
-            decoder: Decoder::new(Dialect::Model, client.bounds.event_bytes),
+            decoder: SseDecoder::new(Dialect::Model, client.bounds.event_bytes),
             received: Bytes::new(),
             received_bytes: 0,
             held,
@@ -46,7 +46,7 @@ impl<'a> Events<'a> {
     /// Returns the next event that has data; `None` at the end of the stream. Data that the end of
     /// the stream cuts off is left out. Fails if the connection breaks, if nothing arrives within
     /// `timeouts.idle`, or if an event or the stream is too large.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, ModelError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, ModelError> {
         while let Some(event) = self.any().await? {
             if !event.data.trim_ascii().is_empty() {
                 return Ok(Some(event));
@@ -57,7 +57,7 @@ impl<'a> Events<'a> {
 
     /// Parses the data of an event and redacts credentials in it. Fails if it is not a JSON object
     /// in UTF-8, or is too large.
-    pub(crate) async fn parse(&self, event: Event) -> Result<Document, ModelError> {
+    pub(crate) async fn parse(&self, event: SseEvent) -> Result<Document, ModelError> {
         let data = String::from_utf8(event.data);
         let data = data.map_err(|_| self.client.bad_answer("an event that is not UTF-8"))?;
         let data = self.client.without_secrets_in(data);
@@ -86,7 +86,7 @@ impl<'a> Events<'a> {
         if keep_all(chunks, &self.held) { Ok(()) } else { Err(self.client.no_memory()) }
     }
 
-    async fn any(&mut self) -> Result<Option<Event>, ModelError> {
+    async fn any(&mut self) -> Result<Option<SseEvent>, ModelError> {
         if self.has_ended {
             return Ok(None);
         }
@@ -125,7 +125,7 @@ impl<'a> Events<'a> {
 
     /// Returns the event that the end of the stream completes; `None` if it is not `[DONE]` or
     /// whole JSON, because then it was cut off.
-    fn last(&mut self) -> Result<Option<Event>, ModelError> {
+    fn last(&mut self) -> Result<Option<SseEvent>, ModelError> {
         let item = self.decoder.finish();
         let event = item.map(|item| self.event(item)).transpose()?;
         Ok(event.filter(|event| {
@@ -145,7 +145,7 @@ impl<'a> Events<'a> {
     }
 
     /// Returns an event. Fails if it is larger than the limit.
-    fn event(&self, item: Item) -> Result<Event, ModelError> {
+    fn event(&self, item: Item) -> Result<SseEvent, ModelError> {
         match item {
             Item::Event(event) => Ok(event),
             Item::TooLong { .. } => {

@@ -8,8 +8,8 @@ use crate::{
     Drift, FilesGrant, KvGrant, Metadata, PartialQuota, SecretGrant, manifest::tests::manifest_with,
 };
 use airlock_core::{
-    secret::Source,
-    tool::{ClientName, Policy, Whitelist},
+    secret::SecretSource,
+    tool::{Allowlist, ClientName, Policy},
 };
 use airlock_lock::Lock;
 use airlock_sandbox::Access;
@@ -35,7 +35,7 @@ fn grown(was: &Metadata, is: &Metadata, grant: &Grant) -> String {
 fn grown_if_allowed(was: &Metadata, is: &Metadata, grant: &Grant, allowed: &[&str]) -> String {
     let client = ClientName::parse("p").expect("a name");
     let lock = Lock::of_one(was.pin(&client));
-    let execute = Whitelist::parse(allowed).expect("a list");
+    let execute = Allowlist::parse(allowed).expect("a list");
     let policy = Policy { execute, ..Policy::default() };
     let drift = Drift::between(&lock, &client, is, grant, &policy);
     let lines = drift.iter().flat_map(Drift::widened).map(ToString::to_string);
@@ -50,7 +50,7 @@ fn widened(was: &Value, is: &Value, grant: &Grant) -> String {
 /// Returns a grant of everything that [`requests`] requests.
 fn everything() -> Grant {
     let secret = SecretGrant {
-        source: Source::Env("TOKEN".to_owned()),
+        source: SecretSource::Env("TOKEN".to_owned()),
         audience: None,
         inject: None,
         reveal: false,

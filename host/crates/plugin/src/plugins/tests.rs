@@ -4,8 +4,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{FilesGrant, Grant, PartialQuota};
-use airlock_catalog::State;
-use airlock_core::tool::Whitelist;
+use airlock_catalog::SourceState;
+use airlock_core::tool::Allowlist;
 use airlock_sandbox::{self as sandbox, Access};
 
 /// Longer than any step of these tests takes.
@@ -30,7 +30,7 @@ fn plugins() -> Plugins {
 fn guest(grant: Grant) -> Configured {
     Configured {
         client: ClientName::parse("guest").expect("a name"),
-        policy: Policy { execute: Whitelist::All, ..Policy::default() },
+        policy: Policy { execute: Allowlist::All, ..Policy::default() },
         settings: Settings { component: "/does/not/exist".into(), grant },
     }
 }
@@ -57,7 +57,7 @@ async fn a_plugin_that_cannot_be_loaded_fails_alone_and_an_unknown_one_has_no_di
     plugins.reload_all().await;
     let snapshot = plugins.0.resources.catalog.snapshot();
     let states: Vec<_> = snapshot.clients().map(|client| client.state.clone()).collect();
-    assert!(matches!(states.as_slice(), [State::Failed { .. }]), "{states:?}");
+    assert!(matches!(states.as_slice(), [SourceState::Failed { .. }]), "{states:?}");
     assert_eq!((plugins.digest("guest"), plugins.digest("other")), (None, None));
     let unknown = plugins.reload("other").await.expect_err("it is not configured");
     assert!(matches!(unknown, PluginError::Unknown(_)), "{unknown:?}");

@@ -20,9 +20,11 @@ fn manifest(request: &Value, config: Option<Value>) -> Manifest {
 }
 
 /// Returns the same value for every secret except the missing one.
-fn read(source: &Source) -> Result<Secret, SourceError> {
+fn read(source: &SecretSource) -> Result<Secret, SourceError> {
     match source {
-        Source::Env(name) if name == "UNSET" => Err(SourceError::NotSet { origin: source.clone() }),
+        SecretSource::Env(name) if name == "UNSET" => {
+            Err(SourceError::NotSet { origin: source.clone() })
+        }
         _ => Ok(Secret::new("hush-hush-hush")),
     }
 }

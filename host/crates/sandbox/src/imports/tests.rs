@@ -10,7 +10,7 @@ use airlock_core::{
     door::{Chain, Origin},
     secret::Secret,
     tenant::Pool,
-    tool::{CallError, ClientName, Content, ToolName},
+    tool::{CallError, ClientName, Content, HostCode, ToolName},
 };
 use airlock_egress::{ErrorKind, Request};
 use airlock_store::{Database, Settings};
@@ -254,7 +254,7 @@ async fn progress_costs_fuel_and_is_no_host_call() {
         }
     });
     let ended = flood.await;
-    assert_eq!(ended.expect_err("it is too much").code(), "out_of_fuel");
+    assert_eq!(ended.expect_err("it is too much").code(), HostCode::OutOfFuel);
 }
 
 fn report(store: &mut Store<'_>, message: usize) -> wasmtime::Result<()> {
@@ -292,7 +292,7 @@ async fn emitted_parts_hold_memory_of_the_process_until_the_call_ends() {
         let held = emitted(&memory, &[kib(25), kib(25)]).await.expect("there is room");
         assert!((kib(50)..kib(56)).contains(&held), "{held}");
         let ended = emitted(&memory, &[kib(25), kib(40)]).await;
-        assert_eq!(ended.expect_err("there is no room").code(), CallError::BUSY);
+        assert_eq!(ended.expect_err("there is no room").code(), HostCode::Busy);
     }
 }
 
@@ -329,7 +329,7 @@ async fn emitted_json(json_bytes: usize) -> (bool, bool, bool) {
             Ok(Content::text("parsed"))
         });
         let stopped = store.data_mut().stopped.take();
-        let is_busy = stopped.is_some_and(|error| error.code() == CallError::BUSY);
+        let is_busy = stopped.is_some_and(|error| error.code() == HostCode::Busy);
         Ok((sent.is_ok(), is_parsed, is_busy))
     });
     emitted.await.expect("it ends well")

@@ -8,7 +8,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use airlock_core::{
     door::{Admitted, Chain},
-    tool::{CallError, Code, ErrorKind, Tool, ToolError, ToolName, ToolOutput},
+    tool::{CallError, ErrorKind, HostCode, Tool, ToolError, ToolName, ToolOutput},
 };
 use airlock_strings::cut;
 use futures_util::{StreamExt as _, stream};
@@ -23,11 +23,6 @@ use crate::{
     run_apart, run_beside,
     tool_guest::MAX_NAME_BYTES,
 };
-
-/// Code of the error of a slot to which the operator has bound no tool.
-const UNBOUND_SLOT: Code = "unbound_slot";
-/// Code of the error of a tool that does what its plugin's manifest does not declare.
-const UNDECLARED_EFFECT: Code = "undeclared_effect";
 
 /// Fuel that calling a tool costs in addition to [`BASE_FUEL`].
 pub(super) const TOOL_FUEL: u64 = 9_000;
@@ -178,7 +173,7 @@ impl State {
         let Some(effect) = self.lacks(Effect::CallTools, name) else { return Ok(()) };
         let message =
             format!("the tool does not declare the effect {:?} in plugin.toml", effect.to_string());
-        Err(CallError::new(ErrorKind::Denied, UNDECLARED_EFFECT, message))
+        Err(CallError::new(ErrorKind::Denied, HostCode::UndeclaredEffect, message))
     }
 
     /// Returns the full name of the tool that the guest calls `name`. Fails if the tool may not be
@@ -252,7 +247,7 @@ impl State {
                 Some(limit) => admitted.within(limit),
                 None => admitted,
             })),
-            Err(error) if error.is_unapproved() || error.code() == CallError::BUDGET => {
+            Err(error) if error.is_unapproved() || error.code() == HostCode::Budget => {
                 Err(self.stop(error))
             }
             Err(refused) => Ok(Err(refused)),
@@ -274,7 +269,7 @@ impl State {
                 // The guest receives fewer details than the operator, for whom this is the only
                 // report of the cause.
                 if let Some(cause) = std::error::Error::source(&error) {
-                    warn!(code = error.code(), cause = %cause, "nested tool call failed");
+                    warn!(code = error.code().as_str(), cause = %cause, "nested tool call failed");
                 }
                 Ok(Err(error))
             }
@@ -293,7 +288,7 @@ fn not_found(name: String) -> CallError {
 
 fn unbound_slot(slot: &str) -> CallError {
     let message = format!("the operator has bound no tool to the slot '{slot}'");
-    CallError::new(ErrorKind::NotFound, UNBOUND_SLOT, message)
+    CallError::new(ErrorKind::NotFound, HostCode::UnboundSlot, message)
 }
 
 /// Returns the result of a call that ran beside its guest, or apart from it.

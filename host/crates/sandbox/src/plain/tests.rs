@@ -8,7 +8,7 @@ mod values;
 use std::sync::{Arc, LazyLock};
 
 use airlock_compile::pooled_engine;
-use airlock_core::tool::{CallError, ClientName, ToolName, ToolOutput};
+use airlock_core::tool::{CallError, ClientName, HostCode, ToolName, ToolOutput};
 use serde_json::{Value, json};
 use wasmtime::{Engine, Store, component::Component};
 

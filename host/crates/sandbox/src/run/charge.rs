@@ -131,7 +131,7 @@ mod tests {
     };
 
     use airlock_compile::pooled_engine;
-    use airlock_core::tool::{CallError, ClientName, Limit, ToolName};
+    use airlock_core::tool::{CallError, ClientName, ReachedLimit, ToolName};
     use wasmtime::{
         Engine,
         component::{Component, Linker},
@@ -230,7 +230,7 @@ mod tests {
             ended.expect("a tenth more than the exits cost");
             let (ended, _) = run(&engine, what, 1_000, 1_000_000).await;
             let limit = ended.expect_err("it is too little").limit();
-            assert_eq!(limit, Some(Limit::Amount(1_000_000)), "{what}");
+            assert_eq!(limit, Some(ReachedLimit::Amount(1_000_000)), "{what}");
         }
     }
 

@@ -14,14 +14,13 @@ use std::time::{Duration, Instant};
 
 use airlock_core::{
     tenant::Tenant,
-    tool::{CallError, ClientName, ErrorKind, Limit, ToolName},
+    tool::{CallError, ClientName, ErrorKind, HostCode, ReachedLimit, ToolName},
 };
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use self::breakers::{Breakers, Change, Outcome, Trials};
-use super::outcome::{CPU_TIME, MEMORY, OUT_OF_FUEL, STACK_OVERFLOW, TRAP};
 use crate::Limits;
 
 /// The breakers of one plugin, with its limits.
@@ -88,22 +87,29 @@ impl Circuit {
         let Err(error) = result else { return Outcome::Worked };
         match (error.code(), error.limit()) {
             (
-                CallError::TOOL_ERROR
-                | CallError::RESULT_TOO_LARGE
-                | CallError::BAD_RESULT
-                | CallError::INVALID_RESULT,
+                HostCode::ToolError
+                | HostCode::ResultTooLarge
+                | HostCode::BadResult
+                | HostCode::InvalidResult,
                 _,
             ) => Outcome::Worked,
             // A deadline that the caller shortened, or fuel that the rest of the chain has burnt,
             // is not the plugin's fault.
-            (CallError::DEADLINE, Some(Limit::Time(limit))) if limit < self.deadline => {
+            (HostCode::Deadline, Some(ReachedLimit::Time(limit))) if limit < self.deadline => {
                 Outcome::Unknown
             }
-            (OUT_OF_FUEL, Some(Limit::Amount(limit))) if limit < self.fuel => Outcome::Unknown,
-            (CallError::DEADLINE | CPU_TIME | OUT_OF_FUEL | MEMORY | STACK_OVERFLOW, _) => {
-                Outcome::Overran
+            (HostCode::OutOfFuel, Some(ReachedLimit::Amount(limit))) if limit < self.fuel => {
+                Outcome::Unknown
             }
-            (TRAP, _) => Outcome::Crashed,
+            (
+                HostCode::Deadline
+                | HostCode::CpuTime
+                | HostCode::OutOfFuel
+                | HostCode::Memory
+                | HostCode::StackOverflow,
+                _,
+            ) => Outcome::Overran,
+            (HostCode::Trap, _) => Outcome::Crashed,
             _ => Outcome::Unknown,
         }
     }
@@ -114,7 +120,7 @@ fn circuit_open(tool: ToolName, retry_after: Duration) -> CallError {
     let after =
         format!(" failed repeatedly; its calls fail until the cool-down ends, in {seconds} s");
     let kind = ErrorKind::Unavailable;
-    CallError::about(tool, kind, CallError::CIRCUIT_OPEN, ("tool ", after))
+    CallError::about(tool, kind, HostCode::CircuitOpen, ("tool ", after))
         .with_retry_after(retry_after)
 }
 

@@ -3,19 +3,12 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use airlock_core::tool::{CallError, Cause, Code, ErrorKind, Limit, ToolName};
+use airlock_core::tool::{CallError, Cause, ErrorKind, HostCode, ReachedLimit, ToolName};
 use wasmtime::{Trap, WasmBacktrace, component::ResourceTableError};
 use wasmtime_wasi::I32Exit;
 
 use super::state::{Call, Guest, State};
 use crate::{Limits, wasi::NoScratch};
-
-// Codes of the errors of guests that a limit has ended, or that trapped.
-pub(super) const CPU_TIME: Code = "cpu_time";
-pub(super) const MEMORY: Code = "memory";
-pub(super) const OUT_OF_FUEL: Code = "out_of_fuel";
-pub(super) const STACK_OVERFLOW: Code = "stack_overflow";
-pub(super) const TRAP: Code = "trap";
 
 /// Message of wasmtime's error, of a private type, when a guest passes more bytes to the host than
 /// `set_hostcall_fuel` allows.
@@ -91,7 +84,8 @@ fn copied_too_much(tool: ToolName, error: &wasmtime::Error, state: &State) -> Ca
 
 /// Returns the error of a guest that trapped. The trap is for the operator.
 pub(super) fn trap(tool: ToolName, trap: Cause) -> CallError {
-    CallError::about(tool, ErrorKind::Internal, TRAP, ("tool ", " trapped")).with_cause(trap)
+    CallError::about(tool, ErrorKind::Internal, HostCode::Trap, ("tool ", " trapped"))
+        .with_cause(trap)
 }
 
 /// Limit that a guest has reached.
@@ -117,25 +111,35 @@ impl Overrun {
         let mut remedy =
             "compute less: use fewer iterations, let a tool do the work, or split the script";
         let (code, limit, what) = match self {
-            Self::Fuel => (OUT_OF_FUEL, Limit::Amount(fuel), format!("used up its fuel of {fuel}")),
-            Self::Cpu => {
-                (CPU_TIME, Limit::Time(cpu), format!("used more than {cpu:?} of CPU time"))
-            }
+            Self::Fuel => (
+                HostCode::OutOfFuel,
+                ReachedLimit::Amount(fuel),
+                format!("used up its fuel of {fuel}"),
+            ),
+            Self::Cpu => (
+                HostCode::CpuTime,
+                ReachedLimit::Time(cpu),
+                format!("used more than {cpu:?} of CPU time"),
+            ),
             Self::Deadline(limit) => {
                 kind = ErrorKind::Timeout;
                 remedy = "make fewer calls, make them at the same time, or split the script";
                 let what = format!("ran past its {limit:?} deadline");
-                (CallError::DEADLINE, Limit::Time(limit), what)
+                (HostCode::Deadline, ReachedLimit::Time(limit), what)
             }
             Self::Memory => {
                 remedy = "keep less: take what you need of each result, or split the script";
                 let what = format!("needed more than its {memory_bytes} bytes of memory");
-                (MEMORY, Limit::Amount(memory_bytes as u64), what)
+                (HostCode::Memory, ReachedLimit::Amount(memory_bytes as u64), what)
             }
             Self::Stack => {
                 kind = ErrorKind::Internal;
                 remedy = "use a loop in place of recursion, and values that nest less";
-                (STACK_OVERFLOW, Limit::Unnumbered, "overflowed its stack".to_owned())
+                (
+                    HostCode::StackOverflow,
+                    ReachedLimit::Unnumbered,
+                    "overflowed its stack".to_owned(),
+                )
             }
         };
         let error = if is_script {

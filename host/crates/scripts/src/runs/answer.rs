@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use airlock_core::tool::{
-    CallError, CallFailure, Content, ContentBlock, ErrorKind, HOST_CODE, ResourceContents,
+    CallError, CallFailure, Content, ContentBlock, ErrorKind, HostCode, ResourceContents,
     ToolError, ToolOutput,
 };
 
@@ -77,7 +77,7 @@ impl CallAnswer {
     pub(super) fn denied() -> Self {
         Self::Error(AnswerError {
             kind: ErrorKind::Denied,
-            code: Some(format!("{HOST_CODE}approval_denied")),
+            code: Some(HostCode::ApprovalDenied.prefixed()),
             message: "a person has denied this call; it was not made".to_owned(),
             data: None,
             retry_after_ms: None,

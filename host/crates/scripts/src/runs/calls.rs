@@ -16,7 +16,7 @@ use super::{
 use airlock_core::{
     door::{Admitted, CallId, Chain, Origin},
     run::{Called, Position},
-    tool::{CallError, ErrorKind, Tool, ToolError, ToolName, ToolOutput},
+    tool::{CallError, ErrorKind, HostCode, Tool, ToolError, ToolName, ToolOutput},
 };
 use airlock_sandbox::{Lost, ScriptAnswer, ScriptCall, ScriptCalls, run_apart, run_beside};
 
@@ -88,7 +88,7 @@ impl RunCalls {
                 Some(Ok(CallEnd::NeedsApproval(called))) => stops.waiting.push((position, called)),
                 Some(Ok(CallEnd::Interrupted)) => stops.in_doubt.push(position),
                 // Another call of the block has the reason.
-                Some(Err(stop)) if stop.code() == CallError::CANCELLED => stopped = Some(stop),
+                Some(Err(stop)) if stop.code() == HostCode::Cancelled => stopped = Some(stop),
                 Some(Err(stop)) => return Err(stop),
                 None => break,
             }
@@ -149,9 +149,9 @@ impl RunCalls {
             Err(error) if error.is_unapproved() => {
                 Ok(CallDecision::AfterApproval(self.called(call)))
             }
-            Err(stop) if stop.code() == CallError::BUDGET => Err(stop),
+            Err(stop) if stop.code() == HostCode::Budget => Err(stop),
             // A person has decided that it is made.
-            Err(error) if error.code() == CallError::NOT_FOUND && approved.is_some() => {
+            Err(error) if error.code() == HostCode::NotFound && approved.is_some() => {
                 Err(absent(call))
             }
             Err(refused) => Ok(self.refused(call, refused)),
@@ -300,7 +300,7 @@ fn report(failed: Option<&CallError>) {
     if let Some(error) = failed
         && let Some(cause) = std::error::Error::source(error)
     {
-        warn!(code = error.code(), cause = %cause, "nested tool call failed");
+        warn!(code = error.code().as_str(), cause = %cause, "nested tool call failed");
     }
 }
 

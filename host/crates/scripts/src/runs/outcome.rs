@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use airlock_core::{
     door::Chain,
-    tool::{CallError, Details, ToolOutput},
+    tool::{CallError, Details, HostCode, ToolOutput},
 };
 use airlock_strings::cut;
 
@@ -71,7 +71,7 @@ impl RunOutcome {
                 Self { result, output, text, fuel, ..Self::of(RunEnding::Completed) }
             }
             Err(error) => {
-                let is_cancelled = error.code() == CallError::CANCELLED;
+                let is_cancelled = error.code() == HostCode::Cancelled;
                 let status = if is_cancelled { RunEnding::Cancelled } else { RunEnding::Failed };
                 let text = error.to_text();
                 let line = line(error);
@@ -111,7 +111,7 @@ fn printed(chain: &Chain) -> String {
 }
 
 fn code(error: &CallError) -> String {
-    error.tool_code().unwrap_or_else(|| error.code()).to_owned()
+    error.tool_code().unwrap_or_else(|| error.code().as_str()).to_owned()
 }
 
 /// Returns the line of the script that an error names.

@@ -8,7 +8,7 @@ use super::{EXECUTE, calls::TOOL_ABSENT};
 use airlock_core::{
     door::{Caller, Resumed},
     run::Refused,
-    tool::{Answers, CallError},
+    tool::{Answers, CallError, HostCode},
 };
 use airlock_store::runs::RunError;
 
@@ -75,8 +75,8 @@ pub fn resume(caller: &Caller, run: &str, script: &str) -> Result<Resumed, CallE
 /// run that was resumed is then as it was before.
 pub fn can_wait(error: &CallError) -> bool {
     match error.code() {
-        CallError::BUSY => true,
-        CallError::UNAVAILABLE => error.tool().is_some_and(|tool| tool.as_str() == EXECUTE),
+        HostCode::Busy => true,
+        HostCode::Unavailable => error.tool().is_some_and(|tool| tool.as_str() == EXECUTE),
         _ => matches!(error.tool_code(), Some(EXECUTOR_LOADING | TOOL_ABSENT)),
     }
 }

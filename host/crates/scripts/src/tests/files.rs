@@ -119,7 +119,7 @@ fn published(reverse: bool) -> Arc<Catalog> {
 async fn docs_have_limits_of_parameters_effects_and_the_approval() {
     let catalog = Catalog::new();
     let policy = Policy {
-        auto_execute: Whitelist::parse(&["list"]).expect("a good list"),
+        auto_execute: Allowlist::parse(&["list"]).expect("a good list"),
         ..open_policy(true)
     };
     let list = json!({

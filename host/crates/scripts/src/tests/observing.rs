@@ -44,7 +44,7 @@ impl Observing {
     }
 
     fn caller(&self, key: Option<&str>) -> Caller {
-        let rows = ["files", "other"].map(|name| (client(name), Whitelist::All));
+        let rows = ["files", "other"].map(|name| (client(name), Allowlist::All));
         let key = key.map(|key| VirtualKey::new(key, key, rows.into()));
         let view = self.catalog.snapshot().view(&Filter::none(), key.as_ref());
         Caller::new(view, Origin::Caller, BUDGET)

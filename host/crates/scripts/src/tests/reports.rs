@@ -1,7 +1,7 @@
 //! The meta-tool `executeToolCode`: the report of a script.
 
 use super::*;
-use airlock_core::tool::Limit;
+use airlock_core::tool::{HostCode, ReachedLimit};
 
 #[tokio::test]
 async fn a_report_has_result_and_printed_text_but_no_tool_results() {
@@ -88,7 +88,7 @@ async fn a_result_beyond_its_limit_without_indentation_is_refused() {
     let larger = json!("x".repeat(report::MAX_RESULT - 1));
     let refused = run(Fake::ends(Ok(Some(larger))), "...").await;
     let refused = refused.expect_err("it is too large");
-    assert_eq!(refused.code(), "result_too_large");
+    assert_eq!(refused.code(), HostCode::ResultTooLarge);
     assert!(refused.to_text().contains("larger than 1048576 bytes; return less"), "{refused}");
     let nested = (0..100).fold(json!(vec![1; 100_000]), |inner, _| json!([inner]));
     let text = run(Fake::ends(Ok(Some(nested))), "...").await.expect("it fits").to_text();
@@ -197,13 +197,16 @@ fn tools_with_item(kind: &str) -> Value {
 #[tokio::test]
 async fn a_limit_reports_printed_text_and_completed_calls() {
     let message = "the script used up its fuel of 20; compute less";
-    let limit = CallError::new(ErrorKind::LimitReached, "out_of_fuel", message)
-        .with_limit(Limit::Amount(20));
+    let limit = CallError::new(ErrorKind::LimitReached, HostCode::OutOfFuel, message)
+        .with_limit(ReachedLimit::Amount(20));
     let fake = Fake::ends(Err(ScriptError::Stopped(limit)))
         .calling(&["clock-now", "github-create-issue"])
         .printing(&["one"]);
     let error = run(fake, "...").await.expect_err("it was stopped");
-    assert_eq!((error.code(), error.limit()), ("out_of_fuel", Some(Limit::Amount(20))));
+    assert_eq!(
+        (error.code(), error.limit()),
+        (HostCode::OutOfFuel, Some(ReachedLimit::Amount(20)))
+    );
     insta::assert_snapshot!(error.to_text(), @r#"
     Execution stopped at a limit:
 
@@ -224,7 +227,7 @@ async fn a_limit_reports_printed_text_and_completed_calls() {
 async fn a_script_beyond_its_calls_reports_those_that_it_made() {
     assert!(run(making_calls(64), "...").await.is_ok());
     let error = run(making_calls(65), "...").await.expect_err("it was stopped");
-    assert_eq!(error.code(), "budget");
+    assert_eq!(error.code(), HostCode::Budget);
     let text = error.to_text();
     for part in ["the script reached its limit of 64 tool calls;", "clock.now (64 times)"] {
         assert!(text.contains(part), "{text}");
@@ -280,7 +283,7 @@ async fn the_reason_of_a_stopped_script_is_returned_unchanged() {
 #[tokio::test]
 async fn a_call_that_needs_approval_stops_the_script() {
     let catalog = Catalog::new();
-    let policy = Policy { auto_execute: Whitelist::default(), ..open_policy(true) };
+    let policy = Policy { auto_execute: Allowlist::default(), ..open_policy(true) };
     publish(&catalog, "github", policy, &github());
     let fake = Fake::ends(Ok(None)).calling(&["github-send"]);
     let caller = caller(&catalog, Arc::new(fake), BindingLevel::Server, &Filter::none());

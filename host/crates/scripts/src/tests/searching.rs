@@ -126,7 +126,7 @@ async fn a_search_finds_and_counts_only_tools_of_the_view() {
         open_policy(false),
         &json!([{"name": "create_issue", "inputSchema": {}}]),
     );
-    let rows = [(client("many"), Whitelist::All)];
+    let rows = [(client("many"), Allowlist::All)];
     let key = VirtualKey::new("ann", "sk-bf-ann", rows.into());
     let arguments = json!({"query": "create issue many"});
     let of_all = search(&catalog, arguments.clone()).await;

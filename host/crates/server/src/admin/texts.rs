@@ -111,7 +111,7 @@ impl Rendering<'_> {
     }
 }
 
-/// Describes a tool under the name that its source uses, because whitelists use that name.
+/// Describes a tool under the name that its source uses, because allowlists use that name.
 fn describe_tool(tool: &Tool) -> Value {
     json!({"name": tool.shown_original(), "description": tool.description, "parameters": tool.input_schema})
 }

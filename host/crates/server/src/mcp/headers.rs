@@ -11,6 +11,7 @@ use airlock_wire::{
     error::RpcError,
     headers::{self, METHOD, NAME, VERSION},
     message::{Params, Request},
+    method,
     version::Version,
 };
 
@@ -54,7 +55,7 @@ pub(super) fn check(
     }
     let Some(name) = headers::name(&request.method, &request.params) else { return Ok(()) };
     check_value(headers, &NAME, Some(&name))?;
-    if request.method == "tools/call"
+    if request.method == method::TOOLS_CALL
         && let Some(entry) = toolbox.find(&name)
     {
         let arguments = request.params.get("arguments").unwrap_or("{}");

@@ -14,12 +14,13 @@ use super::{
 use airlock_agent::{
     CallEnded, CallStarted, Completion, EXTENSION, Event, recall::items::OutputKeeper,
 };
-use airlock_core::door::{Caller, Origin};
+use airlock_core::{
+    door::{Caller, Origin},
+    tool::HostCode,
+};
 use airlock_json as json;
 use airlock_model::{Object, Part, document::choices, weight};
 
-/// Code of a call that waits for an approval. The client gets it as a call of its own.
-const NEEDS_APPROVAL: &str = "airlock.needs_approval";
 /// Label of the gateway's own tools.
 const OWN_LABEL: &str = "airlock";
 /// Number of copies in memory of the model's texts and of results: in the open item, the closed
@@ -111,7 +112,11 @@ impl Composer {
             }
             Event::Ended(CallEnded { tool_call_id, text, error, .. }) => {
                 self.hold(text.len())?;
-                if error.as_ref().is_some_and(|error| error.code == NEEDS_APPROVAL) {
+                // The client gets a call that waits for an approval as a call of its own.
+                if error
+                    .as_ref()
+                    .is_some_and(|error| error.code == HostCode::NeedsApproval.prefixed())
+                {
                     self.writer.call_suspended(&tool_call_id, out);
                     return Ok(());
                 }

@@ -17,7 +17,7 @@ use prometheus_client::{
 };
 
 use super::{
-    super::{control::Control, status::Phase},
+    super::{control::Control, status::ServerPhase},
     Metrics,
 };
 use airlock_catalog::Catalog;
@@ -36,9 +36,9 @@ pub struct UpstreamMetrics {
 struct Row<'s> {
     client: &'s str,
     metrics: &'s Metrics,
-    phase: Phase,
+    phase: ServerPhase,
     restarts: u64,
-    time_in: Vec<(Phase, Duration)>,
+    time_in: Vec<(ServerPhase, Duration)>,
 }
 
 impl UpstreamMetrics {
@@ -59,13 +59,14 @@ impl UpstreamMetrics {
         let rows = self.servers.iter().map(|(client, control)| {
             let server = control.as_ref().map(Control::server);
             let (restarts, time_in) = server.map_or_else(
-                || (0, Phase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec()),
+                || (0, ServerPhase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec()),
                 |server| server.status_record().totals(),
             );
             Row {
                 client: client.as_str(),
                 metrics: server.map_or(&self.zero, |server| server.metrics()),
-                phase: server.map_or(Phase::Disabled, |server| server.status_record().phase()),
+                phase: server
+                    .map_or(ServerPhase::Disabled, |server| server.status_record().phase()),
                 restarts,
                 time_in,
             }
@@ -102,7 +103,7 @@ impl Row<'_> {
         [("client", self.client)]
     }
 
-    fn labels_in(&self, phase: Phase) -> [(&'static str, &str); 2] {
+    fn labels_in(&self, phase: ServerPhase) -> [(&'static str, &str); 2] {
         [("client", self.client), ("state", phase.name())]
     }
 }
@@ -188,9 +189,9 @@ mod tests {
     use serde_json::json;
     use tokio::runtime::Handle;
 
-    use super::{super::Outcome, *};
+    use super::{super::CallOutcome, *};
     use crate::server::Server;
-    use airlock_core::tool::{Policy, ToolName};
+    use airlock_core::tool::{HostCode, Policy, ToolName};
     use airlock_mcp_client::{Process, Settings};
 
     fn client(name: &str) -> ClientName {
@@ -223,9 +224,9 @@ mod tests {
         let text = scraped(|metrics| {
             for (tool, calls) in [("echo", 3), ("gone", 7)] {
                 let tool = ToolName::new(&client("up"), tool);
-                (0..calls).for_each(|_| metrics.count(&tool, Outcome::Ok));
+                (0..calls).for_each(|_| metrics.count(&tool, CallOutcome::Ok));
             }
-            metrics.other.add(Outcome::Busy);
+            metrics.other.add(CallOutcome::Failed(HostCode::Busy));
             metrics.durations.observe(0.25);
             metrics.durations.observe(61.0);
         });

@@ -2,101 +2,70 @@
 
 use prometheus_client::metrics::counter::Counter;
 
-use airlock_core::tool::{CallError, ToolOutput};
+use airlock_core::tool::{CallError, HostCode, ToolOutput};
+
+/// Codes of the errors that are counted apart.
+const COUNTED: [HostCode; 9] = [
+    HostCode::ToolError,
+    HostCode::Unavailable,
+    HostCode::Deadline,
+    HostCode::Busy,
+    HostCode::Cancelled,
+    HostCode::ResultTooLarge,
+    HostCode::BadResult,
+    HostCode::InvalidResult,
+    HostCode::InputRequired,
+];
 
 /// Outcome of a call, as metrics distinguish it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Outcome {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallOutcome {
     /// The tool returned a result.
     Ok,
-    /// The tool returned an error.
-    ToolError,
-    /// The server was not connected, or the connection broke.
-    Unavailable,
-    /// The call reached its time limit.
-    Deadline,
-    /// Too many calls were running and waiting.
-    Busy,
-    /// The caller disconnected or cancelled the call.
-    Cancelled,
-    /// The result was too large.
-    ResultTooLarge,
-    /// The result was malformed.
-    BadResult,
-    /// The result did not fit the tool's output schema.
-    InvalidResult,
-    /// The server asked its caller first.
-    InputRequired,
-    /// Any other error.
+    /// The call failed with an error that is counted apart.
+    Failed(HostCode),
+    /// The call failed with any other error.
     Other,
 }
 
-impl Outcome {
-    /// Number of outcomes.
-    const COUNT: usize = 11;
-    /// All outcomes.
-    const ALL: [Self; Self::COUNT] = [
-        Self::Ok,
-        Self::ToolError,
-        Self::Unavailable,
-        Self::Deadline,
-        Self::Busy,
-        Self::Cancelled,
-        Self::ResultTooLarge,
-        Self::BadResult,
-        Self::InvalidResult,
-        Self::InputRequired,
-        Self::Other,
-    ];
+impl CallOutcome {
+    fn all() -> impl Iterator<Item = Self> {
+        [Self::Ok].into_iter().chain(COUNTED.map(Self::Failed)).chain([Self::Other])
+    }
 
-    /// Returns the name in metrics: `ok`, or the code of the error.
+    /// Returns the name in metrics: `ok`, `other`, or the code of the error.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
-            Self::ToolError => "tool_error",
-            Self::Unavailable => "unavailable",
-            Self::Deadline => "deadline",
-            Self::Busy => "busy",
-            Self::Cancelled => "cancelled",
-            Self::ResultTooLarge => "result_too_large",
-            Self::BadResult => "bad_result",
-            Self::InvalidResult => "invalid_result",
-            Self::InputRequired => "input_required",
+            Self::Failed(code) => code.as_str(),
             Self::Other => "other",
         }
     }
 
     pub(super) fn of(result: &Result<ToolOutput, CallError>) -> Self {
-        match result {
+        match result.as_ref().map_err(CallError::code) {
             Ok(_) => Self::Ok,
-            Err(error) => match error.code() {
-                CallError::TOOL_ERROR => Self::ToolError,
-                CallError::UNAVAILABLE => Self::Unavailable,
-                CallError::DEADLINE => Self::Deadline,
-                CallError::BUSY => Self::Busy,
-                CallError::CANCELLED => Self::Cancelled,
-                CallError::RESULT_TOO_LARGE => Self::ResultTooLarge,
-                CallError::BAD_RESULT => Self::BadResult,
-                CallError::INVALID_RESULT => Self::InvalidResult,
-                CallError::INPUT_REQUIRED => Self::InputRequired,
-                _ => Self::Other,
-            },
+            Err(code) if COUNTED.contains(&code) => Self::Failed(code),
+            Err(_) => Self::Other,
         }
     }
 }
 
 /// One counter for each outcome.
 #[derive(Debug, Default)]
-pub(super) struct Counters([Counter; Outcome::COUNT]);
+pub(super) struct Counters([Counter; COUNTED.len() + 2]);
 
 impl Counters {
-    pub(super) fn add(&self, outcome: Outcome) {
-        self.0[outcome as usize].inc();
+    pub(super) fn add(&self, outcome: CallOutcome) {
+        let mut all = CallOutcome::all().zip(&self.0);
+        if let Some((_, counter)) = all.find(|(known, _)| *known == outcome) {
+            counter.inc();
+        }
     }
 
     /// Returns the counters that are not zero.
-    pub(super) fn nonzero(&self) -> impl Iterator<Item = (Outcome, Counter)> {
-        let counters = Outcome::ALL.into_iter().zip(self.0.iter().cloned());
+    pub(super) fn nonzero(&self) -> impl Iterator<Item = (CallOutcome, Counter)> {
+        let counters = CallOutcome::all().zip(self.0.iter().cloned());
         counters.filter(|(_, counter)| counter.get() > 0)
     }
 }
@@ -107,15 +76,16 @@ mod tests {
 
     #[test]
     fn each_outcome_has_its_own_counter_and_the_name_of_its_error() {
-        assert!(Outcome::ALL.iter().enumerate().all(|(at, outcome)| *outcome as usize == at));
+        assert_eq!(CallOutcome::all().count(), Counters::default().0.len());
         let counters = Counters::default();
-        counters.add(Outcome::Other);
-        counters.add(Outcome::Other);
+        counters.add(CallOutcome::Other);
+        counters.add(CallOutcome::Other);
         let counted = counters.nonzero().map(|(outcome, counter)| (outcome, counter.get()));
-        assert_eq!(counted.collect::<Vec<_>>(), [(Outcome::Other, 2)]);
+        assert_eq!(counted.collect::<Vec<_>>(), [(CallOutcome::Other, 2)]);
         for error in [CallError::busy(), CallError::cancelled()] {
             let code = error.code();
-            assert_eq!(Outcome::of(&Err(error)).name(), code);
+            assert_eq!(CallOutcome::of(&Err(error)).name(), code.as_str());
         }
+        assert_eq!(CallOutcome::of(&Err(CallError::not_found("a"))), CallOutcome::Other);
     }
 }

@@ -27,7 +27,7 @@ pub struct Change {
     /// Name of the tool at its server.
     pub tool: String,
     /// Kind of difference.
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// Accepted name of a renamed tool.
     pub was: Option<String>,
     /// The accepted definition; `None` for a new tool.
@@ -41,7 +41,7 @@ pub struct Change {
 /// Kind of a [`Change`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ChangeKind {
     /// No tool of this name was accepted.
     New,
     /// The definition differs from the accepted one.
@@ -52,7 +52,7 @@ pub enum Kind {
     Removed,
 }
 
-impl Kind {
+impl ChangeKind {
     /// Returns its name in documents.
     pub fn name(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ pub(super) fn decide(
     }
     decision.changes.extend(removed.into_iter().map(|name| Change {
         tool: name.clone(),
-        kind: Kind::Removed,
+        kind: ChangeKind::Removed,
         was: None,
         accepted: pinned.accepted.get(name).cloned(),
         pending: None,
@@ -138,7 +138,7 @@ impl Decision {
         }
         self.changes.push(Change {
             tool: tool.name,
-            kind: Kind::Changed,
+            kind: ChangeKind::Changed,
             was: None,
             accepted: Some(accepted.clone()),
             pending: Some(definition),
@@ -164,7 +164,7 @@ impl Decision {
         }
         self.changes.push(Change {
             tool: tool.name,
-            kind: if was.is_some() { Kind::Renamed } else { Kind::New },
+            kind: if was.is_some() { ChangeKind::Renamed } else { ChangeKind::New },
             was: was.cloned(),
             accepted: was.and_then(|was| pinned.accepted.get(was)).cloned(),
             pending: Some(definition),
@@ -245,7 +245,7 @@ mod tests {
             assert_eq!((decided.tools.len(), decided.changes.len()), (1, 0));
             assert_eq!(decided.tools[0].input_schema, accepted.input_schema);
             let decided = decide(pinning, &known, vec![requiring(["y", "x"], "2")]);
-            assert_eq!(decided.changes[0].kind, Kind::Changed);
+            assert_eq!(decided.changes[0].kind, ChangeKind::Changed);
         }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Change, Kind};
+use super::{Change, ChangeKind};
 use airlock_mcp_client::MAX_QUOTE_BYTES;
 use airlock_strings::{cut, visible_line};
 
@@ -36,9 +36,11 @@ pub fn shown(change: &Change) -> Shown {
     let is = change.pending.as_ref().map(super::Definition::value);
     match change.kind {
         // The definition is the same, and the heading has both names.
-        Kind::Renamed | Kind::Removed => {}
-        Kind::New => shown.members(&Value::Object(serde_json::Map::new()), &is.unwrap_or_default()),
-        Kind::Changed => shown.members(&was.unwrap_or_default(), &is.unwrap_or_default()),
+        ChangeKind::Renamed | ChangeKind::Removed => {}
+        ChangeKind::New => {
+            shown.members(&Value::Object(serde_json::Map::new()), &is.unwrap_or_default());
+        }
+        ChangeKind::Changed => shown.members(&was.unwrap_or_default(), &is.unwrap_or_default()),
     }
     shown
 }
@@ -168,14 +170,14 @@ mod tests {
         Definition::of(&tool).expect("not deep")
     }
 
-    fn change(kind: Kind, was: Option<Value>, is: Option<Value>) -> Change {
+    fn change(kind: ChangeKind, was: Option<Value>, is: Option<Value>) -> Change {
         let accepted = was.map(definition);
         let pending = is.map(definition);
         Change { tool: "t".to_owned(), kind, was: None, accepted, pending, is_offered: false }
     }
 
     fn changed(was: Value, is: Value) -> String {
-        shown(&change(Kind::Changed, Some(was), Some(is))).lines.join("\n")
+        shown(&change(ChangeKind::Changed, Some(was), Some(is))).lines.join("\n")
     }
 
     #[test]
@@ -234,7 +236,7 @@ mod tests {
     fn a_new_tool_is_shown_whole_and_other_kinds_by_their_heading() {
         let tool =
             json!({"title": "T", "description": "d", "inputSchema": {"type": "object"}, "x": 1});
-        let new = shown(&change(Kind::New, None, Some(tool.clone()))).lines.join("\n");
+        let new = shown(&change(ChangeKind::New, None, Some(tool.clone()))).lines.join("\n");
         insta::assert_snapshot!(new, @r#"
         /description
           + d
@@ -249,7 +251,7 @@ mod tests {
         /x
           + 1
         "#);
-        for kind in [Kind::Renamed, Kind::Removed] {
+        for kind in [ChangeKind::Renamed, ChangeKind::Removed] {
             let change = change(kind, Some(tool.clone()), Some(tool.clone()));
             assert_eq!(shown(&change), Shown::default());
         }
@@ -280,7 +282,7 @@ mod tests {
     /// Shows a new tool with so many lines.
     fn shown_text(lines: usize, width: usize) -> Shown {
         let text = ("x".repeat(width) + "\n").repeat(lines);
-        shown(&change(Kind::New, None, Some(json!({"description": text}))))
+        shown(&change(ChangeKind::New, None, Some(json!({"description": text}))))
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Change, Definition, Kind};
+use super::{Change, ChangeKind, Definition};
 use airlock_lock::{LockedTool, digest};
 use airlock_mcp_client::Pinning;
 use airlock_strings::cut;
@@ -19,7 +19,7 @@ pub struct Quarantined {
     /// Name of the tool at its server.
     pub tool: String,
     /// Kind of difference.
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// Accepted name of a renamed tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub was: Option<String>,

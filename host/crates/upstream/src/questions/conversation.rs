@@ -19,7 +19,7 @@ pub(crate) struct Conversation<T> {
     pub(crate) task: AbortOnDropHandle<T>,
     heard: Heard,
     /// The call's place among those of its server.
-    _slot: Reservation,
+    _place: Reservation,
 }
 
 /// The questions of a running call.
@@ -34,12 +34,12 @@ pub(crate) struct Heard {
 
 /// Begins a call in a task, which gets the taker of its questions.
 pub(crate) fn conversation<T>(
-    slot: Reservation,
+    place: Reservation,
     spawn: impl FnOnce(Taker) -> AbortOnDropHandle<T>,
 ) -> Conversation<T> {
     let (taker, received) = Taker::new(MAX_QUESTIONS);
     let heard = Heard { received, open: Vec::new(), asked: 0, until: None };
-    Conversation { task: spawn(taker), heard, _slot: slot }
+    Conversation { task: spawn(taker), heard, _place: place }
 }
 
 impl<T> Conversation<T> {

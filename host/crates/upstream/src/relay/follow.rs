@@ -9,7 +9,7 @@ use tokio::{
 };
 use tracing::{debug, info};
 
-use super::lists::{self, Kind};
+use super::lists::{self, OfferKind};
 use crate::{
     limits::{
         LIST_CHANGE_DELAY, LIST_TTL, OFFERS_PATIENCE, QUICK_LIST_CHANGES, SUBSCRIBE_TIMEOUT,
@@ -24,6 +24,7 @@ use airlock_json::raw;
 use airlock_mcp_client::{
     AskError, Backoff, Capability, Link, Request, Restart, ServerEvent, Settings,
 };
+use airlock_wire::method;
 
 /// Reads and publishes the lists before the server counts as connected, so that a client that is
 /// then told of its tools finds its resources and prompts too. Lists that take longer than
@@ -93,10 +94,11 @@ async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<
     let has_resources = !policy.resources.is_empty() && agreed.has(Capability::Resources);
     let has_prompts = !policy.prompts.is_empty() && agreed.has(Capability::Prompts);
     let (resources, first) =
-        read(settings, link, Kind::RESOURCES, has_resources, &last.resources).await;
+        read(settings, link, OfferKind::RESOURCES, has_resources, &last.resources).await;
     let (templates, second) =
-        read(settings, link, Kind::TEMPLATES, has_resources, &last.templates).await;
-    let (prompts, third) = read(settings, link, Kind::PROMPTS, has_prompts, &last.prompts).await;
+        read(settings, link, OfferKind::TEMPLATES, has_resources, &last.templates).await;
+    let (prompts, third) =
+        read(settings, link, OfferKind::PROMPTS, has_prompts, &last.prompts).await;
     let instructions = agreed.instructions.as_deref().filter(|_| policy.relays_instructions);
     let instructions = instructions.map(Arc::from);
     catalog.publish_offers(&settings.name, Offers { resources, templates, prompts, instructions });
@@ -108,7 +110,7 @@ async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<
 async fn read(
     settings: &Settings,
     link: &Link,
-    kind: Kind,
+    kind: OfferKind,
     is_wanted: bool,
     last: &[Offer],
 ) -> (Vec<Offer>, Option<Duration>) {
@@ -133,10 +135,10 @@ pub(crate) async fn follow_events(server: &Server, mut events: mpsc::Receiver<Se
     let relaying = server.relaying();
     while let Some(ServerEvent { method, text }) = events.recv().await {
         match method.as_str() {
-            "notifications/prompts/list_changed" | "notifications/resources/list_changed" => {
+            method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
                 relaying.lists_changed.notify_one();
             }
-            "notifications/resources/updated" => {
+            method::RESOURCE_UPDATED => {
                 if let Some(uri) = updated(&text) {
                     relaying.hub.updated(&uri);
                 }
@@ -181,8 +183,7 @@ async fn listen(hub: &Hub, link: &Link, lists_missed: impl Fn()) {
             hub.changed().await;
             continue;
         };
-        let request =
-            Request::new("subscriptions/listen").with("notifications", filter.to_string());
+        let request = Request::new(method::LISTEN).with("notifications", filter.to_string());
         let mut open = Box::pin(link.ask(request).result());
         tokio::select! {
             answered = &mut open => {
@@ -243,10 +244,10 @@ async fn subscribe_one_by_one(server: &Server, link: &Link) {
     loop {
         let wanted = hub.uris();
         for uri in wanted.difference(&known) {
-            ask(link, "resources/subscribe", uri).await;
+            ask(link, method::RESOURCES_SUBSCRIBE, uri).await;
         }
         for uri in known.difference(&wanted) {
-            ask(link, "resources/unsubscribe", uri).await;
+            ask(link, method::RESOURCES_UNSUBSCRIBE, uri).await;
         }
         known = wanted;
         hub.changed().await;

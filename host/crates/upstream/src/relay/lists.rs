@@ -23,11 +23,11 @@ use airlock_mcp_client::{
     AskError, LIST_TIMEOUT, Link, MAX_LIST_BYTES, MAX_PAGES, MAX_TREE_BYTES, Request, read_response,
 };
 use airlock_strings::stripped;
-use airlock_wire::error::code;
+use airlock_wire::{error::code, method};
 
 /// One of the lists of a server.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct OfferKind {
     method: &'static str,
     /// Member of a page with the items.
     member: &'static str,
@@ -39,10 +39,10 @@ pub(super) struct Kind {
     limit: usize,
 }
 
-impl Kind {
+impl OfferKind {
     /// Resources by URI.
     pub(super) const RESOURCES: Self = Self {
-        method: "resources/list",
+        method: method::RESOURCES_LIST,
         member: "resources",
         key: "uri",
         key_bytes: MAX_OFFER_KEY_BYTES,
@@ -50,7 +50,7 @@ impl Kind {
     };
     /// Templates of resources by URI template.
     pub(super) const TEMPLATES: Self = Self {
-        method: "resources/templates/list",
+        method: method::TEMPLATES_LIST,
         member: "resourceTemplates",
         key: "uriTemplate",
         key_bytes: MAX_TEMPLATE_BYTES,
@@ -58,7 +58,7 @@ impl Kind {
     };
     /// Prompts by name.
     pub(super) const PROMPTS: Self = Self {
-        method: "prompts/list",
+        method: method::PROMPTS_LIST,
         member: "prompts",
         key: "name",
         key_bytes: MAX_OFFER_KEY_BYTES,
@@ -68,7 +68,7 @@ impl Kind {
 
 /// The part of a list that was read.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct ListedOffers {
     /// The items, sorted by their keys, without duplicates: the first of two counts.
     items: BTreeMap<String, Offer>,
     /// Time for which the server says that the list is valid.
@@ -81,9 +81,9 @@ pub(super) struct Listed {
     tree_bytes: usize,
 }
 
-impl Listed {
+impl ListedOffers {
     /// Returns the items, sorted by their keys. Logs the reason if some are missing.
-    pub(super) fn into_items(self, client: &ClientName, kind: Kind) -> Vec<Offer> {
+    pub(super) fn into_items(self, client: &ClientName, kind: OfferKind) -> Vec<Offer> {
         if let Some(reason) = self.flaw {
             let method = kind.method;
             let items = self.items.len();
@@ -96,9 +96,9 @@ impl Listed {
 /// Reads a whole list. Items that cannot be used are left out. Fails only if the first page cannot
 /// be read; the pages that were read before a later failure, or within [`LIST_TIMEOUT`], are kept.
 /// A server that does not know the method has an empty list.
-pub(super) async fn read(link: &Link, kind: Kind) -> Result<Listed, AskError> {
+pub(super) async fn read(link: &Link, kind: OfferKind) -> Result<ListedOffers, AskError> {
     let deadline = Instant::now() + LIST_TIMEOUT;
-    let mut listed = Listed::default();
+    let mut listed = ListedOffers::default();
     let mut cursor = None;
     loop {
         match timeout_at(deadline, page(link, kind, cursor.take())).await {
@@ -118,7 +118,7 @@ pub(super) async fn read(link: &Link, kind: Kind) -> Result<Listed, AskError> {
     }
 }
 
-async fn page(link: &Link, kind: Kind, cursor: Option<String>) -> Result<Page, AskError> {
+async fn page(link: &Link, kind: OfferKind, cursor: Option<String>) -> Result<Page, AskError> {
     let mut request = Request::new(kind.method).in_pages();
     if let Some(cursor) = cursor {
         request = request.with("cursor", Value::from(cursor).to_string());
@@ -137,7 +137,7 @@ struct Page {
 }
 
 impl Page {
-    fn read(text: &[u8], kind: Kind) -> Result<Self, AskError> {
+    fn read(text: &[u8], kind: OfferKind) -> Result<Self, AskError> {
         let Ok(text) = std::str::from_utf8(text) else {
             return Err(AskError::Unreadable("it is not UTF-8"));
         };
@@ -165,9 +165,9 @@ impl Page {
     }
 }
 
-impl Listed {
+impl ListedOffers {
     /// Adds a page. Returns the cursor of the next page; `None` if no further page is to be read.
-    fn add(&mut self, page: &Page, kind: Kind, scrubber: &Scrubber) -> Option<String> {
+    fn add(&mut self, page: &Page, kind: OfferKind, scrubber: &Scrubber) -> Option<String> {
         self.pages += 1;
         self.ttl = [self.ttl, page.ttl].into_iter().flatten().min();
         let Some(items) = &page.items else {
@@ -202,7 +202,12 @@ impl Listed {
         Some(cursor)
     }
 
-    fn item(&mut self, text: &str, kind: Kind, scrubber: &Scrubber) -> Result<Offer, &'static str> {
+    fn item(
+        &mut self,
+        text: &str,
+        kind: OfferKind,
+        scrubber: &Scrubber,
+    ) -> Result<Offer, &'static str> {
         let caps = json::Caps::memory(MAX_TREE_BYTES - self.tree_bytes);
         let cost = json::check(text.as_bytes(), &caps)
             .map_err(|_| "an item is nested too deeply, too large or no valid JSON")?;
@@ -217,7 +222,7 @@ impl Listed {
 /// Returns an item that every MCP client can read, without hidden characters. Clients check lists
 /// against types, and refuse a whole list for one odd member. Fails if a name or URI has hidden
 /// characters: without them it would be another one.
-fn repaired(mut item: RawObject, kind: Kind) -> Result<Offer, &'static str> {
+fn repaired(mut item: RawObject, kind: OfferKind) -> Result<Offer, &'static str> {
     let key = item.get(kind.key).and_then(raw::string).map(Cow::into_owned);
     let key = key.filter(|key| (1..=kind.key_bytes).contains(&key.len()));
     let key = key.ok_or("the name or URI of an item is missing or too long")?;
@@ -293,20 +298,20 @@ mod tests {
 
     fn page(items: &Value, cursor: Option<&str>) -> Page {
         let text = json!({"result": {"resources": items, "nextCursor": cursor, "ttlMs": 5}});
-        Page::read(text.to_string().as_bytes(), Kind::RESOURCES).expect("a page")
+        Page::read(text.to_string().as_bytes(), OfferKind::RESOURCES).expect("a page")
     }
 
-    fn add(listed: &mut Listed, items: &Value, cursor: Option<&str>) -> Option<String> {
-        listed.add(&page(items, cursor), Kind::RESOURCES, &Scrubber::default())
+    fn add(listed: &mut ListedOffers, items: &Value, cursor: Option<&str>) -> Option<String> {
+        listed.add(&page(items, cursor), OfferKind::RESOURCES, &Scrubber::default())
     }
 
-    fn keys(listed: &Listed) -> Vec<&str> {
+    fn keys(listed: &ListedOffers) -> Vec<&str> {
         listed.items.keys().map(String::as_str).collect()
     }
 
     #[test]
     fn items_are_sorted_and_the_first_of_two_with_one_uri_counts() {
-        let mut listed = Listed::default();
+        let mut listed = ListedOffers::default();
         let items = json!([{"uri": "b:", "name": "1"}, {"uri": "a:"}, {"uri": "b:", "name": "2"}]);
         assert_eq!(add(&mut listed, &items, Some("next")).as_deref(), Some("next"));
         assert_eq!((keys(&listed), listed.ttl), (vec!["a:", "b:"], Some(Duration::from_millis(5))));
@@ -316,7 +321,7 @@ mod tests {
 
     #[test]
     fn an_odd_item_costs_only_itself_and_an_odd_member_only_itself() {
-        let mut listed = Listed::default();
+        let mut listed = ListedOffers::default();
         let items = json!([
             7, {}, {"uri": 7}, {"uri": ""}, {"uri": "x".repeat(MAX_OFFER_KEY_BYTES + 1)},
             {"uri": "x".repeat(MAX_OFFER_KEY_BYTES)},
@@ -331,20 +336,20 @@ mod tests {
 
     #[test]
     fn items_pages_and_cursors_are_bounded() {
-        let mut listed = Listed::default();
+        let mut listed = ListedOffers::default();
         add(&mut listed, &items(MAX_OFFERS), None);
         assert_eq!((listed.items.len(), listed.flaw), (MAX_OFFERS, None));
-        let mut listed = Listed::default();
+        let mut listed = ListedOffers::default();
         assert_eq!(add(&mut listed, &items(100_000), Some("next")), None);
         assert!(listed.items.len() == MAX_OFFERS && listed.flaw.is_some());
-        let mut listed = Listed::default();
+        let mut listed = ListedOffers::default();
         let endless =
             (0..).take_while(|n| add(&mut listed, &json!([]), Some(&n.to_string())).is_some());
         assert_eq!(endless.count(), MAX_PAGES - 1);
-        let mut listed = Listed::default();
+        let mut listed = ListedOffers::default();
         assert!(add(&mut listed, &json!([]), Some("one")).is_some());
         assert!(add(&mut listed, &json!([]), Some("one")).is_none(), "a circle");
-        let mut listed = Listed::default();
+        let mut listed = ListedOffers::default();
         let long = "x".repeat(MAX_LIST_BYTES + 1);
         assert!(add(&mut listed, &json!([]), Some(&long)).is_none());
     }
@@ -353,7 +358,7 @@ mod tests {
         (0..count).map(|n| json!({"uri": format!("a:{n}")})).collect()
     }
 
-    fn item(kind: Kind, item: &Value) -> Result<Offer, &'static str> {
+    fn item(kind: OfferKind, item: &Value) -> Result<Offer, &'static str> {
         let object = RawObject::parse(item.to_string().into(), &json::Caps::memory(1 << 20));
         repaired(object.expect("an object").0, kind)
     }
@@ -365,11 +370,11 @@ mod tests {
         assert!(template(&format!("a://{}", "{x}".repeat(MAX_EXPRESSIONS))));
         assert!(!template(&format!("a://{}", "{x}".repeat(MAX_EXPRESSIONS + 1))));
         let resource = json!({"uri": "{".repeat(MAX_EXPRESSIONS + 1)});
-        assert!(item(Kind::RESOURCES, &resource).is_ok(), "it is no template");
+        assert!(item(OfferKind::RESOURCES, &resource).is_ok(), "it is no template");
     }
 
     fn template(uri: &str) -> bool {
-        item(Kind::TEMPLATES, &json!({"uriTemplate": uri})).is_ok()
+        item(OfferKind::TEMPLATES, &json!({"uriTemplate": uri})).is_ok()
     }
 
     #[test]
@@ -377,10 +382,10 @@ mod tests {
         let resource = json!({"uri": "a:", "name": hiding("n"), "title": hiding("t"),
             "description": hiding("d\\\""), "_meta": {"k": [hiding("m")]}, "size": 1.5});
         let expected = r#"{"uri":"a:","name":"n","title":"t","description":"d\\\"","_meta":{"k":["m"]},"size":1.5}"#;
-        assert_eq!(item(Kind::RESOURCES, &resource), Ok(Offer::new("a:", expected)));
+        assert_eq!(item(OfferKind::RESOURCES, &resource), Ok(Offer::new("a:", expected)));
         assert!(prompt("p", "a") && prompt("p", "می\u{200c}خواهم"));
         assert!(!prompt(&hiding("p"), "a") && !prompt("p", &hiding("a")));
-        for (kind, key) in [(Kind::RESOURCES, "uri"), (Kind::TEMPLATES, "uriTemplate")] {
+        for (kind, key) in [(OfferKind::RESOURCES, "uri"), (OfferKind::TEMPLATES, "uriTemplate")] {
             assert!(item(kind, &json!({key: hiding("a:")})).is_err(), "{key}");
             let member = hiding("m");
             assert!(item(kind, &json!({key: "a:", "_meta": {member: 1}})).is_err(), "{key}");
@@ -393,7 +398,7 @@ mod tests {
     }
 
     fn prompt(name: &str, argument: &str) -> bool {
-        item(Kind::PROMPTS, &json!({"name": name, "arguments": [{"name": argument}]})).is_ok()
+        item(OfferKind::PROMPTS, &json!({"name": name, "arguments": [{"name": argument}]})).is_ok()
     }
 
     #[test]
@@ -406,7 +411,7 @@ mod tests {
         ] {
             let text = json!({"name": "p", "arguments": arguments}).to_string();
             let object = RawObject::parse(text.into(), &json::Caps::memory(1 << 16));
-            let read = repaired(object.expect("an object").0, Kind::PROMPTS);
+            let read = repaired(object.expect("an object").0, OfferKind::PROMPTS);
             assert_eq!(read.is_ok(), is_valid, "{arguments}");
         }
     }

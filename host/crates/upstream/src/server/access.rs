@@ -42,7 +42,7 @@ pub(super) struct Shared {
     /// Permits for running calls.
     pub(super) permits: Arc<Semaphore>,
     /// Permits for the running calls of each tenant that has a running or waiting call. There are
-    /// at most as many tenants as slots.
+    /// at most as many tenants as places.
     pub(super) tenant_permits: Mutex<HashMap<Tenant, Weak<Semaphore>>>,
 }
 

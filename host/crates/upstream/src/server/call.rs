@@ -31,7 +31,7 @@ use super::{
 use crate::{
     limits::{MAX_ROUNDS, QUESTION_TIMEOUT},
     questions::{
-        Again, Asked, Bound, Conversation, ParkedRequest, Refused, Response, conversation,
+        Again, Asked, Bound, Conversation, ParkedRequest, Refused, ServerResponse, conversation,
     },
     result,
 };
@@ -156,10 +156,10 @@ impl Server {
         permitted: QuestionKinds,
         parameters: Vec<(&'static str, String)>,
     ) -> Result<Conversation<CallResponse>, CallError> {
-        let slot = self.slots.take(call.chain().tenant(), 1).ok_or_else(CallError::busy)?;
+        let place = self.places.take(call.chain().tenant(), 1).ok_or_else(CallError::busy)?;
         self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
-        Ok(conversation(slot, |taker| {
+        Ok(conversation(place, |taker| {
             let sending = Sending { call, permitted, parameters, taker };
             let sending = async move { shared.send(&sending).await };
             AbortOnDropHandle::new(self.runtime.spawn(sending.in_current_span()))
@@ -180,8 +180,8 @@ impl Server {
                 // First, because a question may be about another call of the same session, which waits.
                 questions = heard.asked(&self.shared.client, waiter.permitted) => questions,
                 ended = task => return match ended {
-                    Ok(Ok(Response::Complete(output))) => Ok(output),
-                    Ok(Ok(Response::InputRequired(asked))) => {
+                    Ok(Ok(ServerResponse::Complete(output))) => Ok(output),
+                    Ok(Ok(ServerResponse::InputRequired(asked))) => {
                         Err(self.input_required(waiter, asked, rounds))
                     }
                     Ok(Err(error)) => Err(error),

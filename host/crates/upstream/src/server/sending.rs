@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     log_messages,
-    questions::{Response, TASK},
+    questions::{ServerResponse, TASK},
     result, tasks,
 };
 use airlock_core::{
@@ -23,6 +23,7 @@ use airlock_json::raw;
 use airlock_mcp_client::{
     AskError, HeldPermits, Link, Party, Report, Request, SendError, Taker, mirrored_headers,
 };
+use airlock_wire::method;
 
 /// A call in its own task.
 pub(super) struct Sending {
@@ -97,7 +98,7 @@ async fn ask(
     let hearing = call.chain().heard();
     let caller = Party { tenant: call.chain().tenant().clone(), session: hearing.session };
     let taker = (!link.is_modern()).then(|| taker.clone());
-    let mut request = Request::new("tools/call")
+    let mut request = Request::new(method::TOOLS_CALL)
         .about("name", &tool.original)
         .with("arguments", airlock_json::raw::on_one_line(call.arguments().as_str()))
         .with_headers(headers(link, call))
@@ -166,8 +167,8 @@ fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> CallRespons
     let name = &tool.name;
     match asked {
         Ok(mut result) => match result::asks(&mut result) {
-            Some(asked) => asked.map(Response::InputRequired).map_err(result::not_asked),
-            None => result::read(name, result).map(Response::Complete),
+            Some(asked) => asked.map(ServerResponse::InputRequired).map_err(result::not_asked),
+            None => result::read(name, result).map(ServerResponse::Complete),
         },
         Err(AskError::Refused(error)) => Err(result::refusal(error)),
         Err(AskError::TooLarge | AskError::Send(SendError::TooLarge)) => {

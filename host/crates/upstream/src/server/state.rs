@@ -1,4 +1,4 @@
-//! One server, connected or not: the slots and permits of its calls, and what outlives its connections.
+//! One server, connected or not: the places and permits of its calls, and what outlives its connections.
 
 use std::{
     sync::{
@@ -19,9 +19,9 @@ use tracing::Instrument as _;
 
 use super::access::{Access, NoLink, Shared};
 use crate::{
-    limits::SLOTS_WEIGHT,
+    limits::PLACES_WEIGHT,
     metrics::Metrics,
-    questions::{Conversation, Parked, Response},
+    questions::{Conversation, Parked, ServerResponse},
     status::Status,
     subscriptions::Relaying,
 };
@@ -32,7 +32,7 @@ use airlock_core::{
 use airlock_mcp_client::{HeldPermits, Link, Settings, StderrLogs};
 
 /// End of the task of a call.
-pub(super) type CallResponse = Result<Response<ToolOutput>, CallError>;
+pub(super) type CallResponse = Result<ServerResponse<ToolOutput>, CallError>;
 
 /// Runs the tools of one server, connected or not. It outlives its connections, so a view from
 /// before a disconnect can still be called through after it.
@@ -41,8 +41,8 @@ pub(super) type CallResponse = Result<Response<ToolOutput>, CallError>;
 /// task enforces the deadline.
 pub(crate) struct Server {
     pub(super) shared: Arc<Shared>,
-    /// Slots for running and waiting calls, divided among tenants.
-    pub(super) slots: Pool,
+    /// Places for running and waiting calls, divided among tenants.
+    pub(super) places: Pool,
     pub(super) request_timeout: Option<Duration>,
     relaying: Relaying,
     pub(super) parked: Parked<Conversation<CallResponse>>,
@@ -69,7 +69,7 @@ impl Server {
         };
         Arc::new(Self {
             shared: Arc::new(shared),
-            slots: Pool::new(bounds.running + bounds.waiting, SLOTS_WEIGHT),
+            places: Pool::new(bounds.running + bounds.waiting, PLACES_WEIGHT),
             request_timeout: settings.timeouts.request,
             relaying: Relaying::default(),
             parked: Parked::new(runtime.clone()),
@@ -107,7 +107,7 @@ impl Server {
         &self.relaying
     }
 
-    /// Runs `work` with a link to the server until `deadline`, within the slots and permits of tool
+    /// Runs `work` with a link to the server until `deadline`, within the places and permits of tool
     /// calls. Dropping the future cancels the work.
     pub(crate) async fn with_link<T, F>(
         &self,
@@ -119,7 +119,7 @@ impl Server {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let _slot = self.slots.take(tenant, 1).ok_or(NoLink::Busy)?;
+        let _place = self.places.take(tenant, 1).ok_or(NoLink::Busy)?;
         self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let own = self.request_timeout.map(|limit| Instant::now() + limit);
         let deadline = own.map_or(deadline, |own| own.min(deadline));

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::{
     super::{
-        control::Command,
+        control::ControlCommand,
         relay,
         server::{Access, Server},
     },
@@ -97,8 +97,8 @@ impl Supervisor {
             () = after(interval) => Ended::Reconnect,
             Some(command) = self.commands.recv() => {
                 match command {
-                    Command::Reconnect(answer) => self.reconnecting = Some(answer),
-                    Command::Refresh(answer) => drop(answer.send(Ok(self.published))),
+                    ControlCommand::Reconnect(answer) => self.reconnecting = Some(answer),
+                    ControlCommand::Refresh(answer) => drop(answer.send(Ok(self.published))),
                 }
                 Ended::Reconnect
             }
@@ -119,11 +119,11 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv() => match command {
-                    Command::Reconnect(requested) => {
+                    ControlCommand::Reconnect(requested) => {
                         self.reconnecting = Some(requested);
                         return Cut::Reconnect;
                     }
-                    Command::Refresh(requested) => answer = Some(requested),
+                    ControlCommand::Refresh(requested) => answer = Some(requested),
                 },
                 () = async {
                     link.inbox().changed().await;

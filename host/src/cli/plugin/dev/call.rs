@@ -13,7 +13,7 @@ use crate::{
 };
 use airlock_core::{
     door::{Caller, Event, Events, Hearing, Origin, Progress},
-    tool::{CallError, ToolOutput},
+    tool::{CallError, HostCode, ToolOutput},
 };
 use airlock_sandbox::UseRecorder;
 
@@ -82,7 +82,7 @@ fn absent(gateway: &Gateway, build: &FreshBuild<'_>) -> Option<String> {
 fn has_run(result: &Result<ToolOutput, CallError>) -> bool {
     !matches!(
         result.as_ref().map_err(CallError::code),
-        Err(CallError::NOT_FOUND | CallError::BAD_ARGUMENTS | CallError::UNAVAILABLE)
+        Err(HostCode::NotFound | HostCode::BadArguments | HostCode::Unavailable)
     )
 }
 

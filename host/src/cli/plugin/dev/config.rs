@@ -125,10 +125,11 @@ impl FreshBuild<'_> {
         typed: &WrittenKeys,
     ) -> anyhow::Result<()> {
         let settings = config.plugin(client).context("the plugin is part of the document")?;
-        let rights =
-            Rights::intersect(self.manifest(), &settings.grant, &|source: &secret::Source| {
-                source.read(&environment)
-            });
+        let rights = Rights::intersect(
+            self.manifest(),
+            &settings.grant,
+            &|source: &secret::SecretSource| source.read(&environment),
+        );
         let reasons = rights.err().map(|refusal| refusal.reasons).unwrap_or_default();
         let mut lines: Vec<_> =
             reasons.iter().map(|reason| self.explain(reason, client, typed)).collect();

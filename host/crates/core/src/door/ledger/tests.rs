@@ -1,15 +1,14 @@
 use super::*;
 use crate::{
     door::Reporter,
-    tool::{ClientName, ErrorKind, ToolError},
+    tool::{ErrorKind, ToolError, client},
 };
 
 /// Opens a record and returns it with the report of its call.
 fn open(ledger: &Ledger, arguments: &str) -> (OpenRecord, Arc<Report>) {
-    let client = ClientName::parse("desk").expect("a good name");
     let id = CallId::next();
     let report = Report::new();
-    let name = ToolName::new(&client, "t");
+    let name = ToolName::new(&client("desk"), "t");
     let open = ledger.open((id, None), name, None, arguments.into(), report.clone());
     (open.expect("the request may make more calls"), report)
 }
@@ -38,7 +37,7 @@ fn a_request_makes_a_bounded_number_of_calls() {
     for _ in 0..MAX_CALLS {
         drop(open(&ledger, ""));
     }
-    let name = ToolName::new(&ClientName::parse("desk").expect("a good name"), "t");
+    let name = ToolName::new(&client("desk"), "t");
     let refused = ledger.open((CallId::next(), None), name, None, "".into(), Report::new());
     let refused = refused.map(|_| ()).expect_err("one call too many").to_string();
     assert_eq!(refused, "the call reached its limit of 20000 tool calls of one request");
@@ -115,10 +114,6 @@ fn record(ledger: &Ledger, parent: Option<CallId>, untrusted: Option<&str>) -> C
     let open = ledger.open((id, parent), name, untrusted.map(client), "".into(), Report::new());
     drop(open.expect("the request may make more calls"));
     id
-}
-
-fn client(name: &str) -> ClientName {
-    ClientName::parse(name).expect("a good name")
 }
 
 fn names(ledger: &Ledger, call: CallId) -> Vec<String> {

@@ -89,12 +89,8 @@ mod tests {
     use super::*;
     use crate::{
         door::{Filter, RelaySource},
-        tool::{Offers, Policy, UriList},
+        tool::{Offers, Policy, UriList, client},
     };
-
-    fn client(name: &str) -> ClientName {
-        ClientName::parse(name).expect("a good name")
-    }
 
     fn view(clients: &[(&str, &[&str])]) -> RelayView {
         let policy = Policy { resources: UriList::All, ..Policy::default() };

@@ -3,7 +3,7 @@ use futures_util::future::BoxFuture;
 use super::*;
 use crate::{
     door::{Admitted, McpServer},
-    tool::{CallError, ToolOutput, UriList, Whitelist},
+    tool::{Allowlist, CallError, ToolOutput, UriList, client},
 };
 
 struct Echo;
@@ -30,14 +30,10 @@ impl McpServer for Echo {
     fn forget(&self, _: &str) {}
 }
 
-fn client(name: &str) -> ClientName {
-    ClientName::parse(name).expect("a good name")
-}
-
 fn policy() -> Policy {
     Policy {
         resources: UriList::parse(&["memo://*"]).expect("a good list"),
-        prompts: Whitelist::parse(&["greet"]).expect("a good list"),
+        prompts: Allowlist::parse(&["greet"]).expect("a good list"),
         ..Policy::default()
     }
 }
@@ -114,7 +110,7 @@ fn the_operators_lists_decide_what_is_listed_and_what_may_be_used() {
 
 #[test]
 fn a_key_without_a_row_for_resources_sees_none_and_its_row_takes_precedence() {
-    let rows = BTreeMap::from([(client("notes"), Whitelist::All)]);
+    let rows = BTreeMap::from([(client("notes"), Allowlist::All)]);
     let key = VirtualKey::new("k", "sk-bf-1", rows);
     let open = Policy { allow_on_all_keys: true, relays_instructions: true, ..policy() };
     let hidden = view(&open, &Filter::none(), Some(&key));
@@ -122,7 +118,7 @@ fn a_key_without_a_row_for_resources_sees_none_and_its_row_takes_precedence() {
     assert_eq!(hidden.instructions().count(), 1);
     let row = RelayRow {
         resources: UriList::parse(&["memo://a", "file:///secret"]).expect("a good list"),
-        prompts: Whitelist::default(),
+        prompts: Allowlist::default(),
     };
     let key = key.with_relayed(BTreeMap::from([(client("notes"), row)]));
     let one = view(&open, &Filter::none(), Some(&key));

@@ -29,6 +29,7 @@ use crate::{
 use airlock_core::{secret::Scrubber, tool::ClientName};
 use airlock_store::login::UpstreamLogin;
 use airlock_strings::{cut, with_causes};
+use airlock_wire::method;
 
 /// Time for finding the authorization server and for registering the client.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -198,7 +199,7 @@ impl Preparing<'_> {
         let mut own = HeaderMap::new();
         own.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         own.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method::TOOLS_LIST}).to_string();
         let request = endpoint.request(Method::POST, endpoint.url(), own).body(body);
         match request.send().await {
             Ok(response) if response.status() == http::StatusCode::UNAUTHORIZED => {

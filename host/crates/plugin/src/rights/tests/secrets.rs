@@ -14,7 +14,7 @@ fn secret(grant: SecretGrant) -> Grant {
 
 fn from(variable: &str) -> SecretGrant {
     SecretGrant {
-        source: Source::Env(variable.to_owned()),
+        source: SecretSource::Env(variable.to_owned()),
         audience: None,
         inject: None,
         reveal: false,
@@ -62,7 +62,7 @@ fn both_parts_of_a_user_and_password_are_redacted_from_results() {
 fn redacted(user: &str) -> String {
     let asked = token(&json!({"inject": {"basic": user}, "audience": ["api"]}));
     let asked = manifest(&asked, None);
-    let rights = Rights::intersect(Some(&asked), &secret(from("TOKEN")), &|_: &Source| {
+    let rights = Rights::intersect(Some(&asked), &secret(from("TOKEN")), &|_: &SecretSource| {
         Ok(Secret::new("s3cret-user:s3cret-word"))
     });
     let text = "s3cret-user s3cret-word s3cret-user:s3cret-word";

@@ -10,7 +10,7 @@ use std::{
 use airlock_compile::pooled_engine;
 use airlock_core::{
     secret::Secret,
-    tool::{CallError, ClientName, Limit, ToolName},
+    tool::{CallError, ClientName, ReachedLimit, ToolName},
 };
 use airlock_egress::{
     Bounds, Credential, Credentials, Egress, Injection, Outlet, Policy, Resolver,
@@ -274,7 +274,7 @@ async fn requests_cost_fuel_by_their_size_and_count_as_host_calls() {
         send(engine, store, request("GET", &url, &[], None, None)).await
     });
     let stopped = stopped.await.expect_err("not even one");
-    assert_eq!(stopped.limit(), Some(Limit::Budget { what: "host calls", most: 0 }));
+    assert_eq!(stopped.limit(), Some(ReachedLimit::Budget { what: "host calls", most: 0 }));
 }
 
 async fn spent(server: &Server, path: &str, body: &[u8]) -> u64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use airlock_compile::pooled_engine;
 use airlock_core::{
     tenant::Tenant,
-    tool::{CallError, ClientName, Limit, ToolName},
+    tool::{CallError, ClientName, ReachedLimit, ToolName},
 };
 use airlock_store::{Database, Settings};
 use wasmtime::AsContextMut as _;
@@ -102,7 +102,7 @@ async fn a_read_of_several_entries_is_one_host_call_and_costs_by_keys_and_bytes(
         Ok(get_many(store.as_context_mut(), borrowed(open), keys("a")).await?.is_ok())
     });
     let stopped = stopped.await.expect_err("it is one too many");
-    assert_eq!(stopped.limit(), Some(Limit::Budget { what: "host calls", most: 1 }));
+    assert_eq!(stopped.limit(), Some(ReachedLimit::Budget { what: "host calls", most: 1 }));
 }
 
 #[tokio::test]

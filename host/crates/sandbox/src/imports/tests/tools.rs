@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use airlock_core::{
     door::{Admitted, Budget, Caller, Filter, Provider, Source, View},
-    tool::{Policy, Tool, ToolDefinition, ToolOutput, Whitelist},
+    tool::{Allowlist, HostCode, Policy, Tool, ToolDefinition, ToolOutput},
 };
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -43,7 +43,7 @@ pub(super) fn chain() -> Chain {
         })
         .collect();
     let policy =
-        Policy { execute: Whitelist::All, auto_execute: Whitelist::All, ..Policy::default() };
+        Policy { execute: Allowlist::All, auto_execute: Allowlist::All, ..Policy::default() };
     let provider: Arc<dyn Provider> = Arc::new(Echo);
     let source = Source {
         client: &client,
@@ -101,7 +101,7 @@ async fn a_slot_calls_the_tool_that_is_bound_to_it_and_a_full_name_only_if_it_is
     let unbound = call(grants(), "spare").await.expect_err("not bound");
     assert_eq!(
         (unbound.code(), unbound.kind()),
-        ("unbound_slot", airlock_core::tool::ErrorKind::NotFound)
+        (HostCode::UnboundSlot, airlock_core::tool::ErrorKind::NotFound)
     );
     insta::assert_snapshot!(unbound, @"the operator has bound no tool to the slot 'spare'");
     let long = call(grants(), &"x".repeat(1_000)).await.expect_err("unknown").to_string();
@@ -131,7 +131,7 @@ async fn an_error_names_the_tool_as_the_plugin_called_it() {
         .map(|answer| match answer {
             Ok(output) => output.to_text(),
             Err(error) => {
-                assert_eq!(error.code(), CallError::BAD_ARGUMENTS, "{error}");
+                assert_eq!(error.code(), HostCode::BadArguments, "{error}");
                 format!("bad {}", error.tool().expect("it names the tool"))
             }
         })
@@ -214,7 +214,7 @@ async fn a_tool_that_does_not_declare_calls_has_no_tools_and_learns_which_effect
 }
 
 fn is_undeclared(answer: &Result<(), CallError>) -> bool {
-    answer.as_ref().is_err_and(|error| error.code() == "undeclared_effect")
+    answer.as_ref().is_err_and(|error| error.code() == HostCode::UndeclaredEffect)
 }
 
 #[tokio::test]
@@ -235,7 +235,7 @@ async fn a_tool_that_declares_one_slot_calls_that_one_and_learns_what_else_to_de
     }
     let unknown =
         call(narrowed(grants(), &["call_tools.one"]), "far-b").await.expect_err("not granted");
-    assert_eq!(unknown.code(), CallError::NOT_FOUND);
+    assert_eq!(unknown.code(), HostCode::NotFound);
     let listed =
         with(narrowed(grants(), &["call_tools.one"]), Some(chain()), None, async |mut store| {
             let page = tools::list(&mut store, None, 10)?.map_err(|error| error.to_string());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use airlock_core::tool::Limit;
+use airlock_core::tool::{HostCode, ReachedLimit};
 use wasmtime::component::Val;
 
 use super::*;
@@ -236,8 +236,8 @@ async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
 #[track_caller]
 fn assert_too_large(called: Result<ToolOutput, CallError>, limit_bytes: u64) {
     let error = called.expect_err("it is too large");
-    assert_eq!(error.code(), CallError::RESULT_TOO_LARGE);
-    assert_eq!(error.limit(), Some(Limit::Amount(limit_bytes)));
+    assert_eq!(error.code(), HostCode::ResultTooLarge);
+    assert_eq!(error.limit(), Some(ReachedLimit::Amount(limit_bytes)));
 }
 
 fn limits_with(result_bytes: usize) -> Limits {

@@ -101,7 +101,7 @@ async fn tools_are_described_without_running_the_component() {
         .expect("it ends")
         .expect("an answer");
     assert_eq!(told, plain.definitions());
-    for (tool, code) in [("now", "trap"), ("then", CallError::TOOL_ERROR)] {
+    for (tool, code) in [("now", HostCode::Trap), ("then", HostCode::ToolError)] {
         let error = call(&plain, tool, &json!({})).await.expect_err("it traps, or does not exist");
         assert_eq!(error.code(), code);
     }

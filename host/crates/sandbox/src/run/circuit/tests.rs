@@ -1,4 +1,4 @@
-use airlock_core::tool::{Code, ToolError};
+use airlock_core::tool::ToolError;
 
 use super::{
     breaker::{FAILURES, FIRST_COOL_DOWN},
@@ -23,11 +23,11 @@ fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
     let (circuit, tool) = circuit();
     assert_eq!(outcome(&circuit, trapped(tool.clone(), trap())), Outcome::Crashed);
     for overrun in [
-        at_limit(OUT_OF_FUEL, Limit::Amount(Limits::PLUGIN.fuel)),
-        at_limit(CPU_TIME, Limit::Time(SECOND)),
+        at_limit(HostCode::OutOfFuel, ReachedLimit::Amount(Limits::PLUGIN.fuel)),
+        at_limit(HostCode::CpuTime, ReachedLimit::Time(SECOND)),
         CallError::deadline(tool.clone(), 30 * SECOND),
-        at_limit(MEMORY, Limit::Amount(1)),
-        at_limit(STACK_OVERFLOW, Limit::Unnumbered),
+        at_limit(HostCode::Memory, ReachedLimit::Amount(1)),
+        at_limit(HostCode::StackOverflow, ReachedLimit::Unnumbered),
     ] {
         assert_eq!(outcome(&circuit, overrun), Outcome::Overran);
     }
@@ -43,7 +43,7 @@ fn traps_are_crashes_and_the_plugins_own_limits_are_overruns() {
         CallError::cancelled(),
         CallError::not_found("x"),
         CallError::deadline(tool.clone(), 29 * SECOND),
-        at_limit(OUT_OF_FUEL, Limit::Amount(Limits::PLUGIN.fuel - 1)),
+        at_limit(HostCode::OutOfFuel, ReachedLimit::Amount(Limits::PLUGIN.fuel - 1)),
         CallError::budget("nested tool calls", 1),
     ] {
         assert_eq!(outcome(&circuit, unrelated), Outcome::Unknown);
@@ -55,7 +55,7 @@ fn outcome(circuit: &Circuit, error: CallError) -> Outcome {
     circuit.outcome::<()>(&Err(error))
 }
 
-fn at_limit(code: Code, limit: Limit) -> CallError {
+fn at_limit(code: HostCode, limit: ReachedLimit) -> CallError {
     CallError::new(ErrorKind::LimitReached, code, "").with_limit(limit)
 }
 
@@ -70,10 +70,10 @@ fn the_failures_of_one_tenant_stop_no_calls_of_another() {
         circuit
             .permit(&key(1), &tool)
             .expect("closed")
-            .end(&Err::<(), _>(at_limit(CPU_TIME, Limit::Time(SECOND))));
+            .end(&Err::<(), _>(at_limit(HostCode::CpuTime, ReachedLimit::Time(SECOND))));
     }
     let Err(refused) = circuit.permit(&key(1), &tool) else { panic!("it is open") };
-    assert_eq!((refused.code(), refused.kind()), ("circuit_open", ErrorKind::Unavailable));
+    assert_eq!((refused.code(), refused.kind()), (HostCode::CircuitOpen, ErrorKind::Unavailable));
     assert!(
         refused.retry_after().is_some_and(|wait| wait <= FIRST_COOL_DOWN
             && wait > FIRST_COOL_DOWN.checked_sub(10 * SECOND).unwrap())

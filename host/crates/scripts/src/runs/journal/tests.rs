@@ -11,7 +11,7 @@ use super::*;
 use crate::runs::RunSettings;
 use airlock_core::{
     run::{Phase, Stage},
-    tool::ToolError,
+    tool::{HostCode, ToolError},
 };
 use airlock_store::runs::RunBounds;
 
@@ -107,7 +107,7 @@ async fn a_suspended_run_is_not_ended_by_a_journal_that_is_dropped() {
     let stop = journal.suspend(vec![(at(1), called())], &[]).await;
     assert!(stop.suspension().is_some(), "{stop:?}");
     let other = journal.suspend(vec![(at(2), called())], &[]).await;
-    assert_eq!(other.code(), CallError::CANCELLED, "one question for the block");
+    assert_eq!(other.code(), HostCode::Cancelled, "one question for the block");
     drop(journal);
     let stored = runs.own(&TENANT).get(&id).await.expect("it is there");
     assert_eq!(stored.lease.phase, Phase::Suspended);
@@ -149,7 +149,7 @@ async fn calls_whose_approvals_expire_before_their_intents_are_stored_wait_again
         .filter_map(|end| {
             let error = end.as_ref().expect_err("it stops");
             let suspension = error.suspension();
-            assert!(suspension.is_some() || error.code() == CallError::CANCELLED, "{error:?}");
+            assert!(suspension.is_some() || error.code() == HostCode::Cancelled, "{error:?}");
             suspension.map(|suspension| suspension.pending.len())
         })
         .collect();
@@ -276,7 +276,7 @@ async fn the_end_of_an_earlier_epoch_leaves_the_later_one_alone() {
     drop(journal);
     runs.own(&TENANT).cancel(&id).await.expect("it is running");
     let held = resumed.hold().await;
-    assert_eq!(held.code(), CallError::CANCELLED);
+    assert_eq!(held.code(), HostCode::Cancelled);
 }
 
 /// Returns the tool's own error of a step that failed.
