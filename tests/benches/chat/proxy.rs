@@ -8,11 +8,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anyhow::Result;
 use airlock_tests::bench::{self, process::Process};
+use anyhow::Result;
 use hyper::{
-    Request, Response, body::Incoming, client::conn::http1 as client, client::conn::http1::SendRequest,
-    server::conn::http1 as server, service::service_fn,
+    Request, Response, body::Incoming, client::conn::http1 as client,
+    client::conn::http1::SendRequest, server::conn::http1 as server, service::service_fn,
 };
 use hyper_util::rt::TokioIo;
 use rustix::process::Pid;

@@ -122,9 +122,8 @@ fn add<T>(
     };
     let direct = both(&|direct, _, percent| direct.micros(percent));
     let through = both(&|_, through, percent| through.micros(percent));
-    let bare = [50, 99].map(|percent| {
-        median(rounds.iter().map(|ways| latencies(&ways.bare).micros(percent)))
-    });
+    let bare = [50, 99]
+        .map(|percent| median(rounds.iter().map(|ways| latencies(&ways.bare).micros(percent))));
     let added = both(&|direct, through, percent| through.micros(percent) - direct.micros(percent));
     let times = [direct, bare, through].into_iter().flatten().map(Cell::Time);
     let row = table.row(name, times.chain(added.map(Cell::Added)));
