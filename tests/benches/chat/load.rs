@@ -95,6 +95,19 @@ impl Run {
     }
 }
 
+/// Sends one request after the other.
+pub(crate) async fn alone(client: &Client, form: Form, over: Duration) -> Latencies {
+    let body = client.body(form);
+    let started = Instant::now();
+    let mut times = Vec::new();
+    while started.elapsed() < over {
+        let exchange = client.exchange(body.clone(), form, Instant::now()).await;
+        times.push(exchange.expect("a request alone is answered").whole);
+    }
+    let warm_up = times.len() / WARM_UP_PART as usize;
+    Latencies::new(times.split_off(warm_up))
+}
+
 /// Sends each due time when it has come. A thread of its own, because the runtime's timers are
 /// milliseconds apart.
 fn pace_of(schedule: Schedule) -> mpsc::UnboundedReceiver<Instant> {

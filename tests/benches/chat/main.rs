@@ -2,9 +2,9 @@
 //! through the gateway, in alternating rounds.
 //!
 //! `make bench` runs it; `--json` prints one document instead of a table. Client and model server
-//! are two threads of this process, the gateway is the real program in its own. Times count as
-//! differences between the two ways, and as ratios: all three share the machine. `chat.md` describes
-//! the rows.
+//! are two threads of this process, the gateway is the real program in its own, and so is a bare proxy,
+//! the limit of its design. Times count as differences between the ways, and as ratios: all share the
+//! machine. `chat.md` describes the rows.
 //!
 //! For work on the gateway: `--load plain|streamed|paced` loads a gateway for 20 seconds and prints
 //! the id of its process, for a profiler. `--against PROGRAM` compares it with another build, in
@@ -14,19 +14,26 @@ mod against;
 mod client;
 mod load;
 mod model;
+mod proxy;
 mod report;
 
 use std::{process::ExitCode, time::Duration};
 
 use airlock_tests::{
     Gateway, Setup,
-    bench::{self, address, latency::Schedule, process::Process, report::Report},
+    bench::{
+        self, address,
+        latency::{Latencies, Schedule},
+        process::Process,
+        report::Report,
+    },
 };
 
 use self::{
     client::{Client, Form},
     load::{Crowd, Run, Saturated},
     model::Model,
+    proxy::BareProxy,
 };
 
 /// Prefix of the model's name that selects the provider.
@@ -38,10 +45,15 @@ const MAX_OWN_CORES: f64 = 0.5;
 const MIN_RATE: u32 = 100;
 /// Form of a stream whose chunks follow each other at once.
 const STREAMED: Form = Form::Streamed { texts: 8, pace: Duration::ZERO };
+/// Time between two chunks of a stream.
+const CHUNK_PACE: Duration = Duration::from_millis(20);
 /// Time between two chunks of each of many streams.
 const CROWD_PACE: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    if proxy::run_if_asked() {
+        return ExitCode::SUCCESS;
+    }
     let model = model::start();
     let runtime = bench::runtime_of_one_thread();
     if let Some(program) = bench::option("--against") {
@@ -99,9 +111,12 @@ impl Effort {
     };
 }
 
-/// The two ways to the model in one round.
+/// The ways to the model in one round.
 struct Ways<T> {
     direct: T,
+    /// Through the bare proxy.
+    bare: T,
+    /// Through the gateway.
     through: T,
 }
 
@@ -115,7 +130,11 @@ struct Measured {
     plain: Vec<Ways<Run>>,
     streamed: Vec<Ways<Run>>,
     paced: Vec<Ways<Run>>,
+    /// One request after the other.
+    alone: Vec<Ways<Latencies>>,
     saturated: Vec<Ways<Saturated>>,
+    /// Many streams, by the CPU time of their chunks.
+    streaming: Vec<Ways<Saturated>>,
     crowds: Vec<Ways<Crowd>>,
 }
 
@@ -123,28 +142,35 @@ async fn measure(model: &Model, effort: Effort) -> Report {
     let mut report = Report::new(format!("medians of {} rounds", effort.rounds));
     let mut measured = Measured::default();
     let gateway = start(model).await;
-    let process = Process::new(gateway.pid());
+    let proxy = BareProxy::start(model.address);
     let ways = Ways {
         direct: Client::new(model.address, ""),
+        bare: Client::new(proxy.address, ""),
         through: Client::new(address(&gateway), PREFIX),
+    };
+    let processes = Ways {
+        direct: model.thread.clone(),
+        bare: proxy.process(),
+        through: Process::new(gateway.pid()),
     };
     measured.plain_rate = Rate::find(&ways, Form::Plain, effort).await;
     measured.streamed_rate = Rate::find(&ways, STREAMED, effort).await;
     for round in 0..effort.rounds {
         let schedule = Schedule::new(measured.plain_rate.sent, effort.over);
         let work = async |client: &Client| load::at_rate(client, Form::Plain, schedule).await;
-        measured.plain.push(both(&ways, round, work).await);
+        measured.plain.push(each(&ways, round, work).await);
         let schedule = Schedule::new(measured.streamed_rate.sent, effort.over);
         let work = async |client: &Client| load::at_rate(client, STREAMED, schedule).await;
-        measured.streamed.push(both(&ways, round, work).await);
+        measured.streamed.push(each(&ways, round, work).await);
         let work = async |client: &Client| paced(client, effort).await;
-        measured.paced.push(both(&ways, round, work).await);
-        measured.saturated.push(Ways {
-            direct: saturate(&ways.direct, &model.thread, effort).await,
-            through: saturate(&ways.through, &process, effort).await,
-        });
+        measured.paced.push(each(&ways, round, work).await);
+        let work = async |client: &Client| load::alone(client, Form::Plain, effort.over).await;
+        measured.alone.push(each(&ways, round, work).await);
+        measured.saturated.push(saturate_each(&ways, &processes, Form::Plain, effort).await);
+        let form = Form::Streamed { texts: effort.crowd_chunks, pace: CHUNK_PACE };
+        measured.streaming.push(saturate_each(&ways, &processes, form, effort).await);
     }
-    drop(gateway);
+    drop((gateway, proxy));
     for _ in 0..effort.crowd_rounds {
         measured.crowds.push(crowds(&ways.direct, model, effort).await);
     }
@@ -152,14 +178,16 @@ async fn measure(model: &Model, effort: Effort) -> Report {
     report
 }
 
-/// Does the same work both ways, in an order that changes from round to round.
-async fn both<T>(ways: &Ways<Client>, round: u32, work: impl AsyncFn(&Client) -> T) -> Ways<T> {
+/// Does the same work all ways, in an order that changes from round to round.
+async fn each<T>(ways: &Ways<Client>, round: u32, work: impl AsyncFn(&Client) -> T) -> Ways<T> {
     if round.is_multiple_of(2) {
         let direct = work(&ways.direct).await;
-        Ways { direct, through: work(&ways.through).await }
+        let bare = work(&ways.bare).await;
+        Ways { direct, bare, through: work(&ways.through).await }
     } else {
         let through = work(&ways.through).await;
-        Ways { direct: work(&ways.direct).await, through }
+        let bare = work(&ways.bare).await;
+        Ways { direct: work(&ways.direct).await, bare, through }
     }
 }
 
@@ -211,15 +239,27 @@ fn hundreds(rate: u32) -> u32 {
     (rate / 100 * 100).max(MIN_RATE)
 }
 
-async fn saturate(client: &Client, process: &Process, effort: Effort) -> Saturated {
-    load::saturate(client, Form::Plain, process, effort.lanes, effort.over).await
+/// Sends as much as each way carries, and measures the CPU time of its process.
+async fn saturate_each(
+    ways: &Ways<Client>,
+    processes: &Ways<Process>,
+    form: Form,
+    effort: Effort,
+) -> Ways<Saturated> {
+    let saturate = async |client: &Client, process: &Process| {
+        load::saturate(client, form, process, effort.lanes, effort.over).await
+    };
+    Ways {
+        direct: saturate(&ways.direct, &processes.direct).await,
+        bare: saturate(&ways.bare, &processes.bare).await,
+        through: saturate(&ways.through, &processes.through).await,
+    }
 }
 
 /// Streams with a chunk every 20 ms, at a constant number of streams.
 async fn paced(client: &Client, effort: Effort) -> Run {
-    let pace = Duration::from_millis(20);
-    let texts = u32::try_from(effort.over.as_millis() / 2 / pace.as_millis()).unwrap_or(1);
-    let form = Form::Streamed { texts, pace };
+    let texts = u32::try_from(effort.over.as_millis() / 2 / CHUNK_PACE.as_millis()).unwrap_or(1);
+    let form = Form::Streamed { texts, pace: CHUNK_PACE };
     load::at_rate(client, form, Schedule::new(effort.streams, effort.over)).await
 }
 
@@ -227,14 +267,19 @@ async fn paced(client: &Client, effort: Effort) -> Run {
 /// allocator keeps from other work would hide theirs.
 async fn crowds(direct: &Client, model: &Model, effort: Effort) -> Ways<Crowd> {
     let gateway = start(model).await;
+    let proxy = BareProxy::start(model.address);
+    let bare = Client::new(proxy.address, "");
     let through = Client::new(address(&gateway), PREFIX);
-    let first = load::at_rate(&through, STREAMED, Schedule::new(10, Duration::from_millis(100)));
-    assert_eq!(first.await.failed, 0, "{}", gateway.said());
+    for client in [&bare, &through] {
+        let first = load::at_rate(client, STREAMED, Schedule::new(10, Duration::from_millis(100)));
+        assert_eq!(first.await.failed, 0, "{}", gateway.said());
+    }
     let crowd = async |client: &Client, process: Process| {
         load::crowd(client, &process, effort.crowd, CROWD_PACE, effort.crowd_chunks).await
     };
     Ways {
         direct: crowd(direct, Process::own()).await,
+        bare: crowd(&bare, proxy.process()).await,
         through: crowd(&through, Process::new(gateway.pid())).await,
     }
 }

@@ -18,6 +18,7 @@ mod exchange;
 mod guard;
 mod headers;
 mod hop;
+pub mod https;
 mod injection;
 mod message;
 mod path;

@@ -17,15 +17,15 @@ mod usage;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use reqwest::Url;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use serde_json::{Value, json};
+use url::Url;
 
 use self::chunks::AnthropicChunks;
 use super::{
     Charge, Object, Response, Service, Terms,
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse, below},
     keys::Credential,
     object,
     translation::{self, Untranslated},
@@ -39,8 +39,8 @@ const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 /// Addresses of the service, and its configured beta features.
 #[derive(Debug)]
 pub(super) struct Anthropic {
-    messages: Url,
-    models: Url,
+    messages: Uri,
+    models: Uri,
     /// The configured header `anthropic-beta`, to which a request adds its own.
     betas: Option<String>,
 }
@@ -54,11 +54,9 @@ struct Translated {
 
 impl Anthropic {
     pub(super) fn new(base: &Url, service: &Service) -> Self {
-        let mut models = below(base, "models");
-        models.set_query(Some("limit=1000"));
         let betas = service.headers.iter().find(|(name, _)| BETA == name.as_str());
         let betas = betas.map(|(_, value)| value.expose().to_owned());
-        Self { messages: below(base, "messages"), models, betas }
+        Self { messages: below(base, "messages"), models: below(base, "models?limit=1000"), betas }
     }
 
     fn headers(&self, betas: Option<String>) -> HeaderMap {
@@ -110,7 +108,7 @@ impl ServiceApi for Anthropic {
     fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
-        response: reqwest::Response,
+        response: ServiceResponse,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
@@ -134,7 +132,7 @@ impl ServiceApi for Anthropic {
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
-            let response = client.get(&self.models, self.headers(None), credential).await?;
+            let response = client.get(&self.models, &self.headers(None), credential).await?;
             let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
             Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
         })

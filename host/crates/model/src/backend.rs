@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Charge, Document, ModelError, Object, Prompt,
-    http::{HttpClient, Outgoing},
+    http::{HttpClient, Outgoing, ServiceResponse},
     keys::Credential,
 };
 
@@ -85,7 +85,7 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
     fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
-        response: reqwest::Response,
+        response: ServiceResponse,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>>;

@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{Object, object};
+use airlock_egress::https::HttpsError;
 
 /// Wait before a retry if memory is short: other requests end all the time.
 pub const SOON: Duration = Duration::from_secs(1);
@@ -83,7 +84,7 @@ pub enum BadProvider {
         provider: String,
         /// The cause.
         #[source]
-        cause: reqwest::Error,
+        cause: rustls::Error,
     },
     /// The script cannot be used.
     #[error("the script of provider {provider:?} cannot be used")]
@@ -137,7 +138,7 @@ pub struct TransportError {
     pub url: String,
     /// The cause, without the URL.
     #[source]
-    pub cause: reqwest::Error,
+    pub cause: HttpsError,
 }
 
 /// Reason that there is no completion. `Display` is safe to show to callers: it contains no

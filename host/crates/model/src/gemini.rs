@@ -5,15 +5,15 @@ mod chunks;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use reqwest::Url;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use serde_json::{Value, json};
+use url::Url;
 
 use self::chunks::GeminiChunks;
 use super::{
     Charge, Document, ModelError, Object, Response, Terms,
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse, below},
     keys::Credential,
     object,
     translation::{self, ResponseError, Unsupported, Untranslated},
@@ -48,14 +48,13 @@ impl Gemini {
     }
 
     /// Returns the address for a request.
-    fn url(&self, path: &str, is_streamed: bool) -> Url {
-        if !is_streamed {
-            return below(&self.base, &format!("{path}:{GENERATE}"));
+    fn uri(&self, path: &str, is_streamed: bool) -> Uri {
+        if is_streamed {
+            // Without the query, the stream is one JSON list.
+            below(&self.base, &format!("{path}:streamGenerateContent?alt=sse"))
+        } else {
+            below(&self.base, &format!("{path}:{GENERATE}"))
         }
-        let mut url = below(&self.base, &format!("{path}:streamGenerateContent"));
-        // Without it, the stream is one JSON list.
-        url.set_query(Some("alt=sse"));
-        url
     }
 }
 
@@ -81,8 +80,8 @@ impl ServiceApi for Gemini {
                 threads::read(&tenant, length, move || translate(text, &working)).await;
             let GeminiRequest { path, body } =
                 translated.map_err(|error| error.into_model_error(client))?;
-            let url = self.url(&path, is_streamed);
-            let mut outgoing = client.outgoing(&url, body, is_streamed, held)?;
+            let uri = self.uri(&path, is_streamed);
+            let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.includes_usage = prompt.includes_usage();
             Ok(outgoing)
         })
@@ -91,7 +90,7 @@ impl ServiceApi for Gemini {
     fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
-        response: reqwest::Response,
+        response: ServiceResponse,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
@@ -119,9 +118,8 @@ impl ServiceApi for Gemini {
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
-            let mut url = below(&self.base, MODELS);
-            url.set_query(Some("pageSize=1000"));
-            let response = client.get(&url, HeaderMap::new(), credential).await?;
+            let uri = below(&self.base, &format!("{MODELS}?pageSize=1000"));
+            let response = client.get(&uri, &HeaderMap::new(), credential).await?;
             let list = client.receive_within(LIST_SIZES, response, error_of, held).await;
             Ok(listed(&list.map_err(|error| with_credential(client, error))?))
         })

@@ -3,27 +3,31 @@
 
 mod error_body;
 mod events;
+mod response;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use reqwest::{Url, redirect};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::Full;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
+use url::Url;
 
 use self::error_body::{SAID_BYTES, remove_list};
 pub(super) use self::{
     error_body::error_message,
     events::{DONE, Events},
+    response::ServiceResponse,
 };
 use super::{
     BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
     document::ReadError, keys::Credential, object, retry,
 };
 use airlock_core::{secret::Secret, threads};
-use airlock_egress::tls;
+use airlock_egress::https::{HttpProxy, HttpsClient, HttpsError, HttpsSettings};
 use airlock_json::Caps;
 use airlock_strings::cut;
 
@@ -80,8 +84,12 @@ const PUBLIC_HEADERS: [&str; 8] = [
 ];
 /// Replaces a credential. Shorter than all of them, so a text does not grow.
 const REDACTED: &str = "***";
-/// Schemes of proxies.
-const PROXY_SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
+/// Headers that every request has, unless the operator configured others.
+const COMMON_HEADERS: [(HeaderName, &str); 3] = [
+    (header::ACCEPT, "*/*"),
+    (header::USER_AGENT, concat!("airlock/", env!("CARGO_PKG_VERSION"))),
+    (header::CONTENT_TYPE, "application/json"),
+];
 /// Maximum size of a file of certificates, in bytes, so that a path to another file by mistake does
 /// not fill the memory. The system's whole store has a quarter of a megabyte.
 const MAX_CA_BYTES: u64 = 4 << 20;
@@ -90,7 +98,9 @@ const MAX_CA_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct HttpClient {
     pub(super) provider: String,
-    http: reqwest::Client,
+    http: HttpsClient,
+    /// Headers of every request.
+    headers: HeaderMap,
     pub(super) bounds: ServiceBounds,
     has_proxy: bool,
     /// Credentials that are redacted.
@@ -99,7 +109,7 @@ pub(super) struct HttpClient {
 
 /// A request as it is sent, the same in every attempt.
 pub(super) struct Outgoing {
-    pub(super) url: Url,
+    pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
     pub(super) is_streamed: bool,
@@ -120,17 +130,6 @@ struct ResponseBody {
     text: Vec<u8>,
     /// The memory of `text`.
     _held: Charge,
-}
-
-/// Returns a URL without user, password, query and fragment.
-fn without_credentials(url: &Url) -> String {
-    let mut url = url.clone();
-    // Fails for URLs that cannot have them.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.set_query(None);
-    url.set_fragment(None);
-    url.into()
 }
 
 impl ServiceBounds {
@@ -156,26 +155,19 @@ impl HttpClient {
         service: &Service,
         bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
-        // A redirect would send the conversation to an address that the operator did not configure,
-        // and so would a proxy from the environment.
-        let mut builder = tls::client()
-            .default_headers(headers(provider, service)?)
-            .user_agent(concat!("airlock/", env!("CARGO_PKG_VERSION")))
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(bounds.connect);
-        if let Some(url) = &service.proxy {
-            builder = builder.proxy(proxy(provider, url)?);
-        }
-        if service.ca.is_some() {
-            builder = builder.tls_certs_merge(certificates(provider, service)?);
-        }
-        let http = builder.build();
+        let settings = HttpsSettings {
+            is_tls: service.base_url.starts_with("https:"),
+            connect_timeout: bounds.connect,
+            proxy: service.proxy.as_ref().map(|url| proxy(provider, url)).transpose()?,
+            authorities: certificates(provider, service)?,
+        };
+        let http = HttpsClient::new(settings);
         let http =
             http.map_err(|cause| BadProvider::Client { provider: provider.to_owned(), cause })?;
         Ok(Self {
             provider: provider.to_owned(),
             http,
+            headers: headers(provider, service)?,
             bounds,
             has_proxy: service.proxy.is_some(),
             secrets: secrets(service),
@@ -186,7 +178,7 @@ impl HttpClient {
     /// there is none.
     pub(super) fn outgoing(
         &self,
-        url: &Url,
+        uri: &Uri,
         body: Vec<u8>,
         is_streamed: bool,
         held: &Charge,
@@ -196,7 +188,7 @@ impl HttpClient {
             return Err(self.no_memory());
         }
         Ok(Outgoing {
-            url: url.clone(),
+            uri: uri.clone(),
             headers: HeaderMap::new(),
             body: body.into(),
             is_streamed,
@@ -213,39 +205,62 @@ impl HttpClient {
         outgoing: &Outgoing,
         credential: Option<Credential>,
         first_byte: Instant,
-    ) -> Result<reqwest::Response, ModelError> {
-        let request = self
-            .http
-            .post(outgoing.url.clone())
-            .headers(outgoing.headers.clone())
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(outgoing.body.clone())
-            .timeout(self.bounds.answer);
-        let sending = with(request, credential).send();
-        let sent = if outgoing.is_streamed {
-            timeout_at(first_byte, sending).await.map_err(|_| self.is_silent(FIRST_BYTE))?
-        } else {
-            sending.await
-        };
-        sent.map_err(|error| self.trouble(error))
+    ) -> Result<ServiceResponse, ModelError> {
+        let mut request = self.request(Method::POST, &outgoing.uri, &outgoing.headers, credential);
+        *request.body_mut() = Full::new(outgoing.body.clone());
+        let sending = self.begin(request, &outgoing.uri, self.bounds.answer);
+        if !outgoing.is_streamed {
+            return sending.await;
+        }
+        timeout_at(first_byte, sending).await.map_err(|_| self.is_silent(FIRST_BYTE))?
     }
 
     /// Requests a list. The time limit for lists covers the whole response.
     pub(super) async fn get(
         &self,
-        url: &Url,
-        headers: HeaderMap,
+        uri: &Uri,
+        headers: &HeaderMap,
         credential: Option<Credential>,
-    ) -> Result<reqwest::Response, ModelError> {
-        let request = self.http.get(url.clone()).headers(headers).timeout(self.bounds.list);
-        with(request, credential).send().await.map_err(|error| self.trouble(error))
+    ) -> Result<ServiceResponse, ModelError> {
+        let request = self.request(Method::GET, uri, headers, credential);
+        self.begin(request, uri, self.bounds.list).await
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        uri: &Uri,
+        more: &HeaderMap,
+        credential: Option<Credential>,
+    ) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::default());
+        *request.method_mut() = method;
+        *request.uri_mut() = uri.clone();
+        let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
+        for (name, value) in more {
+            headers.insert(name, value.clone());
+        }
+        headers.extend(credential);
+        request
+    }
+
+    /// Sends a request. The whole response must arrive within `limit`.
+    async fn begin(
+        &self,
+        request: Request<Full<Bytes>>,
+        uri: &Uri,
+        limit: Duration,
+    ) -> Result<ServiceResponse, ModelError> {
+        let begun = ServiceResponse::begin(self.http.send(request), uri, limit).await;
+        begun.map_err(|error| self.trouble(error, uri))
     }
 
     /// Receives a whole response. Fails if it is an error, a redirect or not a JSON object, or if
     /// it is too large.
     pub(super) async fn receive(
         &self,
-        response: reqwest::Response,
+        response: ServiceResponse,
         error_of: ErrorOf,
         held: &Charge,
     ) -> Result<Document, ModelError> {
@@ -258,7 +273,7 @@ impl HttpClient {
     pub(super) async fn receive_within(
         &self,
         sizes: SizeLimits,
-        response: reqwest::Response,
+        response: ServiceResponse,
         error_of: ErrorOf,
         held: &Charge,
     ) -> Result<Document, ModelError> {
@@ -297,12 +312,14 @@ impl HttpClient {
 
     async fn read(
         &self,
-        mut response: reqwest::Response,
+        mut response: ServiceResponse,
         limit: usize,
         held: Charge,
     ) -> Result<ResponseBody, ModelError> {
         let mut text = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.trouble(error))? {
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| self.trouble(error, response.uri()))?
+        {
             let len = text.len().saturating_add(chunk.len());
             if len > limit {
                 return Err(self.bad_answer("a body that is larger than the gateway accepts"));
@@ -346,19 +363,20 @@ impl HttpClient {
         without_secrets(&self.secrets, data)
     }
 
-    /// Converts an error of the transport. Its URL is in the cause alone, because callers must not see
-    /// addresses of the operator.
-    pub(super) fn trouble(&self, error: reqwest::Error) -> ModelError {
+    /// Converts an error of the transport. Its address is in the cause alone, because callers must not
+    /// see addresses of the operator.
+    pub(super) fn trouble(&self, error: HttpsError, uri: &Uri) -> ModelError {
         let provider = self.provider.clone();
-        let url = error.url().map_or_else(|| "its address".to_owned(), without_credentials);
-        let url = without_secrets(&self.secrets, url);
-        let cause = Box::new(TransportError { url, cause: error.without_url() });
-        if cause.cause.is_timeout() {
-            let is_connect = cause.cause.is_connect();
-            let limit = if is_connect { "timeouts.connect" } else { "timeouts.request" };
-            ModelError::Timeout { provider, limit, cause }
-        } else {
-            ModelError::Unreachable { provider, has_proxy: self.has_proxy, cause }
+        let url = without_secrets(&self.secrets, without_query(uri));
+        let limit = match &error {
+            HttpsError::ConnectTimeout => Some("timeouts.connect"),
+            HttpsError::Timeout => Some("timeouts.request"),
+            _ => None,
+        };
+        let cause = Box::new(TransportError { url, cause: error });
+        match limit {
+            Some(limit) => ModelError::Timeout { provider, limit, cause },
+            None => ModelError::Unreachable { provider, has_proxy: self.has_proxy, cause },
         }
     }
 
@@ -414,11 +432,11 @@ impl HttpClient {
 }
 
 /// Returns whether a response is a stream. Some services ignore `stream`.
-pub(super) fn is_stream(response: &reqwest::Response) -> bool {
+pub(super) fn is_stream(response: &ServiceResponse) -> bool {
     response.status().is_success() && !is_json(response)
 }
 
-fn is_json(response: &reqwest::Response) -> bool {
+fn is_json(response: &ServiceResponse) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
     found.is_some_and(|found| {
         let essence = found.split(';').next().unwrap_or_default().trim();
@@ -442,11 +460,21 @@ fn is_plain(url: &Url) -> bool {
         && url.fragment().is_none()
 }
 
-/// Returns the URL of `path` below a base URL.
-pub(super) fn below(base: &Url, path: &str) -> Url {
+/// Returns the URI of `path`, which may have a query, below a base URL.
+pub(super) fn below(base: &Url, path: &str) -> Uri {
     let mut url = base.clone();
+    let (path, query) =
+        path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+    url.set_query(query);
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
-    url
+    // A URL of HTTP has only characters that a URI may have, and a host.
+    url.as_str().parse().expect("an HTTP URL is a URI")
+}
+
+/// Returns a URI without its query.
+fn without_query(uri: &Uri) -> String {
+    let uri = uri.to_string();
+    uri.split('?').next().unwrap_or_default().to_owned()
 }
 
 /// Returns the objects in the member `data` of a list that have an `id`.
@@ -462,28 +490,16 @@ pub(super) fn listed(list: Document) -> Vec<Object> {
         .collect()
 }
 
-fn with(
-    request: reqwest::RequestBuilder,
-    credential: Option<Credential>,
-) -> reqwest::RequestBuilder {
-    match credential {
-        Some((name, value)) => request.header(name, value),
-        None => request,
-    }
+/// Returns the proxy of a URL.
+fn proxy(provider: &str, url: &Secret) -> Result<HttpProxy, BadProvider> {
+    HttpProxy::parse(url.expose()).map_err(|_| BadProvider::Proxy { provider: provider.to_owned() })
 }
 
-/// Returns the proxy of a URL. Checks the scheme, because `reqwest` reports an unknown one only
-/// with the first request.
-fn proxy(provider: &str, url: &Secret) -> Result<reqwest::Proxy, BadProvider> {
-    let url = Url::parse(url.expose()).ok();
-    let url = url.filter(|url| PROXY_SCHEMES.contains(&url.scheme()) && url.has_host());
-    url.and_then(|url| reqwest::Proxy::all(url).ok())
-        .ok_or_else(|| BadProvider::Proxy { provider: provider.to_owned() })
-}
-
-/// Returns the configured headers.
+/// Returns the headers of every request: the common ones, and those that are configured.
 fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
-    let mut headers = HeaderMap::new();
+    let common = COMMON_HEADERS.into_iter();
+    let mut headers: HeaderMap =
+        common.map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
     for (name, value) in &service.headers {
         let (name, value) = to_header(name, value).ok_or_else(|| BadProvider::Header {
             provider: provider.to_owned(),
@@ -513,7 +529,7 @@ fn secrets(service: &Service) -> Arc<[Secret]> {
 }
 
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
-fn is_text(response: &reqwest::Response) -> bool {
+fn is_text(response: &ServiceResponse) -> bool {
     let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
     found.is_some_and(|found| found.trim_start().to_ascii_lowercase().starts_with("text/plain"))
 }
@@ -532,7 +548,7 @@ fn without_secrets(secrets: &[Secret], mut text: String) -> String {
 fn certificates(
     provider: &str,
     service: &Service,
-) -> Result<Vec<reqwest::Certificate>, BadProvider> {
+) -> Result<Vec<CertificateDer<'static>>, BadProvider> {
     let Some(path) = &service.ca else { return Ok(Vec::new()) };
     read_certificates(path).map_err(|problem| BadProvider::Ca {
         provider: provider.to_owned(),
@@ -541,13 +557,14 @@ fn certificates(
     })
 }
 
-fn read_certificates(path: &std::path::Path) -> Result<Vec<reqwest::Certificate>, String> {
+fn read_certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if metadata.len() > MAX_CA_BYTES {
         return Err(format!("is larger than {} MiB", MAX_CA_BYTES >> 20));
     }
     let pem = std::fs::read(path).map_err(|error| error.to_string())?;
-    match reqwest::Certificate::from_pem_bundle(&pem) {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match found {
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err("has no certificate in PEM format".to_owned()),
     }

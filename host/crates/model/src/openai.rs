@@ -3,15 +3,15 @@
 mod stream;
 
 use futures_util::{FutureExt as _, future};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use reqwest::Url;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde_json::Value;
+use url::Url;
 
 use self::stream::OpenAiChunks;
 use super::{
     Charge, Document, ModelError, Object, Refusal, Response, Terms,
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, below},
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse, below},
     keys::Credential,
     retry,
 };
@@ -19,8 +19,8 @@ use super::{
 /// Addresses of one service.
 #[derive(Debug)]
 pub(super) struct OpenAi {
-    completions: Url,
-    models: Url,
+    completions: Uri,
+    models: Uri,
 }
 
 impl OpenAi {
@@ -30,7 +30,7 @@ impl OpenAi {
 
     async fn receive(
         client: &HttpClient,
-        response: reqwest::Response,
+        response: ServiceResponse,
         held: &Charge,
     ) -> Result<Document, ModelError> {
         let retry_after = retry::read(response.headers());
@@ -68,7 +68,7 @@ impl ServiceApi for OpenAi {
     fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
-        response: reqwest::Response,
+        response: ServiceResponse,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
@@ -92,7 +92,7 @@ impl ServiceApi for OpenAi {
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
-            let response = client.get(&self.models, HeaderMap::new(), credential).await?;
+            let response = client.get(&self.models, &HeaderMap::new(), credential).await?;
             Ok(service::listed(client.receive_within(LIST_SIZES, response, error_of, held).await?))
         })
     }

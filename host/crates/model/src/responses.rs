@@ -34,16 +34,16 @@ mod usage;
 use std::collections::BTreeSet;
 
 use futures_util::FutureExt as _;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use parking_lot::Mutex;
-use reqwest::Url;
 use serde_json::Value;
+use url::Url;
 
 use self::chunks::ResponsesChunks;
 use super::{
     Charge, ModelError, Object, Prompt, Response, Terms,
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, Outgoing, below},
+    http::{self as service, Events, HttpClient, Outgoing, ServiceResponse, below},
     keys::Credential,
     openai::{self, OpenAi},
     translation::{self, Untranslated},
@@ -60,7 +60,7 @@ const MAX_MODEL_BYTES: usize = 256;
 /// Addresses of one service.
 #[derive(Debug)]
 pub(super) struct Responses {
-    url: Url,
+    uri: Uri,
     openai: OpenAi,
     /// Models that refuse a request for encrypted reasoning, because they do not reason.
     plain_models: Mutex<BTreeSet<String>>,
@@ -69,7 +69,7 @@ pub(super) struct Responses {
 impl Responses {
     pub(super) fn new(base: &Url) -> Self {
         Self {
-            url: below(base, "responses"),
+            uri: below(base, "responses"),
             openai: OpenAi::new(base),
             plain_models: Mutex::default(),
         }
@@ -88,7 +88,7 @@ impl Responses {
         let native = prompt.native.as_ref().map(|native| &native.body);
         let members = translated.as_ref().or(native).unwrap_or(&prompt.body);
         let body = send::to_text(members, prompt, terms.is_streamed, !is_plain);
-        let mut outgoing = client.outgoing(&self.url, body, terms.is_streamed, terms.held)?;
+        let mut outgoing = client.outgoing(&self.uri, body, terms.is_streamed, terms.held)?;
         outgoing.includes_usage = prompt.native.is_some() || prompt.includes_usage();
         outgoing.is_plain = is_plain;
         Ok(outgoing)
@@ -113,7 +113,7 @@ impl ServiceApi for Responses {
     fn decode<'a: 't, 't>(
         &'t self,
         client: &'a HttpClient,
-        response: reqwest::Response,
+        response: ServiceResponse,
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {

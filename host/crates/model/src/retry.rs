@@ -141,7 +141,7 @@ impl<'k> Attempts<'k> {
 fn is_retryable(error: &ModelError) -> bool {
     match error {
         ModelError::Unreachable { cause, .. } | ModelError::Timeout { cause, .. } => {
-            cause.cause.is_connect()
+            cause.cause.is_before_request()
         }
         ModelError::Refused { refusal, .. } => {
             matches!(refusal.status.as_u16(), 429 | 500 | 502 | 503 | 504 | OVERLOADED)

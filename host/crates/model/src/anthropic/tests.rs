@@ -153,9 +153,8 @@ async fn recorded_streams_arrive_as_chunks() {
 
 /// Reads a stream that arrives in pieces.
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
-    let pieces = pieces::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
-    let response = ::http::Response::new(reqwest::Body::wrap_stream(pieces));
-    let mut chunks = AnthropicChunks::new(Events::new(client, response.into(), free()), 0, false);
+    let response = ServiceResponse::of_pieces(pieces::iter(pieces));
+    let mut chunks = AnthropicChunks::new(Events::new(client, response, free()), 0, false);
     let mut read = Vec::new();
     while let Some(chunk) = chunks.next().await? {
         read.push(chunk.into_object().into());

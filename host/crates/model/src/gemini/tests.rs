@@ -229,9 +229,8 @@ async fn the_signature_of_a_call_returns_with_the_next_request() {
 
 /// Reads a stream that arrives in pieces.
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
-    let pieces = pieces::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
-    let response = ::http::Response::new(reqwest::Body::wrap_stream(pieces));
-    let mut chunks = GeminiChunks::new(Events::new(client, response.into(), free()), 0, false);
+    let response = ServiceResponse::of_pieces(pieces::iter(pieces));
+    let mut chunks = GeminiChunks::new(Events::new(client, response, free()), 0, false);
     let mut read = Vec::new();
     while let Some(chunk) = chunks.next().await? {
         read.push(chunk.into_object().into());
@@ -358,7 +357,7 @@ fn the_name_of_a_model_becomes_one_segment_below_its_folder() {
     }
     let gemini = Gemini::new(Url::parse("http://h/v1beta/").expect("a URL"));
     assert_eq!(
-        gemini.url("models/..", false).as_str(),
+        gemini.uri("models/..", false).to_string(),
         "http://h/v1beta/models/..:generateContent"
     );
     let long = "x".repeat(MAX_MODEL_BYTES + 1);

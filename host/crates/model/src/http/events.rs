@@ -3,7 +3,7 @@
 use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
 
-use super::HttpClient;
+use super::{HttpClient, ServiceResponse};
 use crate::{Charge, Document, ModelError, document::keep_all};
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
@@ -15,7 +15,7 @@ pub(crate) const DONE: &[u8] = b"[DONE]";
 /// Events of one response. Dropping them closes the connection.
 pub(crate) struct Events<'a> {
     pub(crate) client: &'a HttpClient,
-    response: reqwest::Response,
+    response: ServiceResponse,
     idle: RepeatedTimeout,
     decoder: SseDecoder,
     /// Bytes that are received and not decoded yet.
@@ -29,7 +29,7 @@ pub(crate) struct Events<'a> {
 
 impl<'a> Events<'a> {
     /// Reads the events of a response. Their memory is held in `held`.
-    pub(crate) fn new(client: &'a HttpClient, response: reqwest::Response, held: Charge) -> Self {
+    pub(crate) fn new(client: &'a HttpClient, response: ServiceResponse, held: Charge) -> Self {
         Self {
             client,
             response,
@@ -111,7 +111,8 @@ impl<'a> Events<'a> {
     async fn receive(&mut self) -> Result<bool, ModelError> {
         let received = self.idle.wait(self.response.chunk()).await;
         let received = received.ok_or_else(|| self.client.is_silent("timeouts.idle"))?;
-        let Some(bytes) = received.map_err(|error| self.client.trouble(error))? else {
+        let received = received.map_err(|error| self.client.trouble(error, self.response.uri()))?;
+        let Some(bytes) = received else {
             self.has_ended = true;
             return Ok(false);
         };

@@ -323,7 +323,7 @@ fn a_base_url_must_be_http_without_user_query_and_fragment() {
     }
     let base = service::base_url("up", "https://h/api/v1//").expect("a good address");
     let completions = OpenAi::new(&base).completions;
-    assert_eq!(completions.as_str(), "https://h/api/v1/chat/completions");
+    assert_eq!(completions, "https://h/api/v1/chat/completions");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::*;
 use crate::{
     Api, Calls, MemoryBudget, Merged, Service,
-    http::{HttpClient, ServiceBounds},
+    http::{HttpClient, ServiceBounds, ServiceResponse},
 };
 
 /// Result of reading a stream, in the form of the corpus.
@@ -26,10 +26,9 @@ fn client() -> HttpClient {
 }
 
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
-    let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
-    let response = http::Response::new(reqwest::Body::wrap_stream(pieces));
+    let response = ServiceResponse::of_pieces(stream::iter(pieces));
     let held = MemoryBudget::unlimited().charge();
-    let mut chunks = OpenAiChunks::new(Events::new(client, response.into(), held));
+    let mut chunks = OpenAiChunks::new(Events::new(client, response, held));
     let mut calls = Calls::default();
     let mut merged = Merged::default();
     let mut ids = BTreeSet::new();
@@ -147,8 +146,7 @@ fn event(bytes: usize) -> Bytes {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_sends_nothing_for_too_long_fails() {
     let client = client();
-    let silent = reqwest::Body::wrap_stream(stream::pending::<Result<Bytes, std::io::Error>>());
-    let response = http::Response::new(silent).into();
+    let response = ServiceResponse::of_pieces(stream::pending());
     let held = MemoryBudget::unlimited().charge();
     let mut chunks = OpenAiChunks::new(Events::new(&client, response, held));
     let started = tokio::time::Instant::now();

@@ -1,0 +1,312 @@
+//! Connections: direct, or by a proxy.
+
+use std::{
+    error::Error,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures_util::future::BoxFuture;
+use http::{HeaderValue, Uri};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::{
+    Connected, Connection, HttpConnector,
+    proxy::{SocksV5, Tunnel},
+};
+use percent_encoding::percent_decode_str;
+use rustls::ClientConfig;
+use rustls_platform_verifier::Verifier;
+use tokio::time::timeout;
+use tower_service::Service;
+use url::Url;
+
+use super::HttpsSettings;
+use crate::tls;
+
+/// Silence after which the operating system asks whether the other side is still there, and the time
+/// between the questions.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Number of unanswered questions after which a connection counts as broken.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// Maximum time for which sent bytes may be unacknowledged.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A proxy, from its URL.
+#[derive(Clone)]
+pub struct HttpProxy {
+    scheme: ProxyScheme,
+    /// Its address, without credentials.
+    uri: Uri,
+    /// User and password.
+    credential: Option<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProxyScheme {
+    /// HTTP, over TLS or not.
+    Http,
+    /// SOCKS 5.
+    Socks {
+        /// True if the proxy resolves names.
+        resolves: bool,
+    },
+}
+
+/// Reason that a URL names no proxy. It does not repeat the URL, which may have a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an http://, https://, socks5:// or socks5h:// URL")]
+pub struct BadProxy;
+
+impl HttpProxy {
+    /// Parses a URL, such as `http://user:password@proxy:3128`.
+    pub fn parse(url: &str) -> Result<Self, BadProxy> {
+        let url = Url::parse(url).map_err(|_| BadProxy)?;
+        let (scheme, port) = match url.scheme() {
+            "http" => (ProxyScheme::Http, 80),
+            "https" => (ProxyScheme::Http, 443),
+            "socks5" => (ProxyScheme::Socks { resolves: false }, 1080),
+            "socks5h" => (ProxyScheme::Socks { resolves: true }, 1080),
+            _ => return Err(BadProxy),
+        };
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(BadProxy)?;
+        let port = url.port().unwrap_or(port);
+        // The connector of SOCKS proxies takes the address alone.
+        let reached = if url.scheme() == "https" { "https" } else { "http" };
+        let uri = format!("{reached}://{host}:{port}").parse().map_err(|_| BadProxy)?;
+        let credential = (!url.username().is_empty() || url.password().is_some())
+            .then(|| (decoded(url.username()), decoded(url.password().unwrap_or_default())));
+        Ok(Self { scheme, uri, credential })
+    }
+
+    /// Returns the credential as a header of HTTP; `None` for a SOCKS proxy.
+    pub(super) fn authorization(&self) -> Option<HeaderValue> {
+        let (user, password) = self.credential.as_ref()?;
+        if self.scheme != ProxyScheme::Http {
+            return None;
+        }
+        let basic = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
+        let mut value = HeaderValue::try_from(basic).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+impl std::fmt::Debug for HttpProxy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("HttpProxy").field(&self.uri).finish_non_exhaustive()
+    }
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// Makes the connections of a client.
+#[derive(Debug, Clone)]
+pub(super) struct Connect {
+    way: Way,
+    timeout: Duration,
+}
+
+type Tls<C> = HttpsConnector<C>;
+
+#[derive(Clone)]
+enum Way {
+    Direct(Tls<HttpConnector>),
+    /// By a proxy that passes the bytes of TLS on.
+    Tunnel(Tls<Tunnel<Tls<HttpConnector>>>),
+    /// By a proxy that reads the requests.
+    Forward {
+        proxy: Uri,
+        connect: Tls<HttpConnector>,
+    },
+    Socks(Tls<SocksV5<HttpConnector>>),
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Direct(_) => "Direct",
+            Self::Tunnel(_) => "Tunnel",
+            Self::Forward { .. } => "Forward",
+            Self::Socks(_) => "Socks",
+        })
+    }
+}
+
+impl Connect {
+    pub(super) fn new(settings: HttpsSettings) -> Result<Self, rustls::Error> {
+        let HttpsSettings { is_tls, connect_timeout, proxy, authorities } = settings;
+        let config = Arc::new(tls_config(authorities)?);
+        let way = match proxy {
+            None => Way::Direct(with_tls(tcp(), &config)),
+            Some(HttpProxy { scheme: ProxyScheme::Socks { resolves }, uri, credential }) => {
+                let mut socks = SocksV5::new(uri, tcp()).local_dns(!resolves);
+                if let Some((user, password)) = credential {
+                    socks = socks.with_auth(user, password);
+                }
+                Way::Socks(with_tls(socks, &config))
+            }
+            Some(proxy) if is_tls => {
+                let mut tunnel = Tunnel::new(proxy.uri.clone(), with_tls(tcp(), &config));
+                if let Some(authorization) = proxy.authorization() {
+                    tunnel = tunnel.with_auth(authorization);
+                }
+                Way::Tunnel(with_tls(tunnel, &config))
+            }
+            Some(HttpProxy { uri, .. }) => {
+                Way::Forward { proxy: uri, connect: with_tls(tcp(), &config) }
+            }
+        };
+        Ok(Self { way, timeout: connect_timeout })
+    }
+}
+
+/// Returns the settings of TLS: the authorities of the operating system, and `authorities`.
+fn tls_config(
+    authorities: Vec<rustls::pki_types::CertificateDer<'static>>,
+) -> Result<ClientConfig, rustls::Error> {
+    tls::install_provider();
+    let provider = rustls::crypto::CryptoProvider::get_default().cloned();
+    let provider = provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
+    let verifier = Verifier::new_with_extra_roots(authorities, provider.clone())?;
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    Ok(config)
+}
+
+fn with_tls<C>(connect: C, config: &Arc<ClientConfig>) -> HttpsConnector<C> {
+    HttpsConnector::from((connect, config.clone()))
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    tcp
+}
+
+/// There was no connection in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection took longer than its limit")]
+pub(super) struct ConnectTimedOut;
+
+impl ConnectTimedOut {
+    /// Returns whether it is the cause of an error.
+    pub(super) fn caused(error: &(dyn Error + 'static)) -> bool {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if error.is::<Self>() {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+}
+
+impl Service<Uri> for Connect {
+    type Response = ServiceConnection;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<ServiceConnection, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // None of the connectors bounds its connections.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, service: Uri) -> Self::Future {
+        let connecting = match &mut self.way {
+            Way::Direct(connect) => connected(connect.call(service), false),
+            Way::Tunnel(connect) => connected(connect.call(service), false),
+            Way::Socks(connect) => connected(connect.call(service), false),
+            Way::Forward { proxy, connect } => connected(connect.call(proxy.clone()), true),
+        };
+        let limit = self.timeout;
+        Box::pin(async move { timeout(limit, connecting).await.map_err(|_| ConnectTimedOut)? })
+    }
+}
+
+fn connected<S: Stream + 'static>(
+    connecting: impl Future<Output = Result<S, BoxError>> + Send + 'static,
+    is_forwarded: bool,
+) -> BoxFuture<'static, Result<ServiceConnection, BoxError>> {
+    Box::pin(async move {
+        let stream: Box<dyn Stream> = Box::new(connecting.await?);
+        Ok(ServiceConnection { stream, is_forwarded })
+    })
+}
+
+/// Bytes to and from a service.
+trait Stream: Read + Write + Connection + Send + Unpin {}
+
+impl<S: Read + Write + Connection + Send + Unpin> Stream for S {}
+
+/// A connection to a service, or to a proxy that reads the requests.
+pub(super) struct ServiceConnection {
+    stream: Box<dyn Stream>,
+    is_forwarded: bool,
+}
+
+impl Connection for ServiceConnection {
+    fn connected(&self) -> Connected {
+        self.stream.connected().proxy(self.is_forwarded)
+    }
+}
+
+impl Read for ServiceConnection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl Write for ServiceConnection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
+    }
+}

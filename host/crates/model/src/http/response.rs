@@ -1,0 +1,105 @@
+//! A response whose body arrives, within a limit on the whole of it.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, Uri, response};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::time::{Sleep, sleep};
+
+use airlock_egress::https::HttpsError;
+
+/// A response whose head has arrived. Dropping it closes the connection, unless all of it has.
+pub(crate) struct ServiceResponse {
+    head: response::Parts,
+    body: ResponseBody,
+    uri: Uri,
+    /// End of the time for the whole response.
+    deadline: Pin<Box<Sleep>>,
+}
+
+enum ResponseBody {
+    Received(Incoming),
+    #[cfg(test)]
+    Made(Pin<Box<dyn futures_util::Stream<Item = Bytes> + Send + Sync>>),
+}
+
+impl ServiceResponse {
+    /// Waits for the head of a response. Fails if the whole response has not arrived after `limit`, here
+    /// or in [`chunk`](Self::chunk).
+    pub(super) async fn begin(
+        sending: impl Future<Output = Result<http::Response<Incoming>, HttpsError>>,
+        uri: &Uri,
+        limit: Duration,
+    ) -> Result<Self, HttpsError> {
+        let mut deadline = Box::pin(sleep(limit));
+        let (head, body) = within(&mut deadline, sending).await?.into_parts();
+        Ok(Self { head, body: ResponseBody::Received(body), uri: uri.clone(), deadline })
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.head.status
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+
+    /// Returns the address of the request.
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// Waits for more of the body; `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpsError> {
+        match &mut self.body {
+            ResponseBody::Received(body) => within(&mut self.deadline, data(body)).await,
+            #[cfg(test)]
+            ResponseBody::Made(pieces) => Ok(futures_util::StreamExt::next(pieces).await),
+        }
+    }
+}
+
+/// Returns the next data of a body. Trailers are left out.
+async fn data(body: &mut Incoming) -> Result<Option<Bytes>, HttpsError> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(HttpsError::Body)?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+/// Waits for `work` until the deadline.
+async fn within<T>(
+    deadline: &mut Pin<Box<Sleep>>,
+    work: impl Future<Output = Result<T, HttpsError>>,
+) -> Result<T, HttpsError> {
+    let mut work = pin!(work);
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Pending => deadline.as_mut().poll(context).map(|()| Err(HttpsError::Timeout)),
+        done => done,
+    })
+    .await
+}
+
+#[cfg(test)]
+impl ServiceResponse {
+    /// Creates a response with status 200 from the pieces of its body.
+    pub(crate) fn of_pieces(
+        pieces: impl futures_util::Stream<Item = Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            head: http::Response::new(()).into_parts().0,
+            body: ResponseBody::Made(Box::pin(pieces)),
+            uri: Uri::default(),
+            deadline: Box::pin(sleep(Duration::from_hours(24))),
+        }
+    }
+}
