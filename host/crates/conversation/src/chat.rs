@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `reasoning_content`, `reasoning` | message, delta | readable reasoning |
 //! | `thinking_blocks` | message, delta | Anthropic's signed blocks of thinking |
-//! | `reasoning_details` | message, delta | OpenRouter's list of reasoning, in which OpenAI's is encrypted |
+//! | `reasoning_details` | message, delta | `OpenRouter`'s list of reasoning, in which OpenAI's is encrypted |
 //! | `citations` | delta | Anthropic's sources of the text; OpenAI's are `annotations` |
 //! | `cache_control` | part, message, call, tool | Anthropic's mark of the end of a prefix to cache |
 //! | `is_error` | tool message | Anthropic's mark of a failed call |

@@ -138,7 +138,7 @@ async fn whole(run: Run, id: String, charge: &RequestCharge) -> Result<Object, A
     let bytes = answer.values().map(weight).sum();
     charge.grow(bytes).map_err(ChargeRefused::after_work)?;
     let mut reply = conversation::Reply::default();
-    reply.extend(ReplyReader::default().whole(answer).map_err(unreadable)?);
+    reply.extend(ReplyReader::default().whole(answer).map_err(|error| unreadable(&error))?);
     if reply.begin.id.is_empty() {
         reply.begin.id = id;
     }
@@ -148,8 +148,8 @@ async fn whole(run: Run, id: String, charge: &RequestCharge) -> Result<Object, A
 }
 
 /// Returns the error of a reply that cannot be read.
-fn unreadable(error: ReplyError) -> ApiError {
-    let (status, code, message) = match &error {
+fn unreadable(error: &ReplyError) -> ApiError {
+    let (status, code, message) = match error {
         ReplyError::Reported { error, status } => (
             status.and_then(|status| StatusCode::from_u16(status).ok()),
             error.get("code").and_then(Value::as_str),

@@ -86,7 +86,7 @@ impl ChunkWriter {
                 }
                 self.write(
                     choice,
-                    element(TOOL_CALLS, index, call(id, name, is_custom, extra)),
+                    element(TOOL_CALLS, index, call(id, &name, is_custom, extra)),
                     out,
                 );
             }
@@ -237,7 +237,7 @@ fn add_finish(choice: &mut Object, finish: Option<FinishReason>) {
 }
 
 /// Returns a call without its place. Its input is empty.
-fn call(id: String, name: String, is_custom: bool, extra: Object) -> Object {
+fn call(id: String, name: &str, is_custom: bool, extra: Object) -> Object {
     let (kind, input) = body_of(is_custom);
     let mut call = object_of([
         ("id", id.into()),

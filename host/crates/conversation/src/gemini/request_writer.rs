@@ -108,7 +108,7 @@ pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatabl
     }
     body.insert("contents".to_owned(), contents.into());
     write_tools(tools, tool_choice, &mut body, &mut extra)?;
-    write_tier(tier, &mut extra)?;
+    write_tier(tier.as_deref(), &mut extra)?;
     body.append(&mut extra);
     Ok(body)
 }
@@ -145,8 +145,8 @@ fn read_extra(mut extra: Object) -> Result<Object, Untranslatable> {
 }
 
 /// Writes the tier of service. `auto` leaves the choice to the provider.
-fn write_tier(tier: Option<String>, extra: &mut Object) -> Result<(), Untranslatable> {
-    let tier = match tier.as_deref() {
+fn write_tier(tier: Option<&str>, extra: &mut Object) -> Result<(), Untranslatable> {
+    let tier = match tier {
         None | Some("auto") => return Ok(()),
         Some("default") => "standard",
         Some(tier @ ("flex" | "priority")) => tier,

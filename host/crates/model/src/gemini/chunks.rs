@@ -45,22 +45,18 @@ impl ChunkSource for GeminiChunks<'_> {
             let client = self.events.client;
             // Gemini ends the connection after the last event; some proxies send `[DONE]` before.
             let event = self.events.next().await?.filter(|event| event.data.trim_ascii() != DONE);
-            let chunks = match event {
-                Some(event) => {
-                    let event = self.events.parse(event).await?;
-                    let writer = &mut self.writer;
-                    let reader = &mut self.reader;
-                    event.split(|response| {
-                        reader.response(response).map(|deltas| write(writer, deltas))
-                    })
-                }
-                None => {
-                    self.events.end();
-                    self.has_ended = true;
-                    let deltas = self.reader.finish();
-                    let chunks = deltas.map(|deltas| write(&mut self.writer, deltas));
-                    chunks.map(|chunks| chunks.into_iter().map(Document::from).collect())
-                }
+            let chunks = if let Some(event) = event {
+                let event = self.events.parse(event).await?;
+                let writer = &mut self.writer;
+                let reader = &mut self.reader;
+                event
+                    .split(|response| reader.response(response).map(|deltas| write(writer, deltas)))
+            } else {
+                self.events.end();
+                self.has_ended = true;
+                let deltas = self.reader.finish();
+                let chunks = deltas.map(|deltas| write(&mut self.writer, deltas));
+                chunks.map(|chunks| chunks.into_iter().map(Document::from).collect())
             };
             let mut chunks: Vec<_> =
                 chunks.map_err(|error| ResponseError::from(error).into_model_error(client))?;

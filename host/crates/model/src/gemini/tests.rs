@@ -99,7 +99,13 @@ fn events() -> Vec<Value> {
 }
 
 fn sse(events: &[Value]) -> String {
-    events.iter().map(|event| format!("data: {event}\r\n\r\n")).collect()
+    let mut text = String::new();
+    for event in events {
+        text.push_str("data: ");
+        text.push_str(&event.to_string());
+        text.push_str("\r\n\r\n");
+    }
+    text
 }
 
 /// The whole response of the same reply.
@@ -107,7 +113,7 @@ fn whole() -> Value {
     let mut whole = events().remove(0);
     let parts: Vec<Value> = events()
         .iter()
-        .flat_map(|event| event["candidates"][0]["content"]["parts"].as_array().cloned())
+        .filter_map(|event| event["candidates"][0]["content"]["parts"].as_array().cloned())
         .flatten()
         .collect();
     whole["candidates"][0]["content"]["parts"] = parts.into();

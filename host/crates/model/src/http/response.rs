@@ -83,8 +83,8 @@ async fn within<T>(
 ) -> Result<T, HttpsError> {
     let mut work = pin!(work);
     poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(done),
         Poll::Pending => deadline.as_mut().poll(context).map(|()| Err(HttpsError::Timeout)),
-        done => done,
     })
     .await
 }

@@ -108,7 +108,8 @@ async fn read_with(
         let dropped = drop_native(&mut conversation, &policy)?;
         let media = media_of(&conversation);
         let is_streamed = conversation.settings.stream;
-        let hints = is_anthropic.then(|| take_hints(&mut conversation, betas)).unwrap_or_default();
+        let hints =
+            if is_anthropic { take_hints(&mut conversation, betas) } else { Object::default() };
         let dialect =
             if is_anthropic { ChatDialect::WithAnthropicMembers } else { ChatDialect::OpenAi };
         let mut chat = chat::write_request(conversation, dialect)?;

@@ -66,7 +66,7 @@ impl MessageStream {
             Event::Chunk(chunk) => self.add_chunk(chunk),
             Event::Done(completion) => {
                 let mut out = Vec::new();
-                for delta in self.reader.finish().map_err(unreadable)? {
+                for delta in self.reader.finish().map_err(|error| unreadable(&error))? {
                     self.writer.delta(delta, &mut out);
                 }
                 self.writer.finish(completion.airlock, &mut out);
@@ -93,7 +93,7 @@ impl MessageStream {
         // It is a member of the last event.
         chunk.shift_remove(EXTENSION);
         let mut out = Vec::new();
-        for delta in self.reader.chunk(chunk).map_err(unreadable)? {
+        for delta in self.reader.chunk(chunk).map_err(|error| unreadable(&error))? {
             self.writer.delta(delta, &mut out);
         }
         self.send(out);

@@ -4,7 +4,7 @@ use crate::chat::ChatDialect::{OpenAi, WithAnthropicMembers};
 const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
 
 fn read_one(part: Value) -> Result<Part, Untranslatable> {
-    read(Some(json!([part])), &Path::Root).map(|mut parts| parts.remove(0))
+    read(Some(vec![part].into()), &Path::Root).map(|mut parts| parts.remove(0))
 }
 
 fn base64(media_type: &str, data: &str) -> Media {

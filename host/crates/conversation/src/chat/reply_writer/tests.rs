@@ -25,7 +25,9 @@ fn end(choice: u64, reason: FinishReason) -> Delta {
 fn write(deltas: Vec<Delta>, includes_usage: bool) -> Vec<Object> {
     let mut writer = ChunkWriter::new(CREATED, includes_usage);
     let mut chunks = Vec::new();
-    deltas.into_iter().for_each(|delta| writer.delta(delta, &mut chunks));
+    for delta in deltas {
+        writer.delta(delta, &mut chunks);
+    }
     chunks
 }
 

@@ -24,7 +24,8 @@ fn collect(events: impl IntoIterator<Item = Value>) -> Reply {
 
 /// Returns a response with a candidate.
 fn response(parts: Value, rest: Value) -> Value {
-    let mut candidate = object(json!({"content": {"parts": parts, "role": "model"}, "index": 0}));
+    let mut candidate = object(json!({"content": {"role": "model"}, "index": 0}));
+    candidate["content"]["parts"] = parts;
     candidate.extend(object(rest));
     json!({
         "candidates": [candidate], "modelVersion": "gemini-3-pro-preview", "responseId": "r1",

@@ -114,8 +114,8 @@ fn collected(events: &[Value]) -> Value {
 }
 
 fn whole(deltas: Vec<Delta>) -> Value {
-    let mut reply = Reply::default();
-    reply.begin = Begin { id: "msg_1".to_owned(), model: "m".to_owned(), ..Begin::default() };
+    let begin = Begin { id: "msg_1".to_owned(), model: "m".to_owned(), ..Begin::default() };
+    let mut reply = Reply { begin, ..Reply::default() };
     reply.extend(deltas);
     write_reply(reply).into()
 }

@@ -190,7 +190,7 @@ fn tool_use(block: Value, path: &Path<'_>) -> Result<ToolCall, Untranslatable> {
     members.take("type");
     let id = members.required_text("id")?;
     let name = members.required_text("name")?;
-    let arguments = arguments(members.required("input")?);
+    let arguments = arguments(&members.required("input")?);
     let cache_control = members.take("cache_control");
     if members.get("caller").is_some_and(|caller| kind(caller) == "direct") {
         members.take("caller");
@@ -199,8 +199,8 @@ fn tool_use(block: Value, path: &Path<'_>) -> Result<ToolCall, Untranslatable> {
 }
 
 /// Returns the input of a call as the text that the model wrote.
-fn arguments(input: Value) -> String {
-    if let Value::Object(members) = &input
+fn arguments(input: &Value) -> String {
+    if let Value::Object(members) = input
         && let (1, Some(Value::String(text))) = (members.len(), members.get(INVALID_JSON))
     {
         return text.clone();
