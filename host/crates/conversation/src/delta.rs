@@ -51,7 +51,7 @@ pub enum Delta {
         /// The source.
         citation: Object,
     },
-    /// The model begins to call a function.
+    /// The model begins to call a tool.
     Call {
         /// The choice.
         choice: u64,
@@ -59,12 +59,15 @@ pub enum Delta {
         index: u64,
         /// Identifier of the call; empty if the provider sends none.
         id: String,
-        /// Name of the function.
+        /// Name of the tool.
         name: String,
+        /// True if the tool is one of OpenAI's custom tools, whose input is text.
+        is_custom: bool,
         /// Members that the reader does not know.
         extra: Object,
     },
-    /// A piece of the arguments of a call, which are JSON text when they are complete.
+    /// A piece of the arguments of a call, which are JSON text when they are complete, or of the text for
+    /// a custom tool.
     Arguments {
         /// The choice.
         choice: u64,
@@ -73,7 +76,9 @@ pub enum Delta {
         /// The piece.
         text: String,
     },
-    /// A member of the message that the reader does not know, as a piece.
+    /// A member of the message that the reader does not know, as a piece. Chat's `logprobs`, a member of the
+    /// choice, is one too; it comes before the text that it describes. Members of a call that come after its
+    /// beginning are elements of `tool_calls` with the place of the call as `index`.
     Member {
         /// The choice.
         choice: u64,

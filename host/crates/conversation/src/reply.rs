@@ -48,8 +48,10 @@ impl Reply {
             Delta::Citation { choice, wire, citation } => {
                 self.choice(choice).citations.push((wire, citation));
             }
-            Delta::Call { choice, index, id, name, extra } => {
-                let call = ToolCall { extra, ..ToolCall::function(id, name, String::new()) };
+            Delta::Call { choice, index, id, name, is_custom, extra } => {
+                let input = if is_custom { CallInput::Text } else { CallInput::Arguments };
+                let input = input(String::new());
+                let call = ToolCall { id, name, input, cache_control: None, extra };
                 self.choice(choice).add_call(index, call);
             }
             Delta::Arguments { choice, index, text } => {
@@ -117,7 +119,8 @@ impl Choice {
 
     fn add_arguments(&mut self, index: u64, text: &str) {
         let item = self.calls.get(&index).and_then(|place| self.items.get_mut(*place));
-        if let Some(Item::ToolCall(ToolCall { input: CallInput::Arguments(sum), .. })) = item {
+        if let Some(Item::ToolCall(call)) = item {
+            let (CallInput::Arguments(sum) | CallInput::Text(sum)) = &mut call.input;
             sum.push_str(text);
         }
     }
@@ -158,6 +161,7 @@ mod tests {
                 index: 0,
                 id: "c".to_owned(),
                 name: "f".to_owned(),
+                is_custom: false,
                 extra: Object::new(),
             },
             Delta::Arguments { choice: 0, index: 0, text: "{".to_owned() },

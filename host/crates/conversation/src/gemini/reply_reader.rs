@@ -181,7 +181,7 @@ impl Candidate {
         let name = take_text(&mut call, "name").unwrap_or_default();
         let extra = signature.map(|signature| (EXTRA_CONTENT, signature::write(signature)));
         let extra = extra.map_or_else(Object::new, |member| object_of([member]));
-        deltas.push(Delta::Call { choice, index, id, name, extra });
+        deltas.push(Delta::Call { choice, index, id, name, is_custom: false, extra });
         let text = match call.shift_remove("args") {
             None | Some(Value::Null) => "{}".to_owned(),
             Some(args) => args.to_string(),

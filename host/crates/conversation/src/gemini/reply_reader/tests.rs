@@ -53,6 +53,7 @@ fn a_whole_response_becomes_deltas() {
         index,
         id: id.to_owned(),
         name: "get".to_owned(),
+        is_custom: false,
         extra,
     };
     let arguments =
