@@ -6,6 +6,9 @@ PLUGINS := text files fetch notes unruly
 # Workspaces beside the gateway's, by their manifests. Their artifacts go below the gateway's, so that one directory holds all.
 WORKSPACES := plugins/starlark/Cargo.toml plugins/python/Cargo.toml plugins/examples/rust/Cargo.toml
 OTHERS := $(TARGET)/others
+# Parts of `make bench`, and their options: `--json`, or `--against PROGRAM` for those that can compare two builds.
+BENCH := overhead code_mode chat mcp upstream
+BENCH_OPTIONS :=
 # With the features that the tests build with, so that the engine is compiled once for both.
 BUILD := cargo build --workspace --bin airlock
 # Unit tests of the crates below the gateway. `--exclude` leaves the features of all dependencies as they are in `make test`, where a
@@ -37,19 +40,12 @@ check: lint-gateway ## checks format and lints, and runs the unit tests below th
 test: ## builds everything and runs every test, the real MCP servers included
 	@tests/run
 
-bench: wasm ## prints what the sandbox and the gateway cost, as ratios
-	@echo "bench: building, with guests and own code optimised as in a release"
-	@cargo build --manifest-path plugins/starlark/Cargo.toml --package native-script --target-dir $(OTHERS)
-	@AIRLOCK_GUEST_PROFILE=release \
-		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench overhead
-	@AIRLOCK_GUEST_PROFILE=release NATIVE_SCRIPT=$(abspath $(OTHERS))/debug/native-script \
-		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench code_mode -- $(CODE_MODE)
-	@AIRLOCK_GUEST_PROFILE=release \
-		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench chat -- $(CHAT)
-	@AIRLOCK_GUEST_PROFILE=release \
-		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench mcp -- $(MCP)
-	@AIRLOCK_GUEST_PROFILE=release \
-		cargo bench --profile dev --config tests/benches/profile.toml --workspace --bench upstream -- $(UPSTREAM)
+bench: wasm ## prints what the sandbox and the gateway cost, as ratios, in a release build; BENCH="chat mcp" for some parts
+	@echo "bench: building a release (long the first time)"
+	@cargo build --release --manifest-path plugins/starlark/Cargo.toml --package native-script --target-dir $(OTHERS)
+	@set -e; for part in $(BENCH); do \
+		NATIVE_SCRIPT=$(abspath $(OTHERS))/release/native-script cargo bench --workspace --bench $$part -- $(BENCH_OPTIONS); \
+	done
 
 bench-tokens: wasm ## prints the tokens of tool definitions against those of code mode; asks no model
 	@echo "bench-tokens: building"
