@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Charge, ModelError, Object, Refusal, http::HttpClient, object};
+use airlock_conversation::ReplyError;
 use airlock_json::{self as json, Caps};
 
 /// Maximum memory of a request as a tree, in bytes.
@@ -86,6 +87,19 @@ impl ResponseError {
         match self {
             Self::Refused(refusal) => client.refused(*refusal),
             Self::Invalid { what } => client.bad_answer(what),
+        }
+    }
+}
+
+impl From<ReplyError> for ResponseError {
+    fn from(error: ReplyError) -> Self {
+        match error {
+            ReplyError::Invalid { what } => Self::Invalid { what },
+            ReplyError::Reported { error, status } => {
+                let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+                let status = status.unwrap_or(StatusCode::BAD_GATEWAY);
+                Self::Refused(Box::new(Refusal { status, error, retry_after: None }))
+            }
         }
     }
 }
