@@ -8,7 +8,7 @@
 //! | API | request: read | request: write | reply: read | reply: write |
 //! |---|---|---|---|---|
 //! | [`chat`]: OpenAI's chat completions | yes | yes | yes | yes |
-//! | [`messages`]: Anthropic's Messages | yes | | | yes |
+//! | [`messages`]: Anthropic's Messages | yes | | yes | yes |
 //! | [`gemini`]: Gemini's `generateContent` | | yes | yes | |
 //!
 //! Members that are not known are carried along as they came. One that its API documents and that

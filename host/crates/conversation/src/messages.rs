@@ -1,5 +1,7 @@
 //! Anthropic's Messages API, as its callers use it.
 
+mod error;
+mod reply_reader;
 mod reply_writer;
 mod request_reader;
 mod seal;
@@ -9,6 +11,8 @@ use serde_json::Value;
 use crate::Object;
 
 pub use self::{
+    error::to_error,
+    reply_reader::ReplyReader,
     reply_writer::{EventWriter, write_reply},
     request_reader::read_request,
 };

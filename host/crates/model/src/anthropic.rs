@@ -4,8 +4,6 @@
 mod answer;
 mod chunks;
 mod content;
-mod error;
-mod event;
 mod media;
 mod messages;
 #[cfg(test)]
@@ -13,7 +11,6 @@ mod recorded;
 mod request;
 mod stream;
 mod tools;
-mod usage;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -150,7 +147,11 @@ fn translate(text: Vec<u8>, held: &Charge) -> Result<Translated, Untranslated> {
 }
 
 fn error_of(_: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {
-    error::to_error(status, body)
+    airlock_conversation::messages::to_error(
+        status.as_u16(),
+        body.and_then(service::error_message),
+        body,
+    )
 }
 
 /// Returns a model of Anthropic's list in the form of OpenAI's.

@@ -234,7 +234,8 @@ fn write_file(
             return Err(form.refused("Chat completions take no addresses of documents."));
         }
     };
-    let name = name.or_else(|| (member == "file_data" && !form.is_own()).then(|| unnamed(&value)));
+    let needs_name = member == "file_data" && !form.has_anthropic_members();
+    let name = name.or_else(|| needs_name.then(|| unnamed(&value)));
     let mut file = object_of([(member, value.into())]);
     file.extend(name.map(|name| ("filename".to_owned(), name.into())));
     restore_inner(&mut file, extra, "file");

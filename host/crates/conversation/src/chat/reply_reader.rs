@@ -28,7 +28,8 @@ const BAD_GATEWAY: u16 = 502;
 ///
 /// It is read like the gateway's other readers of chunks: the first `id`, `model` and `created` that are not
 /// empty count, the last `usage` and the last `finish_reason`, and a `message` beside a `delta` repeats it.
-/// Members of the whole reply that come after its beginning are left out. The `index` of a call is what tells
+/// Members of the whole reply that come after its beginning are left out, and so are members of a choice that
+/// OpenAI's API does not define, but for the `stop_reason` of vLLM. The `index` of a call is what tells
 /// it from the others; chunks of servers that do without it are repaired before.
 #[derive(Debug, Default)]
 pub struct ReplyReader {

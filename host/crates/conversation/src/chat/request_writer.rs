@@ -22,19 +22,9 @@ const UNNAMED: &str = "reply";
 /// Budgets of reasoning below which the effort is `low` and `medium`, in tokens.
 const LOW_BUDGET: u64 = 4_096;
 const MEDIUM_BUDGET: u64 = 16_384;
-/// Members of Anthropic's Messages API that tell its service how to work, not what to write: other
-/// services would refuse their names.
-const WITHOUT_EFFECT: [&str; 7] = [
-    "betas",
-    "cache_control",
-    "context_management",
-    "inference_geo",
-    "metadata",
-    "speed",
-    "thinking",
-];
-/// Members of the Messages API that change the reply and have no counterpart.
-const WITHOUT_COUNTERPART: [&str; 3] = ["container", "mcp_servers", "output_config"];
+/// Members of Anthropic's Messages API that only its service can honour. Some services ignore members
+/// that they do not know.
+const WITHOUT_COUNTERPART: [&str; 2] = ["inference_geo", "output_config"];
 
 /// Members that the provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +72,8 @@ pub fn write_request(
         body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     }
     write_settings(settings, form, &mut hints, &mut body);
-    body.extend(form.request_extra(extra)?);
+    form.check_extra(&extra)?;
+    body.extend(extra);
     body.extend(hints);
     Ok(body)
 }
@@ -118,19 +109,21 @@ impl ChatForm {
         matches!(self.wire, Wire::Chat | Wire::Messages) && self.has_anthropic_members()
     }
 
-    /// Returns the text between the texts of a message, if they become one. Callers of the Messages API
-    /// send many blocks where other services expect one text.
+    /// Returns whether the request is one of the Messages API for another service than Anthropic's. That API
+    /// joins the messages of a role, and its callers send many blocks where other services expect one text.
+    pub(super) fn merges(self) -> bool {
+        self.wire == Wire::Messages && !self.has_anthropic_blocks()
+    }
+
+    /// Returns the text between the texts of a message, if they become one.
     pub(super) fn separator(self, separator: &str) -> Option<&str> {
-        (self.wire == Wire::Messages && !self.has_anthropic_blocks()).then_some(separator)
+        self.merges().then_some(separator)
     }
 
     /// Returns the unknown members of an item that the provider receives. Those of the Messages API, such
     /// as the sources of a text, mean nothing to other services.
     pub(super) fn extra(self, extra: Object) -> Object {
-        if self.wire == Wire::Messages && !self.has_anthropic_blocks() {
-            return Object::new();
-        }
-        extra
+        if self.merges() { Object::new() } else { extra }
     }
 
     /// Adds a mark of Anthropic's cache.
@@ -172,18 +165,14 @@ impl ChatForm {
         )
     }
 
-    /// Returns the members of the caller's API that the provider receives.
-    fn request_extra(self, mut extra: Object) -> Result<Object, Untranslatable> {
-        if self.wire != Wire::Messages || self.has_anthropic_blocks() {
-            return Ok(extra);
-        }
-        extra.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()));
+    /// Fails if an unknown member of the request needs Anthropic's service.
+    fn check_extra(self, extra: &Object) -> Result<(), Untranslatable> {
         match WITHOUT_COUNTERPART.into_iter().find(|name| extra.contains_key(*name)) {
-            None => Ok(extra),
-            Some(name) => Err(Untranslatable::unsupported_parameter(
+            Some(name) if self.merges() => Err(Untranslatable::unsupported_parameter(
                 &Path::Member(&Path::Root, name),
                 "It has no counterpart in chat completions.",
             )),
+            _ => Ok(()),
         }
     }
 }

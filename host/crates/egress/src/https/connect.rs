@@ -236,12 +236,22 @@ impl Service<Uri> for Connect {
         let connecting = match &mut self.way {
             Way::Direct(connect) => connected(connect.call(service), false),
             Way::Tunnel(connect) => connected(connect.call(service), false),
-            Way::Socks(connect) => connected(connect.call(service), false),
+            Way::Socks(connect) => connected(connect.call(with_port(service)), false),
             Way::Forward { proxy, connect } => connected(connect.call(proxy.clone()), true),
         };
         let limit = self.timeout;
         Box::pin(async move { timeout(limit, connecting).await.map_err(|_| ConnectTimedOut)? })
     }
+}
+
+/// Writes the port of a service out: without one, the connector of SOCKS proxies takes that of HTTPS.
+fn with_port(service: Uri) -> Uri {
+    let port = if service.scheme_str() == Some("http") { 80 } else { 443 };
+    let mut parts = service.clone().into_parts();
+    if let Some(host) = service.host().filter(|_| service.port().is_none()) {
+        parts.authority = format!("{host}:{port}").parse().ok();
+    }
+    Uri::from_parts(parts).unwrap_or(service)
 }
 
 fn connected<S: Stream + 'static>(

@@ -169,6 +169,13 @@ fn media_of_other_apis_have_a_form_or_are_refused() {
             }})),
         ),
         (
+            Content::File { media: base64("application/pdf", "JVBE"), name: None },
+            WithAnthropicMembers,
+            Some(json!({"type": "file", "file": {
+                "file_data": "data:application/pdf;base64,JVBE"
+            }})),
+        ),
+        (
             Content::Image { media: Media::FileId("f".to_owned()), detail: None },
             WithAnthropicMembers,
             Some(json!({"type": "image", "source": {"type": "file", "file_id": "f"}})),

@@ -92,6 +92,7 @@ fn read_blocks(message: &mut Members<'_>) -> Result<Vec<Reasoning>, Untranslatab
 fn read_reasoning(mut blocks: Vec<Reasoning>, extra: &mut Object) -> Vec<Reasoning> {
     let text = reasoning::take_text(extra);
     match extra.shift_remove(reasoning::DETAILS) {
+        Some(Value::Array(details)) if details.is_empty() => {}
         Some(Value::Array(details)) => match reasoning::read_details(details) {
             Ok(items) => blocks.extend(items),
             Err(details) => {

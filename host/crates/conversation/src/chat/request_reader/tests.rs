@@ -115,7 +115,11 @@ fn reasoning_details_are_read_if_they_are_of_the_responses_api() {
         extra: object(json!({"reasoning_details": other})),
         ..Reasoning::default()
     });
-    for (details, expected) in [(own, vec![typed]), (other, vec![unsigned("Hm."), kept])] {
+    for (details, expected) in [
+        (own, vec![typed]),
+        (other, vec![unsigned("Hm."), kept]),
+        (json!([]), vec![unsigned("Hm.")]),
+    ] {
         let found = items(json!([{"role": "assistant", "content": "a",
             "reasoning_content": "Hm.", "reasoning_details": details}]));
         assert_eq!(found[..found.len() - 1], expected);

@@ -44,8 +44,8 @@ struct AssistantTurn {
 /// Writes items as messages.
 ///
 /// Items of the model that follow one another are one message, and content after its calls belongs to it.
-/// Only content or reasoning after content without calls begins another message. The results of the calls
-/// follow the message at once, as chat completions require, even if other messages stand between. A result
+/// Only content or reasoning after content without calls begins another message, so that signed reasoning
+/// stays where it was. The results of the calls follow the message at once, as chat completions require, even if other messages stand between. A result
 /// without a call stays in its place.
 pub(super) fn write(mut items: Vec<Item>, form: ChatForm) -> Result<Vec<Value>, Untranslatable> {
     let mut writer = MessageWriter {
@@ -107,9 +107,10 @@ impl MessageWriter {
         Ok(())
     }
 
-    /// Ends a turn that has content and no calls.
+    /// Ends a turn that has content and no calls, unless the caller's API would join it with the next one.
     fn end_turn_with_content(&mut self) -> Result<(), Untranslatable> {
-        if self.turn.message.is_some() && self.turn.calls.is_empty() {
+        let has_content = self.turn.message.is_some() && self.turn.calls.is_empty();
+        if has_content && !self.form.merges() {
             return self.end_turn();
         }
         Ok(())

@@ -151,6 +151,23 @@ fn content_after_content_begins_another_message_and_content_after_calls_does_not
 }
 
 #[test]
+fn messages_of_the_model_that_the_messages_api_joins_are_one() {
+    let items = || vec![text(Role::Assistant, "a"), signed("Hm."), text(Role::Assistant, "b")];
+    assert_eq!(
+        messages(Wire::Messages, items(), OpenAi),
+        json!([{"role": "assistant", "content": "ab"}])
+    );
+    let block = json!({"type": "thinking", "thinking": "Hm.", "signature": "s"});
+    assert_eq!(
+        messages(Wire::Messages, items(), WithAnthropicMembers),
+        json!([
+            {"role": "assistant", "content": "a"},
+            {"role": "assistant", "content": "b", "thinking_blocks": [block]},
+        ])
+    );
+}
+
+#[test]
 fn reasoning_is_sent_where_its_provider_needs_it() {
     let block = json!({"type": "thinking", "thinking": "Hm.", "signature": "s"});
     let encrypted = Item::Reasoning(Reasoning {
@@ -295,17 +312,17 @@ fn a_long_identifier_of_the_user_is_for_anthropic_alone() {
 }
 
 #[test]
-fn members_of_the_messages_api_are_written_left_out_or_refused() {
+fn members_of_the_messages_api_are_written_or_refused() {
     let with = |members: Value| Conversation {
         extra: object(members),
         ..conversation(Wire::Messages, Vec::new())
     };
-    let members = json!({"thinking": {"type": "adaptive"}, "betas": ["b"], "unknown": 1});
+    let members = json!({"inference_geo": "eu", "unknown": 1});
     let found = written(with(members.clone()), WithAnthropicMembers);
-    assert_eq!(found["thinking"], members["thinking"]);
-    assert_eq!(written(with(members), OpenAi), json!({"model": "m", "messages": [], "unknown": 1}));
-    let refused = write_request(with(json!({"mcp_servers": []})), OpenAi).expect_err("refused");
-    assert_eq!((refused.code, &*refused.param), ("unsupported_parameter", "mcp_servers"));
+    assert_eq!((&found["inference_geo"], &found["unknown"]), (&json!("eu"), &json!(1)));
+    assert_eq!(written(with(json!({"unknown": 1})), OpenAi)["unknown"], 1);
+    let refused = write_request(with(members), OpenAi).expect_err("refused");
+    assert_eq!((refused.code, &*refused.param), ("unsupported_parameter", "inference_geo"));
 }
 
 #[test]

@@ -55,7 +55,6 @@ fn a_whole_response_becomes_deltas() {
         is_custom: false,
         id: id.to_owned(),
         name: "get".to_owned(),
-        is_custom: false,
         extra,
     };
     let arguments =

@@ -1,4 +1,7 @@
+use serde_json::{Value, json};
+
 use super::*;
+use crate::object;
 
 fn translate(message: Value) -> Result<Value, ResponseError> {
     to_completion(object(message), 1_700_000_000).map(Value::from)
@@ -75,33 +78,4 @@ fn the_explanation_of_a_refusal_is_the_refusal_of_the_message() {
     let choice = &completion["choices"][0];
     assert_eq!(choice["message"]["refusal"], "Not this.");
     assert_eq!(choice["finish_reason"], "content_filter");
-}
-
-#[test]
-fn a_response_that_is_not_a_message_fails() {
-    let error = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}});
-    let Err(ResponseError::Refused(refusal)) = translate(error) else { panic!("it is an error") };
-    assert_eq!(refusal.status.as_u16(), 429);
-    for (message, what) in [
-        (json!({}), "a message without content"),
-        (json!({"content": "text"}), "a message without content"),
-        (json!({"content": []}), "a message that stops without a reason"),
-        (
-            json!({"content": ["text"], "stop_reason": "end_turn"}),
-            "a content_block_start event without an index or a block",
-        ),
-    ] {
-        assert_eq!(translate(message).expect_err("no message").to_string(), what);
-    }
-}
-
-#[test]
-fn a_message_has_a_limited_number_of_blocks() {
-    let with_blocks = |count| {
-        let blocks = vec![json!({"type": "tool_use"}); count];
-        translate(json!({"type": "message", "content": blocks, "stop_reason": "tool_use"}))
-    };
-    assert!(with_blocks(MAX_BLOCKS).is_ok());
-    let failure = with_blocks(MAX_BLOCKS + 1).expect_err("beyond the limit");
-    assert_eq!(failure.to_string(), "a message with more content blocks than the gateway accepts");
 }

@@ -1,9 +1,11 @@
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::{
     super::{answer::to_completion, recorded::RECORDED},
     *,
 };
+use crate::object;
 
 const CREATED: u64 = 1_700_000_000;
 const ERROR: &str =
@@ -47,22 +49,22 @@ fn deltas(chunks: &[Object]) -> Vec<String> {
 /// merged by their index.
 fn collect(chunks: &[Object]) -> Value {
     let mut message = Object::new();
-    let mut finish_reason = Value::Null;
+    let mut end = Object::new();
     for choice in chunks.iter().flat_map(|chunk| chunk["choices"].as_array().expect("choices")) {
         merge(&mut message, choice["delta"].as_object().expect("a delta"));
         if !choice["finish_reason"].is_null() {
-            finish_reason = choice["finish_reason"].clone();
+            end = choice.as_object().expect("a choice").clone();
         }
     }
     message.entry("refusal").or_insert(Value::Null);
+    end.shift_remove("delta");
+    end.insert("message".to_owned(), message.into());
     let first = &chunks[0];
     let usage = chunks.last().and_then(|last| last.get("usage"));
     json!({
         "id": first["id"], "object": "chat.completion", "created": first["created"],
         "model": first["model"], "usage": usage,
-        "choices": [{
-            "index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason
-        }],
+        "choices": [end],
     })
 }
 

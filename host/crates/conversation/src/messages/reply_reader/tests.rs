@@ -1,8 +1,9 @@
+use airlock_json::object;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::{block::MAX_THINKING_BYTES, *};
-use crate::object;
+use crate::{Reasoning, Seal};
 
 fn start() -> Value {
     json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {}}})
@@ -30,9 +31,9 @@ fn stop() -> Value {
 
 /// Reads events until one fails.
 fn read(
-    reader: &mut MessageReader,
+    reader: &mut ReplyReader,
     events: impl IntoIterator<Item = Value>,
-) -> Result<Vec<MessageStep>, ResponseError> {
+) -> Result<Vec<Delta>, ReplyError> {
     let mut steps = Vec::new();
     for event in events {
         steps.append(&mut reader.event(&object(event))?);
@@ -91,15 +92,14 @@ fn an_event_that_cannot_follow_the_ones_before_it_fails() {
         ),
         (vec![start(), ended("end_turn"), stop(), stop()], "an event after message_stop"),
     ] {
-        let failure =
-            read(&mut MessageReader::default(), events.clone()).expect_err("it cannot be");
+        let failure = read(&mut ReplyReader::default(), events.clone()).expect_err("it cannot be");
         assert_eq!(failure.to_string(), expected, "{events:?}");
     }
 }
 
 #[test]
 fn a_stream_has_ended_with_message_stop_and_not_before() {
-    let mut reader = MessageReader::default();
+    let mut reader = ReplyReader::default();
     read(&mut reader, [start(), ended("end_turn")]).expect("a good stream");
     assert!(!reader.has_ended());
     read(&mut reader, [stop(), json!({"type": "ping"})]).expect("a good stream");
@@ -116,7 +116,7 @@ fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
         (signature(&half), thinking(&half), thinking(&more)),
         (signature(&more), signature(&half), signature(&half.repeat(3))),
     ] {
-        let mut reader = MessageReader::default();
+        let mut reader = ReplyReader::default();
         read(&mut reader, [start(), open(0, "thinking"), first]).expect("within the limit");
         let failure = read(&mut reader, [beyond]).expect_err("beyond the limit");
         assert_eq!(failure.to_string(), "a block of thinking of excessive length");
@@ -126,7 +126,7 @@ fn thinking_up_to_its_limit_is_kept_and_fails_beyond_it() {
         "type": "content_block_start", "index": 0,
         "content_block": {"type": "thinking", "thinking": half, "signature": more}
     });
-    assert!(read(&mut MessageReader::default(), [start(), whole]).is_err());
+    assert!(read(&mut ReplyReader::default(), [start(), whole]).is_err());
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn a_block_begins_with_a_limited_number_of_citations() {
     let begins_with = |count| {
         let block = json!({"type": "text", "text": "x", "citations": vec![json!({}); count]});
         let event = json!({"type": "content_block_start", "index": 0, "content_block": block});
-        read(&mut MessageReader::default(), [start(), event])
+        read(&mut ReplyReader::default(), [start(), event])
     };
     let steps = begins_with(1_024).expect("at the limit");
-    let citations = steps.iter().filter(|step| matches!(step, MessageStep::Citation { .. }));
+    let citations = steps.iter().filter(|step| matches!(step, Delta::Citation { .. }));
     assert_eq!(citations.count(), 1_024);
     let failure = begins_with(1_025).expect_err("beyond the limit");
     assert_eq!(failure.to_string(), "a content block with more citations than the gateway accepts");
@@ -154,7 +154,7 @@ fn signature(text: &str) -> Value {
 #[test]
 fn the_last_signature_of_a_block_replaces_an_earlier_one() {
     let steps = read(
-        &mut MessageReader::default(),
+        &mut ReplyReader::default(),
         [
             start(),
             open(0, "thinking"),
@@ -164,8 +164,9 @@ fn the_last_signature_of_a_block_replaces_an_earlier_one() {
         ],
     );
     let steps = steps.expect("a good stream");
-    let Some(MessageStep::Thinking { index: 0, block }) = steps.last() else { panic!("{steps:?}") };
-    assert_eq!(Value::from(block.clone()), json!({"type": "thinking", "signature": "b"}));
+    let seal = Some(Seal::Signature("b".to_owned()));
+    let reasoning = Reasoning { seal, ..Reasoning::default() };
+    assert_eq!(steps.last(), Some(&Delta::ReasoningEnd { choice: 0, reasoning }));
 }
 
 #[test]
@@ -180,16 +181,16 @@ fn a_message_of_many_blocks_keeps_no_more_state_than_one_of_few() {
         ("other", delta(0, "text_delta", "text", "some text")),
     ];
     let round = blocks.map(|(kind, delta)| [open(0, kind), delta, close(0)]).concat();
-    let mut reader = MessageReader::default();
+    let mut reader = ReplyReader::default();
     read(&mut reader, [start()]).expect("a good stream");
     read(&mut reader, round.clone()).expect("a good stream");
     let few = format!("{reader:?}").len();
     for _ in 0..99 {
         read(&mut reader, round.clone()).expect("a good stream");
     }
-    assert_eq!((reader.calls, reader.thinking_blocks, reader.citations), (100, 100, 100));
-    // Only the three counters have more digits.
-    assert_eq!(format!("{reader:?}").len(), few + 3 * 2);
+    assert_eq!(reader.calls, 100);
+    // Only the counter has more digits.
+    assert_eq!(format!("{reader:?}").len(), few + 2);
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -287,11 +288,44 @@ proptest! {
     fn any_events_are_read_without_panic(
         events in prop::collection::vec(event(), 0..30)
     ) {
-        let mut reader = MessageReader::default();
+        let mut reader = ReplyReader::default();
         reader.event(&object(start())).expect("a good start");
         for event in events {
             // A caller stops at the first failure; the state must be sound even if it does not.
             let _ = reader.event(&object(event));
         }
     }
+}
+
+fn whole(message: Value) -> Result<Vec<Delta>, ReplyError> {
+    ReplyReader::default().whole(object(message))
+}
+
+#[test]
+fn a_response_that_is_not_a_message_fails() {
+    let error = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}});
+    let Err(ReplyError::Reported { status, .. }) = whole(error) else { panic!("it is an error") };
+    assert_eq!(status, Some(429));
+    for (message, what) in [
+        (json!({}), "a message without content"),
+        (json!({"content": "text"}), "a message without content"),
+        (json!({"content": []}), "a message that stops without a reason"),
+        (
+            json!({"content": ["text"], "stop_reason": "end_turn"}),
+            "a content_block_start event without an index or a block",
+        ),
+    ] {
+        assert_eq!(whole(message).expect_err("no message").to_string(), what);
+    }
+}
+
+#[test]
+fn a_message_has_a_limited_number_of_blocks() {
+    let with_blocks = |count| {
+        let blocks = vec![json!({"type": "tool_use"}); count];
+        whole(json!({"type": "message", "content": blocks, "stop_reason": "tool_use"}))
+    };
+    assert!(with_blocks(MAX_BLOCKS).is_ok());
+    let failure = with_blocks(MAX_BLOCKS + 1).expect_err("beyond the limit");
+    assert_eq!(failure.to_string(), "a message with more content blocks than the gateway accepts");
 }

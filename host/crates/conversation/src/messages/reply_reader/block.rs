@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{MessageStep, ResponseError, invalid};
-use crate::Object;
+use super::invalid;
+use crate::{Delta, Object, Reasoning, ReplyError, Seal};
 
 /// Maximum bytes of one block of thinking. Its text is kept until its signature has come. The
 /// longest output of a model, 128,000 tokens, is about a sixth of it.
@@ -18,16 +18,16 @@ pub(super) enum Block {
     Thinking(Object),
     /// A call, and its input if no piece of it has been streamed.
     Call {
-        index: usize,
+        index: u64,
         input: Option<Value>,
     },
-    /// A block of a type that has no form in chat.
+    /// A block of a type that has no form in other APIs.
     Ignored,
 }
 
 impl Block {
     /// Returns the state of a block of thinking that starts.
-    pub(super) fn thinking(block: &Object) -> Result<Self, ResponseError> {
+    pub(super) fn thinking(block: &Object) -> Result<Self, ReplyError> {
         check_thinking(thinking_bytes(block))?;
         Ok(Self::Thinking(block.clone()))
     }
@@ -37,15 +37,15 @@ impl Block {
         &mut self,
         kind: &str,
         delta: &Object,
-    ) -> Result<Option<MessageStep>, ResponseError> {
+    ) -> Result<Option<Delta>, ReplyError> {
         match (kind, self) {
             (_, Self::Ignored) => Ok(None),
-            ("text_delta", Self::Text) => Ok(text_step(delta)),
+            ("text_delta", Self::Text) => Ok(text_delta(delta)),
             ("thinking_delta", Self::Thinking(block)) => {
                 let piece = text(delta, "thinking");
                 check_thinking(thinking_bytes(block) + piece.len())?;
                 append(block, "thinking", &piece);
-                Ok(reasoning_step(piece))
+                Ok(reasoning_delta(piece))
             }
             ("signature_delta", Self::Thinking(block)) => {
                 // The signature comes whole; Anthropic's SDKs replace an earlier one, too.
@@ -61,7 +61,7 @@ impl Block {
                     return Ok(None);
                 }
                 *input = None;
-                Ok(Some(MessageStep::Arguments { index: *index, json }))
+                Ok(Some(Delta::Arguments { choice: 0, index: *index, text: json }))
             }
             ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta", _) => {
                 Err(invalid("a delta that does not fit the type of its content block"))
@@ -71,14 +71,29 @@ impl Block {
     }
 }
 
-/// Returns the step of a member `text`; `None` if it is empty.
-pub(super) fn text_step(object: &Object) -> Option<MessageStep> {
-    Some(text(object, "text")).filter(|text| !text.is_empty()).map(MessageStep::Text)
+/// Returns the delta of a member `text`; `None` if it is empty.
+pub(super) fn text_delta(object: &Object) -> Option<Delta> {
+    let text = Some(text(object, "text")).filter(|text| !text.is_empty());
+    text.map(|text| Delta::Text { choice: 0, text })
 }
 
-/// Returns the step of readable thinking; `None` if it is empty.
-pub(super) fn reasoning_step(thinking: String) -> Option<MessageStep> {
-    Some(thinking).filter(|text| !text.is_empty()).map(MessageStep::Reasoning)
+/// Returns the delta of readable thinking; `None` if it is empty.
+pub(super) fn reasoning_delta(thinking: String) -> Option<Delta> {
+    let text = Some(thinking).filter(|text| !text.is_empty());
+    text.map(|text| Delta::Reasoning { choice: 0, text })
+}
+
+/// Returns the reasoning of a complete block of thinking.
+pub(super) fn reasoning(mut block: Object) -> Reasoning {
+    let is_redacted = block.get("type").is_some_and(|kind| kind == "redacted_thinking");
+    let [text, signature, data] =
+        ["thinking", "signature", "data"].map(|name| match block.shift_remove(name) {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        });
+    let seal = if is_redacted { Seal::Redacted(data) } else { Seal::Signature(signature) };
+    block.retain(|name, _| name != "type" && name != "index");
+    Reasoning { text, seal: Some(seal), extra: block, ..Reasoning::default() }
 }
 
 /// Returns a member that is a string; empty if it is absent.
@@ -101,7 +116,7 @@ fn text_bytes(block: &Object, name: &str) -> usize {
     block.get(name).and_then(Value::as_str).map_or(0, str::len)
 }
 
-fn check_thinking(bytes: usize) -> Result<(), ResponseError> {
+fn check_thinking(bytes: usize) -> Result<(), ReplyError> {
     if bytes > MAX_THINKING_BYTES {
         return Err(invalid("a block of thinking of excessive length"));
     }

@@ -1,18 +1,22 @@
-//! Reads the events of a streamed message.
+//! Events of a streamed message, and a whole message → deltas.
 //!
 //! A stream is `message_start`, then for each block of content `content_block_start`, any number of
 //! `content_block_delta` and `content_block_stop`, then `message_delta` and `message_stop`. Events
 //! and blocks of types that are not known are ignored, as Anthropic's policy on versions requires:
 //! new ones can be added at any time. The blocks of tools that Anthropic runs are among them,
-//! because chat has no form for them.
+//! because other APIs have no form for them.
 
 mod block;
+mod tokens;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use self::block::{Block, text};
-use super::{usage, usage::TokenUsage};
-use crate::{Object, translation::ResponseError};
+use self::{
+    block::{Block, text},
+    tokens::TokenUsage,
+};
+use super::{error::reported, object};
+use crate::{Begin, Delta, FinishReason, Object, ReplyError, Wire};
 
 /// Maximum bytes of a message's id and of its model's name, which every chunk repeats. Anthropic's
 /// have some 30 bytes, those of a proxy before it more.
@@ -22,38 +26,19 @@ const MAX_NAME_BYTES: usize = 256;
 /// sources is rare.
 const MAX_CITATIONS: usize = 1_024;
 
-/// One step of a message.
-#[derive(Debug)]
-pub(super) enum MessageStep {
-    /// The message began.
-    Begin { id: String, model: String },
-    /// Text for the user.
-    Text(String),
-    /// Readable thinking.
-    Reasoning(String),
-    /// A block of thinking is complete and can be sent back.
-    Thinking { index: usize, block: Object },
-    /// A source of the text.
-    Citation { index: usize, citation: Object },
-    /// The model calls a tool.
-    Call { index: usize, id: String, name: String },
-    /// A piece of the arguments of a call.
-    Arguments { index: usize, json: String },
-    /// The message is complete.
-    End { finish_reason: &'static str, refusal: Option<String>, usage: TokenUsage },
-}
+/// Maximum number of content blocks of a message that was not streamed. Each can become a call. A text has
+/// one more block for each passage that is cited.
+const MAX_BLOCKS: usize = 8_192;
 
-/// State of a message. Its size is bounded by the one of the open block.
+/// Reads a message. Its size is bounded by the one of the open block.
 #[derive(Debug, Default)]
-pub(super) struct MessageReader {
+pub struct ReplyReader {
     phase: MessagePhase,
     /// The open block and its index.
     open: Option<(u64, Block)>,
-    calls: usize,
-    thinking_blocks: usize,
-    citations: usize,
+    calls: u64,
     usage: TokenUsage,
-    finish_reason: Option<&'static str>,
+    finish_reason: Option<FinishReason>,
     refusal: Option<String>,
 }
 
@@ -65,29 +50,59 @@ enum MessagePhase {
     Ended,
 }
 
-impl MessageReader {
+impl ReplyReader {
     /// Returns whether `message_stop` has been read. A stream that ends before it is incomplete.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.phase == MessagePhase::Ended
     }
 
     /// Reads the data of one event. Fails if it reports an error, or cannot follow the events
     /// before it.
-    pub(super) fn event(&mut self, data: &Object) -> Result<Vec<MessageStep>, ResponseError> {
+    pub fn event(&mut self, data: &Object) -> Result<Vec<Delta>, ReplyError> {
         match data.get("type").and_then(Value::as_str).unwrap_or_default() {
             "message_start" => Ok(vec![self.begin(data)?]),
             "content_block_start" => self.open_block(data),
             "content_block_delta" => Ok(self.delta(data)?.into_iter().collect()),
             "content_block_stop" => Ok(self.close_block(data)?.into_iter().collect()),
             "message_delta" => self.message_delta(data).map(|()| Vec::new()),
-            "message_stop" => Ok(vec![self.end()?]),
-            "error" => Err(ResponseError::reported(data)),
+            "message_stop" => self.end(),
+            "error" => Err(reported(data)),
             // "ping", and events of later versions.
             _ => Ok(Vec::new()),
         }
     }
 
-    fn begin(&mut self, data: &Object) -> Result<MessageStep, ResponseError> {
+    /// Reads a message that was not streamed, as the events that would have streamed it, so that both forms
+    /// agree. Fails if the response is an error or not a message.
+    pub fn whole(&mut self, mut message: Object) -> Result<Vec<Delta>, ReplyError> {
+        if message.get("type").is_some_and(|kind| kind == "error") {
+            return Err(reported(&message));
+        }
+        let Some(Value::Array(blocks)) = message.shift_remove("content") else {
+            return Err(invalid("a message without content"));
+        };
+        if blocks.len() > MAX_BLOCKS {
+            return Err(invalid("a message with more content blocks than the gateway accepts"));
+        }
+        let end = json!({
+            "stop_reason": message.get("stop_reason"),
+            "stop_sequence": message.get("stop_sequence"),
+            "stop_details": message.get("stop_details"),
+        });
+        let start = event("message_start", [("message", message.into())]);
+        let mut deltas = self.event(&start)?;
+        for block in blocks {
+            let block = [("index", 0.into()), ("content_block", block)];
+            deltas.append(&mut self.event(&event("content_block_start", block))?);
+            let stop = event("content_block_stop", [("index", 0.into())]);
+            deltas.append(&mut self.event(&stop)?);
+        }
+        deltas.append(&mut self.event(&event("message_delta", [("delta", end)]))?);
+        deltas.append(&mut self.event(&event("message_stop", []))?);
+        Ok(deltas)
+    }
+
+    fn begin(&mut self, data: &Object) -> Result<Delta, ReplyError> {
         if self.phase != MessagePhase::New {
             return Err(invalid("a second message_start event"));
         }
@@ -101,10 +116,10 @@ impl MessageReader {
         }
         self.usage.update(message.get("usage"));
         self.phase = MessagePhase::Begun;
-        Ok(MessageStep::Begin { id, model })
+        Ok(Delta::Begin(Begin { id, model, ..Begin::default() }))
     }
 
-    fn open_block(&mut self, data: &Object) -> Result<Vec<MessageStep>, ResponseError> {
+    fn open_block(&mut self, data: &Object) -> Result<Vec<Delta>, ReplyError> {
         self.check_begun()?;
         if self.open.is_some() {
             return Err(invalid("a content block that starts before the last one has stopped"));
@@ -120,10 +135,10 @@ impl MessageReader {
 
     /// Returns the state of a block that starts, and the steps that it already holds. A block of a
     /// whole message holds all of its content.
-    fn opened(&mut self, block: &Object) -> Result<(Block, Vec<MessageStep>), ResponseError> {
+    fn opened(&mut self, block: &Object) -> Result<(Block, Vec<Delta>), ReplyError> {
         match block.get("type").and_then(Value::as_str).unwrap_or_default() {
             "text" => {
-                let mut steps: Vec<_> = block::text_step(block).into_iter().collect();
+                let mut steps: Vec<_> = block::text_delta(block).into_iter().collect();
                 let citations = block.get("citations").and_then(Value::as_array);
                 let citations = citations.map_or(&[][..], Vec::as_slice);
                 if citations.len() > MAX_CITATIONS {
@@ -131,19 +146,25 @@ impl MessageReader {
                         "a content block with more citations than the gateway accepts",
                     ));
                 }
-                steps.extend(citations.iter().filter_map(|citation| self.citation(citation)));
+                steps.extend(citations.iter().filter_map(citation_delta));
                 Ok((Block::Text, steps))
             }
             "thinking" => {
-                let steps = block::reasoning_step(text(block, "thinking"));
+                let steps = block::reasoning_delta(text(block, "thinking"));
                 Ok((Block::thinking(block)?, steps.into_iter().collect()))
             }
             "redacted_thinking" => Ok((Block::thinking(block)?, Vec::new())),
             "tool_use" => {
                 let index = self.calls;
                 self.calls += 1;
-                let call =
-                    MessageStep::Call { index, id: text(block, "id"), name: text(block, "name") };
+                let call = Delta::Call {
+                    choice: 0,
+                    index,
+                    id: text(block, "id"),
+                    name: text(block, "name"),
+                    is_custom: false,
+                    extra: Object::new(),
+                };
                 let input = block.get("input").cloned().unwrap_or_else(|| Object::new().into());
                 Ok((Block::Call { index, input: Some(input) }, vec![call]))
             }
@@ -151,44 +172,42 @@ impl MessageReader {
         }
     }
 
-    fn delta(&mut self, data: &Object) -> Result<Option<MessageStep>, ResponseError> {
+    fn delta(&mut self, data: &Object) -> Result<Option<Delta>, ReplyError> {
         self.check_begun()?;
         let Some(Value::Object(delta)) = data.get("delta") else {
             return Err(invalid("a content_block_delta event without a delta"));
         };
         let kind = delta.get("type").and_then(Value::as_str).unwrap_or_default();
         match (kind, self.open_at(data)?) {
-            ("citations_delta", Block::Text) => {
-                Ok(delta.get("citation").and_then(|citation| self.citation(citation)))
-            }
+            ("citations_delta", Block::Text) => Ok(delta.get("citation").and_then(citation_delta)),
             (kind, block) => block.extend(kind, delta),
         }
     }
 
-    fn close_block(&mut self, data: &Object) -> Result<Option<MessageStep>, ResponseError> {
+    fn close_block(&mut self, data: &Object) -> Result<Option<Delta>, ReplyError> {
         self.check_begun()?;
         self.open_at(data)?;
         match self.open.take() {
             Some((_, Block::Thinking(block))) => {
-                let index = self.thinking_blocks;
-                self.thinking_blocks += 1;
-                Ok(Some(MessageStep::Thinking { index, block }))
+                let reasoning = block::reasoning(block);
+                Ok(Some(Delta::ReasoningEnd { choice: 0, reasoning }))
             }
             // A tool without parameters is called without pieces. Its arguments are then the input
             // with which the block started, `{}`.
             Some((_, Block::Call { index, input: Some(input) })) => {
-                Ok(Some(MessageStep::Arguments { index, json: input.to_string() }))
+                Ok(Some(Delta::Arguments { choice: 0, index, text: input.to_string() }))
             }
             _ => Ok(None),
         }
     }
 
-    fn message_delta(&mut self, data: &Object) -> Result<(), ResponseError> {
+    fn message_delta(&mut self, data: &Object) -> Result<(), ReplyError> {
         self.check_begun()?;
         self.usage.update(data.get("usage"));
         let Some(Value::Object(delta)) = data.get("delta") else { return Ok(()) };
         if let Some(Value::String(reason)) = delta.get("stop_reason") {
-            self.finish_reason = Some(usage::finish_reason(reason));
+            let sequence = delta.get("stop_sequence").and_then(Value::as_str);
+            self.finish_reason = Some(tokens::finish_reason(reason, sequence));
         }
         if let Some(Value::String(why)) =
             delta.get("stop_details").and_then(|d| d.get("explanation"))
@@ -198,25 +217,20 @@ impl MessageReader {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<MessageStep, ResponseError> {
+    fn end(&mut self) -> Result<Vec<Delta>, ReplyError> {
         self.check_begun()?;
         if self.open.is_some() {
             return Err(invalid("a message that stops inside a content block"));
         }
-        let finish_reason =
-            self.finish_reason.ok_or_else(|| invalid("a message that stops without a reason"))?;
+        let reason = self.finish_reason.take();
+        let reason = reason.ok_or_else(|| invalid("a message that stops without a reason"))?;
         self.phase = MessagePhase::Ended;
-        Ok(MessageStep::End { finish_reason, refusal: self.refusal.take(), usage: self.usage })
+        let refusal = self.refusal.take().map(|text| Delta::Refusal { choice: 0, text });
+        let end = [Delta::End { choice: 0, reason }, Delta::Usage(self.usage.to_usage())];
+        Ok(refusal.into_iter().chain(end).collect())
     }
 
-    fn citation(&mut self, citation: &Value) -> Option<MessageStep> {
-        let citation = citation.as_object()?.clone();
-        let index = self.citations;
-        self.citations += 1;
-        Some(MessageStep::Citation { index, citation })
-    }
-
-    fn check_begun(&self) -> Result<(), ResponseError> {
+    fn check_begun(&self) -> Result<(), ReplyError> {
         match self.phase {
             MessagePhase::New => Err(invalid("an event before message_start")),
             MessagePhase::Begun => Ok(()),
@@ -224,7 +238,7 @@ impl MessageReader {
         }
     }
 
-    fn open_at(&mut self, data: &Object) -> Result<&mut Block, ResponseError> {
+    fn open_at(&mut self, data: &Object) -> Result<&mut Block, ReplyError> {
         match &mut self.open {
             Some((open, block)) if index(data) == Some(*open) => Ok(block),
             _ => Err(invalid("an event of a content block that has not started")),
@@ -232,12 +246,24 @@ impl MessageReader {
     }
 }
 
+/// Returns an event of type `kind`.
+fn event<const N: usize>(kind: &str, members: [(&str, Value); N]) -> Object {
+    let mut event = object(members);
+    event.insert("type".to_owned(), kind.into());
+    event
+}
+
+fn citation_delta(citation: &Value) -> Option<Delta> {
+    let citation = citation.as_object()?.clone();
+    Some(Delta::Citation { choice: 0, wire: Wire::Messages, citation })
+}
+
 fn index(data: &Object) -> Option<u64> {
     data.get("index").and_then(Value::as_u64)
 }
 
-fn invalid(what: &'static str) -> ResponseError {
-    ResponseError::Invalid { what }
+fn invalid(what: &'static str) -> ReplyError {
+    ReplyError::Invalid { what }
 }
 
 #[cfg(test)]
