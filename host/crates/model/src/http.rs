@@ -156,7 +156,7 @@ impl HttpClient {
         bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
         let settings = HttpsSettings {
-            is_tls: service.base_url.starts_with("https:"),
+            is_tls: base_url(provider, &service.base_url)?.scheme() == "https",
             connect_timeout: bounds.connect,
             proxy: service.proxy.as_ref().map(|url| proxy(provider, url)).transpose()?,
             authorities: certificates(provider, service)?,

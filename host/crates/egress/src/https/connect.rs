@@ -15,14 +15,20 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::{
-    Connected, Connection, HttpConnector,
-    proxy::{SocksV5, Tunnel},
+use hyper_util::{
+    client::legacy::connect::{
+        Connected, Connection, HttpConnector,
+        proxy::{SocksV5, Tunnel},
+    },
+    rt::TokioIo,
 };
 use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use rustls_platform_verifier::Verifier;
-use tokio::time::timeout;
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::timeout,
+};
 use tower_service::Service;
 use url::Url;
 
@@ -129,7 +135,7 @@ enum Way {
         proxy: Uri,
         connect: Tls<HttpConnector>,
     },
-    Socks(Tls<SocksV5<HttpConnector>>),
+    Socks(Tls<Resolving>),
 }
 
 impl std::fmt::Debug for Way {
@@ -150,11 +156,11 @@ impl Connect {
         let way = match proxy {
             None => Way::Direct(with_tls(tcp(), &config)),
             Some(HttpProxy { scheme: ProxyScheme::Socks { resolves }, uri, credential }) => {
-                let mut socks = SocksV5::new(uri, tcp()).local_dns(!resolves);
+                let mut socks = SocksV5::new(uri, tcp());
                 if let Some((user, password)) = credential {
                     socks = socks.with_auth(user, password);
                 }
-                Way::Socks(with_tls(socks, &config))
+                Way::Socks(with_tls(Resolving { socks, is_left_to_proxy: resolves }, &config))
             }
             Some(proxy) if is_tls => {
                 let mut tunnel = Tunnel::new(proxy.uri.clone(), with_tls(tcp(), &config));
@@ -236,7 +242,11 @@ impl Service<Uri> for Connect {
         let connecting = match &mut self.way {
             Way::Direct(connect) => connected(connect.call(service), false),
             Way::Tunnel(connect) => connected(connect.call(service), false),
-            Way::Socks(connect) => connected(connect.call(with_port(service)), false),
+            Way::Socks(connect) => connected(connect.call(service), false),
+            Way::Forward { .. } if service.scheme_str() != Some("http") => {
+                let problem = io::Error::other("a proxy must not read what TLS protects");
+                return Box::pin(async move { Err(problem.into()) });
+            }
             Way::Forward { proxy, connect } => connected(connect.call(proxy.clone()), true),
         };
         let limit = self.timeout;
@@ -244,14 +254,41 @@ impl Service<Uri> for Connect {
     }
 }
 
-/// Writes the port of a service out: without one, the connector of SOCKS proxies takes that of HTTPS.
-fn with_port(service: Uri) -> Uri {
-    let port = if service.scheme_str() == Some("http") { 80 } else { 443 };
-    let mut parts = service.clone().into_parts();
-    if let Some(host) = service.host().filter(|_| service.port().is_none()) {
-        parts.authority = format!("{host}:{port}").parse().ok();
+/// Connects by a SOCKS proxy, after the name of the service is resolved unless that is left to the
+/// proxy. The connector of SOCKS proxies would block a worker for it.
+#[derive(Debug, Clone)]
+struct Resolving {
+    socks: SocksV5<HttpConnector>,
+    is_left_to_proxy: bool,
+}
+
+impl Service<Uri> for Resolving {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<TokioIo<TcpStream>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
     }
-    Uri::from_parts(parts).unwrap_or(service)
+
+    fn call(&mut self, service: Uri) -> Self::Future {
+        let Self { mut socks, is_left_to_proxy } = self.clone();
+        Box::pin(async move {
+            let host = service.host().unwrap_or_default();
+            // Without a port, the connector takes that of HTTPS.
+            let is_http = service.scheme_str() == Some("http");
+            let port = service.port_u16().unwrap_or(if is_http { 80 } else { 443 });
+            let authority = if is_left_to_proxy {
+                format!("{host}:{port}")
+            } else {
+                let name = host.trim_start_matches('[').trim_end_matches(']');
+                let mut addresses = lookup_host((name, port)).await?;
+                addresses.next().ok_or("the name has no address")?.to_string()
+            };
+            let address = Uri::builder().scheme("http").authority(authority).path_and_query("/");
+            socks.call(address.build()?).await.map_err(Into::into)
+        })
+    }
 }
 
 fn connected<S: Stream + 'static>(

@@ -135,30 +135,56 @@ async fn a_proxy_gets_whole_requests_without_tls_and_tunnels_them_with_tls() {
     assert!(!seen.contains("hello"), "the request is inside the tunnel");
 }
 
-#[tokio::test]
-async fn a_socks_proxy_resolves_the_name_if_it_is_asked_to() {
-    let (address, seen) = serve(async |mut stream: TcpStream| {
-        let mut greeting = [0; 2];
-        stream.read_exact(&mut greeting).await.expect("a greeting");
-        let mut methods = vec![0; greeting[1].into()];
-        stream.read_exact(&mut methods).await.expect("methods");
-        stream.write_all(&[5, 0]).await.expect("open");
-        let mut ask = [0; 5];
-        stream.read_exact(&mut ask).await.expect("a request");
-        let mut name = vec![0; ask[4].into()];
+/// Plays a SOCKS proxy without credentials. Returns the type of the address that it was asked for (1 for
+/// IPv4, 3 for a name), the address, the port, and the first line of the request.
+async fn socks(mut stream: TcpStream) -> String {
+    let mut greeting = [0; 2];
+    stream.read_exact(&mut greeting).await.expect("a greeting");
+    let mut methods = vec![0; greeting[1].into()];
+    stream.read_exact(&mut methods).await.expect("methods");
+    stream.write_all(&[5, 0]).await.expect("open");
+    let mut asked = [0; 4];
+    stream.read_exact(&mut asked).await.expect("a request");
+    let address = if asked[3] == 3 {
+        let length = stream.read_u8().await.expect("a length");
+        let mut name = vec![0; length.into()];
         stream.read_exact(&mut name).await.expect("a name");
-        let port = stream.read_u16().await.expect("a port");
-        stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await.expect("open");
-        let head = head(&mut stream).await;
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").await.expect("open");
-        let line = head.lines().next().unwrap_or_default().to_owned();
-        format!("{} {port} {line}", String::from_utf8_lossy(&name))
-    })
-    .await;
-    let proxy = format!("socks5h://{address}");
-    let answer = client(false, Some(&proxy)).send(request("http://service.test/v1")).await;
-    assert_eq!(text(answer.expect("a response")).await, "hi");
-    assert_eq!(seen.await.expect("it ends"), "service.test 80 POST /v1 HTTP/1.1");
+        String::from_utf8(name).expect("UTF-8")
+    } else {
+        let mut address = [0; 4];
+        stream.read_exact(&mut address).await.expect("an address");
+        std::net::Ipv4Addr::from(address).to_string()
+    };
+    let port = stream.read_u16().await.expect("a port");
+    stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await.expect("open");
+    let head = head(&mut stream).await;
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").await.expect("open");
+    let line = head.lines().next().unwrap_or_default();
+    format!("{} {address} {port} {line}", asked[3])
+}
+
+#[tokio::test]
+async fn a_socks_proxy_resolves_the_name_only_if_it_is_asked_to() {
+    for (scheme, uri, expected) in [
+        ("socks5h", "http://service.test/v1", "3 service.test 80 POST /v1 HTTP/1.1"),
+        ("socks5", "http://127.0.0.1:81/v1", "1 127.0.0.1 81 POST /v1 HTTP/1.1"),
+    ] {
+        let (address, seen) = serve(socks).await;
+        let client = client(false, Some(&format!("{scheme}://{address}")));
+        let answer = client.send(request(uri)).await.expect("a response");
+        assert_eq!(text(answer).await, "hi");
+        assert_eq!(seen.await.expect("it ends"), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_tls_is_never_sent_to_a_proxy_that_would_read_it() {
+    let client = client(false, Some("http://127.0.0.1:1"));
+    let error = client.send(request("https://service.test/v1")).await.expect_err("refused");
+    assert!(error.is_before_request());
+    let cause = std::error::Error::source(&error).and_then(std::error::Error::source);
+    let cause = cause.expect("a cause").to_string();
+    assert!(cause.contains("what TLS protects"), "{cause}");
 }
 
 #[test]
