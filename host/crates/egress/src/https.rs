@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header::PROXY_AUTHORIZATION};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::{
     client::legacy::Client,
@@ -90,12 +90,12 @@ impl HttpsClient {
     /// Dropping the future or the body closes the connection, unless the body is at its end.
     pub async fn send(
         &self,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, HttpsError> {
+        mut request: Request<Bytes>,
+    ) -> Result<Response<HttpsBody>, HttpsError> {
         if let Some(authorization) = &self.proxy_authorization {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
-        self.client.request(request).await.map_err(|error| {
+        let response = self.client.request(request.map(Full::new)).await.map_err(|error| {
             if ConnectTimedOut::caused(&error) {
                 HttpsError::ConnectTimeout
             } else if error.is_connect() {
@@ -103,7 +103,24 @@ impl HttpsClient {
             } else {
                 HttpsError::Request(error)
             }
-        })
+        })?;
+        Ok(response.map(HttpsBody))
+    }
+}
+
+/// Body of a response. Dropping it closes the connection, unless it is at its end.
+#[derive(Debug)]
+pub struct HttpsBody(Incoming);
+
+impl HttpsBody {
+    /// Waits for more of the body; `None` at its end. Trailers are left out.
+    pub async fn data(&mut self) -> Result<Option<Bytes>, HttpsError> {
+        while let Some(frame) = self.0.frame().await {
+            if let Ok(data) = frame.map_err(HttpsError::Body)?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
     }
 }
 

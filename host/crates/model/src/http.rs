@@ -9,7 +9,6 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
-use http_body_util::Full;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -207,7 +206,7 @@ impl HttpClient {
         first_byte: Instant,
     ) -> Result<ServiceResponse, ModelError> {
         let mut request = self.request(Method::POST, &outgoing.uri, &outgoing.headers, credential);
-        *request.body_mut() = Full::new(outgoing.body.clone());
+        *request.body_mut() = outgoing.body.clone();
         let sending = self.begin(request, &outgoing.uri, self.bounds.answer);
         if !outgoing.is_streamed {
             return sending.await;
@@ -232,8 +231,8 @@ impl HttpClient {
         uri: &Uri,
         more: &HeaderMap,
         credential: Option<Credential>,
-    ) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::default());
+    ) -> Request<Bytes> {
+        let mut request = Request::new(Bytes::new());
         *request.method_mut() = method;
         *request.uri_mut() = uri.clone();
         let headers = request.headers_mut();
@@ -248,7 +247,7 @@ impl HttpClient {
     /// Sends a request. The whole response must arrive within `limit`.
     async fn begin(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         uri: &Uri,
         limit: Duration,
     ) -> Result<ServiceResponse, ModelError> {

@@ -1,7 +1,6 @@
 use std::net::SocketAddr;
 
 use http::{Method, Uri};
-use http_body_util::BodyExt as _;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -21,16 +20,20 @@ fn client(is_tls: bool, proxy: Option<&str>) -> HttpsClient {
     HttpsClient::new(settings).expect("certificates of the operating system")
 }
 
-fn request(uri: &str) -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::from("hello"));
+fn request(uri: &str) -> Request<Bytes> {
+    let mut request = Request::new(Bytes::from_static(b"hello"));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = uri.parse::<Uri>().expect("a URI");
     request
 }
 
-async fn text(response: Response<Incoming>) -> String {
-    let body = response.into_body().collect().await.expect("a whole body").to_bytes();
-    String::from_utf8(body.to_vec()).expect("UTF-8")
+async fn text(response: Response<HttpsBody>) -> String {
+    let mut body = response.into_body();
+    let mut text = Vec::new();
+    while let Some(data) = body.data().await.expect("a whole body") {
+        text.extend_from_slice(&data);
+    }
+    String::from_utf8(text).expect("UTF-8")
 }
 
 /// Starts a server that reads the head of one request with `answer` as its response.

@@ -9,11 +9,9 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Uri, response};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
-use airlock_egress::https::HttpsError;
+use airlock_egress::https::{HttpsBody, HttpsError};
 
 /// A response whose head has arrived. Dropping it closes the connection, unless all of it has.
 pub(crate) struct ServiceResponse {
@@ -25,7 +23,7 @@ pub(crate) struct ServiceResponse {
 }
 
 enum ResponseBody {
-    Received(Incoming),
+    Received(HttpsBody),
     #[cfg(test)]
     Made(Pin<Box<dyn futures_util::Stream<Item = Bytes> + Send + Sync>>),
 }
@@ -34,7 +32,7 @@ impl ServiceResponse {
     /// Waits for the head of a response. Fails if the whole response has not arrived after `limit`, here
     /// or in [`chunk`](Self::chunk).
     pub(super) async fn begin(
-        sending: impl Future<Output = Result<http::Response<Incoming>, HttpsError>>,
+        sending: impl Future<Output = Result<http::Response<HttpsBody>, HttpsError>>,
         uri: &Uri,
         limit: Duration,
     ) -> Result<Self, HttpsError> {
@@ -59,21 +57,11 @@ impl ServiceResponse {
     /// Waits for more of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpsError> {
         match &mut self.body {
-            ResponseBody::Received(body) => within(&mut self.deadline, data(body)).await,
+            ResponseBody::Received(body) => within(&mut self.deadline, body.data()).await,
             #[cfg(test)]
             ResponseBody::Made(pieces) => Ok(futures_util::StreamExt::next(pieces).await),
         }
     }
-}
-
-/// Returns the next data of a body. Trailers are left out.
-async fn data(body: &mut Incoming) -> Result<Option<Bytes>, HttpsError> {
-    while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame.map_err(HttpsError::Body)?.into_data() {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }
 
 /// Waits for `work` until the deadline.
