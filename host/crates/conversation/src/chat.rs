@@ -40,6 +40,7 @@ pub use self::{
     reply_writer::{ChunkWriter, write_reply},
     request_reader::read_request,
     request_writer::{ChatDialect, write_request},
+    usage::read as read_usage,
 };
 
 /// Member that marks the end of a cached prefix.

@@ -7,13 +7,16 @@
 //! | `request_writer/tools` | tools, and the choice among them |
 //! | `reply_reader` | the events of a stream, or a whole Response → deltas |
 //! | `reply_reader/item` | the output items that are open |
-//! | `reply_reader/usage` | tokens |
+//! | `usage` | tokens of a reply, in both directions |
 //! | `error` | errors that a Response or a stream reports |
 
 mod error;
 mod reply_reader;
 mod request_writer;
+mod usage;
 
 use crate::object_of;
 
-pub use self::{reply_reader::ReplyReader, request_writer::write_request};
+pub use self::{
+    reply_reader::ReplyReader, request_writer::write_request, usage::write as write_usage,
+};

@@ -7,14 +7,13 @@
 //! end of a stream, so that both forms agree.
 
 mod item;
-mod usage;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use self::item::OpenItem;
-use super::error::reported;
+use super::{error::reported, usage};
 use crate::{Begin, Delta, FinishReason, Object, ReplyError};
 
 /// Maximum bytes of the identifiers and names that are kept or repeated: of a Response and its
