@@ -6,7 +6,7 @@ use super::{MAX_NAME_BYTES, invalid, take_text, text};
 use crate::{Delta, Object, Reasoning, ReplyError, Seal, Wire, object_of};
 
 /// Events with pieces of items. Each type of item has its own.
-const DELTAS: [&str; 7] = [
+pub(super) const DELTAS: [&str; 7] = [
     "response.output_text.delta",
     "response.refusal.delta",
     "response.output_text.annotation.added",

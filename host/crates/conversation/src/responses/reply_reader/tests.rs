@@ -1,8 +1,14 @@
+use std::collections::BTreeSet;
+
 use airlock_json::object;
+use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
 use super::*;
-use crate::{Item, Reasoning, Reply, Seal, Wire};
+use crate::{
+    Item, Reasoning, Reply, Seal, Wire,
+    chat::{ChunkWriter, write_reply},
+};
 
 fn created() -> Value {
     json!({"type": "response.created", "response": {"id": "r", "model": "m"}})
@@ -338,4 +344,59 @@ fn an_id_that_is_no_text_is_not_copied() {
         _ => None,
     });
     assert_eq!(end, Some((&None, 1)));
+}
+
+/// A value that a member may or may not have.
+fn any_member() -> impl Strategy<Value = Value> {
+    let texts = json!([{"type": "output_text", "text": "a", "annotations": [{"type": "x"}, 1], "logprobs": [{}]}, 1]);
+    select(vec![json!(null), json!(7), json!("a"), json!({"type": "x"}), json!([]), texts])
+}
+
+fn any_event() -> impl Strategy<Value = Value> {
+    let kinds = [&item::DELTAS[..], &["response.output_item.added", "response.output_item.done"]];
+    let types = ["message", "reasoning", "function_call", "custom_tool_call", "compaction", "x"];
+    let names =
+        ["id", "name", "content", "summary", "encrypted_content", "arguments", "input", "call_id"];
+    let item = (select(types.to_vec()), vec((select(names.to_vec()), any_member()), 0..6));
+    let item = item.prop_map(|(kind, members)| {
+        let mut item = json!({"type": kind});
+        members.into_iter().for_each(|(name, value)| item[name] = value);
+        item
+    });
+    let delta = (any_member(), any_member(), any_member());
+    (select(kinds.concat()), 0..3_u64, item, delta).prop_map(
+        |(kind, place, item, (delta, annotation, logprobs))| {
+            json!({
+                "type": kind, "output_index": place, "item": item, "delta": delta,
+                "annotation": annotation, "logprobs": logprobs, "summary_index": place
+            })
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn no_reply_panics_and_each_call_begins_before_its_input(events in vec(any_event(), 0..40)) {
+        let mut reader = ReplyReader::default();
+        let mut deltas = reader.event(object(created())).expect("it begins");
+        for event in events {
+            // An event that is refused ends the stream; here the others follow.
+            deltas.extend(reader.event(object(event)).unwrap_or_default());
+        }
+        let mut calls = BTreeSet::new();
+        let mut writer = ChunkWriter::new(1, true);
+        let mut chunks = Vec::new();
+        let mut reply = Reply::default();
+        for delta in deltas {
+            match &delta {
+                Delta::Call { index, .. } => prop_assert!(calls.insert(*index)),
+                Delta::Arguments { index, .. } => prop_assert!(calls.contains(index)),
+                _ => {}
+            }
+            writer.delta(delta.clone(), &mut chunks);
+            reply.add(delta);
+        }
+        let whole = write_reply(reply, 1);
+        prop_assert!(whole["choices"].is_array());
+    }
 }
