@@ -32,13 +32,15 @@ mod usage;
 
 use serde_json::Value;
 
-use crate::{Object, read::Members};
+use crate::{Object, object_of, read::Members};
 
+pub(crate) use self::{reasoning::take_mixed_details, request_writer::effort_of};
 pub use self::{
     reply_reader::ReplyReader,
     reply_writer::{ChunkWriter, write_reply},
     request_reader::read_request,
     request_writer::{ChatDialect, write_request},
+    usage::read as read_usage,
 };
 
 /// Member that marks the end of a cached prefix.
@@ -47,11 +49,6 @@ const CACHE_CONTROL: &str = "cache_control";
 const LOGPROBS: &str = "logprobs";
 /// Member of a message with the model's calls.
 const TOOL_CALLS: &str = "tool_calls";
-
-/// Returns an object of `members`. They are moved; `json!` would copy them, images and all.
-fn object_of<const N: usize>(members: [(&str, Value); N]) -> Object {
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
 
 /// Takes a text; `None` if the member is absent or has another type, with which it stays.
 fn take_string(object: &mut Object, name: &str) -> Option<String> {

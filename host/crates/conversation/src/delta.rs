@@ -34,6 +34,18 @@ pub enum Delta {
         /// The piece.
         text: String,
     },
+    /// A part of the reasoning begins: one of the summaries of an item of the Responses API, or one of its own
+    /// texts. The pieces after it belong to it.
+    ReasoningPart {
+        /// The choice.
+        choice: u64,
+        /// Identifier of the item.
+        item_id: String,
+        /// True if the part is a summary.
+        is_summary: bool,
+        /// Place of the part among the summaries or the texts of the item.
+        index: u64,
+    },
     /// A block of reasoning is complete. Its text was sent in pieces before, if it has one; it is here
     /// again because the seal is of the whole.
     ReasoningEnd {
@@ -89,6 +101,18 @@ pub enum Delta {
         /// The piece.
         value: Value,
     },
+    /// An output item of the Responses API is complete. Its pieces were sent before, unless only this API has
+    /// items of its type.
+    ItemEnd {
+        /// The choice.
+        choice: u64,
+        /// Place of the item in the output.
+        index: u64,
+        /// The item as the provider sent it.
+        item: Object,
+    },
+    /// Tier of service that was used, if it is known only at the end.
+    ServiceTier(String),
     /// A choice is complete.
     End {
         /// The choice.

@@ -23,11 +23,4 @@ pub use self::{
     request_writer::write_request,
 };
 
-use serde_json::Value;
-
-use super::Object;
-
-/// Returns an object of `members`. They are moved; `json!` would copy them, images and all.
-fn object_of<const N: usize>(members: [(&str, Value); N]) -> Object {
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
+use super::object_of;

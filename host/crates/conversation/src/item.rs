@@ -239,3 +239,9 @@ impl Item {
         }
     }
 }
+
+/// Returns base64 as a `data:` URL.
+pub(crate) fn data_url(media_type: &str, mut data: String) -> String {
+    data.insert_str(0, &format!("data:{media_type};base64,"));
+    data
+}

@@ -9,6 +9,7 @@
 //! |---|---|---|---|---|
 //! | [`chat`]: OpenAI's chat completions | yes | yes | yes | yes |
 //! | [`messages`]: Anthropic's Messages | yes | | yes | yes |
+//! | [`responses`]: OpenAI's Responses | | yes | yes | |
 //! | [`gemini`]: Gemini's `generateContent` | | yes | yes | |
 //!
 //! Members that are not known are carried along as they came. One that its API documents and that
@@ -37,11 +38,14 @@ mod item;
 pub mod messages;
 pub mod read;
 mod reply;
+pub mod responses;
 mod settings;
 mod tools;
 mod usage;
 
 use serde_json::{Map, Value};
+
+use self::item::data_url;
 
 pub use self::{
     conversation::{Conversation, Wire},
@@ -58,3 +62,8 @@ pub use self::{
 
 /// A JSON object, with its members in the order of its text.
 pub type Object = Map<String, Value>;
+
+/// Returns an object of `members`. They are moved; `json!` would copy them, images and all.
+fn object_of<const N: usize>(members: [(&str, Value); N]) -> Object {
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

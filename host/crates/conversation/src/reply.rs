@@ -42,6 +42,7 @@ impl Reply {
             Delta::Text { choice, text } => self.choice(choice).add_text(text, Content::Text),
             Delta::Refusal { choice, text } => self.choice(choice).add_text(text, Content::Refusal),
             Delta::Reasoning { choice, text } => self.choice(choice).add_reasoning(&text),
+            Delta::ReasoningPart { choice, .. } => self.choice(choice).begin_part(),
             Delta::ReasoningEnd { choice, reasoning } => {
                 self.choice(choice).end_reasoning(reasoning);
             }
@@ -59,6 +60,11 @@ impl Reply {
             }
             Delta::Member { choice, wire, name, value } => {
                 self.choice(choice).members.push((wire, name, value));
+            }
+            // Its pieces were added. Other APIs have no items of other types.
+            Delta::ItemEnd { .. } => {}
+            Delta::ServiceTier(tier) => {
+                self.begin.extra.insert("service_tier".to_owned(), tier.into());
             }
             Delta::End { choice, reason } => self.choice(choice).finish = Some(reason),
         }
@@ -98,6 +104,16 @@ impl Choice {
                 let reasoning = Reasoning { text: text.to_owned(), ..Reasoning::default() };
                 self.items.push(Item::Reasoning(reasoning));
             }
+        }
+    }
+
+    /// Separates the next piece of the open block of reasoning from the part before it.
+    fn begin_part(&mut self) {
+        if let Some(Item::Reasoning(open)) = self.items.last_mut()
+            && open.seal.is_none()
+            && !open.text.is_empty()
+        {
+            open.text.push_str("\n\n");
         }
     }
 

@@ -126,10 +126,13 @@ impl Document {
 
     /// Returns the documents that an object becomes. The first one holds the memory of this
     /// document; see [`keep_all`] for that of the others.
-    pub(super) fn split<E>(
+    pub(super) fn split<T, E>(
         self,
-        to: impl FnOnce(Object) -> Result<Vec<Object>, E>,
-    ) -> Result<Vec<Self>, E> {
+        to: impl FnOnce(Object) -> Result<Vec<T>, E>,
+    ) -> Result<Vec<Self>, E>
+    where
+        Self: From<T>,
+    {
         let mut held = self.held;
         let objects = to(self.object)?.into_iter();
         Ok(objects.map(|object| Self { held: held.take(), ..Self::from(object) }).collect())
@@ -152,11 +155,6 @@ impl Document {
             Some(text) if !text.contains(['\n', '\r']) => text,
             _ => to_text(&self.object),
         }
-    }
-
-    /// Returns the chunk with its native form.
-    pub(super) fn with_part(self, part: Option<Part>) -> Self {
-        Self { part, ..self }
     }
 
     /// Returns the response with its native form.
@@ -189,6 +187,12 @@ impl From<Object> for Document {
     fn from(object: Object) -> Self {
         let tree_bytes = object_weight(&object);
         Self { object, text: None, tree_bytes, held: None, part: None, items: Vec::new() }
+    }
+}
+
+impl From<(Object, Option<Part>)> for Document {
+    fn from((chunk, part): (Object, Option<Part>)) -> Self {
+        Self { part, ..Self::from(chunk) }
     }
 }
 

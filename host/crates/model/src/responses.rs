@@ -5,31 +5,16 @@
 //! request is translated. Responses become chat completions in either case; with them go their
 //! [native parts](super::part), which chat cannot express.
 //!
-//! | module | purpose |
-//! |---|---|
-//! | `request` | a chat completion request → the members of a request |
-//! | `messages`, `content`, `tools` | its messages, their content, its tools |
-//! | `send` | the members of a request, either translated or as they came → the text that is sent |
-//! | `event`, `item` | the events of a stream, or a whole Response → steps |
-//! | `stream` | steps → chunks |
-//! | `chunks` | the chunks of one exchange |
-//! | `error`, `usage` | errors and token usage |
+//! The crate `airlock-conversation` knows the two formats. Of the modules here, `send` writes the members of a
+//! request, either translated or as they came, as the text that is sent, and `chunks` has the chunks of one
+//! exchange.
 //!
 //! Nothing is stored at the service (`store: false`): the gateway has its own store, which is scoped
 //! to its callers. Reasoning can then be sent back only in its encrypted form, so every request
 //! asks for it.
 
 mod chunks;
-mod content;
-mod error;
-mod event;
-mod item;
-mod messages;
-mod request;
 mod send;
-mod stream;
-mod tools;
-mod usage;
 
 use std::collections::BTreeSet;
 
@@ -48,6 +33,7 @@ use super::{
     openai::{self, OpenAi},
     translation::{self, Untranslated},
 };
+use airlock_conversation::{chat, responses};
 use airlock_core::threads;
 use airlock_json::{RawObject, raw};
 
@@ -125,7 +111,7 @@ impl ServiceApi for Responses {
             }
             let answer = client.receive(response, error_of, terms.held).await?;
             if terms.in_chunks {
-                let chunks = ResponsesChunks::whole(client, &answer, includes_usage, terms.held)?;
+                let chunks = ResponsesChunks::whole(client, answer, includes_usage, terms.held)?;
                 return Ok(Response::streamed(chunks));
             }
             chunks::completion(client, answer).map(Response::Whole)
@@ -193,8 +179,8 @@ async fn translated(
 fn translate(text: Vec<u8>, held: &Charge) -> Result<RawObject, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
-    let request = request::to_responses(chat).map_err(Untranslated::Unsupported)?;
-    Ok(RawObject::from(&request))
+    let request = chat::read_request(chat).and_then(responses::write_request);
+    request.map(|request| RawObject::from(&request)).map_err(Untranslated::Untranslatable)
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{CACHE_CONTROL, keep_inner, object_of, request_writer::ChatForm, rest, restore_inner};
 use crate::{
-    Content, Media, NativeItem, Object, Part, Wire,
+    Content, Media, NativeItem, Object, Part, Wire, data_url,
     read::{Members, Path, Untranslatable},
 };
 
@@ -183,7 +183,7 @@ fn write_image(
 ) -> Result<Object, Untranslatable> {
     let url = match media {
         Media::Url(url) => url,
-        Media::Base64 { media_type, data } => to_url(&media_type, data),
+        Media::Base64 { media_type, data } => data_url(&media_type, data),
         Media::FileId(id) if form.has_anthropic_blocks() => {
             let source = json!({"type": "file", "file_id": id});
             return Ok(object_of([("type", "image".into()), ("source", source)]));
@@ -222,7 +222,7 @@ fn write_file(
     let (member, value) = match media {
         Media::FileId(id) => ("file_id", id),
         Media::Base64 { media_type, data } if media_type.is_empty() => ("file_data", data),
-        Media::Base64 { media_type, data } => ("file_data", to_url(&media_type, data)),
+        Media::Base64 { media_type, data } => ("file_data", data_url(&media_type, data)),
         Media::Url(url) if form.is_own() => ("file_data", url),
         Media::Url(_) | Media::Text(_) if form.has_anthropic_blocks() => {
             return Ok(to_document(media, name));
@@ -262,11 +262,6 @@ fn to_document(media: Media, name: Option<String>) -> Object {
 fn unnamed(data: &str) -> String {
     let is_pdf = data.get(DATA.len()..).is_some_and(|rest| rest.starts_with(PDF));
     format!("{UNNAMED}{}", if is_pdf { ".pdf" } else { "" })
-}
-
-fn to_url(media_type: &str, mut data: String) -> String {
-    data.insert_str(0, &format!("{DATA}{media_type};base64,"));
-    data
 }
 
 #[cfg(test)]

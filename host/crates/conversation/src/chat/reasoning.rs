@@ -17,8 +17,8 @@ const FORMAT: &str = "openai-responses-v1";
 /// Types of details.
 const ENCRYPTED: &str = "reasoning.encrypted";
 const SUMMARY: &str = "reasoning.summary";
-/// Text between two blocks of reasoning in one message.
-const SEPARATOR: &str = "\n\n";
+/// Text between two blocks of reasoning in one message, and between two parts of a block.
+pub(super) const SEPARATOR: &str = "\n\n";
 
 /// Takes the readable reasoning of a message or a delta; `None` if it has none.
 pub(super) fn take_text(object: &mut Object) -> Option<String> {
@@ -110,6 +110,14 @@ pub(super) fn read_details(details: Vec<Value>) -> Result<Vec<Reasoning>, Vec<Va
         }
     }
     Ok(items)
+}
+
+/// Takes the reasoning of the Responses API from details that [`read_details`] refused, because some are of
+/// other formats.
+pub(crate) fn take_mixed_details(extra: &mut Object) -> Vec<Reasoning> {
+    let mut details = super::take_list(extra, DETAILS);
+    details.retain(is_of_responses);
+    read_details(details).unwrap_or_default()
 }
 
 fn is_of_responses(detail: &Value) -> bool {

@@ -22,6 +22,8 @@ pub struct ChunkWriter {
     model: String,
     /// Members of the first chunk.
     extra: Object,
+    /// Tier of service that was used, once it is known.
+    service_tier: Option<String>,
     choices: BTreeMap<u64, ChoiceWriter>,
     /// Tokens that were counted before the choices ended.
     usage: Option<Usage>,
@@ -37,6 +39,8 @@ struct ChoiceWriter {
     custom: BTreeSet<u64>,
     /// Log probabilities of the next text.
     logprobs: Option<Value>,
+    /// True if a part of the reasoning has begun.
+    has_part: bool,
     has_ended: bool,
 }
 
@@ -51,13 +55,14 @@ impl ChunkWriter {
             id: String::new(),
             model: String::new(),
             extra: Object::new(),
+            service_tier: None,
             choices: BTreeMap::new(),
             usage: None,
         }
     }
 
     /// Writes a delta. Appends the chunks that it becomes to `out`. The first chunk of a choice has its role.
-    /// Members of other APIs are left out.
+    /// Members of other APIs are left out, and the end of an item is a chunk with an empty delta.
     pub fn delta(&mut self, delta: Delta, out: &mut Vec<Object>) {
         match delta {
             Delta::Begin(begin) => self.begin(begin, out),
@@ -69,6 +74,12 @@ impl ChunkWriter {
             }
             Delta::Reasoning { choice, text } => {
                 self.write(choice, reasoning::text_delta(text), out);
+            }
+            Delta::ReasoningPart { choice, .. } => {
+                let state = self.choice(choice, out);
+                if mem::replace(&mut state.has_part, true) {
+                    self.write(choice, reasoning::text_delta(reasoning::SEPARATOR.to_owned()), out);
+                }
             }
             Delta::ReasoningEnd { choice, reasoning } => self.end_block(choice, reasoning, out),
             Delta::Citation { choice, wire, citation } => {
@@ -104,6 +115,8 @@ impl ChunkWriter {
                 self.member(choice, name, value, out);
             }
             Delta::Member { .. } => {}
+            Delta::ItemEnd { choice, .. } => self.write(choice, Object::new(), out),
+            Delta::ServiceTier(tier) => self.service_tier = Some(tier),
             Delta::End { choice, reason } => self.end(choice, reason, out),
             Delta::Usage(usage) => {
                 self.usage = Some(usage);
@@ -209,6 +222,9 @@ impl ChunkWriter {
             ("model", self.model.as_str().into()),
             ("choices", choices.into()),
         ]);
+        if let Some(tier) = &self.service_tier {
+            chunk.insert("service_tier".to_owned(), tier.as_str().into());
+        }
         // OpenAI's reference: with `include_usage`, all other chunks have a usage of null.
         if self.includes_usage {
             chunk.insert("usage".to_owned(), usage);

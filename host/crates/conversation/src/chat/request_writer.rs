@@ -224,7 +224,7 @@ fn write_user(user: Option<String>, form: ChatForm, hints: &Object, body: &mut O
 }
 
 /// Returns the effort that fits a limit on the tokens of reasoning.
-fn effort_of(budget_tokens: u64) -> &'static str {
+pub(crate) fn effort_of(budget_tokens: u64) -> &'static str {
     match budget_tokens {
         ..LOW_BUDGET => "low",
         LOW_BUDGET..MEDIUM_BUDGET => "medium",

@@ -115,6 +115,10 @@ const TOP: &[&str] = &[
     "model",
     "created",
     "error",
+    "logprobs",
+    "include",
+    "text",
+    "verbosity",
     "unknown",
 ];
 
@@ -130,6 +134,7 @@ proptest! {
                 // Only media without a form are refused.
                 let _ = write_request(conversation.clone(), dialect);
             }
+            let _ = crate::responses::write_request(conversation);
         }
     }
 

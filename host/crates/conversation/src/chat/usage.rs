@@ -14,7 +14,7 @@ const CACHE_HITS: &str = "prompt_cache_hit_tokens";
 
 /// Reads a `usage`. Counts that are absent or not valid are 0 or `None`. A total that is not the sum
 /// stays as it is.
-pub(super) fn read(mut usage: Object) -> Usage {
+pub fn read(mut usage: Object) -> Usage {
     let input = take_count(&mut usage, "prompt_tokens").unwrap_or_default();
     let output = take_count(&mut usage, "completion_tokens").unwrap_or_default();
     let mut input_details = take_object(&mut usage, INPUT_DETAILS);

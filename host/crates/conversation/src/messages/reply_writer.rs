@@ -224,6 +224,11 @@ impl EventWriter {
                 }
                 self.write_thinking(text, out);
             }
+            Delta::ReasoningPart { .. } => {
+                if matches!(self.open, OpenBlock::Thinking { bytes: 1.. }) {
+                    self.write_thinking("\n\n".to_owned(), out);
+                }
+            }
             Delta::ReasoningEnd { reasoning, .. } => self.end_reasoning(&reasoning, out),
             Delta::Call { index, id, name, .. } => {
                 self.has_calls = true;
@@ -330,6 +335,7 @@ fn is_content(delta: &Delta) -> bool {
         delta,
         Delta::Text { choice: 0, .. }
             | Delta::Reasoning { choice: 0, .. }
+            | Delta::ReasoningPart { choice: 0, .. }
             | Delta::ReasoningEnd { choice: 0, .. }
             | Delta::Citation { choice: 0, wire: Wire::Messages, .. }
             | Delta::Call { choice: 0, .. }

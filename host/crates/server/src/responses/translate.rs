@@ -16,7 +16,6 @@
 //! | [`echo`] | the members of a request that its Response repeats |
 //! | [`output`] | the loop's events → stream events and the Response |
 //! | [`reasoning`] | reasoning in both directions |
-//! | [`usage`] | token usage |
 //! | [`failure`] | the error of a failed Response |
 
 //!
@@ -47,7 +46,6 @@ mod native;
 mod output;
 mod reasoning;
 mod request;
-mod usage;
 
 pub use self::builtin::BuiltinTools;
 pub(crate) use self::builtin::dropped_type;

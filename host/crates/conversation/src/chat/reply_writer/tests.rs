@@ -138,6 +138,47 @@ fn a_chunk_has_the_members_of_openais_api() {
 }
 
 #[test]
+fn parts_of_reasoning_are_separated_and_the_end_of_an_item_is_an_empty_delta() {
+    let part = |index| Delta::ReasoningPart {
+        choice: 0,
+        item_id: "rs_1".to_owned(),
+        is_summary: true,
+        index,
+    };
+    let reasoning = |text: &str| Delta::Reasoning { choice: 0, text: text.to_owned() };
+    let deltas = vec![
+        begin(),
+        part(0),
+        reasoning("a"),
+        part(1),
+        reasoning("b"),
+        Delta::ItemEnd { choice: 0, index: 0, item: Object::new() },
+        Delta::ServiceTier("flex".to_owned()),
+        end(0, FinishReason::Stop),
+    ];
+    let chunks = write(deltas.clone(), false);
+    assert_eq!(
+        lines(&chunks)[1..],
+        [
+            r#"{"reasoning_content":"a"}"#,
+            r#"{"reasoning_content":"\n\n"}"#,
+            r#"{"reasoning_content":"b"}"#,
+            "{}",
+            r#"{} "stop""#,
+        ]
+    );
+    assert_eq!(
+        (&chunks[4].get("service_tier"), &chunks[5]["service_tier"]),
+        (&None, &json!("flex"))
+    );
+    let mut reply = Reply::default();
+    reply.extend(deltas);
+    let whole = write_reply(reply, CREATED);
+    assert_eq!(whole["choices"][0]["message"]["reasoning_content"], "a\n\nb");
+    assert_eq!(whole["service_tier"], "flex");
+}
+
+#[test]
 fn log_probabilities_are_beside_their_text() {
     let chunks = write(all(), false);
     let found: Vec<_> = chunks.iter().map(|chunk| &chunk["choices"][0]["logprobs"]).collect();

@@ -87,7 +87,10 @@ impl WholeMessage {
     }
 
     fn reasoning(&mut self, block: Reasoning) {
-        self.reasoning.push_str(&block.text);
+        match &block.id {
+            Some(_) => reasoning::join(&mut self.reasoning, &block.text),
+            None => self.reasoning.push_str(&block.text),
+        }
         if matches!(block.seal, Some(Seal::Encrypted(_))) {
             reasoning::write_details(block, &mut self.details, 0);
         } else {

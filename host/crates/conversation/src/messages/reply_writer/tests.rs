@@ -121,6 +121,19 @@ fn whole(deltas: Vec<Delta>) -> Value {
 }
 
 #[test]
+fn parts_of_reasoning_are_separated() {
+    let part = |index| Delta::ReasoningPart {
+        choice: 0,
+        item_id: "rs_1".to_owned(),
+        is_summary: true,
+        index,
+    };
+    let events =
+        streamed([part(0), think("a"), part(1), think("b"), text("c"), end(FinishReason::Stop)]);
+    assert_eq!(collected(&events)["content"][0]["thinking"], "a\n\nb");
+}
+
+#[test]
 fn a_streamed_message_has_the_events_of_the_api() {
     let begin = Begin { id: "msg_9".to_owned(), model: "claude".to_owned(), ..Begin::default() };
     let usage = Usage {

@@ -10,7 +10,7 @@ use airlock_model::{Object, object};
 pub(crate) struct Echo(Object);
 
 impl Echo {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self(object(json!({
             "background": false,
             "instructions": null,
@@ -36,12 +36,13 @@ impl Echo {
         })))
     }
 
-    /// Reads the members of a request that is not translated.
+    /// Reads the members of a request.
     pub(super) fn from_request(request: &Object) -> Self {
         let mut echo = Self::new();
         for (name, value) in request.iter().filter(|(_, value)| !value.is_null()) {
             match (name.as_str(), value) {
                 ("reasoning" | "text", Value::Object(values)) => echo.merge(name, values),
+                ("prompt_cache_retention", _) => echo.set(name, value.clone()),
                 _ if echo.0.contains_key(name) => echo.set(name, value.clone()),
                 _ => {}
             }
@@ -55,7 +56,7 @@ impl Echo {
     }
 
     /// Sets members of the object `name`. Members that are absent or null keep their defaults.
-    pub(super) fn merge(&mut self, name: &str, values: &Object) {
+    fn merge(&mut self, name: &str, values: &Object) {
         if let Some(Value::Object(members)) = self.0.get_mut(name) {
             let values = values.iter().filter(|(_, value)| !value.is_null());
             members.extend(values.map(|(name, value)| (name.clone(), value.clone())));

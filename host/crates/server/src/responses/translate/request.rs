@@ -75,26 +75,22 @@ pub(crate) fn to_chat(
     builtin: &BuiltinTools,
 ) -> Result<Chat, Untranslatable> {
     let mut client_tools = ClientTools::new(builtin, false);
+    let mut echo = Echo::from_request(&request);
+    // No item is ever removed.
+    echo.set("truncation", "disabled".into());
     let mut request = Members::new(&Path::Root, request);
     refuse(&mut request)?;
-    let mut echo = Echo::new();
     let store = request.flag("store", true)?;
     let stream = request.flag("stream", false)?;
-    echo.set("store", store.into());
     let input = read_input(&mut request)?;
     let stored = if store { input.clone() } else { Vec::new() };
     let instructions = request.text("instructions")?;
-    echo.set("instructions", json!(instructions));
-
     let mut body = Object::new();
-    if let Some(model) = request.take("model") {
-        echo.set("model", model.clone());
-        body.insert("model".to_owned(), model);
-    }
+    body.extend(request.take("model").map(|model| ("model".to_owned(), model)));
     let messages = messages::translate(instructions, earlier, input, &mut client_tools)?;
     body.insert("messages".to_owned(), messages.into());
-    tools::translate(&mut request, &mut client_tools, &mut body, &mut echo)?;
-    let max_tool_calls = settings::translate(&mut request, &mut body, &mut echo)?;
+    tools::translate(&mut request, &mut client_tools, &mut body)?;
+    let max_tool_calls = settings::translate(&mut request, &mut body)?;
     body.extend(request.into_rest());
     let ClientTools { groups, dropped, .. } = client_tools;
     Ok(Chat {

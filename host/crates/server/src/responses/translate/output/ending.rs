@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    super::{failure, usage},
-    item::Status,
-};
+use super::{super::failure, item::Status};
+use airlock_conversation::{chat, responses};
 use airlock_model::{Object, object};
 
 /// End of a Response.
@@ -49,7 +47,9 @@ impl Ending {
     }
 
     fn new(outcome: Outcome, usage: Option<&Value>, airlock: Option<Object>) -> Self {
-        Self { outcome, usage: usage.map_or(Value::Null, usage::to_responses), airlock }
+        let usage = usage.and_then(Value::as_object).cloned().map(chat::read_usage);
+        let usage = usage.map(|usage| responses::write_usage(&usage));
+        Self { outcome, usage: usage.into(), airlock }
     }
 
     /// Returns the status of the items that were open.

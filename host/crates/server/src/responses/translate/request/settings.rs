@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::super::echo::Echo;
 use airlock_conversation::read::{Members, Untranslatable, excerpt};
 use airlock_model::Object;
 
@@ -40,12 +39,10 @@ enum Kind {
 pub(super) fn translate(
     request: &mut Members<'_>,
     body: &mut Object,
-    echo: &mut Echo,
 ) -> Result<Option<u64>, Untranslatable> {
     for (name, kind) in SAME {
         if let Some(value) = request.take(name) {
             kind.check(request, name, &value)?;
-            echo.set(name, value.clone());
             body.insert((*name).to_owned(), value);
         }
     }
@@ -54,18 +51,14 @@ pub(super) fn translate(
         body.remove("parallel_tool_calls");
     }
     if let Some(tokens) = request.count("max_output_tokens")? {
-        echo.set("max_output_tokens", tokens.into());
         body.insert("max_completion_tokens".to_owned(), tokens.into());
     }
-    logprobs(request, body, echo)?;
-    text(request, body, echo)?;
-    reasoning(request, body, echo)?;
-    metadata(request, echo)?;
-    let previous = request.text("previous_response_id")?;
-    echo.set("previous_response_id", json!(previous));
-    let max_tool_calls = request.count("max_tool_calls")?;
-    echo.set("max_tool_calls", json!(max_tool_calls));
-    Ok(max_tool_calls)
+    logprobs(request, body)?;
+    text(request, body)?;
+    reasoning(request, body)?;
+    check_metadata(request)?;
+    request.text("previous_response_id")?;
+    request.count("max_tool_calls")
 }
 
 impl Kind {
@@ -86,13 +79,8 @@ impl Kind {
 ///
 /// `reasoning.encrypted_content` has no effect: reasoning items always have it if the model sent
 /// any. Neither has `message.input_image.image_url`: stored messages always have their images.
-fn logprobs(
-    request: &mut Members<'_>,
-    body: &mut Object,
-    echo: &mut Echo,
-) -> Result<(), Untranslatable> {
+fn logprobs(request: &mut Members<'_>, body: &mut Object) -> Result<(), Untranslatable> {
     let top = request.count("top_logprobs")?;
-    echo.set("top_logprobs", json!(top));
     let mut wanted = top.is_some_and(|top| top > 0);
     let include = request.list("include")?.unwrap_or_default();
     let path = request.path("include");
@@ -113,25 +101,17 @@ fn logprobs(
 }
 
 /// Translates `text`: the format of the response and its verbosity.
-fn text(
-    request: &mut Members<'_>,
-    body: &mut Object,
-    echo: &mut Echo,
-) -> Result<(), Untranslatable> {
+fn text(request: &mut Members<'_>, body: &mut Object) -> Result<(), Untranslatable> {
     let Some(text) = request.take("text") else { return Ok(()) };
     let path = request.path("text");
     let mut text = Members::read(&path, text)?;
-    let mut repeated = Object::new();
     if let Some(format) = text.take("format") {
-        repeated.insert("format".to_owned(), format.clone());
         let format = response_format(Members::read(&text.path("format"), format)?)?;
         body.extend(format.map(|format| ("response_format".to_owned(), format)));
     }
     if let Some(verbosity) = text.text("verbosity")? {
-        repeated.insert("verbosity".to_owned(), verbosity.clone().into());
         body.insert("verbosity".to_owned(), verbosity.into());
     }
-    echo.merge("text", &repeated);
     text.finish()
 }
 
@@ -159,30 +139,22 @@ fn response_format(mut format: Members<'_>) -> Result<Option<Value>, Untranslata
 }
 
 /// Translates `reasoning`.
-fn reasoning(
-    request: &mut Members<'_>,
-    body: &mut Object,
-    echo: &mut Echo,
-) -> Result<(), Untranslatable> {
+fn reasoning(request: &mut Members<'_>, body: &mut Object) -> Result<(), Untranslatable> {
     let Some(reasoning) = request.take("reasoning") else { return Ok(()) };
     let path = request.path("reasoning");
     let mut reasoning = Members::read(&path, reasoning)?;
-    let mut repeated = Object::new();
     if let Some(effort) = reasoning.text("effort")? {
-        repeated.insert("effort".to_owned(), effort.clone().into());
         body.insert("reasoning_effort".to_owned(), effort.into());
     }
     // `auto` asks for the most detailed summary that the model has. Chat completions have no
     // summaries; the reasoning itself is returned.
     let advice = "Chat completions have no summaries of reasoning. Only 'auto' is supported.";
     for name in ["summary", "generate_summary"] {
-        repeated.extend(reasoning.get(name).map(|value| (name.to_owned(), value.clone())));
         reasoning.refuse_unless(name, &"auto".into(), advice)?;
     }
     let advice = "It has no counterpart in chat completions. Only the default is supported.";
     reasoning.refuse_unless("context", &"auto".into(), advice)?;
     reasoning.refuse_unless("mode", &"standard".into(), advice)?;
-    echo.merge("reasoning", &repeated);
     reasoning.finish()
 }
 
@@ -198,7 +170,7 @@ pub(super) fn stream_options(request: &mut Members<'_>) -> Result<(), Untranslat
 
 /// Checks `metadata`. It belongs to the Response; OpenAI's chat completions accept it only with
 /// their own `store`.
-fn metadata(request: &mut Members<'_>, echo: &mut Echo) -> Result<(), Untranslatable> {
+fn check_metadata(request: &mut Members<'_>) -> Result<(), Untranslatable> {
     let Some(metadata) = request.take("metadata") else { return Ok(()) };
     let path = request.path("metadata");
     let Value::Object(pairs) = &metadata else {
@@ -224,6 +196,5 @@ fn metadata(request: &mut Members<'_>, echo: &mut Echo) -> Result<(), Untranslat
             return Err(Untranslatable::invalid(&path, &rule));
         }
     }
-    echo.set("metadata", metadata);
     Ok(())
 }

@@ -2,10 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{
-    builtin::{ClientTools, DEFINABLE},
-    echo::Echo,
-};
+use super::super::builtin::{ClientTools, DEFINABLE};
 use airlock_conversation::read::{Members, Path, Untranslatable};
 use airlock_model::{Object, object};
 
@@ -21,10 +18,8 @@ pub(super) fn translate(
     request: &mut Members<'_>,
     client_tools: &mut ClientTools<'_>,
     body: &mut Object,
-    echo: &mut Echo,
 ) -> Result<(), Untranslatable> {
     if let Some(tools) = request.list("tools")? {
-        echo.set("tools", tools.clone().into());
         let path = request.path("tools");
         let tools = client_tools.read(tools, &path, definition)?;
         if !tools.is_empty() {
@@ -32,7 +27,6 @@ pub(super) fn translate(
         }
     }
     if let Some(choice) = request.take("tool_choice") {
-        echo.set("tool_choice", choice.clone());
         let choice = tool_choice(choice, &request.path("tool_choice"))?;
         if choice != "auto" {
             body.insert("tool_choice".to_owned(), choice);

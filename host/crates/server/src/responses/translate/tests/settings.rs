@@ -121,7 +121,7 @@ fn the_response_repeats_the_settings_of_the_request() {
     let tools = json!([{"type": "function", "name": "f", "parameters": {}, "strict": true}]);
     let members = json!({
         "instructions": "i", "max_output_tokens": 5, "max_tool_calls": 3, "metadata": {"a": "b"},
-        "parallel_tool_calls": false, "previous_response_id": "resp_0", "prompt_cache_key": "k",
+        "parallel_tool_calls": false, "previous_response_id": "resp_0", "prompt_cache_key": "k", "prompt_cache_retention": "24h",
         "reasoning": {"effort": "low"}, "safety_identifier": "s", "service_tier": "flex", "store": false,
         "temperature": 0.5, "text": {"verbosity": "high"}, "tool_choice": {"type": "function", "name": "f"},
         "tools": tools, "top_logprobs": 1, "top_p": 0.25, "truncation": "disabled", "user": "u",

@@ -1,7 +1,14 @@
+use std::collections::BTreeSet;
+
+use airlock_json::object;
+use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
 use super::*;
-use crate::object;
+use crate::{
+    Item, Reasoning, Reply, Seal, Wire,
+    chat::{ChunkWriter, write_reply},
+};
 
 fn created() -> Value {
     json!({"type": "response.created", "response": {"id": "r", "model": "m"}})
@@ -23,15 +30,15 @@ fn call(name: &str) -> Value {
     json!({"type": "function_call", "id": "fc_1", "call_id": "c", "name": name, "arguments": "{}"})
 }
 
-/// Reads events until one is refused. Returns all steps.
-fn read(events: impl IntoIterator<Item = Value>) -> Result<Vec<ResponseStep>, String> {
-    let mut reader = ResponseReader::default();
-    let mut steps = Vec::new();
+/// Reads events until one is refused. Returns all deltas.
+fn read(events: impl IntoIterator<Item = Value>) -> Result<Vec<Delta>, String> {
+    let mut reader = ReplyReader::default();
+    let mut deltas = Vec::new();
     for event in events {
-        let read = reader.event(&object(event)).map_err(|failure| failure.to_string())?;
-        steps.extend(read);
+        let read = reader.event(object(event)).map_err(|failure| failure.to_string())?;
+        deltas.extend(read);
     }
-    Ok(steps)
+    Ok(deltas)
 }
 
 #[test]
@@ -111,10 +118,10 @@ fn what_was_not_streamed_is_read_from_the_item_or_from_the_response() {
     let message = json!({"type": "message", "content": [
         {"type": "output_text", "text": "hi", "annotations": [{"type": "file_citation", "index": 1}]}
     ]});
-    let text = ResponseStep::Text { text: "hi".to_owned(), logprobs: Vec::new() };
-    let source = object(json!({"type": "file_citation", "file_citation": {"index": 1}}));
-    let arguments =
-        ResponseStep::Input { index: 0, tool: CallKind::Function, text: "{}".to_owned() };
+    let text = Delta::Text { choice: 0, text: "hi".to_owned() };
+    let citation = object(json!({"type": "file_citation", "index": 1}));
+    let source = Delta::Citation { choice: 0, wire: Wire::Responses, citation };
+    let arguments = Delta::Arguments { choice: 0, index: 0, text: "{}".to_owned() };
     for events in [
         vec![
             created(),
@@ -136,14 +143,11 @@ fn what_was_not_streamed_is_read_from_the_item_or_from_the_response() {
         ],
     ] {
         let steps = read(events).expect("a good stream");
-        for expected in [&text, &ResponseStep::Annotation(source.clone()), &arguments] {
+        for expected in [&text, &source, &arguments] {
             assert!(steps.contains(expected), "{expected:?}: {steps:?}");
         }
-        assert!(matches!(steps.first(), Some(ResponseStep::Begin(_))));
-        assert!(matches!(
-            steps.last(),
-            Some(ResponseStep::End { finish_reason: "tool_calls", .. })
-        ));
+        assert!(matches!(steps.first(), Some(Delta::Begin(_))));
+        assert_eq!(steps.last(), Some(&Delta::End { choice: 0, reason: FinishReason::ToolCalls }));
     }
 }
 
@@ -163,7 +167,7 @@ fn items_that_are_open_at_the_same_time_keep_their_pieces_apart() {
         .expect("a good stream")
         .into_iter()
         .filter_map(|step| match step {
-            ResponseStep::Input { index, text, .. } => Some((index, text)),
+            Delta::Arguments { index, text, .. } => Some((index, text)),
             _ => None,
         })
         .collect();
@@ -197,17 +201,17 @@ fn a_whole_response_must_be_complete() {
         (json!({"status": "in_progress", "output": []}), "a Response that is not complete"),
         (json!({"status": "queued"}), "a Response that is not complete"),
         (json!({"choices": []}), "a Response that is not complete"),
-        (
-            json!({"status": "failed", "error": {"code": "server_error", "message": "m"}}),
-            "the service reported an error of status 500",
-        ),
-        (
-            json!({"error": {"code": "rate_limit_exceeded", "message": "m"}}),
-            "the service reported an error of status 429",
-        ),
     ] {
-        let failure = ResponseReader::default().whole(&object(response)).expect_err("no answer");
+        let failure = ReplyReader::default().whole(object(response)).expect_err("no answer");
         assert_eq!(failure.to_string(), expected);
+    }
+    for (response, expected) in [
+        (json!({"status": "failed", "error": {"code": "server_error", "message": "m"}}), 500),
+        (json!({"error": {"code": "rate_limit_exceeded", "message": "m"}}), 429),
+    ] {
+        let failure = ReplyReader::default().whole(object(response)).expect_err("no answer");
+        let ReplyError::Reported { status, .. } = failure else { panic!("{failure}") };
+        assert_eq!(status, Some(expected));
     }
 }
 
@@ -217,11 +221,11 @@ fn items_of_unknown_types_are_left_out_and_compactions_are_kept() {
         .map(|kind| json!({"type": kind, "id": "x", "tools": [], "encrypted_content": "e"}));
     let response =
         object(json!({"id": "r", "model": "m", "status": "completed", "output": output}));
-    let steps = ResponseReader::default().whole(&response).expect("a good Response");
+    let steps = ReplyReader::default().whole(response).expect("a good Response");
     let kept: Vec<_> = steps
         .iter()
         .filter_map(|step| match step {
-            ResponseStep::Item { index, item } => Some((*index, item["type"].as_str())),
+            Delta::ItemEnd { index, item, .. } => Some((*index, item["type"].as_str())),
             _ => None,
         })
         .collect();
@@ -263,13 +267,19 @@ fn only_tokens_get_the_members_of_log_probabilities() {
     let steps = read([created(), added(0, &message), piece]).expect("a good stream");
     let top = json!([{}, {"token": "b", "bytes": null}]);
     let logprobs = vec![json!({"token": "a", "top_logprobs": top, "bytes": null})];
-    assert_eq!(steps.last(), Some(&ResponseStep::Text { text: String::new(), logprobs }));
+    let value = json!({"content": logprobs});
+    let name = "logprobs".to_owned();
+    let expected = [
+        Delta::Member { choice: 0, wire: Wire::Chat, name, value },
+        Delta::Text { choice: 0, text: String::new() },
+    ];
+    assert!(steps.ends_with(&expected), "{steps:?}");
 }
 
 /// Returns whether a Response with this output is accepted.
 fn is_read(output: &Value) -> bool {
     let response = json!({"id": "r", "model": "m", "status": "completed", "output": output});
-    ResponseReader::default().whole(&object(response)).is_ok()
+    ReplyReader::default().whole(object(response)).is_ok()
 }
 
 fn reasoning(parts: usize) -> Value {
@@ -280,4 +290,113 @@ fn reasoning(parts: usize) -> Value {
 fn annotated(count: usize) -> Value {
     let part = json!({"type": "output_text", "text": "x", "annotations": vec![json!({}); count]});
     json!([{"type": "message", "id": "m", "content": [part, part]}])
+}
+
+#[test]
+fn each_part_of_the_reasoning_begins_once_and_the_sealed_whole_follows() {
+    let item = json!({
+        "type": "reasoning", "id": "rs", "encrypted_content": "e",
+        "summary": [{"type": "summary_text", "text": "ab"}, {"type": "summary_text", "text": "c"}],
+        "content": [{"type": "reasoning_text", "text": "d"}]
+    });
+    let kind = "response.reasoning_summary_text.delta";
+    let piece = |index: u64, text: &str| json!({"type": kind, "output_index": 0, "summary_index": index, "delta": text});
+    let own = json!({"type": "response.reasoning_text.delta", "output_index": 0, "content_index": 0, "delta": "d"});
+    let open = json!({"type": "reasoning", "id": "rs"});
+    let pieces = [piece(0, "a"), piece(0, "b"), piece(1, ""), piece(1, "c"), own];
+    let streamed = [created(), added(0, &open)].into_iter().chain(pieces).chain([done(0, &item)]);
+    let streamed = read(streamed).expect("a good stream");
+    let part = |is_summary, index| Delta::ReasoningPart {
+        choice: 0,
+        item_id: "rs".to_owned(),
+        is_summary,
+        index,
+    };
+    let text = |text: &str| Delta::Reasoning { choice: 0, text: text.to_owned() };
+    let reasoning = Reasoning {
+        id: Some("rs".to_owned()),
+        text: "ab\n\nc\n\nd".to_owned(),
+        summary: vec!["ab".to_owned(), "c".to_owned()],
+        seal: Some(Seal::Encrypted("e".to_owned())),
+        extra: Object::new(),
+    };
+    let end = [
+        Delta::ReasoningEnd { choice: 0, reasoning: reasoning.clone() },
+        Delta::ItemEnd { choice: 0, index: 0, item: object(item.clone()) },
+    ];
+    let mut expected = vec![part(true, 0), text("a"), text("b"), part(true, 1), text("c")];
+    expected.extend([part(false, 0), text("d")].into_iter().chain(end));
+    assert_eq!(streamed[1..], expected);
+    // A reply collects the same block from the pieces.
+    let mut reply = Reply::default();
+    reply.extend(streamed);
+    assert_eq!(reply.choices[&0].items, [Item::Reasoning(reasoning)]);
+}
+
+#[test]
+fn an_id_that_is_no_text_is_not_copied() {
+    let summary = [json!({"type": "summary_text", "text": "a"}), json!({"text": [1, 2]})];
+    let item =
+        json!({"type": "reasoning", "id": [0, 0], "encrypted_content": "e", "summary": summary});
+    let deltas = read([created(), added(0, &item), done(0, &item)]).expect("a good stream");
+    let end = deltas.iter().find_map(|delta| match delta {
+        Delta::ReasoningEnd { reasoning, .. } => Some((&reasoning.id, reasoning.summary.len())),
+        _ => None,
+    });
+    assert_eq!(end, Some((&None, 1)));
+}
+
+/// A value that a member may or may not have.
+fn any_member() -> impl Strategy<Value = Value> {
+    let texts = json!([{"type": "output_text", "text": "a", "annotations": [{"type": "x"}, 1], "logprobs": [{}]}, 1]);
+    select(vec![json!(null), json!(7), json!("a"), json!({"type": "x"}), json!([]), texts])
+}
+
+fn any_event() -> impl Strategy<Value = Value> {
+    let kinds = [&item::DELTAS[..], &["response.output_item.added", "response.output_item.done"]];
+    let types = ["message", "reasoning", "function_call", "custom_tool_call", "compaction", "x"];
+    let names =
+        ["id", "name", "content", "summary", "encrypted_content", "arguments", "input", "call_id"];
+    let item = (select(types.to_vec()), vec((select(names.to_vec()), any_member()), 0..6));
+    let item = item.prop_map(|(kind, members)| {
+        let mut item = json!({"type": kind});
+        members.into_iter().for_each(|(name, value)| item[name] = value);
+        item
+    });
+    let delta = (any_member(), any_member(), any_member());
+    (select(kinds.concat()), 0..3_u64, item, delta).prop_map(
+        |(kind, place, item, (delta, annotation, logprobs))| {
+            json!({
+                "type": kind, "output_index": place, "item": item, "delta": delta,
+                "annotation": annotation, "logprobs": logprobs, "summary_index": place
+            })
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn no_reply_panics_and_each_call_begins_before_its_input(events in vec(any_event(), 0..40)) {
+        let mut reader = ReplyReader::default();
+        let mut deltas = reader.event(object(created())).expect("it begins");
+        for event in events {
+            // An event that is refused ends the stream; here the others follow.
+            deltas.extend(reader.event(object(event)).unwrap_or_default());
+        }
+        let mut calls = BTreeSet::new();
+        let mut writer = ChunkWriter::new(1, true);
+        let mut chunks = Vec::new();
+        let mut reply = Reply::default();
+        for delta in deltas {
+            match &delta {
+                Delta::Call { index, .. } => prop_assert!(calls.insert(*index)),
+                Delta::Arguments { index, .. } => prop_assert!(calls.contains(index)),
+                _ => {}
+            }
+            writer.delta(delta.clone(), &mut chunks);
+            reply.add(delta);
+        }
+        let whole = write_reply(reply, 1);
+        prop_assert!(whole["choices"].is_array());
+    }
 }

@@ -1,10 +1,12 @@
 //! Errors that a Response or a stream reports.
 
-use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::{Object, Refusal, object, translation::ResponseError};
+use super::object_of;
+use crate::{Object, ReplyError};
 
+/// Status of an error that tells none.
+const BAD_GATEWAY: u16 = 502;
 /// Codes of errors, each with the status that the same error has before a response has begun.
 /// OpenAI documents the other codes as faults of the input.
 const CODES: [(&str, u16); 8] = [
@@ -22,25 +24,24 @@ const INPUT_CODES: [&str; 5] = ["invalid_", "image_", "empty_", "unsupported_", 
 
 /// Returns the failure that an `error` object reports: that of a failed Response, or the data of an
 /// `error` event, which may have the object as a member.
-pub(super) fn reported(data: &Object) -> ResponseError {
+pub(super) fn reported(data: &Object) -> ReplyError {
     let error = data.get("error").and_then(Value::as_object).unwrap_or(data);
     let code = text(error, "code");
     let status = status_of(error, code, text(error, "type"));
-    let kind =
-        text(error, "type").filter(|kind| *kind != "error").unwrap_or(match status.as_u16() {
-            429 => "rate_limit_error",
-            400..500 => "invalid_request_error",
-            _ => "server_error",
-        });
+    let kind = text(error, "type").filter(|kind| *kind != "error").unwrap_or(match status {
+        429 => "rate_limit_error",
+        400..500 => "invalid_request_error",
+        _ => "server_error",
+    });
     let message =
         text(error, "message").unwrap_or("the provider reported an error without a message");
-    let error = object(json!({
-        "message": message,
-        "type": kind,
-        "param": text(error, "param"),
-        "code": code.unwrap_or("provider_error"),
-    }));
-    ResponseError::Refused(Box::new(Refusal { status, error, retry_after: None }))
+    let error = object_of([
+        ("message", message.into()),
+        ("type", kind.into()),
+        ("param", text(error, "param").into()),
+        ("code", code.unwrap_or("provider_error").into()),
+    ]);
+    ReplyError::Reported { error, status: Some(status) }
 }
 
 fn text<'a>(error: &'a Object, name: &str) -> Option<&'a str> {
@@ -48,7 +49,7 @@ fn text<'a>(error: &'a Object, name: &str) -> Option<&'a str> {
 }
 
 /// Returns the status of an error in a stream, whose own status is 200.
-fn status_of(error: &Object, code: Option<&str>, kind: Option<&str>) -> StatusCode {
+fn status_of(error: &Object, code: Option<&str>, kind: Option<&str>) -> u16 {
     let number = error.get("code").or_else(|| error.get("status")).and_then(Value::as_u64);
     // 407 is about a proxy, and none has answered.
     let number = number.filter(|number| (400..600).contains(number) && *number != 407);
@@ -58,12 +59,14 @@ fn status_of(error: &Object, code: Option<&str>, kind: Option<&str>) -> StatusCo
     });
     let by_type = (kind == Some("invalid_request_error")).then_some(400);
     let status = number.and_then(|number| u16::try_from(number).ok()).or(known).or(by_type);
-    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-    status.unwrap_or(StatusCode::BAD_GATEWAY)
+    status.unwrap_or(BAD_GATEWAY)
 }
 
 #[cfg(test)]
 mod tests {
+    use airlock_json::object;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -86,15 +89,13 @@ mod tests {
                 "server_error",
             ),
         ] {
-            let ResponseError::Refused(refusal) = reported(&object(error.clone())) else {
+            let ReplyError::Reported { error: found, status: reported } =
+                reported(&object(error.clone()))
+            else {
                 panic!("{error} is an error");
             };
-            assert_eq!(
-                (refusal.status.as_u16(), &refusal.error["type"]),
-                (status, &json!(kind)),
-                "{error}"
-            );
-            assert_eq!(refusal.error["message"], "m");
+            assert_eq!((reported, &found["type"]), (Some(status), &json!(kind)), "{error}");
+            assert_eq!(found["message"], "m");
         }
     }
 }

@@ -1,0 +1,22 @@
+//! OpenAI's Responses API.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `request_writer` | the members of a request |
+//! | `request_writer/items`, `request_writer/content` | items → `input`, and the content of messages and results |
+//! | `request_writer/tools` | tools, and the choice among them |
+//! | `reply_reader` | the events of a stream, or a whole Response → deltas |
+//! | `reply_reader/item` | the output items that are open |
+//! | `usage` | tokens of a reply, in both directions |
+//! | `error` | errors that a Response or a stream reports |
+
+mod error;
+mod reply_reader;
+mod request_writer;
+mod usage;
+
+use crate::object_of;
+
+pub use self::{
+    reply_reader::ReplyReader, request_writer::write_request, usage::write as write_usage,
+};
