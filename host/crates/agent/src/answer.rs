@@ -116,7 +116,10 @@ fn keyed(results: &[ToolResult]) -> BTreeMap<String, &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::calls::ToolCall, *};
+    use super::{
+        super::{calls::ToolCall, names::CallOwner},
+        *,
+    };
     use airlock_core::tool::Suspension;
     use airlock_model::object;
 
@@ -156,7 +159,7 @@ mod tests {
             id: "c1".to_owned(),
             name: "web-post".to_owned(),
             arguments: Some("{}".to_owned()),
-            is_shown: false,
+            owner: CallOwner::Gateway,
             raw: json!({}),
         }
     }

@@ -9,6 +9,7 @@ use super::{
     answer::{approval_note, set_text},
     calls::{self, ToolCall},
     conversation::Conversation,
+    names::CallOwner,
     relay::Relay,
     round::{CallOutcome, Listener, PendingCall, PendingReason},
 };
@@ -51,7 +52,7 @@ impl Dialog {
         let has_notes = !request.notes.is_empty();
         let is_native = request.native.is_some();
         let conversation = Conversation::begin(request, caller, settings).await;
-        let offers = !conversation.offered().is_empty();
+        let offers = conversation.offers();
         let relay = if shows_rounds {
             Some(Relay::by_round(!is_native))
         } else {
@@ -80,11 +81,11 @@ impl Dialog {
             held: &allowance.held,
         };
         // Boxed: this future is the largest, and a stream would keep its room until its end.
-        let asking = Box::pin(route.respond(self.conversation.prompt(), terms));
+        self.conversation.names.is_last = is_last;
+        let asking = Box::pin(route.respond(&mut self.conversation.prompt, terms));
         let response = allowance.within(rounds, asking).await??;
         listener.emitter.answers(route.provider());
-        let nothing = BTreeSet::new();
-        let held_back = if is_last { &nothing } else { self.conversation.offered() };
+        let names = &self.conversation.names;
         let emitter = &listener.emitter;
         match (&mut self.relay, response) {
             (None, Response::Whole(answer)) => Ok(answer),
@@ -93,31 +94,32 @@ impl Dialog {
                 let mut answer = answer;
                 calls::check_count(answer.object())?;
                 // The calls are repaired first, because they are shown with their ids.
-                calls::read(answer.object_mut(), &mut self.ids);
+                calls::read(answer.object_mut(), &mut self.ids, names);
                 let held = &allowance.held;
-                relay.whole(answer.object(), self.includes_usage, held_back, held, emitter).await?;
+                relay.whole(answer.object(), self.includes_usage, names, held, emitter).await?;
                 Ok(answer)
             }
             (Some(relay), Response::Chunks(chunks)) => {
-                relay.response(chunks, held_back, &mut self.ids, allowance, emitter).await
+                relay.response(chunks, names, &mut self.ids, allowance, emitter).await
             }
         }
     }
 
     /// Reads the calls of a response. Those of a relayed response were repaired before they were
-    /// shown. After the last round (`is_last`) every call was shown, and none is marked as shown: a
-    /// call of a gateway's tool is then pending for the depth limit, and not as the caller's own.
-    pub(super) fn calls(&mut self, answer: &mut Document, is_last: bool) -> Vec<ToolCall> {
+    /// shown. After the last round every call was shown, and none is the caller's for that reason: a
+    /// call of a gateway's tool is then pending for the depth limit.
+    pub(super) fn calls(&mut self, answer: &mut Document) -> Vec<ToolCall> {
         if calls::count(answer.object()) == 0 {
             return Vec::new();
         }
+        let names = &self.conversation.names;
         let Some(relay) = &self.relay else {
-            return calls::read(answer.object_mut(), &mut self.ids);
+            return calls::read(answer.object_mut(), &mut self.ids, names);
         };
-        let mut calls = calls::read(answer.object_mut(), &mut BTreeSet::new());
-        if !is_last {
-            for call in &mut calls {
-                call.is_shown = relay.has_shown(&call.id);
+        let mut calls = calls::read(answer.object_mut(), &mut BTreeSet::new(), names);
+        if !names.is_last {
+            for call in calls.iter_mut().filter(|call| relay.has_shown(&call.id)) {
+                call.owner = CallOwner::Caller;
             }
         }
         calls
@@ -141,7 +143,7 @@ impl Dialog {
     /// Ends the exchange. Sorts the pending calls by their position in the response, and keeps the
     /// rounds that the caller does not see. `ended` are the calls of the response that ran.
     pub(super) async fn end(
-        mut self,
+        self,
         mut answer: Document,
         mut pending: Vec<PendingCall>,
         ended: &[CallOutcome],
@@ -153,7 +155,7 @@ impl Dialog {
         if !is_in_text && !pending.is_empty() {
             Box::pin(self.keep(answer.object(), &pending, ended, allowance)).await;
         }
-        let has_own_tools = self.conversation.prompt().has_own_tools();
+        let has_own_tools = self.conversation.prompt.has_own_tools();
         let takes_note = is_in_text && !has_own_tools && !self.conversation.wants_json();
         let note = takes_note.then(|| approval_note(answer.object(), &pending)).flatten();
         match self.relay {

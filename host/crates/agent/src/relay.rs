@@ -1,8 +1,8 @@
 //! Relays streamed responses to the caller: the chunks that it receives, and their order.
 //!
 //! Chunks are forwarded as they arrive, unchanged where nothing has to change. If the gateway
-//! offers tools in the request, calls of these tools are held back until the response is complete,
-//! because most of them run here. The end of each choice is held back too, because another round
+//! offers tools in the request, all calls but those of the caller's own tools are held back until the
+//! response is complete, because most of them run here, and the rest is refused. The end of each choice is held back too, because another round
 //! may follow. All rounds are one stream for the caller: one `id`, one role, one end, one usage. If
 //! the caller asked for JSON, text is held back as well: before a call of the gateway's tools it is not
 //! part of the JSON, and not shown. If each round is shown on its own, the caller sees the gateway's
@@ -37,6 +37,7 @@ use super::{
     Failure, MAX_CALLS_READ,
     allowance::Allowance,
     event::{Emitter, Event},
+    names::CallableNames,
     round::PendingCall,
 };
 use airlock_model::{
@@ -109,13 +110,13 @@ impl Relay {
     }
 
     /// Relays a response and returns it merged, with the output items of its native form; an empty
-    /// object if nothing is held back. Calls of the tools named in `held_back` are not shown yet. Fails
+    /// object if nothing is held back. Calls that [`CallableNames::holds_back`] are not shown yet. Fails
     /// if the provider fails, at the deadline, if there are more than [`MAX_CALLS_READ`] calls, or if
     /// there is no memory.
     pub(super) async fn response(
         &mut self,
         mut chunks: Chunks<'_>,
-        held_back: &BTreeSet<String>,
+        names: &CallableNames,
         ids: &mut BTreeSet<String>,
         allowance: &Allowance,
         emitter: &Emitter,
@@ -151,7 +152,7 @@ impl Relay {
                 }
                 charge(&allowance.held, &mut charged, merged.bytes() + items_bytes)?;
             }
-            self.chunk(chunk, held_back, &allowance.held, emitter).await?;
+            self.chunk(chunk, names, &allowance.held, emitter).await?;
         }
         let merged = if self.holds { merged.finish() } else { Object::new() };
         Ok(Document::from(merged).with_items(items.into_values().collect()))
@@ -162,12 +163,12 @@ impl Relay {
         &mut self,
         answer: &Object,
         includes_usage: bool,
-        held_back: &BTreeSet<String>,
+        names: &CallableNames,
         held: &Charge,
         emitter: &Emitter,
     ) -> Result<(), Failure> {
         for chunk in from_whole(answer, includes_usage) {
-            self.chunk(chunk.into(), held_back, held, emitter).await?;
+            self.chunk(chunk.into(), names, held, emitter).await?;
         }
         Ok(())
     }
@@ -261,7 +262,7 @@ impl Relay {
     async fn chunk(
         &mut self,
         mut chunk: Document,
-        held_back: &BTreeSet<String>,
+        names: &CallableNames,
         held: &Charge,
         emitter: &Emitter,
     ) -> Result<(), Failure> {
@@ -278,7 +279,7 @@ impl Relay {
             emitter.emit(Event::Chunk(chunk)).await;
             return Ok(());
         }
-        let mut is_changed = self.hold_back(&mut chunk, held_back);
+        let mut is_changed = self.hold_back(&mut chunk, names);
         if self.rounds > 0 {
             self.join(&mut chunk);
             is_changed = true;
@@ -356,7 +357,7 @@ impl Relay {
 
     /// Removes the deltas of calls that are held back, and gives the others their places. Returns
     /// whether the chunk was changed.
-    fn hold_back(&mut self, chunk: &mut Document, held_back: &BTreeSet<String>) -> bool {
+    fn hold_back(&mut self, chunk: &mut Document, names: &CallableNames) -> bool {
         let mut is_changed = false;
         let mut lists = Vec::new();
         let keeps_order = self.keeps_order;
@@ -366,7 +367,7 @@ impl Relay {
             let mut shown = Vec::new();
             for call in calls {
                 let choice = index_of(choice, position);
-                let place = self.round.place(choice, call, held_back, keeps_order);
+                let place = self.round.place(choice, call, names, keeps_order);
                 is_changed |= place.is_none() || call["index"].as_u64() != place;
                 shown.extend(place.and_then(|place| Some(placed(call.as_object()?, place))));
             }

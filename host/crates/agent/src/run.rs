@@ -8,6 +8,7 @@ use super::{
     calls, conversation,
     dialog::{Dialog, LoopEnd},
     event::Reports,
+    names::CallOwner,
     round::{self, CallQuota, Listener, PendingCall, PendingReason, RoundConditions, SortedCalls},
     trace::Trace,
 };
@@ -61,15 +62,14 @@ async fn converse(
             dialog.ask(&mut route, &allowance, trace.rounds, is_last, listener).await?;
         trace.usage.add(answer.object());
         calls::check_count(answer.object())?;
-        let calls = dialog.calls(&mut answer, is_last);
-        let offered = dialog.conversation.offered();
+        let calls = dialog.calls(&mut answer);
         // Charged before the calls are parsed, and before a tool is run whose result the model
         // could not receive. A response that ends the loop adds nothing to the conversation.
-        if !is_last && round::any_offered(&calls, offered) {
+        if !is_last && calls.iter().any(|call| call.owner != CallOwner::Caller) {
             allowance.take(conversation::message_bytes(&answer))?;
         }
         let SortedCalls { batch, mut pending } =
-            round::sort(calls, offered, caller, approver.is_some(), &mut quota).await;
+            round::sort(calls, caller, approver.is_some(), &mut quota).await;
         let style = settings.results_as_text;
         if batch.is_empty() {
             return Ok(dialog.end(answer, pending, &[], style, &allowance).await);
@@ -90,6 +90,7 @@ async fn converse(
             settings,
             allowance,
             listener,
+            names: &dialog.conversation.names,
             results,
             reads_images,
             approver,

@@ -17,6 +17,7 @@ use airlock_model::{MemoryBudget, Models, Object, object};
 mod hostile;
 mod stories;
 mod streams;
+mod unknown;
 mod unseen;
 mod waiting;
 
@@ -53,6 +54,13 @@ fn request() -> Request {
         notes: Object::new(),
         budget: MemoryBudget::unlimited(),
     }
+}
+
+/// Returns a request of a caller that has the tool `mine`.
+fn with_own_tool(mut request: Request) -> Request {
+    let own = json!([{"type": "function", "function": {"name": "mine"}}]);
+    request.body.set("tools", own.to_string());
+    request
 }
 
 /// Asks a model that responds to `"go"` with `calls`, and to any results with
@@ -166,8 +174,10 @@ async fn errors_of_tools_become_results_for_the_model() {
 
 #[tokio::test]
 async fn calls_that_need_approval_are_returned_in_the_unchanged_response() {
-    let calls = json!([{"id": "c1", "name": "desk-write", "arguments": {"a": 1}}, {"id": "c2", "name": "invented"}]);
-    let answer = ask(calls).await;
+    let calls = json!([{"id": "c1", "name": "desk-write", "arguments": {"a": 1}}, {"id": "c2", "name": "mine"}]);
+    let turns = json!([{"answer": {"content": "let me see", "tool_calls": calls}}]);
+    let answer = ask_script(turns, with_own_tool(request()), SETTINGS).await.expect("an answer");
+    let answer = Value::from(answer);
     let choice = &answer["choices"][0];
     assert_eq!(
         (&choice["message"]["content"], &choice["finish_reason"]),
@@ -179,7 +189,7 @@ async fn calls_that_need_approval_are_returned_in_the_unchanged_response() {
     );
     let expected = json!({"calls": [], "rounds": 0, "pending": [
         {"tool_call_id": "c1", "name": "desk-write", "reason": "needs_approval"},
-        {"tool_call_id": "c2", "name": "invented", "reason": "not_offered"},
+        {"tool_call_id": "c2", "name": "mine", "reason": "not_offered"},
     ]});
     assert_eq!(masked(&answer), expected);
 }
@@ -364,7 +374,8 @@ async fn calls_that_do_not_fit_are_refused_before_the_door_is_asked() {
     );
     // Calls of the caller's own tools are not added to the conversation.
     let turns = json!([{"answer": {"tool_calls": [{"name": "mine", "arguments": {"text": "x".repeat(3_000)}}]}}]);
-    let answer = ask_script(turns, request(), settings).await.expect("an answer");
+    let own = with_own_tool(request());
+    let answer = ask_script(turns, own, settings).await.expect("an answer");
     assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
 }
 
@@ -502,8 +513,8 @@ async fn tools_are_offered_sorted_after_the_callers_own() {
     let mut request = request();
     let own = json!({"type": "function", "function": {"name": "desk-write"}});
     request.body.set("tools", json!([own]).to_string());
-    let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
-    let names = names(conversation.prompt());
+    let conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
+    let names = names(&conversation.prompt);
     let sorted = [
         "desk-busy",
         "desk-echo",
@@ -548,12 +559,12 @@ fn names(prompt: &airlock_model::Prompt) -> Vec<String> {
 async fn without_auto_inject_a_request_must_name_its_tools() {
     let settings = Settings { disable_auto_tool_inject: true, ..SETTINGS };
     let everything = caller(&Filter::none());
-    let mut unnamed = Conversation::begin(request(), &everything, &settings).await;
-    assert_eq!(unnamed.prompt().tools.len(), 0);
+    let unnamed = Conversation::begin(request(), &everything, &settings).await;
+    assert_eq!(unnamed.prompt.tools.len(), 0);
     let named = Request { names_tools: true, ..request() };
     let caller = caller(&Filter::parse(None, Some("desk-echo")));
-    let mut named = Conversation::begin(named, &caller, &settings).await;
-    assert_eq!(named.prompt().tools.len(), 1);
+    let named = Conversation::begin(named, &caller, &settings).await;
+    assert_eq!(named.prompt.tools.len(), 1);
 }
 
 #[tokio::test]
@@ -572,7 +583,7 @@ async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_
             Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
         conversation.add_round(object(json!({"choices": []})).into(), &[]);
         let after = format!("{after:?}");
-        assert_eq!(conversation.prompt().body.get("tool_choice"), Some(after.as_str()));
+        assert_eq!(conversation.prompt.body.get("tool_choice"), Some(after.as_str()));
     }
 }
 
@@ -619,13 +630,14 @@ async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
 
 #[tokio::test]
 async fn a_restriction_to_some_tools_holds_whatever_the_model_calls() {
-    let call = json!({"id": "c", "name": "desk-fail", "arguments": {}});
-    let models = Arc::new(fake::scripted(&json!([{"answer": {"tool_calls": [call]}}])));
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": [{"id": "c", "name": "desk-fail", "arguments": {}}]}},
+        {"answer": {"content": "done"}},
+    ]);
     let mut request = request();
     let allowed = json!({"tools": [{"type": "function", "function": {"name": "desk-echo"}}]});
     let choice = json!({"type": "allowed_tools", "allowed_tools": allowed});
     request.body.set("tool_choice", choice.to_string());
-    let run = run(models, caller(&Filter::none()), request, SETTINGS);
-    let airlock = run.finish().await.expect("an answer").airlock.expect("a call");
-    assert_eq!(airlock["pending"][0]["reason"], "not_offered");
+    let answer = ask_script(turns, request, SETTINGS).await.expect("an answer");
+    assert_eq!(answer["airlock"]["calls"][0]["error"]["code"], "airlock.not_found");
 }
