@@ -7,12 +7,11 @@
 //! | file | purpose |
 //! |---|---|
 //! | `event` | the events of a request, and the [`Run`] that yields them |
-//! | `dialog` | the exchange with the model: a response, whole or streamed, and the next round |
 //! | `conversation` | the request to the model, extended in every round |
 //! | `relay` | the stream to the caller: the chunks that it receives, and their order |
 //! | `calls` | reads the calls of a response and repairs them |
 //! | `names` | the names that a model can call, and the owners of their tools |
-//! | `run` | the loop of one request |
+//! | `run` | the loop of one request, as a state machine, and its end |
 //! | `request`, `settings` | a request to the loop, and the settings of the loop |
 //! | `round` | one round of calls: those to run, those for the caller |
 //! | `allowance` | bounds on all calls of a request: bytes of the conversation, memory and time |
@@ -50,7 +49,6 @@ mod answer;
 pub mod approvals;
 mod calls;
 mod conversation;
-mod dialog;
 mod error;
 mod event;
 mod names;

@@ -176,6 +176,13 @@ impl PendingCall {
     }
 }
 
+impl PendingReason {
+    /// Returns whether the loop ended because no further round was permitted.
+    pub(super) fn is_depth_limit(pending: &[PendingCall]) -> bool {
+        pending.iter().any(|pending| matches!(pending.reason, Self::DepthLimit))
+    }
+}
+
 impl CallOutcome {
     /// Ends a call that was not made, or whose result does not fit.
     fn refused(call: ToolCall, id: Option<CallId>, error: CallError) -> Self {
@@ -209,10 +216,22 @@ impl CallOutcome {
 
     /// Returns whether the call waits for the caller and so has no result.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(
-            self.error.as_ref().map(CallError::details),
-            Some(Details::Unapproved { .. } | Details::Suspended(_) | Details::InputRequired(_))
-        )
+        self.to_pending().is_some()
+    }
+
+    /// Returns the call if it waits for an approval or for answers of the caller.
+    pub(super) fn to_pending(&self) -> Option<PendingCall> {
+        let error = self.error.as_ref()?;
+        let reason = match error.details() {
+            Details::Unapproved { arguments } => {
+                let tool = error.tool().map_or_else(String::new, ToString::to_string);
+                PendingReason::Stopped { tool, arguments: arguments.clone() }
+            }
+            Details::Suspended(suspension) => PendingReason::Suspended(suspension.clone()),
+            Details::InputRequired(asked) => PendingReason::InputRequired(asked.clone()),
+            _ => return None,
+        };
+        Some(PendingCall::new(self.call.clone(), reason))
     }
 
     /// Charges the result. If it does not fit, its images become notes; if that does not fit
