@@ -186,3 +186,17 @@ async fn calls_are_the_callers_beside_a_tool_without_a_name() {
     assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
     assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "other");
 }
+
+#[tokio::test]
+async fn a_restriction_to_some_tools_holds_whatever_the_model_calls() {
+    let turns = json!([
+        {"when": {"role": "user"}, "answer": {"tool_calls": [{"id": "c", "name": "desk-fail", "arguments": {}}]}},
+        {"answer": {"content": "done"}},
+    ]);
+    let mut request = request();
+    let allowed = json!({"tools": [{"type": "function", "function": {"name": "desk-echo"}}]});
+    let choice = json!({"type": "allowed_tools", "allowed_tools": allowed});
+    request.body.set("tool_choice", choice.to_string());
+    let answer = ask_script(turns, request, SETTINGS).await.expect("an answer");
+    assert_eq!(answer["airlock"]["calls"][0]["error"]["code"], "airlock.not_found");
+}
