@@ -42,7 +42,6 @@ use super::{
 };
 use crate::recall::Keeper;
 use airlock_core::door::Caller;
-use airlock_json::raw;
 use airlock_model::{Document, Models, Response, Route, Terms};
 
 mod ending;
@@ -91,7 +90,6 @@ struct AgentLoop<'a> {
     ids: BTreeSet<String>,
     /// True if the model is asked for a stream.
     is_streamed: bool,
-    includes_usage: bool,
     /// The stream to the caller; `None` if only the last response is returned.
     relay: Option<Relay>,
     trace: Trace<'a>,
@@ -112,9 +110,6 @@ impl<'a> AgentLoop<'a> {
     ) -> Self {
         let allowance = Allowance::new(settings, &request.budget);
         let quota = CallQuota::new(settings.calls_per_answer, request.max_tool_calls);
-        let options = request.body.get("stream_options");
-        let includes_usage =
-            options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"));
         let Request { is_streamed, shows_rounds, .. } = request;
         let has_notes = !request.notes.is_empty();
         let keeps_order = shows_rounds && request.native.is_none();
@@ -131,8 +126,6 @@ impl<'a> AgentLoop<'a> {
             holds_text: offers && conversation.wants_json(),
         };
         let relay = (is_streamed || shows_rounds).then(|| Relay::new(style));
-        let ids = BTreeSet::new();
-        let usage = Usage::default();
         Self {
             caller,
             settings,
@@ -140,12 +133,11 @@ impl<'a> AgentLoop<'a> {
             allowance,
             quota,
             conversation,
-            ids,
+            ids: BTreeSet::new(),
             is_streamed,
-            includes_usage,
             relay,
             trace,
-            usage,
+            usage: Usage::default(),
             results,
             approver,
             keeper,
@@ -216,7 +208,7 @@ impl<'a> AgentLoop<'a> {
         }
         if let Some(relay) = &mut self.relay {
             if is_whole {
-                let includes_usage = self.includes_usage;
+                let includes_usage = self.conversation.prompt.includes_usage();
                 relay.whole(answer.object(), includes_usage, names, allowance, emitter).await?;
             }
             // After the last round every call was shown, and one of a gateway's tool is pending for

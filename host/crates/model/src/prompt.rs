@@ -49,7 +49,7 @@ impl Prompt {
     }
 
     /// Returns whether `stream_options.include_usage` is true.
-    pub(super) fn includes_usage(&self) -> bool {
+    pub fn includes_usage(&self) -> bool {
         let options = self.body.get("stream_options");
         options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"))
     }
