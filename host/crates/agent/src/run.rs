@@ -155,7 +155,8 @@ impl<'a> AgentLoop<'a> {
                     self.run_round(answer, calls, route.reads_images()).await
                 }
                 LoopState::Ending { answer, pending, ended } => {
-                    return Ok(self.end(answer, pending, &ended).await);
+                    // Boxed: a stream would keep its room from the beginning.
+                    return Ok(Box::pin(self.end(answer, pending, &ended)).await);
                 }
             };
             state = match next {

@@ -24,7 +24,7 @@ impl AgentLoop<'_> {
         pending.sort_by_key(|pending| pending.call.position);
         let is_in_text = self.has_results_in_text(&pending);
         if !is_in_text && !pending.is_empty() {
-            Box::pin(self.keep(answer.object(), &pending, ended)).await;
+            self.keep(answer.object(), &pending, ended).await;
         }
         let is_mixed = self.trace.has_results()
             && !pending.is_empty()
