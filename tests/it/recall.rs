@@ -27,9 +27,12 @@ fn setup(model: &Service) -> Setup {
         .key("ben", BEN, &[("desk", &["*"])])
 }
 
+/// Sends a request of a caller that has a tool of its own.
 async fn chat(gateway: &Gateway, key: &str, body: &Value) -> Value {
+    let mut body = body.clone();
+    body["tools"] = json!([{"type": "function", "function": {"name": "get_weather"}}]);
     let request = gateway.request(Method::POST, "/v1/chat/completions");
-    Reply::of(request.header("x-bf-vk", key).json(body)).await.ok()
+    Reply::of(request.header("x-bf-vk", key).json(&body)).await.ok()
 }
 
 /// Returns the next request of a conversation: with the answer, and the result of the caller's call.
@@ -87,7 +90,9 @@ async fn results_beside_a_callers_call_are_put_back_for_a_client_of_messages() {
     let model = model().await;
     let gateway = setup(&model).serve_connected().await;
     let question = json!({"role": "user", "content": "go"});
-    let body = json!({"model": "fake/model", "max_tokens": 100, "messages": [question]});
+    let tools = json!([{"name": "get_weather", "input_schema": {"type": "object"}}]);
+    let body =
+        json!({"model": "fake/model", "max_tokens": 100, "messages": [question], "tools": tools});
     let ask = async |body: &Value| {
         let request = gateway.request(Method::POST, "/v1/messages");
         Reply::of(request.header("x-api-key", ANN).json(body)).await.ok()

@@ -1,4 +1,4 @@
-//! Bounds the calls of one request together, in bytes of the conversation, memory and time.
+//! Bounds the calls of one request together, in rounds, bytes of the conversation, memory and time.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -23,6 +23,9 @@ pub(super) struct Allowance {
     /// Deadline of the request.
     pub(super) deadline: Instant,
     timeout: Duration,
+    /// Rounds of calls so far.
+    pub(super) rounds: u32,
+    max_rounds: u32,
     /// Bytes that calls and results may add to the conversation.
     limit_bytes: usize,
     left_bytes: AtomicUsize,
@@ -52,6 +55,8 @@ impl Allowance {
         Self {
             deadline: Instant::now() + settings.timeout,
             timeout: settings.timeout,
+            rounds: 0,
+            max_rounds: settings.max_depth,
             limit_bytes,
             left_bytes,
             held: budget.charge(),
@@ -82,19 +87,19 @@ impl Allowance {
         }
     }
 
-    /// Runs a future. Fails and drops it at the deadline. `rounds` is the number of rounds so far,
-    /// for the error.
-    pub(super) async fn within<T>(
-        &self,
-        rounds: u32,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Failure> {
-        timeout_at(self.deadline, work).await.map_err(|_| self.timeout(rounds))
+    /// Runs a future. Fails and drops it at the deadline.
+    pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        timeout_at(self.deadline, work).await.map_err(|_| self.timeout())
     }
 
     /// Returns the failure of a request that is past its deadline.
-    pub(super) fn timeout(&self, rounds: u32) -> Failure {
-        Failure::Timeout { limit: self.timeout, rounds }
+    pub(super) fn timeout(&self) -> Failure {
+        Failure::Timeout { limit: self.timeout, rounds: self.rounds }
+    }
+
+    /// Returns whether no further round is permitted.
+    pub(super) fn is_last_round(&self) -> bool {
+        self.rounds >= self.max_rounds
     }
 
     /// Returns whether the deadline has passed.

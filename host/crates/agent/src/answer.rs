@@ -1,10 +1,7 @@
 //! Builds the response if calls are pending: with the results of others as text in some cases, and
 //! with a note if it has no text.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use serde_json::{Value, json};
 
@@ -13,30 +10,25 @@ use crate::recall::note;
 use airlock_model::Object;
 
 /// Result of a call that was run.
-pub(super) struct ToolResult {
-    pub(super) tool: String,
-    pub(super) tool_call_id: String,
-    pub(super) text: Arc<str>,
+pub(super) struct ToolResult<'r> {
+    pub(super) tool: &'r str,
+    pub(super) tool_call_id: &'r str,
+    pub(super) text: &'r str,
 }
 
-/// Replaces the choices by one choice that contains the results as text and the pending calls.
-///
-/// The text has the format of Bifrost: a JSON object of tool names and results. Further results of
-/// the same tool have the key `name#tool_call_id`; in Bifrost they replace the first one.
+/// Replaces the choices by one choice with the [`summary`] of the results and the pending calls.
 /// `finish_reason` is `tool_calls` and not `stop`, because agents depend on it.
-pub(super) fn mixed(mut answer: Object, results: &[ToolResult], pending: &[PendingCall]) -> Object {
-    let content = summary(results);
+pub(super) fn mix(answer: &mut Object, summary: &str, pending: &[PendingCall]) {
     let calls: Vec<&Value> = pending.iter().map(|pending| &pending.call.raw).collect();
-    let message = json!({"role": "assistant", "content": content, "tool_calls": calls});
+    let message = json!({"role": "assistant", "content": summary, "tool_calls": calls});
     let choice =
         json!({"index": 0, "message": message, "logprobs": null, "finish_reason": "tool_calls"});
     answer.insert("choices".to_owned(), json!([choice]));
-    answer
 }
 
 /// Removes the calls that were run from the choices, whose texts stay as they are. `finish_reason` is
 /// `tool_calls` where calls are left.
-pub(super) fn pending_alone(mut answer: Object, pending: &[PendingCall]) -> Object {
+pub(super) fn remove_ended(answer: &mut Object, pending: &[PendingCall]) {
     let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
     for (position, choice) in choices.enumerate() {
         let left = pending.iter().filter(|pending| pending.call.choice == position);
@@ -53,7 +45,6 @@ pub(super) fn pending_alone(mut answer: Object, pending: &[PendingCall]) -> Obje
         }
         choice["finish_reason"] = reason.into();
     }
-    answer
 }
 
 /// Returns a text for an answer that has none, because all of its calls wait for an approval, or its
@@ -93,22 +84,24 @@ pub(super) fn set_text(answer: &mut Object, text: String) {
     }
 }
 
-/// Returns the text about the calls that were run.
-pub(super) fn summary(results: &[ToolResult]) -> String {
+/// Returns the text about the calls that were run, in the format of Bifrost: a JSON object of tool
+/// names and results. Further results of the same tool have the key `name#tool_call_id`; in Bifrost
+/// they replace the first one.
+pub(super) fn summary<'r>(results: impl Iterator<Item = ToolResult<'r>>) -> String {
     let results = Value::from_iter(keyed(results));
     format!(
         "The Output from allowed tools calls is - {results}\n\nNow I shall call these tools next..."
     )
 }
 
-fn keyed(results: &[ToolResult]) -> BTreeMap<String, &str> {
+fn keyed<'r>(results: impl Iterator<Item = ToolResult<'r>>) -> BTreeMap<String, &'r str> {
     let mut keyed = BTreeMap::new();
     for result in results {
-        match keyed.entry(result.tool.clone()) {
-            Entry::Vacant(first) => first.insert(&*result.text),
+        match keyed.entry(result.tool.to_owned()) {
+            Entry::Vacant(first) => first.insert(result.text),
             Entry::Occupied(_) => keyed
                 .entry(format!("{}#{}", result.tool, result.tool_call_id))
-                .or_insert(&*result.text),
+                .or_insert(result.text),
         };
     }
     keyed
@@ -116,7 +109,10 @@ fn keyed(results: &[ToolResult]) -> BTreeMap<String, &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::calls::ToolCall, *};
+    use super::{
+        super::{calls::ToolCall, names::CallOwner},
+        *,
+    };
     use airlock_core::tool::Suspension;
     use airlock_model::object;
 
@@ -156,7 +152,7 @@ mod tests {
             id: "c1".to_owned(),
             name: "web-post".to_owned(),
             arguments: Some("{}".to_owned()),
-            is_shown: false,
+            owner: CallOwner::Gateway,
             raw: json!({}),
         }
     }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Failure, MAX_CALLS_READ};
+use super::{
+    Failure, MAX_CALLS_READ,
+    names::{self, CallOwner, CallableNames},
+};
 use airlock_model::Object;
 
 /// Maximum length of a call id, in bytes; a longer one is replaced. Ids are kept for the whole
@@ -25,9 +28,9 @@ pub(super) struct ToolCall {
     pub(super) name: String,
     /// Arguments as text; `None` if this is not a function call.
     pub(super) arguments: Option<String>,
-    /// True if the caller has received the call in the stream. It is the caller's and never run
-    /// here.
-    pub(super) is_shown: bool,
+    /// Owner of its tool. A call that is not a function call, or that the caller has received in the
+    /// stream, is the caller's and never run here.
+    pub(super) owner: CallOwner,
     /// The call as it appears in the response.
     pub(super) raw: Value,
 }
@@ -45,9 +48,14 @@ pub(super) fn count(answer: &Object) -> usize {
 ///
 /// Results are matched to calls by id only. A call without an id, or with an id that was used
 /// before, gets a new one, also in the response that the model and the caller receive. OpenAI's
-/// clients require `type`, and `arguments` as a string, so these are repaired too. `ids` has the
-/// ids of earlier calls, and gets the new ones. Elements that are not objects are skipped.
-pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolCall> {
+/// clients require `type`, and `arguments` as a string, so these are repaired too, and so is the name
+/// of an unknown tool. `ids` has the ids of earlier calls, and gets the new ones. Elements that are
+/// not objects are skipped.
+pub(super) fn read(
+    answer: &mut Object,
+    ids: &mut BTreeSet<String>,
+    names: &CallableNames,
+) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
     for (choice, content) in choices.enumerate() {
@@ -55,13 +63,24 @@ pub(super) fn read(answer: &mut Object, ids: &mut BTreeSet<String>) -> Vec<ToolC
             continue;
         };
         for raw in raw_calls.iter_mut().filter_map(Value::as_object_mut) {
+            let id = put_id_right(raw, ids);
+            let arguments = put_arguments_right(raw);
+            let owner = match arguments {
+                Some(_) => names.owner(name(raw)),
+                None => CallOwner::Caller,
+            };
+            if owner == CallOwner::Unknown
+                && let Some(repaired) = names::repaired(name(raw))
+            {
+                raw["function"]["name"] = repaired.into();
+            }
             calls.push(ToolCall {
                 position: calls.len(),
                 choice,
-                id: put_id_right(raw, ids),
+                id,
                 name: name(raw).to_owned(),
-                arguments: put_arguments_right(raw),
-                is_shown: false,
+                arguments,
+                owner,
                 raw: Value::Object(raw.clone()),
             });
         }
@@ -125,7 +144,7 @@ mod tests {
             {"message": {"tool_calls": [{"function": {"name": "z"}}, 7]}},
         ]}));
         let mut ids = BTreeSet::new();
-        let calls = read(&mut answer, &mut ids);
+        let calls = read(&mut answer, &mut ids, &CallableNames::default());
         let read_back: Vec<_> =
             calls.iter().map(|c| (c.choice, c.name.as_str(), c.arguments.as_deref())).collect();
         assert_eq!(
@@ -148,9 +167,33 @@ mod tests {
         let raw =
             json!({"id": "c", "type": "custom", "custom": {"name": "x", "input": "free text"}});
         let mut answer = object(json!({"choices": [{"message": {"tool_calls": [raw]}}]}));
-        let calls = read(&mut answer, &mut BTreeSet::new());
+        let calls = read(&mut answer, &mut BTreeSet::new(), &CallableNames::default());
         assert_eq!((calls[0].name.as_str(), calls[0].arguments.as_deref()), ("x", None));
         assert_eq!(answer["choices"][0]["message"]["tool_calls"][0], raw);
+    }
+
+    #[test]
+    fn only_a_function_call_can_be_of_an_unknown_tool_and_its_name_is_repaired() {
+        let function = |name| json!({"id": name, "function": {"name": name}});
+        let custom = json!({"id": "c", "type": "custom", "custom": {"name": "no.tool"}});
+        let list = [function("desk-echo"), function("my.tool"), function("no.tool"), custom];
+        let mut answer = object(json!({"choices": [{"message": {"tool_calls": list}}]}));
+        let names = CallableNames {
+            offered: ["desk-echo".to_owned()].into(),
+            own: ["my.tool".to_owned()].into(),
+            ..CallableNames::default()
+        };
+        let calls = read(&mut answer, &mut BTreeSet::new(), &names);
+        let found: Vec<_> = calls.iter().map(|call| (call.name.as_str(), call.owner)).collect();
+        let expected = [
+            ("desk-echo", CallOwner::Gateway),
+            ("my.tool", CallOwner::Caller),
+            ("no_tool", CallOwner::Unknown),
+            ("no.tool", CallOwner::Caller),
+        ];
+        assert_eq!(found, expected);
+        let shown = &answer["choices"][0]["message"]["tool_calls"][2];
+        assert_eq!((shown, &shown["function"]["name"]), (&calls[2].raw, &json!("no_tool")));
     }
 
     #[test]
@@ -159,7 +202,7 @@ mod tests {
             let id = "x".repeat(length);
             let raw = json!({"id": id, "function": {"name": "x"}});
             let mut answer = object(json!({"choices": [{"message": {"tool_calls": [raw]}}]}));
-            let calls = read(&mut answer, &mut BTreeSet::new());
+            let calls = read(&mut answer, &mut BTreeSet::new(), &CallableNames::default());
             assert_eq!(calls[0].id == id, is_kept, "{length}");
         }
     }

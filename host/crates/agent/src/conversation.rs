@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
-    Request, Settings, parts,
+    Request, Settings,
+    names::CallableNames,
+    parts,
     round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
@@ -17,10 +19,10 @@ use airlock_model::{Document, Object, Prompt, Unforced};
 /// request as it is; only the gateway's own work for the choices is bounded.
 const MAX_CHOICES: usize = 128;
 
-/// A request to the model, with the names of the tools that the gateway offers in it.
+/// A request to the model, with the names that the model can call.
 pub(super) struct Conversation {
-    prompt: Prompt,
-    offered: BTreeSet<String>,
+    pub(super) prompt: Prompt,
+    pub(super) names: CallableNames,
     /// True if the rounds may have to be kept.
     keeps: bool,
     /// The rounds as messages, if the prompt has them as items.
@@ -46,35 +48,32 @@ impl Conversation {
 
     fn with_tools(prompt: Prompt, caller: &Caller, offers: bool, keeps: bool) -> Self {
         let unforced = prompt.unforced();
-        let offered = BTreeSet::new();
-        let mut this = Self { prompt, offered, keeps, messages: Vec::new(), unforced };
+        let names = CallableNames::default();
+        let mut this = Self { prompt, names, keeps, messages: Vec::new(), unforced };
         if offers && this.prompt.takes_tools() {
             this.offer(caller);
         }
         this
     }
 
-    pub(super) fn prompt(&mut self) -> &mut Prompt {
-        &mut self.prompt
-    }
-
-    /// Returns the names of the tools that the gateway offers, without those of the request.
-    pub(super) fn offered(&self) -> &BTreeSet<String> {
-        &self.offered
+    /// Returns whether the gateway offers tools.
+    pub(super) fn offers(&self) -> bool {
+        !self.names.offered.is_empty()
     }
 
     fn offer(&mut self, caller: &Caller) {
-        let taken: BTreeSet<String> = self.prompt.own_names().collect();
-        let tools = caller
-            .list()
-            .map(|entry| &entry.tool)
-            .filter(|tool| !taken.contains(tool.name.as_str()));
+        let own: BTreeSet<String> = self.prompt.own_names().collect();
+        let tools =
+            caller.list().map(|entry| &entry.tool).filter(|tool| !own.contains(tool.name.as_str()));
         let tools: Vec<_> = tools.cloned().collect();
-        self.offered = tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();
+        let mut offered: BTreeSet<_> =
+            tools.iter().map(|tool| tool.name.as_str().to_owned()).collect();
         // The caller's own restriction holds whatever the model calls.
         if let Some(allowed) = self.prompt.allowed_names() {
-            self.offered.retain(|name| allowed.contains(name));
+            offered.retain(|name| allowed.contains(name));
         }
+        let has_unnamed = self.prompt.has_unnamed_tools();
+        self.names = CallableNames { offered, own, has_unnamed, ..CallableNames::default() };
         self.prompt.tools = tools;
     }
 
@@ -149,9 +148,8 @@ impl Conversation {
         let calls = answer
             .get("choices")
             .and_then(|choices| choices.pointer("/0/message/tool_calls").and_then(Value::as_array));
-        let calls = calls.into_iter().flatten();
-        let mut ids = calls.filter_map(|call| call["id"].as_str().map(str::to_owned));
-        let items = items.into_iter().map(|item| with_call_id(item, &mut ids));
+        let mut calls = calls.into_iter().flatten();
+        let items = items.into_iter().map(|item| as_in_message(item, &mut calls));
         self.prompt.added_items.extend(items);
         self.prompt.added_items.extend(results.iter().map(item));
     }
@@ -184,16 +182,20 @@ pub(super) fn message_bytes(answer: &Document) -> usize {
     messages.saturating_add(answer.items_len())
 }
 
-/// Returns an item with the identifier that its call has in the conversation: the gateway replaces
-/// one that was used before. Calls are items in the order of the message.
-fn with_call_id(item: String, ids: &mut impl Iterator<Item = String>) -> String {
+/// Returns an item with the identifier and the name that its call has in the conversation: the gateway
+/// replaces an identifier that was used before, and repairs the name of an unknown tool. `calls` are
+/// those of the message, in the order of the items.
+fn as_in_message<'a>(item: String, calls: &mut impl Iterator<Item = &'a Value>) -> String {
     let kind = raw::member(&item, "type").and_then(raw::string);
     if !matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {
         return item;
     }
-    let (Some(id), Ok(mut item)) = (ids.next(), serde_json::from_str::<Object>(&item)) else {
+    let (Some(call), Ok(mut item)) = (calls.next(), serde_json::from_str::<Object>(&item)) else {
         return item;
     };
-    item.insert("call_id".to_owned(), id.into());
+    item.insert("call_id".to_owned(), call["id"].clone());
+    if let Some(name) = call["function"].get("name") {
+        item.insert("name".to_owned(), name.clone());
+    }
     Value::from(item).to_string()
 }

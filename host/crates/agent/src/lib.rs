@@ -7,11 +7,11 @@
 //! | file | purpose |
 //! |---|---|
 //! | `event` | the events of a request, and the [`Run`] that yields them |
-//! | `dialog` | the exchange with the model: a response, whole or streamed, and the next round |
 //! | `conversation` | the request to the model, extended in every round |
 //! | `relay` | the stream to the caller: the chunks that it receives, and their order |
 //! | `calls` | reads the calls of a response and repairs them |
-//! | `run` | the loop of one request |
+//! | `names` | the names that a model can call, and the owners of their tools |
+//! | `run` | the loop of one request, as a state machine, and its end |
 //! | `request`, `settings` | a request to the loop, and the settings of the loop |
 //! | `round` | one round of calls: those to run, those for the caller |
 //! | `allowance` | bounds on all calls of a request: bytes of the conversation, memory and time |
@@ -30,7 +30,7 @@
 //! A request is sent to its model with the tools that its caller may see. Calls that the door
 //! admits are run and their results sent back, round after round, until the model calls no more
 //! tools. A call that needs approval, or that names a tool of the caller's own, ends the loop and
-//! is returned to the caller. The results of the other calls of the same response are kept for the
+//! is returned to the caller; one of an unknown tool is refused with a message to the model. The results of the other calls of the same response are kept for the
 //! request in which the caller sends its own results, or are part of the text: see
 //! [`ResultsAsText`]. Every response with tool calls describes them in an object named `airlock`.
 //!
@@ -49,9 +49,9 @@ mod answer;
 pub mod approvals;
 mod calls;
 mod conversation;
-mod dialog;
 mod error;
 mod event;
+mod names;
 mod parts;
 mod present;
 pub mod recall;

@@ -1,8 +1,8 @@
 //! Relays streamed responses to the caller: the chunks that it receives, and their order.
 //!
 //! Chunks are forwarded as they arrive, unchanged where nothing has to change. If the gateway
-//! offers tools in the request, calls of these tools are held back until the response is complete,
-//! because most of them run here. The end of each choice is held back too, because another round
+//! offers tools in the request, all calls but those of the caller's own tools are held back until the
+//! response is complete, because most of them run here, and the rest is refused. The end of each choice is held back too, because another round
 //! may follow. All rounds are one stream for the caller: one `id`, one role, one end, one usage. If
 //! the caller asked for JSON, text is held back as well: before a call of the gateway's tools it is not
 //! part of the JSON, and not shown. If each round is shown on its own, the caller sees the gateway's
@@ -37,6 +37,7 @@ use super::{
     Failure, MAX_CALLS_READ,
     allowance::Allowance,
     event::{Emitter, Event},
+    names::CallableNames,
     round::PendingCall,
 };
 use airlock_model::{
@@ -49,73 +50,63 @@ const CHARGE_BYTES: usize = 4 << 10;
 /// Text between the texts of two rounds.
 const BETWEEN_ROUNDS: &str = "\n\n";
 
-/// The stream of one request.
+/// The parts of responses that a caller receives, and when.
+#[derive(Debug, Clone, Copy)]
 #[allow(clippy::struct_excessive_bools, reason = "each is chosen for itself")]
-pub(super) struct Relay {
+pub(super) struct RelayStyle {
     /// True if calls of the gateway's tools and ends of choices are held back: the gateway offers
     /// tools, or each round is shown on its own.
-    holds: bool,
+    pub(super) holds: bool,
     /// True if the texts of all rounds become one text, which includes results of calls; false if
     /// each round is shown on its own.
-    is_one_text: bool,
+    pub(super) is_one_text: bool,
     /// True if a call of the caller's own is held back too after one that is.
-    keeps_order: bool,
+    pub(super) keeps_order: bool,
     /// True if the text of a round whose calls all run here is not shown.
-    holds_text: bool,
+    pub(super) holds_text: bool,
+}
+
+/// The end of a stream.
+pub(super) struct StreamEnd<'e> {
+    /// The last response.
+    pub(super) answer: &'e Object,
+    pub(super) pending: &'e [PendingCall],
+    /// True if calls were run and others are pending.
+    pub(super) is_mixed: bool,
+    /// Text of the gateway itself.
+    pub(super) own_text: Option<String>,
+    /// Usage of all rounds; `None` if that of the last response is sent.
+    pub(super) usage: Option<&'e Value>,
+    pub(super) airlock: Option<Object>,
+}
+
+/// The stream of one request.
+pub(super) struct Relay {
+    style: RelayStyle,
     /// Members that all chunks share, from the first chunk of the first round.
     head: Option<Object>,
-    /// Rounds of calls so far.
-    rounds: u32,
     /// Choices that have text from an earlier round.
     spoken: BTreeSet<u64>,
     round: RelayedRound,
-    /// Note for the end of an answer without text.
-    note: Option<String>,
     /// True if the caller has received the end of a choice.
     has_ended: bool,
 }
 
 impl Relay {
-    /// Creates the relay of a request. `holds` is true if the gateway offers tools in it.
-    pub(super) fn new(holds: bool) -> Self {
-        Self {
-            holds,
-            is_one_text: true,
-            keeps_order: false,
-            holds_text: false,
-            head: None,
-            rounds: 0,
-            spoken: BTreeSet::new(),
-            round: RelayedRound::default(),
-            note: None,
-            has_ended: false,
-        }
-    }
-
-    /// Creates the relay of a request whose rounds are shown each on its own. With `keeps_order`, the
-    /// calls of a round have the order of the model.
-    pub(super) fn by_round(keeps_order: bool) -> Self {
-        Self { is_one_text: false, keeps_order, ..Self::new(true) }
-    }
-
-    /// Shows the text of the last round alone.
-    pub(super) fn holding_text(self) -> Self {
-        Self { holds_text: true, ..self }
-    }
-
-    /// Shows a note at the end, unless calls ran.
-    pub(super) fn with_note(self, note: Option<String>) -> Self {
-        Self { note, ..self }
+    /// Creates the relay of a request.
+    pub(super) fn new(style: RelayStyle) -> Self {
+        let spoken = BTreeSet::new();
+        Self { style, head: None, spoken, round: RelayedRound::default(), has_ended: false }
     }
 
     /// Relays a response and returns it merged, with the output items of its native form; an empty
-    /// object if nothing is held back. Calls of the tools named in `held_back` are not shown yet. Fails
+    /// object if nothing is held back. Calls that [`CallableNames::holds_back`] are not shown yet. Fails
     /// if the provider fails, at the deadline, if there are more than [`MAX_CALLS_READ`] calls, or if
     /// there is no memory.
     pub(super) async fn response(
         &mut self,
         mut chunks: Chunks<'_>,
-        held_back: &BTreeSet<String>,
+        names: &CallableNames,
         ids: &mut BTreeSet<String>,
         allowance: &Allowance,
         emitter: &Emitter,
@@ -131,18 +122,18 @@ impl Relay {
             let chunk = tokio::select! {
                 biased;
                 chunk = chunks.next() => chunk?,
-                () = &mut over => return Err(allowance.timeout(self.rounds)),
+                () = &mut over => return Err(allowance.timeout()),
             };
             let Some(mut chunk) = chunk else { break };
             // A timer does not fire while the stream is always ready, so a provider that sends
             // without a pause would not be stopped.
             if allowance.is_over() {
-                return Err(allowance.timeout(self.rounds));
+                return Err(allowance.timeout());
             }
             calls.repair(&mut chunk, ids, MAX_CALLS_READ as usize).map_err(|many| {
                 Failure::TooManyCalls { found: many.found, limit: MAX_CALLS_READ as usize }
             })?;
-            if self.holds {
+            if self.style.holds {
                 merged.add(chunk.object());
                 if let Some(Part::Item { index, item }) = chunk.part() {
                     let item = json!(item).to_string();
@@ -151,9 +142,9 @@ impl Relay {
                 }
                 charge(&allowance.held, &mut charged, merged.bytes() + items_bytes)?;
             }
-            self.chunk(chunk, held_back, &allowance.held, emitter).await?;
+            self.chunk(chunk, names, allowance, emitter).await?;
         }
-        let merged = if self.holds { merged.finish() } else { Object::new() };
+        let merged = if self.style.holds { merged.finish() } else { Object::new() };
         Ok(Document::from(merged).with_items(items.into_values().collect()))
     }
 
@@ -162,12 +153,12 @@ impl Relay {
         &mut self,
         answer: &Object,
         includes_usage: bool,
-        held_back: &BTreeSet<String>,
-        held: &Charge,
+        names: &CallableNames,
+        allowance: &Allowance,
         emitter: &Emitter,
     ) -> Result<(), Failure> {
         for chunk in from_whole(answer, includes_usage) {
-            self.chunk(chunk.into(), held_back, held, emitter).await?;
+            self.chunk(chunk.into(), names, allowance, emitter).await?;
         }
         Ok(())
     }
@@ -182,31 +173,18 @@ impl Relay {
     pub(super) async fn end_round(&mut self, emitter: &Emitter) {
         self.release_ends(None, emitter).await;
         self.spoken.extend(mem::take(&mut self.round).speaking);
-        self.rounds += 1;
     }
 
-    /// Ends the stream with the pending calls, the ends of the choices and the usage. `answer` is
-    /// the last response. `summary` is the text about calls that were run, which may be empty; it is
-    /// present if others are pending.
-    pub(super) async fn finish(
-        mut self,
-        answer: &Object,
-        pending: &[PendingCall],
-        summary: Option<String>,
-        usage: Option<&Value>,
-        airlock: Option<Object>,
-        emitter: &Emitter,
-    ) {
-        if !self.holds && self.has_ended {
+    /// Ends the stream with the pending calls, the ends of the choices and the usage.
+    pub(super) async fn finish(mut self, end: StreamEnd<'_>, emitter: &Emitter) {
+        let StreamEnd { answer, pending, is_mixed, own_text, usage, airlock } = end;
+        if !self.style.holds && self.has_ended {
             return;
         }
         self.release_texts(emitter).await;
-        let is_mixed = summary.is_some();
-        let last = match summary {
-            Some(summary) => self.is_one_text.then_some(summary),
-            None => self.note.take(),
-        };
-        self.show_last_text(last.unwrap_or_default(), emitter).await;
+        if let Some(text) = own_text.filter(|_| self.style.is_one_text || !is_mixed) {
+            self.show_last_text(text, emitter).await;
+        }
         self.show_pending(answer, pending, emitter).await;
         let mut ends = mem::take(&mut self.round.ends);
         if ends.is_empty() {
@@ -227,7 +205,6 @@ impl Relay {
             let has_usage = last.object().get("usage").is_some_and(|usage| !usage.is_null());
             if let Some(usage) = usage
                 && has_usage
-                && self.rounds > 0
             {
                 last.object_mut().insert("usage".to_owned(), usage.clone());
             }
@@ -237,9 +214,6 @@ impl Relay {
 
     /// Shows the gateway's own text after that of the model.
     async fn show_last_text(&self, last: String, emitter: &Emitter) {
-        if last.is_empty() {
-            return;
-        }
         let has_text = self.round.speaking.contains(&0) || self.spoken.contains(&0);
         let text = if has_text { format!("{BETWEEN_ROUNDS}{last}") } else { last };
         emitter.emit(Event::Chunk(self.new_chunk(0, &json!({"content": text})))).await;
@@ -261,29 +235,30 @@ impl Relay {
     async fn chunk(
         &mut self,
         mut chunk: Document,
-        held_back: &BTreeSet<String>,
-        held: &Charge,
+        names: &CallableNames,
+        allowance: &Allowance,
         emitter: &Emitter,
     ) -> Result<(), Failure> {
+        let held = &allowance.held;
         let is_first = self.head.is_none();
         if is_first {
             self.head = Some(head(chunk.object()));
         }
         // The end of an item, for which chat completions have no chunk.
-        if self.is_one_text && chunk.part().is_some() && !has_content(chunk.object()) {
+        if self.style.is_one_text && chunk.part().is_some() && !has_content(chunk.object()) {
             return Ok(());
         }
-        if !self.holds {
+        if !self.style.holds {
             self.has_ended |= is_end(chunk.object());
             emitter.emit(Event::Chunk(chunk)).await;
             return Ok(());
         }
-        let mut is_changed = self.hold_back(&mut chunk, held_back);
-        if self.rounds > 0 {
+        let mut is_changed = self.hold_back(&mut chunk, names);
+        if allowance.rounds > 0 {
             self.join(&mut chunk);
             is_changed = true;
         }
-        if self.holds_text && has_text(&chunk) {
+        if self.style.holds_text && has_text(&chunk) {
             if chunk.part().is_some() {
                 self.round.hold_text(chunk, held)?;
                 self.begin(is_first, emitter).await;
@@ -298,7 +273,7 @@ impl Relay {
         }
         if is_end(chunk.object()) {
             self.release_ends(Some(chunk.object()), emitter).await;
-            if !self.is_one_text && has_content(chunk.object()) {
+            if !self.style.is_one_text && has_content(chunk.object()) {
                 // Text in the same chunk as the end is shown now, before the calls of its round.
                 emitter.emit(Event::Chunk(take_text(&mut chunk))).await;
             }
@@ -356,17 +331,17 @@ impl Relay {
 
     /// Removes the deltas of calls that are held back, and gives the others their places. Returns
     /// whether the chunk was changed.
-    fn hold_back(&mut self, chunk: &mut Document, held_back: &BTreeSet<String>) -> bool {
+    fn hold_back(&mut self, chunk: &mut Document, names: &CallableNames) -> bool {
         let mut is_changed = false;
         let mut lists = Vec::new();
-        let keeps_order = self.keeps_order;
+        let keeps_order = self.style.keeps_order;
         for (position, choice) in choices(chunk.object()).enumerate() {
             let calls = choice.get("delta").and_then(|delta| delta.get("tool_calls"));
             let calls = calls.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
             let mut shown = Vec::new();
             for call in calls {
                 let choice = index_of(choice, position);
-                let place = self.round.place(choice, call, held_back, keeps_order);
+                let place = self.round.place(choice, call, names, keeps_order);
                 is_changed |= place.is_none() || call["index"].as_u64() != place;
                 shown.extend(place.and_then(|place| Some(placed(call.as_object()?, place))));
             }
@@ -405,7 +380,7 @@ impl Relay {
                 continue;
             };
             delta.shift_remove("role");
-            if self.is_one_text
+            if self.style.is_one_text
                 && let Some(Value::String(text)) = delta.get_mut("content")
                 && !text.is_empty()
                 && self.spoken.remove(&index)

@@ -1,6 +1,6 @@
 //! One round of calls: divides calls into those to run and those for the caller, and runs them.
 
-use std::{collections::BTreeSet, pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc};
 
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
@@ -10,6 +10,7 @@ use super::{
     allowance::Allowance,
     calls::ToolCall,
     event::{CallEnded, CallStarted, Emitter, Event, Reports},
+    names::{CallOwner, CallableNames},
     present::{Message, Presenter, ResultSource},
     waiting::Approver,
 };
@@ -35,16 +36,14 @@ pub(super) struct SortedCalls {
 /// The calls of one response that the gateway handles, in the order of the response.
 #[derive(Default)]
 pub(super) struct CallBatch {
-    /// Calls to run.
-    run: Vec<ToolCall>,
-    /// Calls to refuse, because a limit on their number was reached.
-    beyond: Vec<(ToolCall, CallLimit)>,
-    /// Number of calls of the gateway's tools in the response, including those that are handed to
-    /// the caller.
+    /// Calls to run, or to refuse for a reason.
+    calls: Vec<(ToolCall, Option<CallRefusal>)>,
+    /// Number of calls in the response that are not the caller's own, including those that are handed
+    /// to the caller.
     found: usize,
 }
 
-/// Limits on the number of calls of the gateway's tools.
+/// Limits on the number of calls that are not the caller's own.
 pub(super) struct CallQuota {
     /// Calls of one response.
     per_answer: usize,
@@ -54,9 +53,11 @@ pub(super) struct CallQuota {
     left: usize,
 }
 
-/// Limit for which a call is refused.
+/// Reason that a call is refused before the door decides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallLimit {
+enum CallRefusal {
+    /// No tool that the model was offered has the name.
+    Unknown,
     /// Limit on the calls of one response.
     Answer {
         /// The limit.
@@ -90,7 +91,8 @@ pub(super) enum PendingReason {
     Suspended(Box<Suspension>),
     /// The tool waits for answers of the caller.
     InputRequired(Box<InputRequired>),
-    /// The tool is not the gateway's: it is the caller's own or does not exist.
+    /// The tool is not the gateway's: it is the caller's own, or, after the last round or without tools
+    /// of the gateway, may not exist.
     NotOffered,
     /// The gateway would run the call, but the maximum number of rounds is reached.
     DepthLimit,
@@ -114,12 +116,12 @@ pub(super) struct CallOutcome {
 
 impl CallBatch {
     pub(super) fn is_empty(&self) -> bool {
-        self.run.is_empty() && self.beyond.is_empty()
+        self.calls.is_empty()
     }
 
-    /// Returns all calls: those to run, then those to refuse.
+    /// Returns all calls.
     pub(super) fn into_calls(self) -> impl Iterator<Item = ToolCall> {
-        self.run.into_iter().chain(self.beyond.into_iter().map(|(call, _)| call))
+        self.calls.into_iter().map(|(call, _)| call)
     }
 }
 
@@ -131,22 +133,23 @@ impl CallQuota {
 
     /// Counts a call of a response in which `found` calls come before it. Fails if a limit is
     /// reached.
-    fn take(&mut self, found: usize) -> Result<(), CallLimit> {
+    fn take(&mut self, found: usize) -> Result<(), CallRefusal> {
         if found >= self.per_answer {
-            return Err(CallLimit::Answer { limit: self.per_answer });
+            return Err(CallRefusal::Answer { limit: self.per_answer });
         }
         match (self.left.checked_sub(1), self.in_all) {
-            (None, Some(limit)) => return Err(CallLimit::Request { limit }),
+            (None, Some(limit)) => return Err(CallRefusal::Request { limit }),
             (left, _) => self.left = left.unwrap_or_default(),
         }
         Ok(())
     }
 }
 
-impl CallLimit {
-    /// Returns the error of a call in a response with `found` calls.
-    fn into_error(self, found: usize) -> CallError {
+impl CallRefusal {
+    /// Returns the error of a call of the tool `name`, in a response with `found` calls.
+    fn into_error(self, name: &str, found: usize, names: &CallableNames) -> CallError {
         let (code, limit, message) = match self {
+            Self::Unknown => return names.not_found(name),
             Self::Answer { limit } => (
                 HostCode::TooManyCalls,
                 limit,
@@ -170,6 +173,13 @@ impl CallLimit {
 impl PendingCall {
     pub(super) fn new(call: ToolCall, reason: PendingReason) -> Self {
         Self { call, reason }
+    }
+}
+
+impl PendingReason {
+    /// Returns whether the loop ended because no further round was permitted.
+    pub(super) fn is_depth_limit(pending: &[PendingCall]) -> bool {
+        pending.iter().any(|pending| matches!(pending.reason, Self::DepthLimit))
     }
 }
 
@@ -206,10 +216,22 @@ impl CallOutcome {
 
     /// Returns whether the call waits for the caller and so has no result.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(
-            self.error.as_ref().map(CallError::details),
-            Some(Details::Unapproved { .. } | Details::Suspended(_) | Details::InputRequired(_))
-        )
+        self.to_pending().is_some()
+    }
+
+    /// Returns the call if it waits for an approval or for answers of the caller.
+    pub(super) fn to_pending(&self) -> Option<PendingCall> {
+        let error = self.error.as_ref()?;
+        let reason = match error.details() {
+            Details::Unapproved { arguments } => {
+                let tool = error.tool().map_or_else(String::new, ToString::to_string);
+                PendingReason::Stopped { tool, arguments: arguments.clone() }
+            }
+            Details::Suspended(suspension) => PendingReason::Suspended(suspension.clone()),
+            Details::InputRequired(asked) => PendingReason::InputRequired(asked.clone()),
+            _ => return None,
+        };
+        Some(PendingCall::new(self.call.clone(), reason))
     }
 
     /// Charges the result. If it does not fit, its images become notes; if that does not fit
@@ -228,54 +250,40 @@ impl CallOutcome {
     }
 }
 
-/// Returns whether the call is for a tool that the gateway offers. All other calls are handed to
-/// the caller.
-fn is_offered(call: &ToolCall, offered: &BTreeSet<String>) -> bool {
-    call.arguments.is_some() && !call.is_shown && offered.contains(&call.name)
-}
-
-/// Returns whether any call is for a tool that the gateway offers. Does not parse arguments.
-pub(super) fn any_offered(calls: &[ToolCall], offered: &BTreeSet<String>) -> bool {
-    calls.iter().any(|call| is_offered(call, offered))
-}
-
 /// Divides calls. Asks the door only about calls of offered tools within the quota, because the
 /// door parses arguments, and a tree takes more memory than its text. A call with invalid arguments
-/// is not pending: it is refused, and the model can correct it. With `waits`, calls that need an
-/// approval are not pending either: each waits for it before it runs.
+/// is not pending: it is refused, and the model can correct it. So is a call of an unknown tool. With
+/// `waits`, calls that need an approval are not pending either: each waits for it before it runs.
 pub(super) async fn sort(
     calls: Vec<ToolCall>,
-    offered: &BTreeSet<String>,
     caller: &Caller,
     waits: bool,
     quota: &mut CallQuota,
 ) -> SortedCalls {
     let mut sorted = SortedCalls { batch: CallBatch::default(), pending: Vec::new() };
     for call in calls {
-        if !is_offered(&call, offered) {
+        if call.owner == CallOwner::Caller {
             sorted.pending.push(PendingCall::new(call, PendingReason::NotOffered));
             continue;
         }
-        match quota.take(sorted.batch.found) {
-            Ok(()) => match reason_to_wait(&call, caller).await {
-                Some(PendingReason::NeedsApproval) if waits => sorted.batch.run.push(call),
-                Some(reason) => sorted.pending.push(PendingCall::new(call, reason)),
-                None => sorted.batch.run.push(call),
-            },
-            Err(beyond) => sorted.batch.beyond.push((call, beyond)),
-        }
+        let refusal = match quota.take(sorted.batch.found) {
+            Err(beyond) => Some(beyond),
+            Ok(()) => (call.owner == CallOwner::Unknown).then_some(CallRefusal::Unknown),
+        };
         sorted.batch.found += 1;
+        if refusal.is_none() && !waits && needs_approval(&call, caller).await {
+            sorted.pending.push(PendingCall::new(call, PendingReason::NeedsApproval));
+        } else {
+            sorted.batch.calls.push((call, refusal));
+        }
     }
     sorted
 }
 
-/// Returns the reason that a call is pending; `None` if the door admits it or refuses it.
-async fn reason_to_wait(call: &ToolCall, caller: &Caller) -> Option<PendingReason> {
-    match caller.needs_approval(&call.name) {
-        Err(_) => Some(PendingReason::NotOffered),
-        Ok(false) => None,
-        Ok(true) => arguments(call, caller).await.is_ok().then_some(PendingReason::NeedsApproval),
-    }
+/// Returns whether the door requires an approval; false if it admits the call or refuses it.
+async fn needs_approval(call: &ToolCall, caller: &Caller) -> bool {
+    caller.needs_approval(&call.name).is_ok_and(|needed| needed)
+        && arguments(call, caller).await.is_ok()
 }
 
 async fn arguments(call: &ToolCall, caller: &Caller) -> Result<Arguments, CallError> {
@@ -289,6 +297,7 @@ pub(super) struct RoundConditions<'a> {
     pub(super) settings: &'a Settings,
     pub(super) allowance: &'a Allowance,
     pub(super) listener: &'a Listener,
+    pub(super) names: &'a CallableNames,
     /// Keeps large results; `None` if results are not shortened.
     pub(super) results: Option<&'a Results>,
     /// True if the provider reads images in the results of tools.
@@ -298,15 +307,15 @@ pub(super) struct RoundConditions<'a> {
 }
 
 /// Runs calls, at most [`Settings::parallel_calls`] at the same time, and returns the outcomes in
-/// the order of the calls. A call beyond a limit ends with an error for the model. Returns shortly
-/// after the deadline at the latest.
+/// the order of the calls. A refused call ends with an error for the model. Returns shortly after the deadline at the latest.
 pub(super) async fn run(batch: CallBatch, conditions: &RoundConditions<'_>) -> Vec<CallOutcome> {
-    let RoundConditions { settings, allowance, listener, .. } = conditions;
-    let CallBatch { run, beyond, found } = batch;
-    let mut ended = Vec::with_capacity(run.len() + beyond.len());
-    let running = run.into_iter().map(|call| async move {
+    let RoundConditions { settings, allowance, listener, names, .. } = conditions;
+    let CallBatch { calls, found } = batch;
+    let mut ended = Vec::with_capacity(calls.len());
+    let running = calls.into_iter().map(|(call, refusal)| async move {
         listener.start(&call).await;
-        let ended = match reason_to_refuse(allowance) {
+        let refused = refusal.map(|refusal| refusal.into_error(&call.name, found, names));
+        let ended = match refused.or_else(|| reason_to_refuse(allowance)) {
             Some(error) => CallOutcome::refused(call, None, error),
             None => run_one(call, conditions).await,
         };
@@ -326,12 +335,6 @@ pub(super) async fn run(batch: CallBatch, conditions: &RoundConditions<'_>) -> V
     tokio::select! {
         () = work => {}
         () = listener.forward() => {}
-    }
-    for (call, limit) in beyond {
-        listener.start(&call).await;
-        let refused = CallOutcome::refused(call, None, limit.into_error(found));
-        listener.end(&refused).await;
-        ended.push(refused.within(allowance));
     }
     ended
 }
@@ -427,6 +430,7 @@ mod tests {
         Caller::new(view, Origin::Model, fake::BUDGET)
     }
 
+    /// Returns calls of the caller's tool `mine`, of the unknown tool `other`, and of the gateway's.
     fn calls(names: &[&str]) -> Vec<ToolCall> {
         let calls = names.iter().enumerate().map(|(position, name)| ToolCall {
             position,
@@ -434,20 +438,27 @@ mod tests {
             id: position.to_string(),
             name: (*name).to_owned(),
             arguments: Some("{}".to_owned()),
-            is_shown: false,
+            owner: match *name {
+                "mine" => CallOwner::Caller,
+                "other" => CallOwner::Unknown,
+                _ => CallOwner::Gateway,
+            },
             raw: Value::Null,
         });
         calls.collect()
     }
 
-    fn positions(calls: &[ToolCall]) -> Vec<usize> {
-        calls.iter().map(|call| call.position).collect()
+    /// Returns the positions of the calls to run, and those of the refused ones with the reason.
+    fn divided(batch: &CallBatch) -> (Vec<usize>, Vec<(usize, CallRefusal)>) {
+        let calls = batch.calls.iter();
+        let run = calls.clone().filter(|(_, refusal)| refusal.is_none());
+        let refused = calls.filter_map(|(call, refusal)| Some((call.position, (*refusal)?)));
+        (run.map(|(call, _)| call.position).collect(), refused.collect())
     }
 
     #[tokio::test]
     async fn the_door_is_asked_about_calls_up_to_the_limit() {
         let caller = caller();
-        let offered: BTreeSet<String> = ["desk-echo", "desk-write"].map(str::to_owned).into();
         // The door reports that every call of `desk-write` needs approval, if it is asked.
         let names = [
             "mine",
@@ -465,12 +476,11 @@ mod tests {
             (3, vec![2, 3], vec![4, 6, 7], vec![0, 1, 5]),
             (6, vec![2, 3, 7], vec![], vec![0, 1, 4, 5, 6]),
         ] {
-            let sorted =
-                sort(calls(&names), &offered, &caller, false, &mut CallQuota::new(limit, None))
-                    .await;
-            let refused: Vec<_> =
-                sorted.batch.beyond.iter().map(|(call, _)| call.position).collect();
-            assert_eq!((positions(&sorted.batch.run), refused), (run, beyond), "{limit}");
+            let mut quota = CallQuota::new(limit, None);
+            let sorted = sort(calls(&names), &caller, false, &mut quota).await;
+            let (found, refused) = divided(&sorted.batch);
+            let refused: Vec<_> = refused.into_iter().map(|(position, _)| position).collect();
+            assert_eq!((found, refused), (run, beyond), "{limit}");
             let waiting: Vec<_> =
                 sorted.pending.iter().map(|pending| pending.call.position).collect();
             assert_eq!((waiting, sorted.batch.found), (pending, 6), "{limit}");
@@ -478,36 +488,44 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_call_of_an_unknown_tool_is_refused_in_its_place_and_counts() {
+        let names = ["other", "desk-echo", "mine", "other", "desk-echo"];
+        let mut quota = CallQuota::new(3, None);
+        let sorted = sort(calls(&names), &caller(), false, &mut quota).await;
+        let beyond = CallRefusal::Answer { limit: 3 };
+        let refused = vec![(0, CallRefusal::Unknown), (3, CallRefusal::Unknown), (4, beyond)];
+        assert_eq!(divided(&sorted.batch), (vec![1], refused));
+        let pending: Vec<_> = sorted.pending.iter().map(|pending| pending.call.position).collect();
+        assert_eq!((pending, sorted.batch.found), (vec![2], 4));
+    }
+
+    #[tokio::test]
     async fn calls_beyond_the_limit_of_the_request_are_refused_in_every_later_response() {
         let caller = caller();
-        let offered: BTreeSet<String> = ["desk-echo"].map(str::to_owned).into();
         let mut quota = CallQuota::new(3, Some(4));
-        let answer = CallLimit::Answer { limit: 3 };
-        let request = CallLimit::Request { limit: 4 };
+        let answer = CallRefusal::Answer { limit: 3 };
+        let request = CallRefusal::Request { limit: 4 };
         for expected in [
             (vec![0, 2, 3], vec![(4, answer)]),
             (vec![0], vec![(2, request), (3, request), (4, answer)]),
             (vec![], vec![(0, request), (2, request), (3, request), (4, answer)]),
         ] {
             let names = ["desk-echo", "mine", "desk-echo", "desk-echo", "desk-echo"];
-            let batch = sort(calls(&names), &offered, &caller, false, &mut quota).await.batch;
-            let beyond: Vec<_> =
-                batch.beyond.iter().map(|(call, limit)| (call.position, *limit)).collect();
-            assert_eq!((positions(&batch.run), beyond), expected);
+            let batch = sort(calls(&names), &caller, false, &mut quota).await.batch;
+            assert_eq!(divided(&batch), expected);
         }
     }
 
     #[tokio::test]
     async fn long_arguments_are_not_checked_on_a_worker() {
         let caller = caller();
-        let offered = BTreeSet::from(["desk-write".to_owned()]);
         let tenant = caller.view().tenant().clone();
         for (bytes, is_here) in [(10, true), (threads::INLINE_BYTES, false)] {
             let mut call = calls(&["desk-write"]);
             call[0].arguments = Some(format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes)));
             let held = threads::occupy(&tenant).await;
             let mut quota = CallQuota::new(1, None);
-            let mut sorting = Box::pin(sort(call, &offered, &caller, false, &mut quota));
+            let mut sorting = Box::pin(sort(call, &caller, false, &mut quota));
             let at_once = sorting.as_mut().now_or_never();
             assert_eq!(at_once.is_some(), is_here, "{bytes}");
             drop(held);
@@ -520,14 +538,13 @@ mod tests {
     async fn the_results_of_run_and_of_refused_calls_are_charged() {
         let caller = caller();
         let memory = Limited::new(1 << 20);
-        let names = ["desk-echo", "desk-fail", "desk-large", "desk-echo", "desk-fail"];
-        let offered = names.map(str::to_owned).into();
+        let names = ["desk-echo", "other", "desk-large", "desk-echo", "desk-fail"];
         let settings = Settings { calls_per_answer: 3, ..SETTINGS };
         let allowance = Arc::new(Allowance::new(&settings, &MemoryBudget::new(memory.clone())));
         let (done, result) = tokio::sync::oneshot::channel();
         let kept = allowance.clone();
         let mut quota = CallQuota::new(settings.calls_per_answer, None);
-        let batch = sort(calls(&names), &offered, &caller, false, &mut quota).await.batch;
+        let batch = sort(calls(&names), &caller, false, &mut quota).await.batch;
         let mut events = 0;
         let mut running = Run::new(|emitter| async move {
             let listener = Listener { emitter, reports: Reports::new(None) };
@@ -536,6 +553,7 @@ mod tests {
                 settings: &settings,
                 allowance: &allowance,
                 listener: &listener,
+                names: &CallableNames::default(),
                 results: None,
                 reads_images: false,
                 approver: None,
@@ -551,7 +569,7 @@ mod tests {
         let codes: Vec<_> =
             ended.iter().map(|ended| ended.error.as_ref().map(CallError::code)).collect();
         let refused = Some(HostCode::TooManyCalls);
-        assert_eq!(codes, [None, Some(HostCode::ToolError), None, refused, refused]);
+        assert_eq!(codes, [None, Some(HostCode::NotFound), None, refused, refused]);
         let bytes: usize = ended.iter().map(|ended| ended.text.len()).sum();
         assert_eq!(memory.taken(), bytes * RESULT_COPIES);
         drop(kept);

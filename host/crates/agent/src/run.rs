@@ -1,18 +1,50 @@
-//! The loop of one request: asks the model, runs its calls and asks again.
+//! The loop of one request: asks the model, runs its calls and asks again. It is a state machine:
+//!
+//! ```text
+//!        ┌──────────────── all calls have results ────────────────┐
+//!        ▼                                                        │
+//!     Asking ──response──▶ Sorting ──calls to run or refuse──▶ Running
+//!                             │                                   │
+//!                none, or after the last round         a call waits for the caller
+//!                             │                                   │
+//!                             └───────────▶ Ending ◀──────────────┘
+//! ```
+//!
+//! A failure in any state ends the request. [`AgentLoop`] has what outlives a state:
+//!
+//! | | where it is |
+//! |---|---|
+//! | rounds, and whether one more is permitted | [`Allowance`] |
+//! | the names that are held back or refused | [`CallableNames`](super::names::CallableNames), in the conversation |
+//! | chunks that are held back, and calls that were shown | [`Relay`] |
+//! | the owner of a call, and so whether it runs | the call, when it is read in `Asking` |
+//! | calls that are pending, and their reasons | the state |
+//! | calls that ran or were refused, in all rounds | [`Trace`] |
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use super::{
-    AgentError, Event, Failure, Request, Run, Settings,
+    AgentError, Completion, Event, Failure, Request, Run, Settings,
     allowance::Allowance,
-    calls, conversation,
-    dialog::{Dialog, LoopEnd},
+    calls::{self, ToolCall},
+    conversation::{self, Conversation},
     event::Reports,
-    round::{self, CallQuota, Listener, PendingCall, PendingReason, RoundConditions, SortedCalls},
+    names::CallOwner,
+    relay::{Relay, RelayStyle},
+    results::Results,
+    round::{
+        self, CallOutcome, CallQuota, Listener, PendingCall, PendingReason, RoundConditions,
+        SortedCalls,
+    },
     trace::Trace,
+    usage::Usage,
+    waiting::Approver,
 };
+use crate::recall::Keeper;
 use airlock_core::door::Caller;
-use airlock_model::Models;
+use airlock_model::{Document, Models, Response, Route, Terms};
+
+mod ending;
 
 /// Runs a chat completion. Nothing happens until the returned [`Run`] is polled. Its last event is
 /// [`Event::Done`], or [`Event::Failed`] with the reason. Dropping it cancels the request.
@@ -20,89 +52,229 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
     Run::new(|emitter| async move {
         let mut request = request;
         let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
-        let mut trace = Trace::new(caller.ledger(), request.notes.clone());
-        let ended = converse(&models, &caller, request, &settings, &mut trace, &listener).await;
-        let last = match ended {
-            Ok(LoopEnd::Whole { answer, pending, is_in_text }) => {
-                trace.finish(answer, &pending, is_in_text)
-            }
-            Ok(LoopEnd::Streamed { relay, answer, pending, is_in_text }) => {
-                let emitter = &listener.emitter;
-                trace.finish_stream(*relay, &answer, &pending, is_in_text, emitter).await
-            }
-            Err(error) => {
-                let airlock = trace.extension(&[]);
-                let failed = Event::Failed(Box::new(AgentError { error, airlock }));
-                return listener.emitter.emit(failed).await;
-            }
+        let route = models.route(&mut request.body);
+        let agent = AgentLoop::begin(request, &caller, &settings, &listener).await;
+        let last = match route {
+            Ok(route) => agent.run(route).await,
+            Err(error) => Err(agent.failure(error.into())),
         };
-        listener.emitter.emit(Event::Done(Box::new(last))).await;
+        let last = match last {
+            Ok(completion) => Event::Done(Box::new(completion)),
+            Err(error) => Event::Failed(Box::new(error)),
+        };
+        listener.emitter.emit(last).await;
     })
 }
 
-/// Asks the model and runs its calls until the loop ends.
-async fn converse(
-    models: &Models,
-    caller: &Caller,
-    mut request: Request,
-    settings: &Settings,
-    trace: &mut Trace<'_>,
-    listener: &Listener,
-) -> Result<LoopEnd, Failure> {
-    let allowance = Allowance::new(settings, &request.budget);
-    let mut route = models.route(&mut request.body)?;
-    let mut quota = CallQuota::new(settings.calls_per_answer, request.max_tool_calls);
-    let results = request.results.take();
-    let approver = request.approver.take();
-    let mut dialog = Dialog::begin(request, caller, settings).await;
-    loop {
-        let is_last = trace.rounds == settings.max_depth;
-        let mut answer =
-            dialog.ask(&mut route, &allowance, trace.rounds, is_last, listener).await?;
-        trace.usage.add(answer.object());
-        calls::check_count(answer.object())?;
-        let calls = dialog.calls(&mut answer, is_last);
-        let offered = dialog.conversation.offered();
-        // Charged before the calls are parsed, and before a tool is run whose result the model
-        // could not receive. A response that ends the loop adds nothing to the conversation.
-        if !is_last && round::any_offered(&calls, offered) {
-            allowance.take(conversation::message_bytes(&answer))?;
-        }
-        let SortedCalls { batch, mut pending } =
-            round::sort(calls, offered, caller, approver.is_some(), &mut quota).await;
-        let style = settings.results_as_text;
-        if batch.is_empty() {
-            return Ok(dialog.end(answer, pending, &[], style, &allowance).await);
-        }
-        if is_last {
-            trace.depth_limit_reached = true;
-            pending.extend(
-                batch.into_calls().map(|call| PendingCall::new(call, PendingReason::DepthLimit)),
-            );
-            return Ok(dialog.end(answer, pending, &[], style, &allowance).await);
-        }
-        let reads_images = route.reads_images();
-        let results = results.as_ref();
-        let allowance = &allowance;
-        let approver = approver.as_ref();
-        let conditions = RoundConditions {
+/// State of the loop.
+enum LoopState {
+    /// The model is asked.
+    Asking,
+    /// Its response is complete, and its calls are divided.
+    Sorting { answer: Document, calls: Vec<ToolCall> },
+    /// Calls are run or refused.
+    Running { answer: Document, calls: SortedCalls },
+    /// The last response is sent. `ended` are its calls that ran or were refused.
+    Ending { answer: Document, pending: Vec<PendingCall>, ended: Vec<CallOutcome> },
+}
+
+/// One request.
+struct AgentLoop<'a> {
+    caller: &'a Caller,
+    settings: &'a Settings,
+    listener: &'a Listener,
+    allowance: Allowance,
+    quota: CallQuota,
+    conversation: Conversation,
+    /// Ids of all calls so far.
+    ids: BTreeSet<String>,
+    /// True if the model is asked for a stream.
+    is_streamed: bool,
+    /// The stream to the caller; `None` if only the last response is returned.
+    relay: Option<Relay>,
+    trace: Trace<'a>,
+    /// Token usage of the model.
+    usage: Usage,
+    results: Option<Results>,
+    approver: Option<Approver>,
+    /// Keeps rounds that the caller does not see; `None` if nothing is kept.
+    keeper: Option<Keeper>,
+}
+
+impl<'a> AgentLoop<'a> {
+    async fn begin(
+        mut request: Request,
+        caller: &'a Caller,
+        settings: &'a Settings,
+        listener: &'a Listener,
+    ) -> Self {
+        let allowance = Allowance::new(settings, &request.budget);
+        let quota = CallQuota::new(settings.calls_per_answer, request.max_tool_calls);
+        let Request { is_streamed, shows_rounds, .. } = request;
+        let has_notes = !request.notes.is_empty();
+        let keeps_order = shows_rounds && request.native.is_none();
+        let trace = Trace::new(caller.ledger(), mem::take(&mut request.notes));
+        let results = request.results.take();
+        let approver = request.approver.take();
+        let keeper = request.keeper.clone();
+        let conversation = Conversation::begin(request, caller, settings).await;
+        let offers = conversation.offers();
+        let style = RelayStyle {
+            holds: offers || has_notes || shows_rounds,
+            is_one_text: !shows_rounds,
+            keeps_order,
+            holds_text: offers && conversation.wants_json(),
+        };
+        let relay = (is_streamed || shows_rounds).then(|| Relay::new(style));
+        Self {
             caller,
             settings,
-            allowance,
             listener,
+            allowance,
+            quota,
+            conversation,
+            ids: BTreeSet::new(),
+            is_streamed,
+            relay,
+            trace,
+            usage: Usage::default(),
             results,
-            reads_images,
             approver,
+            keeper,
+        }
+    }
+
+    /// Runs the loop to its end.
+    async fn run(mut self, mut route: Route<'_>) -> Result<Completion, AgentError> {
+        let mut state = LoopState::Asking;
+        loop {
+            let next = match state {
+                LoopState::Asking => self.ask(&mut route).await,
+                LoopState::Sorting { answer, calls } => self.sort(answer, calls).await,
+                LoopState::Running { answer, calls } => {
+                    self.run_round(answer, calls, route.reads_images()).await
+                }
+                LoopState::Ending { answer, pending, ended } => {
+                    // Boxed: a stream would keep its room from the beginning.
+                    return Ok(Box::pin(self.end(answer, pending, &ended)).await);
+                }
+            };
+            state = match next {
+                Ok(state) => state,
+                Err(error) => return Err(self.failure(error)),
+            };
+        }
+    }
+
+    /// Returns the error of the request, with the calls that were made.
+    fn failure(&self, error: Failure) -> AgentError {
+        AgentError { error, airlock: self.trace.extension(self.allowance.rounds, &[]) }
+    }
+
+    /// Asks the model. If the caller receives chunks, they are sent meanwhile. After the last round no
+    /// call is run here, so none is held back. Fails if the providers fail, at the deadline, or
+    /// beyond a bound.
+    async fn ask(&mut self, route: &mut Route<'_>) -> Result<LoopState, Failure> {
+        let terms = Terms {
+            is_streamed: self.is_streamed,
+            in_chunks: self.relay.is_some(),
+            deadline: self.allowance.deadline,
+            held: &self.allowance.held,
+        };
+        self.conversation.names.is_last = self.allowance.is_last_round();
+        // Boxed: this future is the largest, and a stream would keep its room until its end.
+        let asking = Box::pin(route.respond(&mut self.conversation.prompt, terms));
+        let response = self.allowance.within(asking).await??;
+        let emitter = &self.listener.emitter;
+        emitter.answers(route.provider());
+        let names = &self.conversation.names;
+        let allowance = &self.allowance;
+        // The calls of chunks were repaired before they were shown.
+        let mut repaired = BTreeSet::new();
+        let (mut answer, ids, is_whole) = match (response, &mut self.relay) {
+            (Response::Whole(answer), _) => (answer, &mut self.ids, true),
+            (Response::Chunks(chunks), Some(relay)) => {
+                let ids = &mut self.ids;
+                let answer = relay.response(chunks, names, ids, allowance, emitter).await?;
+                (answer, &mut repaired, false)
+            }
+            (Response::Chunks(_), None) => unreachable!("no stream was asked for"),
+        };
+        self.usage.add(answer.object());
+        calls::check_count(answer.object())?;
+        let mut calls = Vec::new();
+        // A response without calls keeps its text.
+        if calls::count(answer.object()) > 0 {
+            calls = calls::read(answer.object_mut(), ids, names);
+        }
+        if let Some(relay) = &mut self.relay {
+            if is_whole {
+                let includes_usage = self.conversation.prompt.includes_usage();
+                relay.whole(answer.object(), includes_usage, names, allowance, emitter).await?;
+            }
+            // After the last round every call was shown, and one of a gateway's tool is pending for
+            // that reason.
+            let shown = calls.iter_mut().filter(|call| relay.has_shown(&call.id) && !names.is_last);
+            shown.for_each(|call| call.owner = CallOwner::Caller);
+        }
+        Ok(LoopState::Sorting { answer, calls })
+    }
+
+    /// Divides the calls of a response. Fails if they do not fit into the conversation.
+    async fn sort(&mut self, answer: Document, calls: Vec<ToolCall>) -> Result<LoopState, Failure> {
+        let is_last = self.conversation.names.is_last;
+        // Charged before the calls are parsed, and before a tool is run whose result the model
+        // could not receive. A response that ends the loop adds nothing to the conversation.
+        if !is_last && calls.iter().any(|call| call.owner != CallOwner::Caller) {
+            self.allowance.take(conversation::message_bytes(&answer))?;
+        }
+        let waits = self.approver.is_some();
+        let calls = round::sort(calls, self.caller, waits, &mut self.quota).await;
+        if !is_last && !calls.batch.is_empty() {
+            return Ok(LoopState::Running { answer, calls });
+        }
+        let SortedCalls { batch, mut pending } = calls;
+        let beyond = batch.into_calls();
+        pending.extend(beyond.map(|call| PendingCall::new(call, PendingReason::DepthLimit)));
+        Ok(LoopState::Ending { answer, pending, ended: Vec::new() })
+    }
+
+    /// Runs a round of calls, and adds it to the conversation unless a call is pending. Fails at the
+    /// deadline.
+    async fn run_round(
+        &mut self,
+        answer: Document,
+        calls: SortedCalls,
+        reads_images: bool,
+    ) -> Result<LoopState, Failure> {
+        let SortedCalls { batch, mut pending } = calls;
+        let conditions = RoundConditions {
+            caller: self.caller,
+            settings: self.settings,
+            allowance: &self.allowance,
+            listener: self.listener,
+            names: &self.conversation.names,
+            results: self.results.as_ref(),
+            reads_images,
+            approver: self.approver.as_ref(),
         };
         // Boxed: a request without calls of the gateway's tools needs no room for it.
         let ended = Box::pin(round::run(batch, &conditions)).await;
-        pending.extend(trace.record_round(&ended));
-        if allowance.is_over() {
-            return Err(allowance.timeout(trace.rounds));
+        self.allowance.rounds += 1;
+        self.trace.record(&ended);
+        pending.extend(ended.iter().filter_map(CallOutcome::to_pending));
+        if self.allowance.is_over() {
+            return Err(self.allowance.timeout());
         }
         if !pending.is_empty() {
-            return Ok(dialog.end(answer, pending, &ended, style, allowance).await);
+            return Ok(LoopState::Ending { answer, pending, ended });
         }
-        dialog.add_round(answer, &ended, trace.rounds, listener).await;
+        self.conversation.add_round(answer, &ended);
+        let emitter = &self.listener.emitter;
+        if let Some(relay) = &mut self.relay {
+            relay.end_round(emitter).await;
+        }
+        emitter.emit(Event::Round { rounds: self.allowance.rounds }).await;
+        Ok(LoopState::Asking)
     }
 }

@@ -15,8 +15,10 @@ use airlock_json::RawObject;
 use airlock_model::{MemoryBudget, Models, Object, object};
 
 mod hostile;
+mod images;
 mod stories;
 mod streams;
+mod unknown;
 mod unseen;
 mod waiting;
 
@@ -53,6 +55,13 @@ fn request() -> Request {
         notes: Object::new(),
         budget: MemoryBudget::unlimited(),
     }
+}
+
+/// Returns a request of a caller that has the tool `mine`.
+fn with_own_tool(mut request: Request) -> Request {
+    let own = json!([{"type": "function", "function": {"name": "mine"}}]);
+    request.body.set("tools", own.to_string());
+    request
 }
 
 /// Asks a model that responds to `"go"` with `calls`, and to any results with
@@ -166,8 +175,10 @@ async fn errors_of_tools_become_results_for_the_model() {
 
 #[tokio::test]
 async fn calls_that_need_approval_are_returned_in_the_unchanged_response() {
-    let calls = json!([{"id": "c1", "name": "desk-write", "arguments": {"a": 1}}, {"id": "c2", "name": "invented"}]);
-    let answer = ask(calls).await;
+    let calls = json!([{"id": "c1", "name": "desk-write", "arguments": {"a": 1}}, {"id": "c2", "name": "mine"}]);
+    let turns = json!([{"answer": {"content": "let me see", "tool_calls": calls}}]);
+    let answer = ask_script(turns, with_own_tool(request()), SETTINGS).await.expect("an answer");
+    let answer = Value::from(answer);
     let choice = &answer["choices"][0];
     assert_eq!(
         (&choice["message"]["content"], &choice["finish_reason"]),
@@ -179,7 +190,7 @@ async fn calls_that_need_approval_are_returned_in_the_unchanged_response() {
     );
     let expected = json!({"calls": [], "rounds": 0, "pending": [
         {"tool_call_id": "c1", "name": "desk-write", "reason": "needs_approval"},
-        {"tool_call_id": "c2", "name": "invented", "reason": "not_offered"},
+        {"tool_call_id": "c2", "name": "mine", "reason": "not_offered"},
     ]});
     assert_eq!(masked(&answer), expected);
 }
@@ -364,7 +375,8 @@ async fn calls_that_do_not_fit_are_refused_before_the_door_is_asked() {
     );
     // Calls of the caller's own tools are not added to the conversation.
     let turns = json!([{"answer": {"tool_calls": [{"name": "mine", "arguments": {"text": "x".repeat(3_000)}}]}}]);
-    let answer = ask_script(turns, request(), settings).await.expect("an answer");
+    let own = with_own_tool(request());
+    let answer = ask_script(turns, own, settings).await.expect("an answer");
     assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
 }
 
@@ -502,8 +514,8 @@ async fn tools_are_offered_sorted_after_the_callers_own() {
     let mut request = request();
     let own = json!({"type": "function", "function": {"name": "desk-write"}});
     request.body.set("tools", json!([own]).to_string());
-    let mut conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
-    let names = names(conversation.prompt());
+    let conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
+    let names = names(&conversation.prompt);
     let sorted = [
         "desk-busy",
         "desk-echo",
@@ -548,12 +560,12 @@ fn names(prompt: &airlock_model::Prompt) -> Vec<String> {
 async fn without_auto_inject_a_request_must_name_its_tools() {
     let settings = Settings { disable_auto_tool_inject: true, ..SETTINGS };
     let everything = caller(&Filter::none());
-    let mut unnamed = Conversation::begin(request(), &everything, &settings).await;
-    assert_eq!(unnamed.prompt().tools.len(), 0);
+    let unnamed = Conversation::begin(request(), &everything, &settings).await;
+    assert_eq!(unnamed.prompt.tools.len(), 0);
     let named = Request { names_tools: true, ..request() };
     let caller = caller(&Filter::parse(None, Some("desk-echo")));
-    let mut named = Conversation::begin(named, &caller, &settings).await;
-    assert_eq!(named.prompt().tools.len(), 1);
+    let named = Conversation::begin(named, &caller, &settings).await;
+    assert_eq!(named.prompt.tools.len(), 1);
 }
 
 #[tokio::test]
@@ -572,60 +584,6 @@ async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_
             Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
         conversation.add_round(object(json!({"choices": []})).into(), &[]);
         let after = format!("{after:?}");
-        assert_eq!(conversation.prompt().body.get("tool_choice"), Some(after.as_str()));
+        assert_eq!(conversation.prompt.body.get("tool_choice"), Some(after.as_str()));
     }
-}
-
-/// Returns the results that a model receives for the calls of `look`, in order. The second call
-/// fails.
-async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
-    use airlock_model::{Api, Kind, Service};
-    use airlock_test_http::model::{self as service, FakeService};
-    let calls = [("a", "{}"), ("b", r#"{"error":"torn"}"#)].map(|(id, arguments)| json!({"id": id, "type": "function", "function": {"name": "desk-look", "arguments": arguments}}));
-    let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": calls}}]});
-    let end = json!({"choices": [{"message": {"role": "assistant", "content": "seen"}}]});
-    let answers = [answer, end].map(|answer| service::json("200 OK", &answer.to_string()));
-    let server = FakeService::start(answers.to_vec()).await;
-    let mut own = Service::new(Api::OpenAi, server.base_url.as_str());
-    own.images_in_tool_results = reads_images;
-    let kind = Kind::Service(Box::new(own));
-    let provider = airlock_model::Settings { name: "demo".into(), kind, fallbacks: Vec::new() };
-    let models = Arc::new(Models::new(&[provider]).expect("good settings"));
-    run(models, caller(&Filter::none()), request(), settings).finish().await.expect("an answer");
-    let requests = server.requests().await;
-    let body = requests[1].split_once("\r\n\r\n").expect("a body").1;
-    let body: Value = body.parse().expect("JSON");
-    let messages = body["messages"].as_array().expect("messages");
-    let results = messages.iter().filter(|message| message["role"] == "tool");
-    results.map(|message| message["content"].clone()).collect()
-}
-
-#[tokio::test]
-async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
-    let url = format!("data:image/png;base64,{}", *fake::IMAGE);
-    let image = json!({"type": "image_url", "image_url": {"url": url}});
-    let failed = "Error executing tool desk-look: torn\na square";
-    assert_eq!(
-        looked(true, SETTINGS).await,
-        ["a square", failed].map(|text| json!([{"type": "text", "text": text}, image]))
-    );
-    let notes = ["a square", failed].map(|text| json!(format!("{text}\n[Image: image/png]")));
-    assert_eq!(looked(false, SETTINGS).await, notes);
-    // The calls take some hundreds of bytes, and one image fits beside them.
-    let short = Settings { max_tool_bytes: 2_400, ..SETTINGS };
-    let results = looked(true, short).await;
-    assert!(results[0].is_array() && results[1].is_string(), "{results:?}");
-}
-
-#[tokio::test]
-async fn a_restriction_to_some_tools_holds_whatever_the_model_calls() {
-    let call = json!({"id": "c", "name": "desk-fail", "arguments": {}});
-    let models = Arc::new(fake::scripted(&json!([{"answer": {"tool_calls": [call]}}])));
-    let mut request = request();
-    let allowed = json!({"tools": [{"type": "function", "function": {"name": "desk-echo"}}]});
-    let choice = json!({"type": "allowed_tools", "allowed_tools": allowed});
-    request.body.set("tool_choice", choice.to_string());
-    let run = run(models, caller(&Filter::none()), request, SETTINGS);
-    let airlock = run.finish().await.expect("an answer").airlock.expect("a call");
-    assert_eq!(airlock["pending"][0]["reason"], "not_offered");
 }

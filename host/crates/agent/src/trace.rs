@@ -20,23 +20,20 @@
 //! stopped: its id, the calls that were made, and those that wait for a decision. The `airlock`
 //! object has the first such run too.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::{
-    Completion, EXTENSION, answer,
-    event::Emitter,
+    answer::ToolResult,
     record::{self, Index},
-    relay::Relay,
     round::{CallOutcome, PendingCall, PendingReason},
-    usage::Usage,
 };
 use airlock_core::{
     door::{CallId, Ledger},
-    tool::{CallError, Details, InputRequired},
+    tool::InputRequired,
 };
-use airlock_model::{Document, Object, object};
+use airlock_model::{Object, object};
 use airlock_strings::cut;
 
 /// Maximum length of a result in the `airlock` object, and of the arguments of a refused call, in
@@ -64,19 +61,13 @@ pub(super) struct Trace<'a> {
     ledger: &'a Ledger,
     /// Members of the `airlock` object that do not depend on the calls.
     notes: Object,
-    /// Number of rounds of tool calls.
-    pub(super) rounds: u32,
-    /// Token usage of the model.
-    pub(super) usage: Usage,
+    /// Calls of all rounds.
     tops: Vec<TopCall>,
-    results: Vec<answer::ToolResult>,
-    /// True if the last response has calls that were not run because the maximum number of rounds
-    /// was reached.
-    pub(super) depth_limit_reached: bool,
 }
 
 /// A call that the model itself asked for.
 struct TopCall {
+    name: String,
     tool_call_id: String,
     id: Option<CallId>,
     /// Text that the model received; `None` if the call waits for the caller.
@@ -89,110 +80,35 @@ struct TopCall {
 
 impl<'a> Trace<'a> {
     pub(super) fn new(ledger: &'a Ledger, notes: Object) -> Self {
-        Self {
-            ledger,
-            notes,
-            rounds: 0,
-            usage: Usage::default(),
-            tops: Vec::new(),
-            results: Vec::new(),
-            depth_limit_reached: false,
-        }
+        Self { ledger, notes, tops: Vec::new() }
     }
 
-    /// Records a round. Returns the calls that wait for an approval or for answers; they have no
-    /// result and are handed to the caller.
-    pub(super) fn record_round(&mut self, round: &[CallOutcome]) -> Vec<PendingCall> {
-        self.rounds += 1;
-        let mut suspended = Vec::new();
-        for ended in round {
-            self.tops.push(TopCall::new(ended));
-            let error = ended.error.as_ref();
-            let reason = match error.map(CallError::details) {
-                Some(Details::Unapproved { arguments }) => {
-                    let tool = error.and_then(CallError::tool);
-                    let tool = tool.map_or_else(String::new, ToString::to_string);
-                    PendingReason::Stopped { tool, arguments: arguments.clone() }
-                }
-                Some(Details::Suspended(suspension)) => {
-                    PendingReason::Suspended(suspension.clone())
-                }
-                Some(Details::InputRequired(asked)) => PendingReason::InputRequired(asked.clone()),
-                _ => {
-                    let tool = ended.call.name.clone();
-                    let tool_call_id = ended.call.id.clone();
-                    let text = ended.text.clone();
-                    self.results.push(answer::ToolResult { tool, tool_call_id, text });
-                    continue;
-                }
-            };
-            suspended.push(PendingCall::new(ended.call.clone(), reason));
-        }
-        suspended
+    /// Records a round.
+    pub(super) fn record(&mut self, round: &[CallOutcome]) {
+        self.tops.extend(round.iter().map(TopCall::new));
     }
 
-    /// Builds the last response: the model's own, or a mixed one if calls were run and others are
-    /// pending. At the depth limit it is the model's own, whose calls were not run. Adds the
-    /// `airlock` object if there were calls, and the sum of the usage if there were rounds; a
-    /// response without either keeps its text.
-    /// `is_in_text` is true if a mixed response has the results as text.
-    pub(super) fn finish(
-        self,
-        mut answer: Document,
-        pending: &[PendingCall],
-        is_in_text: bool,
-    ) -> Completion {
-        if self.is_mixed(pending) {
-            let object = mem::take(answer.object_mut());
-            *answer.object_mut() = if is_in_text {
-                answer::mixed(object, &self.results, pending)
-            } else {
-                answer::pending_alone(object, pending)
-            };
-        }
-        let airlock = self.extension(pending);
-        if let Some(airlock) = airlock.clone() {
-            answer.object_mut().insert(EXTENSION.to_owned(), airlock.into());
-        }
-        let is_sum = self.rounds > 0;
-        let usage = self.usage.into_value();
-        if is_sum && let Some(usage) = &usage {
-            answer.object_mut().insert("usage".to_owned(), usage.clone());
-        }
-        Completion { answer: Some(answer), usage, airlock }
+    /// Returns whether calls of any round have results.
+    pub(super) fn has_results(&self) -> bool {
+        self.tops.iter().any(|top| top.result.is_some())
     }
 
-    /// Ends a streamed response with the same additions as [`Self::finish`].
-    pub(super) async fn finish_stream(
-        self,
-        relay: Relay,
-        answer: &Object,
-        pending: &[PendingCall],
-        is_in_text: bool,
-        emitter: &Emitter,
-    ) -> Completion {
-        let summary = self
-            .is_mixed(pending)
-            .then(|| if is_in_text { answer::summary(&self.results) } else { String::new() });
-        let airlock = self.extension(pending);
-        let usage = self.usage.into_value();
-        relay.finish(answer, pending, summary, usage.as_ref(), airlock.clone(), emitter).await;
-        Completion { answer: None, usage, airlock }
-    }
-
-    /// Returns whether some calls were run and others are for the caller.
-    fn is_mixed(&self, pending: &[PendingCall]) -> bool {
-        !pending.is_empty() && !self.results.is_empty() && !self.depth_limit_reached
+    /// Iterates over the results of all rounds.
+    pub(super) fn results(&self) -> impl Iterator<Item = ToolResult<'_>> {
+        self.tops.iter().filter_map(|top| {
+            let text = top.result.as_deref()?;
+            Some(ToolResult { tool: &top.name, tool_call_id: &top.tool_call_id, text })
+        })
     }
 
     /// Returns the `airlock` object; `None` if there were no calls and there are no notes.
-    pub(super) fn extension(&self, pending: &[PendingCall]) -> Option<Object> {
+    pub(super) fn extension(&self, rounds: u32, pending: &[PendingCall]) -> Option<Object> {
         if self.tops.is_empty() && pending.is_empty() {
             return (!self.notes.is_empty()).then(|| self.notes.clone());
         }
-        let mut extension = object(json!({"calls": self.calls(), "rounds": self.rounds}));
+        let mut extension = object(json!({"calls": self.calls(), "rounds": rounds}));
         extension.extend(self.notes.clone());
-        if self.depth_limit_reached {
+        if PendingReason::is_depth_limit(pending) {
             extension.insert("depth_limit_reached".to_owned(), true.into());
         }
         let run = pending.iter().find_map(|pending| match &pending.reason {
@@ -251,9 +167,10 @@ impl TopCall {
             "duration_ms": 0.0,
         });
         let result = (!ended.is_waiting()).then(|| ended.text.clone());
+        let name = ended.call.name.clone();
         let tool_call_id = ended.call.id.clone();
         let raw = ended.raw.clone();
-        Self { tool_call_id, id: ended.id, result, raw, refused }
+        Self { name, tool_call_id, id: ended.id, result, raw, refused }
     }
 }
 

@@ -49,7 +49,7 @@ impl Prompt {
     }
 
     /// Returns whether `stream_options.include_usage` is true.
-    pub(super) fn includes_usage(&self) -> bool {
+    pub fn includes_usage(&self) -> bool {
         let options = self.body.get("stream_options");
         options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"))
     }
@@ -58,6 +58,13 @@ impl Prompt {
     pub fn own_names(&self) -> impl Iterator<Item = String> {
         let tools = self.own_tools().and_then(raw::elements);
         tools.into_iter().flatten().filter_map(name_of)
+    }
+
+    /// Returns whether the caller defines a tool without a name, such as one that runs at the
+    /// provider: its calls may have any name. In the Responses API they are items of other types.
+    pub fn has_unnamed_tools(&self) -> bool {
+        let tools = self.own_tools().and_then(raw::elements).into_iter().flatten();
+        self.native.is_none() && tools.map(name_of).any(|name| name.is_none())
     }
 
     /// Returns whether the caller defines tools. Does not read them.
@@ -378,6 +385,23 @@ mod tests {
             prompt.body.set(TOOL_CHOICE, choice);
             prompt.stop_forcing(prompt.unforced());
             assert_eq!(prompt.body.get(TOOL_CHOICE), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_tool_without_a_name_is_found_in_a_chat_completion_request_alone() {
+        for (tool, is_unnamed) in [
+            (function("x"), false),
+            (json!({"type": "custom", "custom": {"name": "x"}}), false),
+            (json!({"type": "bash_20250124", "name": "bash"}), false),
+            (json!({"type": "web_search", "web_search": {"enable": true}}), true),
+        ] {
+            let tools = json!({"tools": [function("y"), tool]});
+            let mut prompt = prompt(tools.clone(), &[]);
+            assert_eq!(prompt.has_unnamed_tools(), is_unnamed, "{tool}");
+            let native = Native { body: RawObject::from(&object(tools)), only: None };
+            prompt.native = Some(native);
+            assert!(!prompt.has_unnamed_tools(), "{tool}");
         }
     }
 

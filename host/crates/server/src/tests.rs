@@ -246,7 +246,7 @@ async fn a_chat_runs_tools_and_reports_them() {
     );
     assert_eq!(answer["airlock"]["rounds"], 1);
     let (_, narrowed) = gateway.chat("echo", &[("x-bf-mcp-include-tools", "desk-fail")]).await;
-    assert_eq!(narrowed["airlock"]["pending"][0]["reason"], "not_offered");
+    assert_eq!(narrowed["airlock"]["calls"][0]["error"]["code"], "airlock.not_found");
     gateway.stop().await;
 }
 

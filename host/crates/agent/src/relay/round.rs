@@ -1,13 +1,10 @@
 //! One response of a relayed stream: the places of its calls, and the chunks that are held back.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::Failure;
+use crate::{Failure, names::CallableNames};
 use airlock_model::{Charge, Document, weight};
 
 /// State of one response.
@@ -47,7 +44,7 @@ impl RelayedRound {
         &mut self,
         choice: u64,
         call: &Value,
-        held_back: &BTreeSet<String>,
+        names: &CallableNames,
         keeps_order: bool,
     ) -> Option<u64> {
         let index = call["index"].as_u64().unwrap_or_default();
@@ -56,11 +53,9 @@ impl RelayedRound {
         }
         let named = call.get("function").or_else(|| call.get("custom"));
         let name = named.and_then(|named| named["name"].as_str()).unwrap_or_default();
-        // A name may arrive in pieces (Gemini), so the beginning of a name is held back too.
-        let next = held_back.range::<str, _>((Bound::Included(name), Bound::Unbounded)).next();
-        let may_run_here = name.is_empty() || next.is_some_and(|next| next.starts_with(name));
         let mut earlier = self.places.range((choice, 0)..(choice, index));
-        let is_held = may_run_here || keeps_order && earlier.any(|(_, place)| place.is_none());
+        let is_held =
+            names.holds_back(name) || keeps_order && earlier.any(|(_, place)| place.is_none());
         let place = (!is_held).then(|| self.next_place(choice));
         self.places.insert((choice, index), place);
         if place.is_some() {

@@ -48,7 +48,9 @@ async fn a_call_that_was_shown_to_the_caller_is_never_run() {
             delta(json!({"index": 0, "custom": 1}), Value::Null),
             delta(json!({"index": 0, "function": echo}), json!("tool_calls")),
         ];
-        let events = events(sse(&chunks), streamed()).await;
+        let mut request = streamed();
+        request.body.set("tools", r#"[{"type":"custom","custom":{"name":"zz"}}]"#);
+        let events = events(sse(&chunks), request).await;
         let is_shown = events.iter().any(|event| {
             matches!(event, Event::Chunk(chunk) if chunk.object()["choices"][0]["delta"]["tool_calls"].is_array())
         });

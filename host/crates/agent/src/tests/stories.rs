@@ -5,7 +5,8 @@ use proptest::{collection, prelude::*, sample};
 use super::*;
 use airlock_model::Merged;
 
-/// Calls of one answer: gateway tools that run, that need approval, and tools of the caller.
+/// Calls of one answer: gateway tools that run, that need approval, a tool of the caller, and one that
+/// is unknown.
 fn calls() -> impl Strategy<Value = Vec<&'static str>> {
     let names = ["desk-echo", "desk-fail", "desk-write", "executeToolCode", "mine", "nobodys"];
     collection::vec(sample::select(names.to_vec()), 0..4)
@@ -81,14 +82,14 @@ fn failed(error: &AgentError) -> Story {
 }
 
 async fn whole(turns: &Value) -> Story {
-    match ask_script(turns.clone(), request(), SETTINGS).await {
+    match ask_script(turns.clone(), with_own_tool(request()), SETTINGS).await {
         Ok(answer) => story_of(&answer.into()),
         Err(error) => failed(&error),
     }
 }
 
 async fn streamed(turns: &Value) -> Story {
-    let mut request = Request { is_streamed: true, ..request() };
+    let mut request = Request { is_streamed: true, ..with_own_tool(request()) };
     request.body.set("stream_options", r#"{"include_usage": true}"#);
     let models = Arc::new(fake::scripted(turns));
     let mut run = run(models, caller(&Filter::none()), request, SETTINGS);

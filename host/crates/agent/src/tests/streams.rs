@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 
 /// Returns what a caller sees of a streamed request, an event a line.
-async fn seen(turns: Value, request: Request, settings: Settings) -> Vec<String> {
+pub(super) async fn seen(turns: Value, request: Request, settings: Settings) -> Vec<String> {
     let models = Arc::new(fake::scripted(&turns));
     let mut run = run(models, caller(&Filter::none()), request, settings);
     let mut lines = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn streamed() -> Request {
     Request { is_streamed: true, ..request() }
 }
 
-fn lines(text: &str) -> Vec<String> {
+pub(super) fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
@@ -109,7 +109,7 @@ async fn calls_of_the_caller_are_shown_as_they_arrive_and_pending_ones_at_the_en
         {"id": "c2", "name": "mine", "arguments": {"n": 1}},
     ]}}]);
     assert_eq!(
-        seen(turns, streamed(), SETTINGS).await,
+        seen(turns, with_own_tool(streamed()), SETTINGS).await,
         lines(
             r#"
             [0] role="assistant" content=""
@@ -298,7 +298,7 @@ async fn rounds_that_are_shown_have_the_calls_of_both_sides_in_the_order_of_the_
     for (calls, is_own_first) in [([&gateways, &own], false), ([&own, &gateways], true)] {
         for request in [streamed(), request()] {
             let turns = json!([{"answer": {"tool_calls": calls}}]);
-            let request = Request { shows_rounds: true, ..request };
+            let request = Request { shows_rounds: true, ..with_own_tool(request) };
             let seen = seen(turns, request, SETTINGS).await;
             let [own, ended] = ["m1 mine", "ended c1"]
                 .map(|part| seen.iter().position(|line| line.contains(part)));
@@ -386,6 +386,6 @@ fn wants_json(mut request: Request) -> Request {
 #[tokio::test]
 async fn text_beside_a_call_of_the_caller_is_shown_in_a_request_for_json() {
     let turns = json!([{"answer": {"content": "hm", "tool_calls": [{"id": "c2", "name": "mine", "arguments": {}}]}}]);
-    let seen = seen(turns, wants_json(streamed()), SETTINGS).await;
+    let seen = seen(turns, wants_json(with_own_tool(streamed())), SETTINGS).await;
     assert!(seen.iter().any(|line| line.contains("content=\"hm\"")), "{seen:?}");
 }

@@ -14,6 +14,10 @@ fn recall() -> Recall {
 }
 
 fn kept_by(recall: &Recall) -> Request {
+    with_own_tool(kept_without_tools_by(recall))
+}
+
+fn kept_without_tools_by(recall: &Recall) -> Request {
     Request { keeper: Some(recall.keeper(Tenant::ANONYMOUS, true)), ..request() }
 }
 
@@ -106,6 +110,27 @@ fn choice(index: usize, id: &str) -> Value {
 }
 
 #[tokio::test]
+async fn a_refusal_of_an_unknown_tool_is_kept_beside_a_call_of_the_caller() {
+    let calls = json!([{"id": "c1", "name": "other"}, {"id": MINE, "name": "mine"}]);
+    let turns = json!([{"answer": {"content": "own text", "tool_calls": calls}}]);
+    let recall = recall();
+    let answer = ask_script(turns, kept_by(&recall), SETTINGS).await.expect("an answer");
+    let message = &answer["choices"][0]["message"];
+    let calls = message["tool_calls"].as_array().expect("calls");
+    assert_eq!(calls.iter().map(|call| &call["id"]).collect::<Vec<_>>(), [MINE]);
+    let mut body = kept_by(&recall).body;
+    let result = json!({"role": "tool", "tool_call_id": MINE, "content": "of the caller"});
+    let messages = json!([{"role": "user", "content": "go"}, message, result]);
+    body.set("messages", messages.to_string());
+    restore(&recall, &mut body).await;
+    let messages: Value = body.get("messages").expect("messages").parse().expect("JSON");
+    assert_eq!(messages[1]["tool_calls"].as_array().map(Vec::len), Some(2), "{messages}");
+    let refused = messages[2]["content"].as_str().expect("a text");
+    assert!(refused.contains("'other' is not available"), "{messages}");
+    assert_eq!(messages[3]["content"], "of the caller");
+}
+
+#[tokio::test]
 async fn a_stream_has_the_callers_calls_alone_too() {
     let recall = recall();
     let request = Request { is_streamed: true, ..kept_by(&recall) };
@@ -183,7 +208,7 @@ async fn an_answer_without_text_whose_calls_need_an_approval_says_so_to_a_client
         (&write, "", None, auto, true),
         (&write, "", None, ResultsAsText::Never, false),
         (&write, "own text", None, auto, false),
-        (&both, "", None, auto, false),
+        (&both, "", Some(tools.clone()), auto, false),
         (&write, "", Some(tools), auto, false),
         (&write, "", Some(wants_json), auto, false),
     ] {
@@ -193,7 +218,8 @@ async fn an_answer_without_text_whose_calls_need_an_approval_says_so_to_a_client
         for (is_streamed, shows_rounds) in
             [(false, false), (true, false), (false, true), (true, true)]
         {
-            let mut request = Request { is_streamed, shows_rounds, ..kept_by(&recall()) };
+            let mut request =
+                Request { is_streamed, shows_rounds, ..kept_without_tools_by(&recall()) };
             if let Some((name, value)) = &member {
                 request.body.set(name, value.to_string());
             }

@@ -67,7 +67,8 @@ async fn a_header_chooses_what_happens_to_calls_that_need_an_approval() {
     let (_, returned) = gateway.chat("go", &[("x-airlock-approval", "return")]).await;
     assert_eq!(returned["airlock"]["pending"][0]["reason"], "needs_approval");
     let (_, omitted) = gateway.chat("go", &[("x-airlock-approval", "omit")]).await;
-    assert_eq!(omitted["airlock"]["pending"][0]["reason"], "not_offered", "{omitted}");
+    let code = &omitted["airlock"]["calls"][0]["error"]["code"];
+    assert_eq!(code, "airlock.not_found", "{omitted}");
     let (_, waited) = gateway.chat("go", &[("x-airlock-approval", "wait")]).await;
     let text = waited["choices"][0]["message"]["content"].as_str().expect("a text");
     assert!(text.contains("the person who was asked refused it"), "{text}");

@@ -420,7 +420,7 @@ fn masked(response: &Value) -> String {
 
 #[tokio::test]
 async fn the_same_conversation_gives_the_same_response_over_both_apis_of_a_provider() {
-    let conversations: [(&str, &[Answer]); 5] = [
+    let conversations: [(&str, &[Answer]); 6] = [
         ("text", &[(None, Some("Hello"), &[])]),
         ("reasoning", &[(Some("Hm"), Some("Four"), &[])]),
         ("a call here", &[(None, None, &[("a", "desk-echo")]), (None, Some("done"), &[])]),
@@ -433,7 +433,9 @@ async fn the_same_conversation_gives_the_same_response_over_both_apis_of_a_provi
             ],
         ),
         ("calls for the client", &[(None, Some("Now"), &[("a", "mine"), ("b", "desk-write")])]),
+        ("a call of an unknown tool", &[(None, None, &[("a", "no.tool")]), DONE]),
     ];
+    let request = json!({"input": "go", "tools": [{"type": "function", "name": "mine"}]});
     for (name, answers) in conversations {
         for is_streamed in [false, true] {
             let mut responses = Vec::new();
@@ -442,10 +444,10 @@ async fn the_same_conversation_gives_the_same_response_over_both_apis_of_a_provi
                 let answers = answers.iter().map(|answer| write(answer, is_streamed)).collect();
                 let (gateway, _fake, _directory) = with_answers(apis, answers).await;
                 let response = if is_streamed {
-                    let events = gateway.stream(json!({"input": "go"})).await;
+                    let events = gateway.stream(request.clone()).await;
                     events.last().expect("an event").1["response"].clone()
                 } else {
-                    gateway.respond(json!({"input": "go"})).await.1
+                    gateway.respond(request.clone()).await.1
                 };
                 assert_eq!(response["status"], "completed", "{name}: {response}");
                 responses.push(masked(&response));
@@ -453,6 +455,28 @@ async fn the_same_conversation_gives_the_same_response_over_both_apis_of_a_provi
             }
             assert_eq!(responses[0], responses[1], "{name}, streamed: {is_streamed}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_an_unknown_tool_reaches_the_provider_with_a_name_that_it_takes() {
+    for is_streamed in [false, true] {
+        let calls = (None, None, &[("a", "no.tool")][..]);
+        let answers = vec![as_responses(&calls, is_streamed), as_responses(&DONE, is_streamed)];
+        let (gateway, fake, _directory) = with_answers(Apis::Responses, answers).await;
+        let response = responded(&gateway, is_streamed, json!({"input": "go"})).await;
+        let call = &response["output"][0];
+        let found = (&call["type"], &call["status"], &call["name"]);
+        assert_eq!(found, (&json!("mcp_call"), &json!("failed"), &json!("no_tool")), "{response}");
+        gateway.stop().await;
+        let sent = body(&fake.requests().await[1]);
+        let [_, call, result] = sent["input"].as_array().expect("items").as_slice() else {
+            panic!("{sent}")
+        };
+        assert_eq!((&call["name"], &call["call_id"]), (&json!("no_tool"), &json!("a")));
+        assert_eq!(result["call_id"], "a");
+        let text = result["output"].as_str().expect("a text");
+        assert!(text.contains("'no_tool' is not available"), "{text}");
     }
 }
 

@@ -19,6 +19,10 @@ fn conversations() -> Vec<(&'static str, Value)> {
                 {"content": "done"},
             ]),
         ),
+        (
+            "a call of an unknown tool",
+            json!([{"tool_calls": [call("a", "desk-other")]}, {"content": "sorry"}]),
+        ),
         ("a failing call", json!([{"tool_calls": [call("a", "desk-fail")]}, {"content": "sorry"}])),
         (
             "a call for approval",
@@ -159,11 +163,28 @@ fn of_kind<'a>(items: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 async fn plain_chat(gateway: &Gateway) -> Story {
-    of_chat(&gateway.chat("go", &[]).await.1)
+    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}], "tools": chat_tools()});
+    let path = "/v1/chat/completions";
+    of_chat(&gateway.ask(Method::POST, path, &[], &body.to_string()).await.1)
+}
+
+/// Returns definitions of the client's tools, each made from its name.
+fn tools(definition: fn(&str) -> Value) -> Value {
+    ["mine", "yours"].map(definition).into_iter().collect()
+}
+
+fn chat_tools() -> Value {
+    tools(|name| json!({"type": "function", "function": {"name": name}}))
+}
+
+fn response_tools() -> Value {
+    tools(
+        |name| json!({"type": "function", "name": name, "parameters": {"type": "object"}, "strict": false}),
+    )
 }
 
 async fn streamed_chat(gateway: &Gateway) -> Story {
-    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}], "stream": true, "stream_options": {"include_usage": true}});
+    let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}], "tools": chat_tools(), "stream": true, "stream_options": {"include_usage": true}});
     let path = "/v1/chat/completions";
     let reply = gateway.send(Method::POST, path, &[], &body.to_string()).await;
     if reply.status() != 200 {
@@ -192,12 +213,14 @@ async fn streamed_chat(gateway: &Gateway) -> Story {
 }
 
 async fn plain_response(gateway: &Gateway) -> Story {
-    let (_, response) = gateway.respond(json!({"input": "go"})).await;
+    let (_, response) = gateway.respond(json!({"input": "go", "tools": response_tools()})).await;
     of_response(&response, &response["error"])
 }
 
 async fn streamed_response(gateway: &Gateway) -> Story {
-    let request = json!({"model": "demo/m", "input": "go", "stream": true}).to_string();
+    let tools = response_tools();
+    let request = json!({"model": "demo/m", "input": "go", "tools": tools, "stream": true});
+    let request = request.to_string();
     let reply = gateway.send(Method::POST, "/v1/responses", &[], &request).await;
     if reply.status() != 200 {
         let error: Value = reply.json().await.expect("JSON");
@@ -237,7 +260,8 @@ fn of_message(message: &Value, chat: &Story) -> Story {
 
 fn message_request(is_streamed: bool) -> String {
     let messages = json!([{"role": "user", "content": "go"}]);
-    json!({"model": "demo/m", "max_tokens": 100, "messages": messages, "stream": is_streamed})
+    let tools = tools(|name| json!({"name": name, "input_schema": {"type": "object"}}));
+    json!({"model": "demo/m", "max_tokens": 100, "messages": messages, "tools": tools, "stream": is_streamed})
         .to_string()
 }
 

@@ -377,7 +377,7 @@ async fn filters_and_timeouts_are_those_of_chat() {
     let bench = Bench::new(bounds()).await;
     let narrowed = [("x-bf-mcp-include-tools", "desk-fail")];
     let (_, response) = bench.gateway.respond_as(json!({"input": "echo"}), &narrowed).await;
-    assert_eq!(response["airlock"]["pending"][0]["reason"], "not_offered");
+    assert_eq!(response["airlock"]["calls"][0]["error"]["code"], "airlock.not_found");
     let hurried = [("x-airlock-timeout", "50ms")];
     let (status, error) = bench.gateway.respond_as(json!({"input": "hang"}), &hurried).await;
     assert_eq!((status, &error["error"]["code"]), (504, &json!("agent_timeout")));

@@ -1,0 +1,44 @@
+//! Results with images.
+
+use super::*;
+use airlock_model::{Api, Kind, Service};
+use airlock_test_http::model::{self as service, FakeService};
+
+/// Returns the results that a model receives for the calls of `look`, in order. The second call
+/// fails.
+async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
+    let calls = [("a", "{}"), ("b", r#"{"error":"torn"}"#)].map(|(id, arguments)| json!({"id": id, "type": "function", "function": {"name": "desk-look", "arguments": arguments}}));
+    let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": calls}}]});
+    let end = json!({"choices": [{"message": {"role": "assistant", "content": "seen"}}]});
+    let answers = [answer, end].map(|answer| service::json("200 OK", &answer.to_string()));
+    let server = FakeService::start(answers.to_vec()).await;
+    let mut own = Service::new(Api::OpenAi, server.base_url.as_str());
+    own.images_in_tool_results = reads_images;
+    let kind = Kind::Service(Box::new(own));
+    let provider = airlock_model::Settings { name: "demo".into(), kind, fallbacks: Vec::new() };
+    let models = Arc::new(Models::new(&[provider]).expect("good settings"));
+    run(models, caller(&Filter::none()), request(), settings).finish().await.expect("an answer");
+    let requests = server.requests().await;
+    let body = requests[1].split_once("\r\n\r\n").expect("a body").1;
+    let body: Value = body.parse().expect("JSON");
+    let messages = body["messages"].as_array().expect("messages");
+    let results = messages.iter().filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].clone()).collect()
+}
+
+#[tokio::test]
+async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
+    let url = format!("data:image/png;base64,{}", *fake::IMAGE);
+    let image = json!({"type": "image_url", "image_url": {"url": url}});
+    let failed = "Error executing tool desk-look: torn\na square";
+    assert_eq!(
+        looked(true, SETTINGS).await,
+        ["a square", failed].map(|text| json!([{"type": "text", "text": text}, image]))
+    );
+    let notes = ["a square", failed].map(|text| json!(format!("{text}\n[Image: image/png]")));
+    assert_eq!(looked(false, SETTINGS).await, notes);
+    // The calls take some hundreds of bytes, and one image fits beside them.
+    let short = Settings { max_tool_bytes: 2_400, ..SETTINGS };
+    let results = looked(true, short).await;
+    assert!(results[0].is_array() && results[1].is_string(), "{results:?}");
+}
