@@ -51,8 +51,8 @@ impl RelayedRound {
         if let Some(place) = self.places.get(&(choice, index)) {
             return *place;
         }
-        let named = call.get("function").or_else(|| call.get("custom"));
-        let name = named.and_then(|named| named["name"].as_str()).unwrap_or_default();
+        let body = call.get("function").or_else(|| call.get("custom"));
+        let name = body.and_then(|body| body["name"].as_str()).unwrap_or_default();
         let mut earlier = self.places.range((choice, 0)..(choice, index));
         let is_held =
             names.holds_back(name) || keeps_order && earlier.any(|(_, place)| place.is_none());

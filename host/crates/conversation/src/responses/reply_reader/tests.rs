@@ -360,7 +360,9 @@ fn any_event() -> impl Strategy<Value = Value> {
     let item = (select(types.to_vec()), vec((select(names.to_vec()), any_member()), 0..6));
     let item = item.prop_map(|(kind, members)| {
         let mut item = json!({"type": kind});
-        members.into_iter().for_each(|(name, value)| item[name] = value);
+        for (name, value) in members {
+            item[name] = value;
+        }
         item
     });
     let delta = (any_member(), any_member(), any_member());
