@@ -35,7 +35,7 @@ use serde_json::Value;
 use crate::{Object, read::Members};
 
 pub use self::{
-    reply_reader::ReplyReader,
+    reply_reader::{ReplyReader, pieces},
     reply_writer::{ChunkWriter, write_reply},
     request_reader::read_request,
     request_writer::{ChatDialect, write_request},
@@ -47,6 +47,17 @@ const CACHE_CONTROL: &str = "cache_control";
 const LOGPROBS: &str = "logprobs";
 /// Member of a message with the model's calls.
 const TOOL_CALLS: &str = "tool_calls";
+
+/// Returns the memory of the arguments of a message's calls as objects, in bytes, without that of their
+/// texts.
+pub fn arguments_bytes(message: &Object) -> usize {
+    let calls = message.get(TOOL_CALLS).and_then(Value::as_array);
+    let texts = calls
+        .into_iter()
+        .flatten()
+        .filter_map(|call| call.get("function")?.get("arguments")?.as_str());
+    texts.map(super::arguments_bytes).fold(0, usize::saturating_add)
+}
 
 /// Returns an object of `members`. They are moved; `json!` would copy them, images and all.
 fn object_of<const N: usize>(members: [(&str, Value); N]) -> Object {
