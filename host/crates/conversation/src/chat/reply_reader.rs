@@ -195,14 +195,21 @@ fn finish_reason(choice: &mut Object) -> Option<FinishReason> {
     let reason = take_string(choice, "finish_reason").filter(|reason| !reason.is_empty())?;
     Some(match reason.as_str() {
         "stop" => match take_string(choice, "stop_reason") {
-            Some(text) => FinishReason::StopSequence(cut(text, MAX_SEQUENCE)),
+            Some(text) => FinishReason::StopSequence(cut_to_keep(text, MAX_SEQUENCE)),
             None => FinishReason::Stop,
         },
         "length" => FinishReason::Length,
         "tool_calls" => FinishReason::ToolCalls,
         "content_filter" => FinishReason::ContentFilter,
-        _ => FinishReason::Other(cut(reason, MAX_REASON)),
+        _ => FinishReason::Other(cut_to_keep(reason, MAX_REASON)),
     })
+}
+
+/// Cuts a text that is kept until the reply ends, and releases the memory of the rest.
+fn cut_to_keep(text: String, most: usize) -> String {
+    let mut text = cut(text, most);
+    text.shrink_to_fit();
+    text
 }
 
 /// Takes the error that a chunk reports, in OpenAI's form.

@@ -246,7 +246,7 @@ async fn a_request_that_has_no_translation_is_refused_by_field_and_not_sent() {
 async fn the_tree_of_a_request_is_charged_and_released() {
     let long = "x".repeat(200_000);
     let prompt = request(json!({"messages": [{"role": "user", "content": long}]}));
-    // 21 KB of text, and 1.6 MB as a tree.
+    // 21 KB of text, and 1.4 MB as a tree.
     let dense = format!("{{\"a\":[{}0]}}", "{\"\":0},".repeat(3_000));
     let call =
         json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": dense}});

@@ -376,7 +376,7 @@ fn the_name_of_a_model_becomes_one_segment_below_its_folder() {
 async fn the_tree_of_a_request_is_charged_and_released() {
     let long = "x".repeat(200_000);
     let prompt = request(json!({"messages": [{"role": "user", "content": long}]}));
-    // 21 KB of text, and 1.6 MB as a tree.
+    // 21 KB of text, and 1.4 MB as a tree.
     let dense = format!("{{\"a\":[{}0]}}", "{\"\":0},".repeat(3_000));
     let call =
         json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": dense}});

@@ -292,7 +292,10 @@ impl OpenCall {
             self.name.push_str(name);
         }
         for text in [&mut self.id, &mut self.name] {
-            text.truncate(text.floor_char_boundary(MAX_NAME));
+            if text.len() > MAX_NAME {
+                text.truncate(text.floor_char_boundary(MAX_NAME));
+                text.shrink_to_fit();
+            }
         }
     }
 
