@@ -46,6 +46,21 @@ fn next(answer: &Value) -> Value {
     ]})
 }
 
+async fn message(gateway: &Gateway, body: &Value) -> Value {
+    let request = gateway.request(Method::POST, "/v1/messages");
+    Reply::of(request.header("x-api-key", ANN).json(body)).await.ok()
+}
+
+/// Returns the next request of a conversation in messages, as [`next`] does.
+fn next_message(message: &Value) -> Value {
+    let id = &message["content"][0]["id"];
+    json!({"model": "fake/model", "max_tokens": 100, "messages": [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": message["content"]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "sunny"}]},
+    ]})
+}
+
 /// Returns the roles of the messages of the last request to the model, and the calls in them.
 fn seen(model: &Service) -> (Vec<Value>, Vec<Value>) {
     let asked = model.asked();
@@ -93,27 +108,35 @@ async fn results_beside_a_callers_call_are_put_back_for_a_client_of_messages() {
     let tools = json!([{"name": "get_weather", "input_schema": {"type": "object"}}]);
     let body =
         json!({"model": "fake/model", "max_tokens": 100, "messages": [question], "tools": tools});
-    let ask = async |body: &Value| {
-        let request = gateway.request(Method::POST, "/v1/messages");
-        Reply::of(request.header("x-api-key", ANN).json(body)).await.ok()
-    };
-    let message = ask(&body).await;
+    let message = self::message(&gateway, &body).await;
     let [call] = message["content"].as_array().expect("a list").as_slice() else {
         panic!("{message:#}")
     };
     assert_eq!((&call["name"], &call["input"]), (&json!("get_weather"), &json!({"city": "Bern"})));
     assert_eq!(message["airlock"]["calls"][0]["result"], "ran");
-    let result = json!({"type": "tool_result", "tool_use_id": call["id"], "content": "sunny"});
-    let mut next = body.clone();
-    next["messages"] = json!([
-        question,
-        {"role": "assistant", "content": message["content"]},
-        {"role": "user", "content": [result]},
-    ]);
-    ask(&next).await;
+    self::message(&gateway, &next_message(&message)).await;
     let (roles, names) = seen(&model);
     assert_eq!(roles, ["user", "assistant", "tool", "tool"]);
     assert_eq!(names, ["desk-echo", "get_weather"]);
+}
+
+#[tokio::test]
+async fn results_that_a_client_of_messages_forbids_to_store_are_lost_after_a_restart() {
+    for (store, messages) in [(true, 4), (false, 3)] {
+        let model = model().await;
+        let gateway = setup(&model).serve_connected().await;
+        let question = json!({"role": "user", "content": "go"});
+        let tools = json!([{"name": "get_weather", "input_schema": {"type": "object"}}]);
+        let body = json!({
+            "model": "fake/model", "max_tokens": 100, "store": store, "messages": [question],
+            "tools": tools,
+        });
+        let message = self::message(&gateway, &body).await;
+        assert_eq!(model.asked()[0].body.get("store"), None, "it is the gateway's own");
+        let gateway = gateway.kill().await.serve_connected().await;
+        self::message(&gateway, &next_message(&message)).await;
+        assert_eq!(seen(&model).0.len(), messages, "store: {store}");
+    }
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ use crate::{Object, object_of, read::Members};
 
 pub(crate) use self::{reasoning::take_mixed_details, request_writer::effort_of};
 pub use self::{
-    reply_reader::ReplyReader,
+    reply_reader::{ReplyReader, pieces},
     reply_writer::{ChunkWriter, write_reply},
     request_reader::read_request,
     request_writer::{ChatDialect, write_request},
@@ -49,6 +49,17 @@ const CACHE_CONTROL: &str = "cache_control";
 const LOGPROBS: &str = "logprobs";
 /// Member of a message with the model's calls.
 const TOOL_CALLS: &str = "tool_calls";
+
+/// Returns the memory of the arguments of a message's calls as objects, in bytes, without that of their
+/// texts.
+pub fn arguments_bytes(message: &Object) -> usize {
+    let calls = message.get(TOOL_CALLS).and_then(Value::as_array);
+    let texts = calls
+        .into_iter()
+        .flatten()
+        .filter_map(|call| call.get("function")?.get("arguments")?.as_str());
+    texts.map(super::arguments_bytes).fold(0, usize::saturating_add)
+}
 
 /// Takes a text; `None` if the member is absent or has another type, with which it stays.
 fn take_string(object: &mut Object, name: &str) -> Option<String> {

@@ -25,11 +25,13 @@
 //! | `delta` | pieces of a reply |
 //! | `reply` | a whole reply, collected from its deltas |
 //! | `usage` | tokens of a reply |
+//! | `arguments` | arguments of a call as an object |
 //! | `read` | members of an untrusted request, and errors that name them |
 //!
 //! The crate does no I/O, decides nothing about tools and holds no memory that its input does not have:
 //! requests are read from a tree that the caller has charged, and texts are moved out of it.
 
+mod arguments;
 pub mod chat;
 mod conversation;
 mod delta;
@@ -48,6 +50,7 @@ use serde_json::{Map, Value};
 use self::item::data_url;
 
 pub use self::{
+    arguments::{arguments_bytes, arguments_object},
     conversation::{Conversation, Wire},
     delta::{Begin, Delta, ReplyError},
     item::{

@@ -17,10 +17,6 @@ pub use self::{
     request_reader::read_request,
 };
 
-/// Member that Anthropic's documentation on fine-grained tool streaming names for arguments of the
-/// model that are not valid JSON.
-const INVALID_JSON: &str = "INVALID_JSON";
-
 /// Creates an object. Values are moved into it, because texts can be large.
 fn object<const N: usize>(members: [(&str, Value); N]) -> Object {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -12,6 +12,7 @@ mod scan;
 pub mod schema;
 mod text;
 mod unique;
+pub mod weight;
 pub mod yaml;
 
 use std::io;

@@ -167,11 +167,11 @@ impl RawObject {
 
 impl From<&Map<String, Value>> for RawObject {
     fn from(object: &Map<String, Value>) -> Self {
-        let mut this = Self::default();
-        for (name, value) in object {
-            this.set(name, value.to_string());
-        }
-        this
+        // The names of a map differ, so no member is looked for. An object can have any number of them.
+        let members = object
+            .iter()
+            .map(|(name, value)| (name.as_str().into(), Raw::Set(value.to_string().into())));
+        Self { members: members.collect(), ..Self::default() }
     }
 }
 

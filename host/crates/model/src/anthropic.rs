@@ -140,6 +140,7 @@ impl ServiceApi for Anthropic {
 fn translate(text: Vec<u8>, held: &Charge) -> Result<Translated, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
+    translation::hold_arguments(&chat, held)?;
     let mut message = request::to_messages(chat).map_err(Untranslated::Unsupported)?;
     let betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;
     let body = serde_json::to_vec(&message).expect("an object can be written");

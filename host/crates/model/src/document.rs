@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Charge, Object, Part, weight::object_weight};
-use airlock_json::{self as json, Caps};
+use super::{Charge, Object, Part};
+use airlock_json::{self as json, Caps, weight::object_weight};
 
 /// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
 /// covers it. A stream has few documents in memory at a time.
@@ -82,6 +82,16 @@ impl Document {
         true
     }
 
+    /// Holds the memory by which the document is larger than the one of `before` bytes from which it was
+    /// [mapped](Self::map). Returns false if there is no room.
+    pub(super) fn keep_growth(&mut self, before: usize, held: &Charge) -> bool {
+        let growth = self.bytes().saturating_sub(before);
+        match &self.held {
+            Some(own) => own.grow(growth),
+            None => self.bytes() <= FREE_BYTES || self.keep(held),
+        }
+    }
+
     /// Removes [`OWN_MEMBER`], which only the gateway may set, from the object and its `error`.
     fn remove_own(&mut self) {
         let error = self.object.get("error");
@@ -95,7 +105,7 @@ impl Document {
     }
 
     /// Returns the memory of the text, the tree and the native form of a chunk, in bytes.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let text = self.text.as_ref().map_or(0, String::len);
         let part = self.part.as_ref().map_or(0, Part::bytes);
         self.tree_bytes.saturating_add(text).saturating_add(part)
@@ -295,6 +305,22 @@ mod tests {
         assert!(!other.as_mut().expect("an object").keep(&held), "there is no room");
         drop(small);
         assert_eq!(memory.taken(), 0);
+    }
+
+    #[test]
+    fn the_growth_of_a_document_that_was_mapped_is_charged() {
+        let large = |bytes: usize| Object::from_iter([("a".to_owned(), "x".repeat(bytes).into())]);
+        for (limit, has_room) in [(1 << 20, true), (100 << 10, false)] {
+            let memory = Limited::new(limit);
+            let held = MemoryBudget::new(memory.clone()).charge();
+            let text = to_text(&large(20_000));
+            let read = Document::read(text, &Caps::memory(1 << 20), &held).expect("an object");
+            let before = read.bytes();
+            assert_eq!(memory.taken(), before);
+            let mut mapped = read.map(|_| Ok::<_, ()>(large(100_000))).expect("an object");
+            assert_eq!(mapped.keep_growth(before, &held), has_room);
+            assert_eq!(memory.taken(), if has_room { mapped.bytes() } else { before });
+        }
     }
 
     #[test]

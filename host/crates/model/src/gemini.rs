@@ -104,10 +104,14 @@ impl ServiceApi for Gemini {
             }
             let answer = client.receive(response, error_of, terms.held).await;
             let answer = answer.map_err(|error| with_credential(client, error))?;
+            let bytes = answer.bytes();
             let answer = answer.map(|response| to_completion(response, created));
-            let answer =
-                answer.map_err(|error| ResponseError::from(error).into_model_error(client));
-            Ok(Response::Whole(answer?))
+            let mut answer =
+                answer.map_err(|error| ResponseError::from(error).into_model_error(client))?;
+            if !answer.keep_growth(bytes, terms.held) {
+                return Err(client.no_memory());
+            }
+            Ok(Response::Whole(answer))
         })
     }
 
@@ -130,6 +134,7 @@ impl ServiceApi for Gemini {
 fn translate(text: Vec<u8>, held: &Charge) -> Result<GeminiRequest, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
+    translation::hold_arguments(&chat, held)?;
     let conversation = chat::read_request(chat).map_err(Untranslated::Untranslatable)?;
     let path = path_of(&conversation.model).map_err(Untranslated::Unsupported)?;
     let request = gemini::write_request(conversation).map_err(Untranslated::Untranslatable)?;

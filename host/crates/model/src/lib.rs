@@ -24,7 +24,6 @@
 //! | `document` | a JSON object of a provider, with its exact text |
 //! | `repair` | repairs the calls in the chunks of a stream |
 //! | `merge` | merges the chunks of a stream into one response |
-//! | `weight` | an estimate of the memory of a JSON value |
 //! | `error` | errors of providers, in OpenAI's form |
 
 mod anthropic;
@@ -49,7 +48,6 @@ mod scripted;
 mod service;
 mod settings;
 mod translation;
-mod weight;
 
 use serde_json::{Map, Value};
 
@@ -67,10 +65,9 @@ pub use self::{
     repair::{Calls, TooManyCalls},
     route::Route,
     settings::{Api, Apis, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
-    weight::weight,
 };
 pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};
-pub use airlock_json::object;
+pub use airlock_json::{object, weight::weight};
 
 /// A JSON object of the API, with its members in the order of its text.
 pub type Object = Map<String, Value>;

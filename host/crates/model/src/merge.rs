@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Object,
     document::{choices, index_of},
-    weight::{ITEM_BYTES, LIST_BYTES, MEMBER_BYTES, OBJECT_BYTES, weight},
 };
+use airlock_json::weight::{ITEM_BYTES, LIST_BYTES, MEMBER_BYTES, OBJECT_BYTES, weight};
 
 /// Texts that are not joined, because servers send them once or repeat them. The first value that
 /// is not empty stays.

@@ -1,6 +1,7 @@
 //! Parts of a response of the Responses API.
 
-use super::{Object, weight::object_weight};
+use super::Object;
+use airlock_json::weight::object_weight;
 
 /// Part of a response of the Responses API that a chunk of a chat completion carries.
 #[derive(Debug, Clone, PartialEq, Eq)]

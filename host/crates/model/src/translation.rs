@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Charge, ModelError, Object, Refusal, http::HttpClient, object};
-use airlock_conversation::{ReplyError, read::Untranslatable};
+use airlock_conversation::{ReplyError, chat, read::Untranslatable};
 use airlock_json::{self as json, Caps};
 
 /// Maximum memory of a request as a tree, in bytes.
@@ -124,6 +124,18 @@ pub(super) fn read(text: &[u8], held: &Charge) -> Result<Object, Untranslated> {
         return Err(Untranslated::NoMemory);
     }
     serde_json::from_slice(text).map_err(|error| Untranslated::Json(error.into()))
+}
+
+/// Holds memory for the arguments of all calls as objects, beside their texts: the APIs of some services
+/// have no arguments as text.
+pub(super) fn hold_arguments(chat: &Object, held: &Charge) -> Result<(), Untranslated> {
+    let bytes = messages_of(chat).map(chat::arguments_bytes).fold(0, usize::saturating_add);
+    if held.grow(bytes) { Ok(()) } else { Err(Untranslated::NoMemory) }
+}
+
+fn messages_of(chat: &Object) -> impl Iterator<Item = &Object> {
+    let messages = chat.get("messages").and_then(Value::as_array);
+    messages.into_iter().flatten().filter_map(Value::as_object)
 }
 
 /// Returns an object of `members`. They are moved; `json!` would copy them, images and all.

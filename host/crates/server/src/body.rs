@@ -16,7 +16,7 @@ use super::{
     respond::{ApiError, excerpt},
     work,
 };
-use airlock_json::{self as json, Caps, RawObject};
+use airlock_json::{self as json, Caps, RawObject, raw::MAX_MEMBERS};
 use airlock_model::{Object, RequestMemory as _};
 use airlock_wire::message::{BadMessage, Message};
 
@@ -40,7 +40,8 @@ const BROWSER: [&str; 3] = ["origin", "referer", super::origin::FETCH_SITE];
 
 /// Reads and parses the body of `request`. The buffer is charged as it arrives, until the tree is
 /// built, which is charged before. Fails if the content type is not JSON, if the body is too large
-/// in bytes or memory or does not arrive in time, or if it is not a JSON object.
+/// in bytes or memory or does not arrive in time, or if it is not a JSON object of at most
+/// [`MAX_MEMBERS`] members.
 pub(super) async fn object(
     request: Request<Incoming>,
     settings: &Settings,
@@ -226,7 +227,11 @@ fn parse(text: &[u8], caps: &Caps, charge: &RequestCharge) -> Result<Object, Api
         }
     };
     charge.grow(cost.tree_bytes)?;
-    serde_json::from_slice(text).map_err(|error| no_object(&error))
+    let object: Object = serde_json::from_slice(text).map_err(|error| no_object(&error))?;
+    if object.len() > MAX_MEMBERS {
+        return Err(no_object(&json::Error::TooManyMembers { limit: MAX_MEMBERS }));
+    }
+    Ok(object)
 }
 
 fn no_object(error: &dyn std::error::Error) -> ApiError {
@@ -378,6 +383,20 @@ mod tests {
             StatusCode::PAYLOAD_TOO_LARGE
         );
         assert_eq!(status(parse(b"[]", &caps, &charge(&memory))), StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn an_object_has_a_bounded_number_of_members() {
+        let memory = Memory::new(1 << 20);
+        let caps = Caps::memory(1 << 20);
+        for (count, expected) in
+            [(MAX_MEMBERS, StatusCode::OK), (MAX_MEMBERS + 1, StatusCode::BAD_REQUEST)]
+        {
+            let members: Vec<_> = (0..count).map(|n| format!("\"{n}\":0")).collect();
+            let text = format!("{{{}}}", members.join(","));
+            let result = parse(text.as_bytes(), &caps, &charge(&memory));
+            assert_eq!(status(result), expected, "{count}");
+        }
     }
 
     fn status(result: Result<Object, ApiError>) -> StatusCode {

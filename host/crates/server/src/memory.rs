@@ -12,7 +12,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::respond::ApiError;
@@ -238,10 +238,7 @@ impl ChargeRefused {
             "the request was carried out, but its response does not fit into the {limit_bytes} bytes that are shared with \
              other requests in flight; to repeat the request runs its tools again"
         );
-        // OpenAI's clients repeat requests with these statuses by themselves.
-        let name = HeaderName::from_static("x-should-retry");
-        ApiError::new(status, kind, code, message)
-            .with_header(name, HeaderValue::from_static("false"))
+        ApiError::new(status, kind, code, message).not_repeated()
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use self::{request::ChatRequest, stream::MessageStream};
@@ -29,14 +29,20 @@ use super::{
     respond::{self, ApiError, Reply},
     responses::{DROPPED, DROPPED_TOOLS, TOKEN_BYTES, dropped, report_dropped, tool_bytes},
     sender::Sender,
+    work,
 };
 use airlock_agent::{self as agent, EXTENSION, Run};
-use airlock_conversation::{self as conversation, ReplyError, chat::ReplyReader, messages};
+use airlock_conversation::{
+    self as conversation, ReplyError,
+    chat::{self, ReplyReader},
+    messages,
+};
 use airlock_core::{
     door::{Caller, Hearing, Origin},
     tool::QuestionKinds,
 };
-use airlock_model::{MemoryBudget, Object, weight};
+use airlock_json as json;
+use airlock_model::{MemoryBudget, Object, document::choices};
 
 /// Path of the API.
 pub(super) const PATH: &str = "/v1/messages";
@@ -67,7 +73,7 @@ pub(super) async fn create(
         let stream = MessageStream::begin(run, writer, wants_events, charge.clone()).await?;
         respond::events(events::parts(stream))
     } else {
-        respond::json(&whole(run, id, charge).await?.into())
+        respond::json_text(whole(run, id, charge).await?)
     };
     let mut reply = respond::answered_by(&answering, reply);
     if let Some(types) = types.and_then(|types| HeaderValue::try_from(types).ok()) {
@@ -88,7 +94,9 @@ pub(super) async fn count(
     let texts = chat.body.text_len().saturating_sub(chat.media.bytes);
     let bytes = texts.saturating_add(tool_bytes(app, sender));
     let tokens = bytes.div_ceil(TOKEN_BYTES).saturating_add(chat.media.tokens);
-    Ok(respond::json(&json!({"input_tokens": tokens, EXTENSION: {"is_estimate": true}})))
+    Ok(respond::json(
+        &serde_json::json!({"input_tokens": tokens, EXTENSION: {"is_estimate": true}}),
+    ))
 }
 
 /// Starts the agent loop for a request.
@@ -122,7 +130,7 @@ fn start(
         max_tool_calls: None,
         reports,
         results: Some(app.hooks.results.clone()),
-        keeper: Some(app.keeper(sender, true)),
+        keeper: Some(app.keeper(sender, chat.stores)),
         approver: app.approver(sender),
         notes,
         budget: MemoryBudget::new(charge.clone()),
@@ -130,21 +138,64 @@ fn start(
     app.start(caller, request, timeout)
 }
 
-/// Runs the loop to its end and returns the message. `id` is used unless the provider sends one.
-async fn whole(run: Run, id: String, charge: &RequestCharge) -> Result<Object, ApiError> {
+/// Runs the loop to its end and returns the message as JSON text. `id` is used unless the provider sends
+/// one.
+async fn whole(run: Run, id: String, charge: &RequestCharge) -> Result<String, ApiError> {
     let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
-    let mut answer = completion.answer.expect("it was not streamed").into_object();
-    let airlock = answer.shift_remove(EXTENSION);
-    let bytes = answer.values().map(weight).sum();
+    let answer = completion.answer.expect("it was not streamed");
+    // The document releases its memory, and the parts of the message were those of its tree.
+    let bytes = answer.bytes();
+    let answer = answer.into_object();
+    let held = charge.grow(bytes).map_err(ChargeRefused::after_work);
+    work::on_tree(charge, move |charge| write(answer, held, id, charge)).await
+}
+
+/// Writes a whole answer of the loop as the JSON text of a message. An error has the record of the calls
+/// that were run, as the message has.
+fn write(
+    mut answer: Object,
+    held: Result<(), ApiError>,
+    id: String,
+    charge: &RequestCharge,
+) -> Result<String, ApiError> {
+    let airlock = take_airlock(&mut answer);
+    match held.and_then(|()| message_of(answer, id, charge)) {
+        Ok(mut message) => {
+            message.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
+            Ok(Value::from(message).to_string())
+        }
+        Err(error) => Err(after_calls(error, airlock)),
+    }
+}
+
+fn message_of(answer: Object, id: String, charge: &RequestCharge) -> Result<Object, ApiError> {
+    let messages = choices(&answer).filter_map(|choice| choice.get("message")?.as_object());
+    let arguments = messages.map(chat::arguments_bytes).fold(0, usize::saturating_add);
+    let bytes = json::text_len(&answer).saturating_add(arguments);
     charge.grow(bytes).map_err(ChargeRefused::after_work)?;
     let mut reply = conversation::Reply::default();
     reply.extend(ReplyReader::default().whole(answer).map_err(|error| unreadable(&error))?);
     if reply.begin.id.is_empty() {
         reply.begin.id = id;
     }
-    let mut message = messages::write_reply(reply);
-    message.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock)));
-    Ok(message)
+    Ok(messages::write_reply(reply))
+}
+
+/// Takes the record of the calls from an answer or a chunk; `None` if there were none.
+fn take_airlock(answer: &mut Object) -> Option<Object> {
+    match answer.shift_remove(EXTENSION) {
+        Some(Value::Object(airlock)) => Some(airlock),
+        _ => None,
+    }
+}
+
+/// Adds the record of the calls to the error of a reply. The client is asked not to repeat a request with
+/// calls.
+fn after_calls(error: ApiError, airlock: Option<Object>) -> ApiError {
+    match airlock {
+        Some(airlock) => error.not_repeated().with_airlock(airlock),
+        None => error,
+    }
 }
 
 /// Returns the error of a reply that cannot be read.
@@ -163,4 +214,62 @@ fn unreadable(error: &ReplyError) -> ApiError {
         code.unwrap_or("provider_bad_answer"),
         message.unwrap_or_else(|| error.to_string()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use serde_json::json;
+
+    use super::*;
+    use crate::memory::Memory;
+    use airlock_core::tenant::Tenant;
+    use airlock_model::object;
+
+    fn charge(bytes: usize) -> RequestCharge {
+        Memory::new(bytes).open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("room")
+    }
+
+    fn written(answer: Value, charge: &RequestCharge) -> Result<String, ApiError> {
+        write(object(answer), Ok(()), "msg_1".to_owned(), charge)
+    }
+
+    #[test]
+    fn the_record_of_the_calls_is_a_member_of_the_message_or_of_its_error() {
+        let airlock = json!({"calls": [], "rounds": 1});
+        let choices = json!([{"message": {"content": "hi"}}]);
+        let free = charge(usize::MAX);
+        let message = written(json!({"choices": choices, "airlock": airlock}), &free);
+        let message: Value = serde_json::from_str(&message.expect("a message")).expect("JSON");
+        assert_eq!((&message["id"], &message["airlock"]), (&json!("msg_1"), &airlock));
+
+        let long = json!([{"message": {"content": "x".repeat(100_000)}}]);
+        for (choices, charge) in [(json!([]), &free), (long, &charge(100_000))] {
+            for has_calls in [true, false] {
+                let mut answer = json!({"choices": choices});
+                if has_calls {
+                    answer["airlock"] = airlock.clone();
+                }
+                let error = written(answer, charge).expect_err("not written");
+                let asks = error.headers().contains_key("x-should-retry");
+                let code = error.headers().get("retry-after");
+                assert_eq!(code, None);
+                let body = Value::from(error.into_anthropic_body());
+                assert_eq!(body["error"].get("airlock"), has_calls.then_some(&airlock));
+                assert!(asks || !has_calls, "{body}");
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_are_charged_as_their_tree() {
+        let dense = format!("{{\"a\":[{}0]}}", "{\"\":0},".repeat(1_000));
+        let call = json!({"id": "c", "function": {"name": "f", "arguments": dense}});
+        let answer = json!({"choices": [{"message": {"tool_calls": [call]}}]});
+        let free = charge(usize::MAX);
+        let before = free.bytes();
+        written(answer, &free).expect("a message");
+        let bytes = free.bytes() - before;
+        assert!(bytes > 300_000, "{bytes}");
+    }
 }

@@ -215,6 +215,13 @@ impl ApiError {
         self
     }
 
+    /// Asks the client not to repeat the request, which would run its tools again. Clients repeat requests
+    /// with statuses such as 429 and 502 by themselves.
+    pub(super) fn not_repeated(self) -> Self {
+        let name = header::HeaderName::from_static("x-should-retry");
+        self.with_header(name, HeaderValue::from_static("false"))
+    }
+
     pub(super) fn with_airlock(mut self, airlock: Object) -> Self {
         self.0.airlock = Some(airlock);
         self

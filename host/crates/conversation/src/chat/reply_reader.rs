@@ -4,6 +4,8 @@ mod choice;
 
 use std::{collections::BTreeMap, mem};
 
+use airlock_json::weight::{MEMBER_BYTES, object_weight, weight};
+use airlock_strings::cut;
 use serde_json::Value;
 
 use self::choice::ChoiceReader;
@@ -17,8 +19,15 @@ const MAX_CALLS: usize = 8_192;
 /// Maximum bytes of the identifier of a reply and of the name of its model, which a writer repeats in every
 /// chunk. Longer ones are left out.
 const MAX_HEAD: usize = 256;
+/// Maximum memory of the unknown members of chunks that come before the first choice, in bytes. Those
+/// beyond it are left out.
+const MAX_EARLY: usize = 16 << 10;
+/// Maximum number of [`pieces`] of one chunk, as of the parts of one of Gemini's responses.
+const MAX_PIECES: usize = 8_192;
 /// Maximum bytes of a reason for an end that chat completions do not define.
 const MAX_REASON: usize = 64;
+/// Maximum bytes of a text of `stop` that ended a choice.
+const MAX_SEQUENCE: usize = 1_024;
 /// Members of a chunk that no delta has: its type, and padding that hides the length of the text.
 const WITHOUT_DELTA: [&str; 2] = ["object", "obfuscation"];
 /// Status of an error that has none, because the reply itself has the status 200.
@@ -39,14 +48,25 @@ pub struct ReplyReader {
     /// Calls so far, of all choices.
     calls: usize,
     usage: Option<Usage>,
+    /// Memory of the unknown members in `begin`, before the reply begins.
+    early_bytes: usize,
+    kept_bytes: usize,
 }
 
 impl ReplyReader {
-    /// Reads a chunk. Fails if it reports an error, or if the reply has more choices or calls than the
-    /// gateway accepts.
+    /// Returns the bytes of all that was kept beyond its chunk so far. It never decreases.
+    pub fn held_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// Reads a chunk. Fails if it reports an error, or if the chunk has more pieces or the reply more
+    /// choices or calls than the gateway accepts.
     pub fn chunk(&mut self, mut chunk: Object) -> Result<Vec<Delta>, ReplyError> {
         if let Some(error) = take_error(&mut chunk) {
             return Err(error);
+        }
+        if pieces(&chunk) > MAX_PIECES {
+            return Err(ReplyError::Invalid { what: "more pieces than the gateway accepts" });
         }
         let choices = super::take_list(&mut chunk, "choices");
         if choices.len() > MAX_CHOICES {
@@ -55,7 +75,10 @@ impl ReplyReader {
         if let Some(Value::Object(usage)) = chunk.shift_remove("usage")
             && !usage.is_empty()
         {
-            self.usage = Some(usage::read(usage));
+            let usage = usage::read(usage);
+            let before = self.usage.as_ref().map_or(0, |usage| object_weight(&usage.extra));
+            self.kept_bytes += object_weight(&usage.extra).saturating_sub(before);
+            self.usage = Some(usage);
         }
         let mut out = Vec::new();
         let choices = choices.into_iter().filter_map(|choice| match choice {
@@ -111,7 +134,11 @@ impl ReplyReader {
         for (name, value) in chunk {
             let is_left_out = value.is_null() || WITHOUT_DELTA.contains(&name.as_str());
             if !is_left_out && !matches!(name.as_str(), "id" | "model" | "choices" | "usage") {
-                self.begin.extra.entry(name).or_insert(value);
+                let bytes = MEMBER_BYTES + name.len() + weight(&value);
+                if begins || self.early_bytes + bytes <= MAX_EARLY {
+                    self.early_bytes += bytes;
+                    self.begin.extra.entry(name).or_insert(value);
+                }
             }
         }
         if begins {
@@ -134,14 +161,32 @@ impl ReplyReader {
         if let Some(reason) = finish_reason(&mut choice) {
             reader.set_finish(reason);
         }
-        let before = reader.calls();
+        let calls = reader.calls();
+        let bytes = reader.kept_bytes();
         reader.read(number, choice, out)?;
-        self.calls += reader.calls() - before;
+        self.calls += reader.calls() - calls;
+        self.kept_bytes += reader.kept_bytes() - bytes;
         if self.calls > MAX_CALLS {
             return Err(ReplyError::Invalid { what: "more tool calls than the gateway accepts" });
         }
         Ok(())
     }
+}
+
+/// Returns the number of pieces in the choices of a chunk: the elements of all lists of their deltas, and
+/// the other members. Each can become a few deltas.
+pub fn pieces(chunk: &Object) -> usize {
+    let choices = chunk.get("choices").and_then(Value::as_array).into_iter().flatten();
+    let messages = choices.flat_map(|choice| [choice.get("delta"), choice.get("message")]);
+    let members = messages.flatten().filter_map(Value::as_object).flat_map(Object::values);
+    members.map(pieces_of).sum()
+}
+
+/// Returns the number of pieces of a member. A content part of Mistral's has a list of its own.
+fn pieces_of(member: &Value) -> usize {
+    let Value::Array(list) = member else { return 1 };
+    let inner = list.iter().filter_map(|part| part.get("thinking")?.as_array());
+    list.len().max(1) + inner.map(Vec::len).sum::<usize>()
 }
 
 /// Returns the reason of an end; `None` if the choice has not ended. Some servers send an empty one until
@@ -150,14 +195,21 @@ fn finish_reason(choice: &mut Object) -> Option<FinishReason> {
     let reason = take_string(choice, "finish_reason").filter(|reason| !reason.is_empty())?;
     Some(match reason.as_str() {
         "stop" => match take_string(choice, "stop_reason") {
-            Some(text) => FinishReason::StopSequence(text),
+            Some(text) => FinishReason::StopSequence(cut_to_keep(text, MAX_SEQUENCE)),
             None => FinishReason::Stop,
         },
         "length" => FinishReason::Length,
         "tool_calls" => FinishReason::ToolCalls,
         "content_filter" => FinishReason::ContentFilter,
-        _ => FinishReason::Other(airlock_strings::cut(reason, MAX_REASON)),
+        _ => FinishReason::Other(cut_to_keep(reason, MAX_REASON)),
     })
+}
+
+/// Cuts a text that is kept until the reply ends, and releases the memory of the rest.
+fn cut_to_keep(text: String, most: usize) -> String {
+    let mut text = cut(text, most);
+    text.shrink_to_fit();
+    text
 }
 
 /// Takes the error that a chunk reports, in OpenAI's form.

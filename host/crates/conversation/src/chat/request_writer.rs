@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Conversation, FunctionTool, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
     ToolDefinition, Wire,
-    read::{Path, Untranslatable},
+    read::{Path, Untranslatable, excerpt},
 };
 
 /// Maximum bytes of the identifier of a user that OpenAI's API accepts.
@@ -22,9 +22,6 @@ const UNNAMED: &str = "reply";
 /// Budgets of reasoning below which the effort is `low` and `medium`, in tokens.
 const LOW_BUDGET: u64 = 4_096;
 const MEDIUM_BUDGET: u64 = 16_384;
-/// Members of Anthropic's Messages API that only its service can honour. Some services ignore members
-/// that they do not know.
-const WITHOUT_COUNTERPART: [&str; 2] = ["inference_geo", "output_config"];
 
 /// Members that the provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,11 +162,13 @@ impl ChatForm {
         )
     }
 
-    /// Fails if an unknown member of the request needs Anthropic's service.
+    /// Fails if a request of the Messages API has an unknown member that another service than Anthropic's
+    /// would receive: chat completions can have a member of the same name, such as one that lets the
+    /// provider run tools.
     fn check_extra(self, extra: &Object) -> Result<(), Untranslatable> {
-        match WITHOUT_COUNTERPART.into_iter().find(|name| extra.contains_key(*name)) {
+        match extra.keys().next() {
             Some(name) if self.merges() => Err(Untranslatable::unsupported_parameter(
-                &Path::Member(&Path::Root, name),
+                &Path::Member(&Path::Root, &excerpt(name)),
                 "It has no counterpart in chat completions.",
             )),
             _ => Ok(()),

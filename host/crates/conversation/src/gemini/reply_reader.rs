@@ -7,7 +7,10 @@
 
 mod outcome;
 
-use std::{collections::BTreeMap, mem};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use serde_json::Value;
 
@@ -49,6 +52,12 @@ struct Candidate {
     finish: Option<FinishReason>,
 }
 
+/// Parts and tokens that the candidates of one response may still have.
+struct Allowance {
+    parts: usize,
+    tokens: usize,
+}
+
 impl ReplyReader {
     /// Reads a response, or one event of a stream. Fails if it reports an error, or if a candidate
     /// failed.
@@ -62,7 +71,8 @@ impl ReplyReader {
             self.has_begun = true;
         }
         self.tokens.update(response.get("usageMetadata"));
-        let mut parts_left = MAX_PARTS;
+        let mut left = Allowance { parts: MAX_PARTS, tokens: outcome::MAX_TOKENS };
+        let mut seen = BTreeSet::new();
         for (position, candidate) in take_list(&mut response, "candidates").into_iter().enumerate()
         {
             let Value::Object(candidate) = candidate else {
@@ -70,11 +80,14 @@ impl ReplyReader {
             };
             let index = candidate.get("index").and_then(Value::as_u64);
             let choice = index.unwrap_or(position as u64);
+            if !seen.insert(choice) {
+                return Err(invalid("two candidates with the same index"));
+            }
             let mut open = self.candidates.remove(&choice).unwrap_or_default();
             if self.candidates.len() >= MAX_CANDIDATES {
                 return Err(invalid("more candidates than the gateway accepts"));
             }
-            open.read(choice, candidate, &mut parts_left, &mut deltas)?;
+            open.read(choice, candidate, &mut left, &mut deltas)?;
             self.candidates.insert(choice, open);
         }
         if self.candidates.is_empty()
@@ -111,11 +124,11 @@ impl Candidate {
         &mut self,
         choice: u64,
         mut candidate: Object,
-        parts_left: &mut usize,
+        left: &mut Allowance,
         deltas: &mut Vec<Delta>,
     ) -> Result<(), ReplyError> {
         if let Some(probabilities) = candidate.shift_remove("logprobsResult") {
-            let value = outcome::logprobs(&probabilities);
+            let value = outcome::logprobs(&probabilities, &mut left.tokens);
             deltas.extend(value.map(|value| member(choice, Wire::Chat, "logprobs", value)));
         }
         let mut content = match candidate.shift_remove("content") {
@@ -123,7 +136,8 @@ impl Candidate {
             _ => Object::new(),
         };
         for part in take_list(&mut content, "parts") {
-            *parts_left = parts_left
+            left.parts = left
+                .parts
                 .checked_sub(1)
                 .ok_or_else(|| invalid("a response with more parts than the gateway accepts"))?;
             let Value::Object(part) = part else {

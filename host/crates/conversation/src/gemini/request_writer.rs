@@ -18,12 +18,12 @@
 //!
 //! Refused unless they have the value that OpenAI's API uses by default: `parallel_tool_calls`,
 //! `logit_bias`, `modalities`, `audio`, `store`, `verbosity`, `moderation`, `functions`,
-//! `function_call`. Refused always: tools that run at the provider, `web_search_options` and
-//! `mcp_servers`, because no policy of the gateway would permit their calls.
+//! `function_call`. Refused always: tools that run at the provider, `web_search_options`,
+//! `mcp_servers` and `cachedContent`, because no policy of the gateway would permit their calls.
 //!
-//! All other members pass through: they are Gemini's own (`safetySettings`, `cachedContent`,
-//! `generationConfig`, …), or unknown, and Gemini refuses unknown members by name. A member beside
-//! Gemini's own member of the same meaning is refused.
+//! All other members pass through: they are Gemini's own (`safetySettings`, `generationConfig`, …), or
+//! unknown, and Gemini refuses unknown members by name. A member beside Gemini's own member of the same
+//! meaning is refused.
 
 mod config;
 mod contents;
@@ -65,13 +65,19 @@ const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 10] = [
     ("mcp_servers", never, "null"),
 ];
 
+/// Advice about cached contents.
+const CACHED: &str = "Cached contents belong to the gateway's key, and so to all its callers.";
+
 /// Members of Gemini's requests that this writer sets in part. Gemini accepts both spellings; only
 /// the first one is written.
 const OWN: [(&str, &str); 2] =
     [("generationConfig", "generation_config"), ("toolConfig", "tool_config")];
 
-/// Members that this writer sets as a whole, with the place of the caller's own.
-const REPLACED: [(&str, &str); 3] = [
+/// Members that are refused: those that this writer sets as a whole, with the place of the caller's own,
+/// and cached contents, which have tools of their own and belong to the key, so to all its callers.
+const REFUSED: [(&str, &str); 5] = [
+    ("cachedContent", CACHED),
+    ("cached_content", CACHED),
     ("contents", "Use `messages`."),
     ("systemInstruction", "Use a message of the role `system`."),
     ("system_instruction", "Use a message of the role `system`."),
@@ -131,7 +137,7 @@ fn read_extra(mut extra: Object) -> Result<Object, Untranslatable> {
             return Err(Untranslatable::unsupported_value(&path, &value, &advice));
         }
     }
-    for (name, advice) in REPLACED {
+    for (name, advice) in REFUSED {
         if extra.contains_key(name) {
             return Err(Untranslatable::unsupported_parameter(&Path::Root.member(name), advice));
         }

@@ -8,6 +8,7 @@ mod whole;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use airlock_json::weight::object_weight;
 use serde_json::{Value, json};
 
 use self::arguments::ArgumentStream;
@@ -15,8 +16,9 @@ pub use self::whole::write_reply;
 use super::{object, seal};
 use crate::{Delta, FinishReason, Object, Reasoning, Seal, Usage, Wire};
 
-/// Memory of a delta that waits, in bytes beside its text.
-const WAITING_BYTES: usize = 256;
+/// Memory of a delta that waits and of the events that it becomes, in bytes beside its text: those of the
+/// beginning, the piece and the end of a block.
+const WAITING_BYTES: usize = 4 << 10;
 
 /// Writes a reply as the events of a streamed message. Of several choices it writes the first one.
 #[derive(Debug)]
@@ -157,14 +159,26 @@ impl EventWriter {
         is_open || !self.waiting.is_empty()
     }
 
-    fn wait(&mut self, delta: Delta) {
-        let bytes = match &delta {
+    /// Keeps a delta until the open call is complete, without the members that are not written. Pieces of
+    /// one text are joined.
+    fn wait(&mut self, mut delta: Delta) {
+        if let (Some(Delta::Text { text: sum, .. }), Delta::Text { text, .. })
+        | (Some(Delta::Reasoning { text: sum, .. }), Delta::Reasoning { text, .. }) =
+            (self.waiting.back_mut(), &delta)
+        {
+            self.held_bytes += text.len();
+            sum.push_str(text);
+            return;
+        }
+        let bytes = match &mut delta {
             Delta::Text { text, .. } | Delta::Reasoning { text, .. } => text.len(),
             Delta::ReasoningEnd { reasoning, .. } => {
-                reasoning.text.len() + seal::signature(reasoning).len()
+                seal::drop_unwritten(reasoning);
+                seal::text_len(reasoning)
             }
-            Delta::Citation { citation, .. } => airlock_json::text_len(citation),
-            Delta::Call { index, id, name, .. } => {
+            Delta::Citation { citation, .. } => object_weight(citation),
+            Delta::Call { index, id, name, extra, .. } => {
+                *extra = Object::new();
                 self.arguments.entry(*index).or_default();
                 id.len() + name.len()
             }

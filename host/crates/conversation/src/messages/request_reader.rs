@@ -25,17 +25,12 @@ use crate::{
 };
 
 /// Members that do not change the reply, or only as a hint of Anthropic's models.
-const HINTS: [&str; 9] = [
-    "betas",
-    "billing_policy",
-    "cache_control",
-    "compaction",
-    "context_management",
-    "diagnostics",
-    "fallback_credit_token",
-    "speed",
-    "thinking",
-];
+const HINTS: [&str; 6] =
+    ["betas", "cache_control", "compaction", "context_management", "diagnostics", "thinking"];
+
+/// Members that decide about the price of a request, and not about the reply. They are left out, because
+/// the operator pays.
+const OF_PAYER: [&str; 3] = ["billing_policy", "fallback_credit_token", "speed"];
 
 /// Reads the body of `POST /v1/messages`. Fails if a member that the API requires is absent, if one has
 /// an invalid value, or if the provider would run tools.
@@ -49,6 +44,9 @@ pub fn read_request(body: Object) -> Result<Conversation, Untranslatable> {
     settings::read(&mut members, &mut conversation)?;
     content::read(&mut members, &mut conversation.items)?;
     tools::read(&mut members, &mut conversation)?;
+    for name in OF_PAYER {
+        members.take(name);
+    }
     for name in HINTS {
         let hint = members.take(name).map(|value| (name.to_owned(), value));
         conversation.hints.extend(hint);

@@ -7,10 +7,7 @@ use crate::{
     Object,
     translation::{Unsupported, object_of, take, take_text},
 };
-
-/// Member that Anthropic's documentation on fine-grained tool streaming names for arguments of the
-/// model that are not valid JSON.
-const INVALID_JSON: &str = "INVALID_JSON";
+use airlock_conversation::arguments_object;
 
 /// A conversation of the Messages API.
 #[derive(Debug, Default)]
@@ -155,23 +152,12 @@ fn tool_use(call: Value) -> Result<Value, Unsupported> {
         ("type", "tool_use".into()),
         ("id", id.into()),
         ("name", name.into()),
-        ("input", input(arguments).into()),
+        ("input", arguments_object(arguments).into()),
     ]);
     if let Some(cache_control) = take(&mut call, CACHE_CONTROL) {
         block.insert(CACHE_CONTROL.to_owned(), cache_control);
     }
     Ok(Value::Object(block))
-}
-
-/// Returns the arguments of a call as an object. A model can write arguments that are not one, for
-/// example if its output was cut. They are wrapped and not refused: the conversation could not
-/// continue otherwise, and the model would not see its mistake.
-fn input(arguments: String) -> Object {
-    if arguments.trim().is_empty() {
-        return Object::new();
-    }
-    serde_json::from_str(&arguments)
-        .unwrap_or_else(|_| object_of([(INVALID_JSON, arguments.into())]))
 }
 
 fn tool_result(mut message: Object) -> Result<Value, Unsupported> {

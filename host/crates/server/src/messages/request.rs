@@ -47,6 +47,8 @@ pub(super) struct ChatRequest {
     pub(super) is_streamed: bool,
     /// True if the caller asked for events of tools.
     pub(super) wants_events: bool,
+    /// False if the calls that run here must not be kept for a later request.
+    pub(super) stores: bool,
     /// Types of the provider's tools, and of blocks about them, that are left out.
     pub(super) dropped: BTreeSet<String>,
     pub(super) media: MediaSize,
@@ -99,6 +101,8 @@ async fn read_with(
     }
     let model = body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
     let is_anthropic = app.models.has_messages(&model);
+    // It is the gateway's own, as in chat completions.
+    let stores = body.shift_remove("store").is_none_or(|store| store != false);
     let policy = app.settings.builtin_tools.clone();
     let translated = work::on_tree(charge, move |charge| {
         // The request of chat is made from the parts of this one.
@@ -121,7 +125,7 @@ async fn read_with(
             body.set("stream_options", r#"{"include_usage":true}"#);
         }
         let wants_events = extension.events.unwrap_or(events_header);
-        Ok(ChatRequest { body, model, is_streamed, wants_events, dropped, media })
+        Ok(ChatRequest { body, model, is_streamed, wants_events, stores, dropped, media })
     });
     translated.await
 }

@@ -1,36 +1,101 @@
 //! Streamed messages: the events of the loop, as server-sent events.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem, sync::Arc};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::unreadable;
+use super::{after_calls, take_airlock, unreadable};
 use crate::{
     chat::describe,
     events::{self, Source},
-    memory::RequestCharge,
+    memory::{ChargeRefused, RequestCharge},
     respond::ApiError,
 };
 use airlock_agent::{EXTENSION, Event, Run};
-use airlock_conversation::{chat::ReplyReader, messages::EventWriter};
-use airlock_model::{Document, Object};
+use airlock_conversation::{
+    Delta, ReplyError,
+    chat::{ReplyReader, pieces},
+    messages::EventWriter,
+};
+use airlock_core::threads;
+use airlock_json as json;
+use airlock_model::{Document, Object, RequestMemory as _};
+
+/// Number of copies in memory of a text: in the reply, and in the text of its event.
+const COPIES: usize = 2;
+/// Memory of the events of one piece, in bytes beside its text: those of the beginning, the piece and the
+/// end of a block.
+const PIECE_BYTES: usize = 6 << 10;
 
 /// One streamed message.
 pub(super) struct MessageStream {
     run: Run,
     /// The first event of the loop, received before the response begins.
     first: Option<Event>,
-    reader: ReplyReader,
-    writer: EventWriter,
+    translation: Arc<Mutex<Translation>>,
+    /// Translates an event of the loop. Kept here, so that no event is lost if `next` is dropped.
+    work: Option<BoxFuture<'static, Result<Vec<Bytes>, ApiError>>>,
     /// True if the caller asked for events of tools.
     wants_events: bool,
     charge: RequestCharge,
-    /// Bytes that the writer holds and that are charged.
-    charged: usize,
+    /// Bytes that are charged for the work and the events that wait.
+    room: usize,
     /// Events that are not sent yet.
     waiting: VecDeque<Bytes>,
     has_ended: bool,
+}
+
+/// Translates the chunks of the loop to events.
+struct Translation {
+    reader: ReplyReader,
+    writer: EventWriter,
+    charge: RequestCharge,
+    /// Bytes that reader and writer hold and that are charged.
+    charged: usize,
+}
+
+impl Translation {
+    fn new(writer: EventWriter, charge: RequestCharge) -> Self {
+        Self { reader: ReplyReader::default(), writer, charge, charged: 0 }
+    }
+
+    /// Returns the events of a chunk.
+    fn chunk(&mut self, mut chunk: Object) -> Result<Vec<Object>, ApiError> {
+        // It is a member of the last event.
+        let airlock = take_airlock(&mut chunk);
+        let mut out = Vec::new();
+        let written = self.write(|reader| reader.chunk(chunk), &mut out);
+        written.map(|()| out).map_err(|error| after_calls(error, airlock))
+    }
+
+    /// Returns the events of the end.
+    fn finish(&mut self, airlock: Option<Object>) -> Result<Vec<Object>, ApiError> {
+        let mut out = Vec::new();
+        match self.write(ReplyReader::finish, &mut out) {
+            Ok(()) => self.writer.finish(airlock, &mut out),
+            Err(error) => return Err(after_calls(error, airlock)),
+        }
+        Ok(out)
+    }
+
+    /// Writes what `read` returns. Charges what has to be kept. It was charged for a short time before, as
+    /// a part of the chunk.
+    fn write(
+        &mut self,
+        read: impl FnOnce(&mut ReplyReader) -> Result<Vec<Delta>, ReplyError>,
+        out: &mut Vec<Object>,
+    ) -> Result<(), ApiError> {
+        for delta in read(&mut self.reader).map_err(|error| unreadable(&error))? {
+            self.writer.delta(delta, out);
+        }
+        let held = (self.reader.held_bytes() + self.writer.held_bytes()).saturating_mul(COPIES);
+        self.charge.grow(held - self.charged).map_err(ChargeRefused::after_work)?;
+        self.charged = held;
+        Ok(())
+    }
 }
 
 impl MessageStream {
@@ -49,32 +114,36 @@ impl MessageStream {
         Ok(Self {
             run,
             first,
-            reader: ReplyReader::default(),
-            writer,
+            translation: Arc::new(Mutex::new(Translation::new(writer, charge.clone()))),
+            work: None,
             wants_events,
             charge,
-            charged: 0,
+            room: 0,
             waiting: VecDeque::new(),
             has_ended: false,
         })
     }
 
-    /// Adds an event of the loop. Fails if the request has failed, or if there is no memory for what has
-    /// to wait.
+    /// Adds an event of the loop. Fails if the request has failed, or if there is no memory for the events
+    /// that it becomes.
     fn add(&mut self, event: Event) -> Result<(), ApiError> {
         match event {
-            Event::Chunk(chunk) => self.add_chunk(chunk),
-            Event::Done(completion) => {
-                let mut out = Vec::new();
-                for delta in self.reader.finish().map_err(|error| unreadable(&error))? {
-                    self.writer.delta(delta, &mut out);
-                }
-                self.writer.finish(completion.airlock, &mut out);
-                self.send(out);
-                self.has_ended = true;
-                Ok(())
+            Event::Chunk(chunk) => {
+                self.charge_room(room_of(&chunk))?;
+                let bytes = chunk.bytes();
+                self.start(bytes, move |translation| translation.chunk(chunk.into_object()));
             }
-            Event::Failed(error) => Err((*error).into()),
+            Event::Done(completion) => {
+                self.has_ended = true;
+                let airlock = completion.airlock;
+                let bytes = airlock.as_ref().map_or(0, json::text_len);
+                if let Err(error) = self.charge_room(bytes.saturating_mul(COPIES)) {
+                    return Err(after_calls(error, airlock));
+                }
+                let bytes = bytes + self.translation.lock().charged;
+                self.start(bytes, move |translation| translation.finish(airlock));
+            }
+            Event::Failed(error) => return Err((*error).into()),
             event => {
                 if self.wants_events
                     && let Some(event) = describe(event)
@@ -83,28 +152,38 @@ impl MessageStream {
                     let ping = json!({"type": "ping", EXTENSION: {"event": event}});
                     self.waiting.push_back(events::typed("ping", &ping.to_string()));
                 }
-                Ok(())
             }
         }
-    }
-
-    fn add_chunk(&mut self, chunk: Document) -> Result<(), ApiError> {
-        let mut chunk = chunk.into_object();
-        // It is a member of the last event.
-        chunk.shift_remove(EXTENSION);
-        let mut out = Vec::new();
-        for delta in self.reader.chunk(chunk).map_err(|error| unreadable(&error))? {
-            self.writer.delta(delta, &mut out);
-        }
-        self.send(out);
-        let held = self.writer.held_bytes();
-        self.charge.grow(held - self.charged)?;
-        self.charged = held;
         Ok(())
     }
 
-    fn send(&mut self, out: Vec<Object>) {
-        self.waiting.extend(out.into_iter().map(|event| render(&event)));
+    /// Charges memory until all events that wait are sent.
+    fn charge_room(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.charge.grow(bytes).map_err(ChargeRefused::after_work)?;
+        self.room += bytes;
+        Ok(())
+    }
+
+    /// Starts a translation that reads `bytes`.
+    fn start(
+        &mut self,
+        bytes: usize,
+        work: impl FnOnce(&mut Translation) -> Result<Vec<Object>, ApiError> + Send + 'static,
+    ) {
+        let translation = self.translation.clone();
+        let tenant = self.charge.tenant().clone();
+        self.work = Some(Box::pin(async move {
+            let work = move || {
+                let events = work(&mut translation.lock())?;
+                Ok(events.into_iter().map(|event| render(&event)).collect())
+            };
+            threads::read(&tenant, bytes, work).await
+        }));
+    }
+
+    fn fail(&mut self, error: ApiError) {
+        self.has_ended = true;
+        self.waiting.push_back(Self::failure(error));
     }
 }
 
@@ -114,16 +193,25 @@ impl Source for MessageStream {
             if let Some(event) = self.waiting.pop_front() {
                 return Some(event);
             }
+            if let Some(work) = &mut self.work {
+                let events = work.await;
+                self.work = None;
+                match events {
+                    Ok(events) => self.waiting.extend(events),
+                    Err(error) => self.fail(error),
+                }
+                continue;
+            }
             if self.has_ended {
                 return None;
             }
+            self.charge.give_back(mem::take(&mut self.room));
             let event = match self.first.take() {
                 Some(event) => event,
                 None => self.run.next().await?,
             };
             if let Err(error) = self.add(event) {
-                self.has_ended = true;
-                self.waiting.push_back(Self::failure(error));
+                self.fail(error);
             }
         }
     }
@@ -133,7 +221,89 @@ impl Source for MessageStream {
     }
 }
 
+/// Returns an upper estimate of the memory that a chunk and its events take, in bytes.
+fn room_of(chunk: &Document) -> usize {
+    let pieces = pieces(chunk.object()).saturating_mul(PIECE_BYTES);
+    chunk.bytes().saturating_mul(COPIES).saturating_add(pieces)
+}
+
 fn render(event: &Object) -> Bytes {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     events::typed(kind, &serde_json::to_string(event).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::memory::Memory;
+    use airlock_core::tenant::Tenant;
+    use airlock_json::weight::object_weight;
+    use airlock_model::object;
+
+    fn translation(bytes: usize) -> (Translation, RequestCharge) {
+        let memory = Memory::new(bytes);
+        let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("room");
+        (Translation::new(EventWriter::new("msg_1", "m"), charge.clone()), charge)
+    }
+
+    fn chunk(delta: &Value) -> Object {
+        object(json!({"choices": [{"index": 0, "delta": delta}]}))
+    }
+
+    #[test]
+    fn the_room_of_a_chunk_is_at_least_that_of_its_events() {
+        let thought = json!({"type": "thinking", "thinking": [{"type": "text", "text": "x"}]});
+        let text = json!({"type": "text", "text": "x"});
+        let pairs: Vec<_> = std::iter::repeat_n([thought, text.clone()], 1_000).flatten().collect();
+        let calls: Vec<_> = (0..1_000)
+            .map(|index| json!({"index": index, "id": "x", "function": {"name": "f", "arguments": "{}"}}))
+            .collect();
+        for delta in [
+            json!({"content": "x"}),
+            json!({"content": "x".repeat(10_000)}),
+            json!({"content": vec![text; 1_000]}),
+            json!({"content": vec![0; 1_000]}),
+            json!({"content": pairs}),
+            json!({"tool_calls": calls}),
+            json!({"citations": vec![json!({"type": "x", "a": [{}, {}]}); 1_000]}),
+        ] {
+            let chunk = chunk(&delta);
+            let room = room_of(&Document::from(chunk.clone()));
+            let (mut translation, _charge) = translation(usize::MAX);
+            let events = translation.chunk(chunk).expect("events");
+            let bytes = |event: &Object| object_weight(event) + render(event).len();
+            let taken: usize = events.iter().map(bytes).sum();
+            assert!(taken <= room, "{taken} of {room}: {delta}");
+        }
+    }
+
+    #[test]
+    fn what_has_to_wait_is_charged_or_refused() {
+        let call = |index: u64| json!({"tool_calls": [{"index": index, "id": "x", "function": {"name": "f", "arguments": "{"}}]});
+        let text = json!({"content": "x".repeat(10_000)});
+        let (mut large, charge) = translation(usize::MAX);
+        let before = charge.bytes();
+        for delta in [&call(0), &call(1), &text] {
+            large.chunk(chunk(delta)).expect("room");
+        }
+        let bytes = charge.bytes() - before;
+        assert!((20_000..60_000).contains(&bytes), "{bytes}");
+        let (mut small, _charge) = translation(64 << 10);
+        small.chunk(chunk(&call(0))).expect("room");
+        let airlock = json!({"rounds": 1});
+        let mut last = chunk(&json!({"content": "x".repeat(20_000)}));
+        last.insert(EXTENSION.to_owned(), airlock.clone());
+        let error = small.chunk(last).expect_err("no room").into_anthropic_body();
+        assert_eq!(error["error"][EXTENSION], airlock);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_has_the_record_of_its_calls() {
+        let (mut translation, _charge) = translation(usize::MAX);
+        let airlock = object(json!({"rounds": 1}));
+        let error = translation.finish(Some(airlock.clone())).expect_err("no choice");
+        assert_eq!(error.into_anthropic_body()["error"][EXTENSION], Value::from(airlock));
+    }
 }

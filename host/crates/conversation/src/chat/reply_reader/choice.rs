@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use airlock_json::weight::object_weight;
 use serde_json::Value;
 
 use super::{
@@ -10,7 +11,8 @@ use super::{
 };
 use crate::{Delta, FinishReason, Object, Reasoning, ReplyError, Seal, Wire};
 
-/// Maximum bytes of the identifier and of the name of a call. Both are kept until the name is complete.
+/// Maximum bytes of the identifier and of the name of a call. Both are kept until the name is complete;
+/// longer ones are cut.
 const MAX_NAME: usize = 1_024;
 /// Maximum bytes of a block of thinking whose signature comes later, and of the input of a call whose name
 /// does. The longest output of a model, 128,000 tokens, is about a sixth of it.
@@ -30,6 +32,8 @@ pub(super) struct ChoiceReader {
     /// True if readable reasoning was sent after the last sealed block.
     has_open_reasoning: bool,
     finish: Option<FinishReason>,
+    /// Bytes of all that was kept beyond its chunk.
+    kept_bytes: usize,
 }
 
 /// A call whose [`Delta::Call`] was not sent: servers send the name in pieces, or after the arguments.
@@ -54,6 +58,11 @@ impl ChoiceReader {
     /// Returns the number of calls so far.
     pub(super) fn calls(&self) -> usize {
         self.places.len()
+    }
+
+    /// Returns the bytes of all that was kept beyond its chunk so far.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// Sets the reason of the end. A later one replaces it.
@@ -158,6 +167,7 @@ impl ChoiceReader {
             let what = "a block of thinking of excessive length";
             return Err(ReplyError::Invalid { what });
         }
+        self.kept_bytes += text.len();
         self.thinking.push_str(&text);
         if !is_shown && !text.is_empty() {
             self.has_open_reasoning = true;
@@ -199,12 +209,16 @@ impl ChoiceReader {
             return Ok(());
         };
         open.is_custom |= is_custom;
-        open.extra.extend(call);
-        open.add_name(id, &name)?;
+        if !call.is_empty() {
+            self.kept_bytes += object_weight(&call);
+            open.extra.extend(call);
+        }
+        open.add_name(id, &name);
         if input.is_empty() {
             return Ok(());
         }
         if open.name.is_empty() {
+            self.kept_bytes += input.len();
             return open.add_input(&input);
         }
         self.begin_call(choice, out);
@@ -268,19 +282,21 @@ impl CallPiece {
 
 impl OpenCall {
     /// Adds a piece of the name. One that equals the name so far repeats it (NIM); another continues it
-    /// (Gemini). The first identifier stays, because `LiteLLM` sends a new one in every delta.
-    fn add_name(&mut self, id: String, name: &str) -> Result<(), ReplyError> {
+    /// (Gemini). The first identifier stays, because `LiteLLM` sends a new one in every delta. No call is
+    /// refused for a long name: its round may have run others.
+    fn add_name(&mut self, id: String, name: &str) {
         if self.id.is_empty() {
             self.id = id;
         }
         if self.name != name {
             self.name.push_str(name);
         }
-        if self.id.len().max(self.name.len()) > MAX_NAME {
-            let what = "a tool call with an id or a name of excessive length";
-            return Err(ReplyError::Invalid { what });
+        for text in [&mut self.id, &mut self.name] {
+            if text.len() > MAX_NAME {
+                text.truncate(text.floor_char_boundary(MAX_NAME));
+                text.shrink_to_fit();
+            }
         }
-        Ok(())
     }
 
     /// Keeps a piece of the input, until the name comes.

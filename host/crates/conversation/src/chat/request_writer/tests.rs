@@ -318,11 +318,14 @@ fn members_of_the_messages_api_are_written_or_refused() {
         ..conversation(Wire::Messages, Vec::new())
     };
     let members = json!({"inference_geo": "eu", "unknown": 1});
-    let found = written(with(members.clone()), WithAnthropicMembers);
+    let found = written(with(members), WithAnthropicMembers);
     assert_eq!((&found["inference_geo"], &found["unknown"]), (&json!("eu"), &json!(1)));
-    assert_eq!(written(with(json!({"unknown": 1})), OpenAi)["unknown"], 1);
-    let refused = write_request(with(members), OpenAi).expect_err("refused");
-    assert_eq!((refused.code, &*refused.param), ("unsupported_parameter", "inference_geo"));
+    for name in ["inference_geo", "web_search_options", "max_completion_tokens", "n", "unknown"] {
+        let mut request = with(json!({}));
+        request.extra.insert(name.to_owned(), 1.into());
+        let refused = write_request(request, OpenAi).expect_err("refused");
+        assert_eq!((refused.code, &*refused.param), ("unsupported_parameter", name));
+    }
 }
 
 #[test]

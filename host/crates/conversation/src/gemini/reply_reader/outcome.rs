@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::take_text;
 use crate::{FinishReason, Object, Usage, gemini::object_of, read::excerpt};
 
 /// Reasons of a reply that failed, which is repeated or asked of another provider: the model wrote what
@@ -14,9 +13,9 @@ const FAILURES: [&str; 4] = [
     "TOO_MANY_TOOL_CALLS",
 ];
 
-/// Maximum number of tokens of one response whose probabilities are read, and of the alternatives of
-/// each; Gemini's maximum is 20.
-const MAX_TOKENS: usize = 65_536;
+/// Maximum number of tokens of one response whose probabilities are read, of all candidates together.
+pub(super) const MAX_TOKENS: usize = 8_192;
+/// Maximum number of the alternatives of a token; Gemini's maximum is 20.
 const MAX_ALTERNATIVES: usize = 20;
 
 /// Tokens of one reply. The counts of a stream are cumulative: each replaces an earlier one.
@@ -94,37 +93,42 @@ pub(super) fn finish_reason(native: &str) -> Option<FinishReason> {
 
 /// Returns a sentence about a prompt that was blocked; `None` if it was not.
 pub(super) fn block_reason(response: &Object) -> Option<String> {
-    let mut feedback = response.get("promptFeedback")?.as_object()?.clone();
-    let reason = take_text(&mut feedback, "blockReason")?;
-    let message = take_text(&mut feedback, "blockReasonMessage");
-    Some(message.unwrap_or_else(|| format!("Gemini blocked the prompt: {}.", excerpt(&reason))))
+    let feedback = response.get("promptFeedback")?;
+    let text = |name| feedback.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let reason = text("blockReason")?;
+    let message = text("blockReasonMessage").map(str::to_owned);
+    Some(message.unwrap_or_else(|| format!("Gemini blocked the prompt: {}.", excerpt(reason))))
 }
 
-/// Returns the `logprobs` of a choice for a `logprobsResult`; `None` if it has no tokens.
-pub(super) fn logprobs(result: &Value) -> Option<Value> {
+/// Returns the `logprobs` of a choice for a `logprobsResult`; `None` if it has no tokens. Takes their
+/// number from `tokens_left`; tokens beyond it are left out.
+pub(super) fn logprobs(result: &Value, tokens_left: &mut usize) -> Option<Value> {
     let chosen = result.get("chosenCandidates")?.as_array()?;
     let top = result.get("topCandidates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let tokens = chosen.iter().take(MAX_TOKENS).enumerate().map(|(place, token)| {
+    let tokens = chosen.iter().take(*tokens_left).enumerate().filter_map(|(place, token)| {
+        let mut token = token_of(token)?;
         let others = top.get(place).and_then(|top| top.get("candidates")?.as_array());
-        let others = others.into_iter().flatten().take(MAX_ALTERNATIVES).map(token_of);
+        let others = others.into_iter().flatten().take(MAX_ALTERNATIVES).filter_map(token_of);
         let others: Vec<_> = others.map(Value::Object).collect();
-        let mut token = token_of(token);
         token.insert("top_logprobs".to_owned(), others.into());
-        Value::Object(token)
+        Some(Value::Object(token))
     });
     let tokens: Vec<_> = tokens.collect();
+    *tokens_left -= tokens.len();
     let members = [("content", tokens.into()), ("refusal", Value::Null)];
     Some(object_of(members).into())
 }
 
-fn token_of(candidate: &Value) -> Object {
-    let text = candidate.get("token").and_then(Value::as_str).unwrap_or_default();
+/// Returns a token in the form of chat; `None` if it has no text. A list of anything else would become
+/// much larger.
+fn token_of(candidate: &Value) -> Option<Object> {
+    let text = candidate.get("token")?.as_str()?;
     let logprob = candidate.get("logProbability").filter(|value| value.is_number());
-    object_of([
+    Some(object_of([
         ("token", text.into()),
         ("logprob", logprob.cloned().unwrap_or_else(|| 0.into())),
         ("bytes", Value::Null),
-    ])
+    ]))
 }
 
 #[cfg(test)]
@@ -200,7 +204,7 @@ mod tests {
             ]
         });
         assert_eq!(
-            logprobs(&result),
+            logprobs(&result, &mut 9),
             Some(json!({
                 "content": [
                     {"token": "a", "logprob": -0.5, "bytes": null, "top_logprobs": [
@@ -212,6 +216,26 @@ mod tests {
                 "refusal": null
             }))
         );
-        assert_eq!(logprobs(&json!({"chosenCandidates": null})), None);
+        assert_eq!(logprobs(&json!({"chosenCandidates": null}), &mut 9), None);
+    }
+
+    #[test]
+    fn tokens_without_a_text_and_those_beyond_the_limit_are_left_out() {
+        let tokens = json!([0, {}, {"token": 1}, {"token": "a"}, {"token": "b"}, {"token": "c"}]);
+        let result =
+            json!({"chosenCandidates": tokens, "topCandidates": [0, 0, 0, {"candidates": tokens}]});
+        for (limit, texts, left) in
+            [(9, vec!["a", "b", "c"], 6), (5, vec!["a", "b"], 3), (0, vec![], 0)]
+        {
+            let mut tokens_left = limit;
+            let found = logprobs(&result, &mut tokens_left).expect("tokens");
+            let found = found["content"].as_array().expect("a list");
+            let names: Vec<_> = found.iter().map(|token| &token["token"]).collect();
+            assert_eq!((json!(names), tokens_left), (json!(texts), left));
+            let others = found
+                .first()
+                .map_or(0, |token| token["top_logprobs"].as_array().map_or(0, Vec::len));
+            assert_eq!(others, found.len().min(1) * 3);
+        }
     }
 }

@@ -264,6 +264,7 @@ fn a_reply_that_breaks_the_protocol_fails() {
             "a response that ended before it was complete",
         ),
         (vec![json!({"candidates": ["a"]})], "a candidate that is not an object"),
+        (vec![json!({"candidates": [{"index": 1}, {}]})], "two candidates with the same index"),
         (vec![response(json!(["a"]), json!({}))], "a part that is not an object"),
         (vec![response(piece, json!({}))], "a function call in pieces"),
         (vec![many(MAX_PARTS + 1)], "a response with more parts than the gateway accepts"),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::media::{self, INLINE_DATA, TEXT, refused};
 use crate::{
-    CallInput, Content, Item, Message, Object, Role, ToolCall, ToolResult,
+    CallInput, Content, Item, Message, Object, Role, ToolCall, ToolResult, arguments_object,
     gemini::{
         object_of,
         signature::{self, THOUGHT_SIGNATURE},
@@ -22,8 +22,6 @@ use crate::{
 const FUNCTION_CALL: &str = "functionCall";
 /// Member of a part with a result.
 const FUNCTION_RESPONSE: &str = "functionResponse";
-/// Member for arguments of the model that are not a JSON object, as for Anthropic's models.
-const INVALID_JSON: &str = "INVALID_JSON";
 /// Signature of a call that another model wrote. Gemini 3 refuses calls without one, and documents this
 /// value for histories of other models, at ai.google.dev/gemini-api/docs/thought-signatures. Of its two
 /// values, this one is also documented for Vertex AI.
@@ -152,7 +150,7 @@ impl ContentsWriter {
             function.insert("id".to_owned(), id.into());
         }
         function.insert("name".to_owned(), name.into());
-        function.insert("args".to_owned(), args(arguments).into());
+        function.insert("args".to_owned(), arguments_object(arguments).into());
         let mut part = object_of([(FUNCTION_CALL, function.into())]);
         if let Some(signature) = signature::take(&mut extra) {
             part.insert(THOUGHT_SIGNATURE.to_owned(), signature);
@@ -228,17 +226,6 @@ impl ContentTurn {
         let parts: Vec<_> = self.parts.into_iter().map(Value::Object).collect();
         object_of([("role", role.into()), ("parts", parts.into())]).into()
     }
-}
-
-/// Returns the arguments of a call as an object. A model can write arguments that are not one, for
-/// example if its output was cut. They are wrapped and not refused: the conversation could not
-/// continue otherwise, and the model would not see its mistake.
-fn args(arguments: String) -> Object {
-    if arguments.trim().is_empty() {
-        return Object::new();
-    }
-    serde_json::from_str(&arguments)
-        .unwrap_or_else(|_| object_of([(INVALID_JSON, arguments.into())]))
 }
 
 /// Appends a text on a line of its own.

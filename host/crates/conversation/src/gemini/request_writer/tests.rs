@@ -493,7 +493,7 @@ fn hints_nulls_and_defaults_are_dropped() {
 fn members_of_geminis_own_and_unknown_ones_pass_through() {
     let own = json!({
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
-        "cachedContent": "cachedContents/c", "labels": {"a": "b"}, "unknown": {"a": [1]},
+        "labels": {"a": "b"}, "unknown": {"a": [1]},
         "generationConfig": {"mediaResolution": "MEDIA_RESOLUTION_LOW"}
     });
     assert_eq!(members(Settings::default(), own.clone()), Ok(own));
@@ -521,6 +521,8 @@ fn a_member_that_cannot_be_expressed_is_refused_by_name() {
         (default(), json!({"mcp_servers": []}), "mcp_servers"),
         (default(), json!({"contents": []}), "contents"),
         (default(), json!({"system_instruction": {}}), "system_instruction"),
+        (default(), json!({"cachedContent": "cachedContents/c"}), "cachedContent"),
+        (default(), json!({"cached_content": "cachedContents/c"}), "cached_content"),
         (default(), json!({"n": 2, "generationConfig": {"candidateCount": 3}}), "n"),
         (default(), json!({"n": 2, "generationConfig": 1}), "generationConfig"),
         (default(), json!({"generationConfig": {}, "generation_config": {}}), "generation_config"),

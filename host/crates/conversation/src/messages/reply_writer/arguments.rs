@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::INVALID_JSON;
+use crate::arguments::INVALID_JSON;
 
 /// Follows the arguments of one call. Pieces of an object are passed on until it is complete; the rest
 /// is dropped. Arguments that are no object are held, and become one at their end.

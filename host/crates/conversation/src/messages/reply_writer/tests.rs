@@ -302,6 +302,65 @@ fn pieces_that_wait_are_held_until_the_open_call_is_complete() {
 }
 
 #[test]
+fn all_of_a_piece_that_waits_is_counted_and_the_rest_of_it_is_dropped() {
+    let large = "x".repeat(10_000);
+    let extra = airlock_json::object(json!({"x": large}));
+    let sealed = |seal| Delta::ReasoningEnd {
+        choice: 0,
+        reasoning: Reasoning {
+            summary: vec![large.clone()],
+            seal: Some(seal),
+            extra: extra.clone(),
+            ..Reasoning::default()
+        },
+    };
+    let sources = airlock_json::object(json!({"type": "t", "x": vec![json!({}); 10]}));
+    let mut named = call(1, "g");
+    if let Delta::Call { extra: unknown, .. } = &mut named {
+        *unknown = extra.clone();
+    }
+    for (delta, least) in [
+        (sealed(Seal::Redacted(large.clone())), 20_000),
+        (sealed(Seal::Encrypted(large.clone())), 20_000),
+        (
+            Delta::Citation { choice: 0, wire: Wire::Messages, citation: sources.clone() },
+            object_weight(&sources),
+        ),
+        (named, 1),
+    ] {
+        let mut writer = EventWriter::new("msg_1", "m");
+        let mut out = Vec::new();
+        writer.delta(call(0, "f"), &mut out);
+        writer.delta(delta, &mut out);
+        let held = writer.held_bytes().saturating_sub(WAITING_BYTES);
+        assert!((least..least + 100).contains(&held), "{held}, at least {least}");
+        let kept = format!("{:?}", writer.waiting);
+        assert!(kept.len() < least + 1_000, "{}", kept.len());
+    }
+}
+
+#[test]
+fn pieces_of_one_text_that_wait_are_joined() {
+    let mut writer = EventWriter::new("msg_1", "m");
+    let mut out = Vec::new();
+    writer.delta(call(0, "f"), &mut out);
+    for _ in 0..100 {
+        writer.delta(text("a"), &mut out);
+    }
+    for _ in 0..100 {
+        writer.delta(think("b"), &mut out);
+    }
+    assert_eq!((writer.waiting.len(), writer.held_bytes()), (2, 200 + 2 * WAITING_BYTES));
+    writer.finish(None, &mut out);
+    let events: Vec<_> = out.into_iter().map(Value::from).collect();
+    let content = &collected(&events)["content"];
+    assert_eq!(
+        (&content[1]["text"], &content[2]["thinking"]),
+        (&"a".repeat(100).into(), &"b".repeat(100).into())
+    );
+}
+
+#[test]
 fn the_text_of_all_blocks_of_reasoning_is_not_repeated_beside_them() {
     // A whole chat completion has the text of both blocks, and then the blocks.
     let message = whole(vec![think("ab"), sealed("a", signature()), sealed("b", signature())]);

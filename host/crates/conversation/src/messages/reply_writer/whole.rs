@@ -2,13 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    super::{INVALID_JSON, object},
-    ending, seal, usage,
-};
+use super::{super::object, ending, seal, usage};
 use crate::{
     CallInput, Choice, Content, FinishReason, Item, Message, Object, Reasoning, Reply, Seal,
-    ToolCall, Wire,
+    ToolCall, Wire, arguments_object,
 };
 
 /// Writes a whole reply as a message. Of several choices it writes the first one.
@@ -112,23 +109,14 @@ fn thinking(reasoning: &Reasoning) -> Option<Value> {
 
 fn tool_use(call: ToolCall) -> Value {
     let input = match call.input {
-        CallInput::Arguments(arguments) => input(arguments),
+        // Clients expect an object.
+        CallInput::Arguments(arguments) if arguments.trim() == "null" => Object::new().into(),
+        CallInput::Arguments(arguments) => arguments_object(arguments).into(),
         CallInput::Text(text) => object([("input", text.into())]).into(),
     };
     let kind = "tool_use".into();
     let id = call.id.into();
     object([("type", kind), ("id", id), ("name", call.name.into()), ("input", input)]).into()
-}
-
-/// Returns the arguments of a call as an object, which clients expect. Arguments that are none are
-/// wrapped.
-fn input(arguments: String) -> Value {
-    let text = arguments.trim();
-    if text.is_empty() || text == "null" {
-        return Object::new().into();
-    }
-    let parsed = serde_json::from_str::<Object>(text);
-    parsed.unwrap_or_else(|_| object([(INVALID_JSON, arguments.into())])).into()
 }
 
 /// Adds the sources to the last text.

@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use super::{
-    super::{INVALID_JSON, object, seal},
+    super::{object, seal},
     kind,
 };
 use crate::{
     Content, Item, Media, Message, NativeItem, Part, Reasoning, Role, Seal, ToolCall, ToolResult,
     Wire,
+    arguments::INVALID_JSON,
     read::{Members, Path, Untranslatable},
 };
 

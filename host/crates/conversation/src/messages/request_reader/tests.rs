@@ -201,6 +201,7 @@ fn settings_hints_and_members_that_are_not_known_are_kept_apart() {
         "output_config": {"effort": "high", "format": {"type": "json_schema", "schema": {}}, "task_budget": {}},
         "context_management": {"edits": []}, "cache_control": {"type": "ephemeral"},
         "inference_geo": "eu", "mcp_servers": [], "container": null,
+        "speed": "fast", "billing_policy": "x", "fallback_credit_token": "x",
     }));
     let settings = read.settings;
     assert!(settings.stream);

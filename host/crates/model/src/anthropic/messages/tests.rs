@@ -108,18 +108,11 @@ fn text(text: &str) -> Value {
 #[test]
 fn arguments_that_are_no_object_are_wrapped() {
     for (arguments, input) in [
-        ("", json!({})),
-        (" \n", json!({})),
-        ("{}", json!({})),
         ("{\"b\": 1, \"a\": [null]}", json!({"b": 1, "a": [null]})),
-        ("{\"cut\": \"o", json!({"INVALID_JSON": "{\"cut\": \"o"})),
         ("[1]", json!({"INVALID_JSON": "[1]"})),
-        ("{} {}", json!({"INVALID_JSON": "{} {}"})),
     ] {
         assert_eq!(input_of(arguments), input, "{arguments}");
     }
-    let deep = "{\"a\":".repeat(200) + "1" + &"}".repeat(200);
-    assert_eq!(input_of(&deep), json!({"INVALID_JSON": deep}));
 }
 
 #[test]

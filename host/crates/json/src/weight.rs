@@ -1,22 +1,20 @@
-//! Memory of JSON values.
+//! Upper estimates of the memory of JSON values, for those that were not read from one text.
 
-use serde_json::Value;
-
-use super::Object;
+use serde_json::{Map, Value};
 
 /// Memory of an item of a list, in bytes, with the capacity that a list may have to spare.
-pub(super) const ITEM_BYTES: usize = 2 * size_of::<Value>();
+pub const ITEM_BYTES: usize = 2 * size_of::<Value>();
 /// Memory of a list without its items, in bytes: the first item allocates four.
-pub(super) const LIST_BYTES: usize = 2 * size_of::<Value>();
+pub const LIST_BYTES: usize = 2 * size_of::<Value>();
 /// Memory of a member of an object, in bytes, with its hash, the capacity to spare and its part of
 /// the hash table.
-pub(super) const MEMBER_BYTES: usize = 2 * size_of::<(u64, String, Value)>() + 32;
+pub const MEMBER_BYTES: usize = 2 * size_of::<(u64, String, Value)>() + 32;
 /// Memory of an object without its members, in bytes: the first member allocates three.
-pub(super) const OBJECT_BYTES: usize = 2 * size_of::<(u64, String, Value)>();
+pub const OBJECT_BYTES: usize = 2 * size_of::<(u64, String, Value)>();
 
 /// Returns an upper estimate of the memory that a value owns, in bytes, with the capacity that it
-/// has to spare after it has grown. Equals the sum of the estimates of [`Merged`](super::Merged) for
-/// the pieces that it was merged from.
+/// has to spare after it has grown. The estimate of a value that is merged from pieces can be kept as a
+/// sum, with the constants of this module.
 pub fn weight(value: &Value) -> usize {
     match value {
         // The smallest text allocates eight bytes.
@@ -30,7 +28,7 @@ pub fn weight(value: &Value) -> usize {
 }
 
 /// Returns the same estimate of an object.
-pub(super) fn object_weight(object: &Object) -> usize {
+pub fn object_weight(object: &Map<String, Value>) -> usize {
     let members = object.iter().map(|(name, value)| name.len() + MEMBER_BYTES + weight(value));
     OBJECT_BYTES + members.sum::<usize>()
 }
