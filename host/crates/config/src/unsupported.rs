@@ -117,9 +117,9 @@ fn of_a_provider(owner: &str, key: &str) -> Option<ForeignKey> {
     Some(match (owner, key) {
         ("Provider", "url" | "api_base" | "baseUrl" | "baseURL") => Elsewhere("use `base_url`"),
         ("Provider", "key" | "apiKey") => Elsewhere("use `api_key`"),
-        ("Provider", "type") => {
-            Elsewhere("use `kind`: \"openai\", \"anthropic\", \"gemini\" or \"scripted\"")
-        }
+        ("Provider", "type") => Elsewhere(
+            "use `kind`: \"openai\", \"anthropic\", \"gemini\", \"azure\" or \"scripted\"",
+        ),
         ("Provider", "custom_provider_config") => NotBuilt("use `kind` and `base_url`"),
         (
             "Provider",
@@ -135,10 +135,12 @@ fn of_a_provider(owner: &str, key: &str) -> Option<ForeignKey> {
         ("ProviderKey", "ollama_key_config" | "sgl_key_config" | "vllm_key_config") => {
             NotBuilt("use `base_url` of the provider")
         }
+        ("ProviderKey", "azure_key_config") => NotBuilt(
+            "use `base_url`, `deployments` and `api_version` of a provider of kind \"azure\"; `airlock import FILE` moves them there",
+        ),
         (
             "ProviderKey",
-            "azure_key_config"
-            | "bedrock_key_config"
+            "bedrock_key_config"
             | "bedrock_mantle_key_config"
             | "vertex_key_config"
             | "databricks_key_config"

@@ -15,32 +15,33 @@ mod stream;
 mod tools;
 mod usage;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
-use url::Url;
 
 use self::chunks::AnthropicChunks;
 use super::{
     Charge, Object, Response, Service, Terms,
+    address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse, below},
-    keys::Credential,
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
+    signin::SignIn,
     translation::{self, Untranslated},
 };
 use airlock_core::threads;
 
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
-/// Addresses of the service, and its configured beta features.
+/// The API at one service, and its configured beta features.
 #[derive(Debug)]
 pub(super) struct Anthropic {
-    messages: Uri,
-    models: Uri,
+    addresses: Arc<dyn Addresses>,
     /// The configured header `anthropic-beta`, to which a request adds its own.
     betas: Option<String>,
 }
@@ -53,10 +54,10 @@ struct Translated {
 }
 
 impl Anthropic {
-    pub(super) fn new(base: &Url, service: &Service) -> Self {
+    pub(super) fn new(addresses: Arc<dyn Addresses>, service: &Service) -> Self {
         let betas = service.headers.iter().find(|(name, _)| BETA == name.as_str());
         let betas = betas.map(|(_, value)| value.expose().to_owned());
-        Self { messages: below(base, "messages"), models: below(base, "models?limit=1000"), betas }
+        Self { addresses, betas }
     }
 
     fn headers(&self, betas: Option<String>) -> HeaderMap {
@@ -77,16 +78,13 @@ impl ServiceApi for Anthropic {
         true
     }
 
-    fn credential(&self, key: &str) -> Option<Credential> {
-        Some((API_KEY, HeaderValue::try_from(key).ok()?))
-    }
-
     /// Translates a request. Memory for the texts of both forms and for the tree between them is
     /// held while this runs.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
-            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. } } = exchange;
-            let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
+            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. }, .. } = exchange;
+            let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
+            let text = prompt.to_json(&exchange.members());
             let working = held.beside();
             // Once as it is and once translated.
             if !working.grow(text.len().saturating_mul(2)) {
@@ -98,7 +96,7 @@ impl ServiceApi for Anthropic {
                 threads::read(&tenant, length, move || translate(text, &working)).await;
             let Translated { body, betas } =
                 translated.map_err(|error| error.into_model_error(client))?;
-            let mut outgoing = client.outgoing(&self.messages, body, is_streamed, held)?;
+            let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.headers = self.headers(betas);
             outgoing.includes_usage = prompt.includes_usage();
             Ok(outgoing)
@@ -128,11 +126,12 @@ impl ServiceApi for Anthropic {
     fn list<'a>(
         &'a self,
         client: &'a HttpClient,
-        credential: Option<Credential>,
+        sign_in: Option<&'a dyn SignIn>,
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
-            let response = client.get(&self.models, &self.headers(None), credential).await?;
+            let models = self.addresses.below("models?limit=1000");
+            let response = client.get(&models, &self.headers(None), sign_in).await?;
             let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
             Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
         })

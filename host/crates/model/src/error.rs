@@ -77,6 +77,22 @@ pub enum BadProvider {
         /// The fallback.
         fallback: String,
     },
+    /// The host does not have the API.
+    #[error("the API of provider {provider:?} does not exist at its host")]
+    Hosting {
+        /// The provider.
+        provider: String,
+    },
+    /// This build does not have the host.
+    #[error(
+        "provider {provider:?} needs the cargo feature {feature:?}, which this build does not have"
+    )]
+    Feature {
+        /// The provider.
+        provider: String,
+        /// The feature.
+        feature: &'static str,
+    },
     /// The HTTP client cannot be created.
     #[error("the HTTP client of provider {provider:?} cannot be created")]
     Client {

@@ -24,7 +24,7 @@ pub(super) use self::{
 };
 use super::{
     BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
-    document::ReadError, keys::Credential, object, retry,
+    document::ReadError, object, retry, signin::SignIn,
 };
 use airlock_core::{secret::Secret, threads};
 use airlock_egress::https::{HttpProxy, HttpsClient, HttpsError, HttpsSettings};
@@ -198,17 +198,20 @@ impl HttpClient {
         })
     }
 
-    /// Sends a request with `credential` and returns the response as soon as its head has arrived.
-    /// Fails if the connection fails, or if the head of a stream has not arrived at `first_byte`.
+    /// Signs a request in with `sign_in`, sends it, and returns the response as soon as its head has
+    /// arrived. Fails if the connection fails, or if the head of a stream has not arrived at
+    /// `first_byte`.
     pub(super) async fn send(
         &self,
         outgoing: &Outgoing,
-        credential: Option<Credential>,
+        sign_in: Option<&dyn SignIn>,
         first_byte: Instant,
     ) -> Result<ServiceResponse, ModelError> {
-        let mut request = self.request(Method::POST, &outgoing.uri, &outgoing.headers, credential);
-        *request.body_mut() = Full::new(outgoing.body.clone());
-        let sending = self.begin(request, &outgoing.uri, self.bounds.answer);
+        let Outgoing { uri, headers, body, .. } = outgoing;
+        let sending = async {
+            let request = self.request(Method::POST, uri, headers, body, sign_in).await?;
+            self.begin(request, uri, self.bounds.answer).await
+        };
         if !outgoing.is_streamed {
             return sending.await;
         }
@@ -220,29 +223,32 @@ impl HttpClient {
         &self,
         uri: &Uri,
         headers: &HeaderMap,
-        credential: Option<Credential>,
+        sign_in: Option<&dyn SignIn>,
     ) -> Result<ServiceResponse, ModelError> {
-        let request = self.request(Method::GET, uri, headers, credential);
+        let request = self.request(Method::GET, uri, headers, &Bytes::new(), sign_in).await?;
         self.begin(request, uri, self.bounds.list).await
     }
 
-    fn request(
+    /// Creates a request that is signed in.
+    async fn request(
         &self,
         method: Method,
         uri: &Uri,
         more: &HeaderMap,
-        credential: Option<Credential>,
-    ) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::default());
-        *request.method_mut() = method;
-        *request.uri_mut() = uri.clone();
-        let headers = request.headers_mut();
-        headers.clone_from(&self.headers);
+        body: &Bytes,
+        sign_in: Option<&dyn SignIn>,
+    ) -> Result<Request<Full<Bytes>>, ModelError> {
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = method;
+        head.uri = uri.clone();
+        head.headers.clone_from(&self.headers);
         for (name, value) in more {
-            headers.insert(name, value.clone());
+            head.headers.insert(name, value.clone());
         }
-        headers.extend(credential);
-        request
+        if let Some(sign_in) = sign_in {
+            sign_in.sign(self, &mut head, body).await?;
+        }
+        Ok(Request::from_parts(head, Full::new(body.clone())))
     }
 
     /// Sends a request. The whole response must arrive within `limit`.

@@ -13,6 +13,8 @@
 //! | `models` | the configured providers |
 //! | `backend` | the interfaces of a provider and of the API of a service |
 //! | `service` | a client of one service: its API, its keys and its attempts |
+//! | `address` | the URIs of the operations of an API at each host |
+//! | `signin` | the credential of a request: the last step before it is sent |
 //! | `keys` | the keys that serve a model, and the choice among them by weight |
 //! | `retry` | the decision to repeat a request, and the wait before it |
 //! | `http` | exchanges over HTTP, bounded in time and memory |
@@ -27,6 +29,7 @@
 //! | `weight` | an estimate of the memory of a JSON value |
 //! | `error` | errors of providers, in OpenAI's form |
 
+mod address;
 mod anthropic;
 mod backend;
 pub mod document;
@@ -48,6 +51,7 @@ mod route;
 mod scripted;
 mod service;
 mod settings;
+mod signin;
 mod translation;
 mod weight;
 
@@ -66,7 +70,9 @@ pub use self::{
     prompt::Unforced,
     repair::{Calls, TooManyCalls},
     route::Route,
-    settings::{Api, Apis, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
+    settings::{
+        Api, Apis, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts,
+    },
     weight::weight,
 };
 pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};

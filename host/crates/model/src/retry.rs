@@ -62,7 +62,7 @@ impl<'k> Attempts<'k> {
     pub(super) fn after(&mut self, error: &ModelError) -> Option<Duration> {
         if let ModelError::Credential { refusal, .. } = error {
             let status = refusal.status.as_u16();
-            let has_key = self.key.credential.is_some();
+            let has_key = self.key.sign_in.is_some();
             let said = error.said().unwrap_or_default();
             if has_key {
                 warn!(provider = self.provider, key = %self.key.name, status, said, "a provider does not accept a key");

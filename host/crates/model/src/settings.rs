@@ -37,9 +37,15 @@ pub enum Kind {
 pub struct Service {
     /// API that it speaks.
     pub api: Api,
+    /// How its operations are addressed and requests are signed in.
+    pub hosting: Hosting,
+    /// The host's own names of models, by the names that requests have; a name that is not in it is
+    /// the host's own. Empty for [`Hosting::Vendor`].
+    pub deployments: BTreeMap<String, String>,
     /// APIs of OpenAI that it has, if it speaks [`Api::OpenAi`].
     pub apis: Apis,
-    /// URL up to and including the version: `https://api.openai.com/v1`.
+    /// URL up to and including the version: `https://api.openai.com/v1`. Of a cloud, its endpoint
+    /// without a path of an API: `https://NAME.openai.azure.com`.
     pub base_url: String,
     /// Its keys. A request takes one that serves its model. Without any, requests are sent without
     /// a credential.
@@ -58,6 +64,20 @@ pub struct Service {
     pub proxy: Option<Secret>,
     /// PEM file of certificates that are trusted in addition to the system's.
     pub ca: Option<PathBuf>,
+}
+
+/// Host of a service, which decides how operations are addressed and how requests are signed in. The
+/// body of a request and the response are those of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Hosting {
+    /// The API's own vendor, or a compatible service.
+    #[default]
+    Vendor,
+    /// Azure OpenAI, with the APIs of OpenAI. Needs the cargo feature `azure`.
+    Azure {
+        /// Version of the API that names deployments in its paths; `None` for the v1 API.
+        api_version: Option<String>,
+    },
 }
 
 /// API of a service.
@@ -123,11 +143,22 @@ pub struct Retries {
     pub longest: Duration,
 }
 
+impl Hosting {
+    /// Returns the endpoint of the host; `None` if it depends on the account.
+    pub fn endpoint(&self) -> Option<String> {
+        match self {
+            Self::Vendor | Self::Azure { .. } => None,
+        }
+    }
+}
+
 impl Service {
     /// Creates the settings of a service without a key, with the defaults.
     pub fn new(api: Api, base_url: impl Into<String>) -> Self {
         Self {
             api,
+            hosting: Hosting::default(),
+            deployments: BTreeMap::new(),
             apis: Apis::default(),
             base_url: base_url.into(),
             keys: Vec::new(),

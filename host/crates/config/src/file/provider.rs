@@ -16,11 +16,19 @@ pub(crate) struct Provider {
     /// or `groq`. The name `gemini` implies `openai`: Gemini's endpoint for OpenAI's clients.
     pub(crate) kind: Option<ProviderKind>,
     /// For services: URL of the API, up to and including the version, as in `/v1`; may be
-    /// `env.NAME`. Default: the URL that a known name implies; required for other names.
+    /// `env.NAME`. For `azure`, the endpoint of the resource, as in
+    /// `https://NAME.openai.azure.com`. Default: the URL that a known name implies; required for
+    /// other names.
     pub(crate) base_url: Option<EnvText>,
-    /// For kind `openai`: the APIs of OpenAI that the service has. A request is sent in the API in
-    /// which it came if the service has that one, and is translated otherwise. Default: `["chat"]`;
-    /// for the name `openai` without a URL of its own, both.
+    /// For kind `azure`: the deployment of each model, by the names that requests have. A model that
+    /// is not listed is the name of a deployment. `GET /v1/models` lists these names.
+    pub(crate) deployments: Option<BTreeMap<String, String>>,
+    /// For kind `azure`: dated version of the API, as in `2024-10-21`. Default: the v1 API, which has
+    /// no dates.
+    pub(crate) api_version: Option<String>,
+    /// For kinds `openai` and `azure`: the APIs of OpenAI that the service has. A request is sent in
+    /// the API in which it came if the service has that one, and is translated otherwise. Default:
+    /// `["chat"]`; for the name `openai` without a URL of its own, both.
     pub(crate) apis: Option<Vec<ProviderApi>>,
     /// For services: the only key, for all models; may be `env.NAME`. Short for `keys` with one
     /// element.
@@ -69,6 +77,8 @@ pub(crate) enum ProviderKind {
     Anthropic,
     /// A service with Gemini's own API.
     Gemini,
+    /// Azure OpenAI, with OpenAI's APIs.
+    Azure,
     /// A file of turns, for demonstrations and tests.
     Scripted,
 }

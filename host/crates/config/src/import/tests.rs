@@ -480,6 +480,45 @@ fn a_custom_provider_of_bifrost_gets_its_kind() {
     }
 }
 
+#[test]
+fn settings_of_clouds_move_from_the_keys_to_their_provider() {
+    let azure = |key: &str, endpoint: &str, api_version: Value| {
+        json!({
+            "name": key, "value": "sk-1", "models": ["gpt-4.1"], "weight": 1,
+            "azure_key_config": {
+                "endpoint": endpoint, "api_version": api_version, "client_id": {"value": ""},
+                "scopes": ["s"], "deployments": {key: "mine"},
+            },
+        })
+    };
+    let imported = imported(&json!({"providers": {"azure": {"keys": [
+        azure("a", "https://r.openai.azure.com", json!("2024-10-21")),
+        azure("b", "https://other.openai.azure.com", json!(null)),
+    ]}}}));
+    assert_eq!(
+        imported.file["providers"]["azure"],
+        json!({
+            "keys": [
+                {"name": "a", "value": "sk-1", "models": ["gpt-4.1"], "weight": 1},
+                {"name": "b", "value": "sk-1", "models": ["gpt-4.1"], "weight": 1},
+            ],
+            "base_url": "https://r.openai.azure.com", "api_version": "2024-10-21",
+            "deployments": {"a": "mine", "b": "mine"},
+        })
+    );
+    let lines = lines(&imported);
+    for line in [
+        "changed providers.azure.keys[0].azure_key_config.endpoint: is `base_url` of the provider",
+        "changed providers.azure.keys[1].azure_key_config.deployments: is `deployments` of the provider",
+        "refused providers.azure.keys[0].azure_key_config.scopes: the gateway has no such setting",
+        "refused providers.azure.keys[1].azure_key_config.endpoint: `base_url` of the provider has another value",
+        "taken providers.azure: ",
+    ] {
+        assert!(lines.contains(line), "{line}\n{lines}");
+    }
+    assert!(!lines.contains("client_id"), "{lines}");
+}
+
 fn custom(kind: &str) -> Value {
     json!({
         "keys": [{"name": "k", "value": "sk-1", "models": ["*"], "weight": 1}],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use airlock_core::secret::Secret;
-use airlock_model::{Api, Apis, Key, Kind, Retries, Service, Timeouts};
+use airlock_model::{Api, Apis, Hosting, Key, Kind, Retries, Service, Timeouts};
 
 fn provider(name: &str, provider: Value) -> Value {
     json!({"providers": with(json!({}), name, provider)})
@@ -75,7 +75,7 @@ fn geminis_own_api_is_used_if_its_kind_is_named() {
         (
             "gemini",
             json!({"apis": ["chat"]}),
-            r#"providers.gemini.apis: belongs to a provider of kind "openai""#,
+            r#"providers.gemini.apis: belongs to a provider of kind "openai" or "azure""#,
         ),
     ] {
         assert_eq!(error(&provider(name, own(member))), expected);
@@ -107,18 +107,16 @@ fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
 fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reason() {
     assert_snapshot!(
         error(&provider("mine", json!({}))),
-        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini" or "scripted", because the name of the provider implies no kind"#
+        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini", "azure" or "scripted", because the name of the provider implies no kind"#
     );
     let forgotten = json!({"kind": "openai", "keys": keys()});
     assert_snapshot!(
         error(&provider("mine", forgotten)),
         @"providers.mine.base_url: is required, because no service of this name is known"
     );
-    for (name, reason) in [
-        ("azure", "not built yet"),
-        ("bedrock", "signing requests for AWS is not built yet"),
-        ("vertex", "use `gemini`"),
-    ] {
+    for (name, reason) in
+        [("bedrock", "signing requests for AWS is not built yet"), ("vertex", "use `gemini`")]
+    {
         let error = error(&provider(name, json!({"keys": keys()})));
         assert!(
             error.starts_with(&format!("providers.{name}: ")) && error.contains(reason),
@@ -130,6 +128,48 @@ fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reas
     assert_snapshot!(
         error(&provider("anthropic", json!({"kind": "openai", "keys": keys()}))),
         @"providers.anthropic.base_url: is required, because the service of this name has an API of another kind"
+    );
+}
+
+#[test]
+fn azure_has_an_endpoint_and_deployments() {
+    let azure = service(
+        "azure",
+        json!({
+            "base_url": "https://r.openai.azure.com/", "keys": keys(), "apis": ["chat", "responses"],
+            "deployments": {"gpt-4.1": "mine"}, "api_version": "2024-10-21",
+        }),
+    );
+    assert_eq!(
+        (azure.api, azure.apis, azure.base_url.as_str()),
+        (Api::OpenAi, Apis::Both, "https://r.openai.azure.com")
+    );
+    assert_eq!(azure.hosting, Hosting::Azure { api_version: Some("2024-10-21".to_owned()) });
+    assert_eq!(azure.deployments["gpt-4.1"], "mine");
+    let by_kind = service("mine", json!({"kind": "azure", "base_url": "https://h"}));
+    assert_eq!(by_kind.hosting, Hosting::Azure { api_version: None });
+    assert_snapshot!(
+        error(&provider("azure", json!({
+            "keys": keys(), "deployments": {"a": ""}, "api_version": "v 1", "headers": {"api-key": "k"}
+        }))),
+        @r#"
+    providers.azure.deployments.a: must have from 1 to 2048 bytes
+    providers.azure.api_version: expected a date, as in "2024-10-21"
+    providers.azure.base_url: is required, but missing: expected the endpoint of the resource, as in "https://NAME.openai.azure.com"
+    providers.azure.headers.api-key: is set by the transport itself
+    "#
+    );
+    let with_path = json!({"base_url": "https://r.openai.azure.com/openai/v1/"});
+    assert_snapshot!(
+        error(&provider("azure", with_path)),
+        @"providers.azure.base_url: must be the endpoint alone, without the path of an API"
+    );
+    assert_snapshot!(
+        error(&provider("openai", json!({"keys": keys(), "deployments": {}, "api_version": "x"}))),
+        @"
+    providers.openai.deployments: belongs to a provider of another kind
+    providers.openai.api_version: belongs to a provider of another kind
+    "
     );
 }
 
@@ -278,7 +318,7 @@ fn apis_that_a_service_cannot_have_are_refused_with_the_valid_ones() {
         (
             "anthropic",
             json!({"keys": keys(), "apis": ["chat"]}),
-            r#"providers.anthropic.apis: belongs to a provider of kind "openai""#,
+            r#"providers.anthropic.apis: belongs to a provider of kind "openai" or "azure""#,
         ),
         (
             "demo",
@@ -304,7 +344,7 @@ fn keys_are_checked() {
     );
     assert_snapshot!(error(&file), @r#"
     providers.openai.keys[4].aliases: this build does not act on it: requests name models as the provider does
-    providers.openai.keys[4].azure_key_config: this build does not act on it: this cloud's way to sign requests is not built yet
+    providers.openai.keys[4].azure_key_config: this build does not act on it: use `base_url`, `deployments` and `api_version` of a provider of kind "azure"; `airlock import FILE` moves them there
     providers.openai.keys[4].wieght: unknown key; did you mean "weight"?
     providers.openai.keys: the provider has an `api_key` already
     providers.openai.keys[0].models: "*" must be the only element

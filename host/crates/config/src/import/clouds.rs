@@ -1,0 +1,101 @@
+//! Bifrost's settings of clouds. There, each key of a provider has its own; here, the provider has the
+//! address of the cloud, and the key only what is secret.
+
+use serde_json::Value;
+
+use super::{draft::Draft, report::Outcome};
+use crate::key_path::KeyPath;
+
+/// A member of a key with the settings of a cloud, and the place of each of them here.
+type CloudConfig = (&'static str, &'static [(&'static str, Place)]);
+
+/// Place of a setting.
+#[derive(Clone, Copy)]
+enum Place {
+    /// A member of the provider.
+    Provider(&'static str),
+    /// An object of the provider, whose members are merged.
+    Merged(&'static str),
+}
+
+const DEPLOYMENTS: &str = "deployments";
+const CONFIGS: [CloudConfig; 1] = [(
+    "azure_key_config",
+    &[
+        ("endpoint", Place::Provider("base_url")),
+        ("api_version", Place::Provider("api_version")),
+        (DEPLOYMENTS, Place::Merged(DEPLOYMENTS)),
+    ],
+)];
+
+/// Moves the settings of clouds in the keys of a provider to their places.
+pub(super) fn move_settings(draft: &mut Draft, provider: &str) {
+    let keys = KeyPath::default().member("providers").member(provider).member("keys");
+    for key in draft.elements(&keys) {
+        for (name, places) in CONFIGS {
+            let Some(Value::Object(config)) = draft.take(&key, name) else { continue };
+            let config_key = key.member(name);
+            for (member, value) in config.into_iter().filter(|(_, value)| !is_empty(value)) {
+                let place = places.iter().find(|(from, _)| *from == member);
+                move_setting(
+                    draft,
+                    provider,
+                    &config_key.member(&member),
+                    place.map(|(_, place)| *place),
+                    value,
+                );
+            }
+            // The name that the maps of models have since Bifrost 1.5.
+            if let Some(aliases) = draft.take(&key, "aliases") {
+                let place = Some(Place::Merged(DEPLOYMENTS));
+                move_setting(draft, provider, &key.member("aliases"), place, aliases);
+            }
+        }
+    }
+}
+
+/// Moves one setting and notes it.
+fn move_setting(
+    draft: &mut Draft,
+    provider: &str,
+    from: &KeyPath,
+    place: Option<Place>,
+    value: Value,
+) {
+    let (name, is_set) = match place {
+        None => {
+            draft.note(from.clone(), Outcome::Refused, "the gateway has no such setting");
+            return;
+        }
+        Some(Place::Provider(name)) => (name, draft.set(&["providers", provider, name], value)),
+        Some(Place::Merged(name)) => {
+            let members = value.as_object().into_iter().flatten();
+            // Every member is moved, also after one that is not.
+            let are_set = members.map(|(member, value)| {
+                draft.set(&["providers", provider, name, member], value.clone())
+            });
+            (name, are_set.fold(true, |all, is_set| all && is_set))
+        }
+    };
+    let (outcome, message) = if is_set {
+        (Outcome::Changed, format!("is `{name}` of the provider"))
+    } else {
+        let message = format!(
+            "`{name}` of the provider has another value, which is used; keys that need their own are a provider of their own here"
+        );
+        (Outcome::Refused, message)
+    };
+    draft.note(from.clone(), outcome, message);
+}
+
+/// Returns whether a setting stands for its absence.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        // A text in Bifrost's long form, or a map.
+        Value::Object(members) => members.values().all(is_empty),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
