@@ -138,11 +138,13 @@ fn of_a_provider(owner: &str, key: &str) -> Option<ForeignKey> {
         ("ProviderKey", "azure_key_config") => NotBuilt(
             "use `base_url`, `deployments` and `api_version` of a provider of kind \"azure\"; `airlock import FILE` moves them there",
         ),
+        ("ProviderKey", "vertex_key_config") => NotBuilt(
+            "use `project` and `location` of a provider of kind \"vertex\", and `service_account` of the key; `airlock import FILE` moves them there",
+        ),
         (
             "ProviderKey",
             "bedrock_key_config"
             | "bedrock_mantle_key_config"
-            | "vertex_key_config"
             | "databricks_key_config"
             | "replicate_key_config",
         ) => NotBuilt("this cloud's way to sign requests is not built yet"),

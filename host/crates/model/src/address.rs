@@ -5,8 +5,10 @@
 
 #[cfg(feature = "azure")]
 mod azure;
-#[cfg(feature = "azure")]
+#[cfg(any(feature = "azure", feature = "vertex"))]
 mod segment;
+#[cfg(feature = "vertex")]
+mod vertex;
 
 use std::{fmt, sync::Arc};
 
@@ -14,7 +16,7 @@ use http::Uri;
 use url::Url;
 
 use super::{
-    BadProvider,
+    BadProvider, Object,
     http::{base_url, below},
     settings::{Api, Hosting, Service},
     translation::Unsupported,
@@ -45,6 +47,26 @@ pub(super) trait Addresses: fmt::Debug + Send + Sync {
         _is_streamed: bool,
     ) -> Result<Uri, Unsupported> {
         Ok(self.below(operation.path()))
+    }
+
+    /// Returns the form of Anthropic's Messages API at this host; `None` if it is Anthropic's own.
+    fn messages(&self) -> Option<HostedMessages> {
+        None
+    }
+}
+
+/// Form of Anthropic's Messages API at a host that has the model in the address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HostedMessages {
+    /// Version of the API, which Anthropic itself has in a header.
+    version: &'static str,
+}
+
+impl HostedMessages {
+    /// Moves members of a request between its body and its address.
+    pub(super) fn apply(self, message: &mut Object) {
+        message.shift_remove("model");
+        message.insert("anthropic_version".to_owned(), self.version.into());
     }
 }
 
@@ -79,8 +101,10 @@ pub(super) fn addresses(
 ) -> Result<Arc<dyn Addresses>, BadProvider> {
     let base = base_url(provider, &service.base_url)?;
     let is_hosted = match (&service.hosting, service.api) {
-        (Hosting::Vendor, _) | (Hosting::Azure { .. }, Api::OpenAi) => true,
-        (Hosting::Azure { .. }, _) => false,
+        (Hosting::Vendor, _)
+        | (Hosting::Azure { .. }, Api::OpenAi)
+        | (Hosting::Vertex { .. }, Api::Anthropic | Api::Gemini) => true,
+        (Hosting::Azure { .. } | Hosting::Vertex { .. }, _) => false,
     };
     if !is_hosted {
         return Err(BadProvider::Hosting { provider: provider.to_owned() });
@@ -91,17 +115,23 @@ pub(super) fn addresses(
         Hosting::Azure { api_version } => Ok(azure::addresses(&base, api_version.as_deref())),
         #[cfg(not(feature = "azure"))]
         Hosting::Azure { .. } => Err(without(provider, "azure")),
+        #[cfg(feature = "vertex")]
+        Hosting::Vertex { project, location } => {
+            Ok(vertex::addresses(&base, project, location, service.api))
+        }
+        #[cfg(not(feature = "vertex"))]
+        Hosting::Vertex { .. } => Err(without(provider, "vertex")),
     }
 }
 
 /// Returns the error of a host that is not part of this build.
-#[cfg(not(feature = "azure"))]
+#[cfg(not(all(feature = "azure", feature = "vertex")))]
 fn without(provider: &str, feature: &'static str) -> BadProvider {
     BadProvider::Feature { provider: provider.to_owned(), feature }
 }
 
 /// Returns a URL with more segments in its path.
-#[cfg(feature = "azure")]
+#[cfg(any(feature = "azure", feature = "vertex"))]
 fn extended(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));

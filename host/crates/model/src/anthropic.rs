@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use self::chunks::AnthropicChunks;
 use super::{
     Charge, Object, Response, Service, Terms,
-    address::{Addresses, Operation},
+    address::{Addresses, HostedMessages, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
@@ -62,7 +62,9 @@ impl Anthropic {
 
     fn headers(&self, betas: Option<String>) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(VERSION, HeaderValue::from_static(request::API_VERSION));
+        if self.addresses.messages().is_none() {
+            headers.insert(VERSION, HeaderValue::from_static(request::API_VERSION));
+        }
         let betas: Vec<_> = self.betas.iter().cloned().chain(betas).collect();
         if !betas.is_empty()
             && let Ok(value) = HeaderValue::try_from(betas.join(","))
@@ -92,8 +94,9 @@ impl ServiceApi for Anthropic {
             }
             let length = text.len();
             let tenant = held.tenant();
+            let hosted = self.addresses.messages();
             let translated =
-                threads::read(&tenant, length, move || translate(text, &working)).await;
+                threads::read(&tenant, length, move || translate(text, &working, hosted)).await;
             let Translated { body, betas } =
                 translated.map_err(|error| error.into_model_error(client))?;
             let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
@@ -139,11 +142,18 @@ impl ServiceApi for Anthropic {
 }
 
 /// Translates the text of a chat request. Memory for its tree is held in `held`.
-fn translate(text: Vec<u8>, held: &Charge) -> Result<Translated, Untranslated> {
+fn translate(
+    text: Vec<u8>,
+    held: &Charge,
+    hosted: Option<HostedMessages>,
+) -> Result<Translated, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
     let mut message = request::to_messages(chat).map_err(Untranslated::Unsupported)?;
     let betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;
+    if let Some(hosted) = hosted {
+        hosted.apply(&mut message);
+    }
     let body = serde_json::to_vec(&message).expect("an object can be written");
     Ok(Translated { body, betas })
 }

@@ -7,6 +7,7 @@ mod response;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::Full;
@@ -69,6 +70,9 @@ const KEY_BYTES: usize = 8;
 /// Minimum length of a word of a configured header that is redacted in responses, in bytes. Shorter
 /// ones, such as the name of a beta feature, are no credentials.
 const SECRET_BYTES: usize = 16;
+/// Maximum number of access tokens that are redacted: two of each key that a provider may have.
+#[cfg(feature = "vertex")]
+const MAX_TOKENS: usize = 128;
 /// Name of the limit on the time to the first chunk, in the provider's settings.
 pub(super) const FIRST_BYTE: &str = "timeouts.first_byte";
 /// Headers whose values are no credentials. Their words may occur in every response.
@@ -103,8 +107,10 @@ pub(super) struct HttpClient {
     headers: HeaderMap,
     pub(super) bounds: ServiceBounds,
     has_proxy: bool,
-    /// Credentials that are redacted.
+    /// Configured credentials, which are redacted.
     secrets: Arc<[Secret]>,
+    /// Recent access tokens, which are redacted too.
+    tokens: ArcSwap<Vec<Secret>>,
 }
 
 /// A request as it is sent, the same in every attempt.
@@ -155,15 +161,8 @@ impl HttpClient {
         service: &Service,
         bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
-        let settings = HttpsSettings {
-            is_tls: service.base_url.starts_with("https:"),
-            connect_timeout: bounds.connect,
-            proxy: service.proxy.as_ref().map(|url| proxy(provider, url)).transpose()?,
-            authorities: certificates(provider, service)?,
-        };
-        let http = HttpsClient::new(settings);
-        let http =
-            http.map_err(|cause| BadProvider::Client { provider: provider.to_owned(), cause })?;
+        let is_tls = service.base_url.starts_with("https:");
+        let http = https_client(provider, service, is_tls, bounds.connect)?;
         Ok(Self {
             provider: provider.to_owned(),
             http,
@@ -171,7 +170,22 @@ impl HttpClient {
             bounds,
             has_proxy: service.proxy.is_some(),
             secrets: secrets(service),
+            tokens: ArcSwap::default(),
         })
+    }
+
+    /// Redacts an access token in later responses.
+    #[cfg(feature = "vertex")]
+    pub(super) fn redact(&self, token: &str) {
+        self.tokens.rcu(|tokens| {
+            let old = tokens.len().saturating_sub(MAX_TOKENS - 1);
+            tokens[old..].iter().cloned().chain([Secret::new(token)]).collect::<Vec<_>>()
+        });
+    }
+
+    /// Redacts credentials in a text.
+    fn without_credentials(&self, text: String) -> String {
+        without_secrets(&self.tokens.load(), without_secrets(&self.secrets, text))
     }
 
     /// Creates the request that is sent. Memory for its text is held until it is dropped. Fails if
@@ -313,7 +327,7 @@ impl HttpClient {
     fn excerpt(&self, text: &[u8]) -> String {
         // More than is kept, so that no credential is cut before it is found.
         let text = String::from_utf8_lossy(&text[..text.len().min(4 * SAID_BYTES)]);
-        cut(without_secrets(&self.secrets, text.trim().to_owned()), SAID_BYTES)
+        cut(self.without_credentials(text.trim().to_owned()), SAID_BYTES)
     }
 
     async fn read(
@@ -348,6 +362,7 @@ impl HttpClient {
     ) -> Result<Option<Document>, ModelError> {
         let caps = Caps::memory(tree_bytes);
         let secrets = self.secrets.clone();
+        let tokens = self.tokens.load_full();
         let length = body.text.len();
         // An account of its own, because a thread continues after the request is dropped.
         let own = held.beside();
@@ -355,7 +370,8 @@ impl HttpClient {
         let parsed = threads::read(&tenant, length, move || {
             let ResponseBody { text, _held } = body;
             let text = String::from_utf8(text).map_err(|_| ReadError::NoObject)?;
-            Document::read(without_secrets(&secrets, text), &caps, &own)
+            let text = without_secrets(&tokens, without_secrets(&secrets, text));
+            Document::read(text, &caps, &own)
         });
         match parsed.await {
             Ok(document) => Ok(Some(document)),
@@ -366,14 +382,14 @@ impl HttpClient {
 
     /// Redacts credentials in one event of a stream. One that is spread over events is not found.
     pub(super) fn without_secrets_in(&self, data: String) -> String {
-        without_secrets(&self.secrets, data)
+        self.without_credentials(data)
     }
 
     /// Converts an error of the transport. Its address is in the cause alone, because callers must not
     /// see addresses of the operator.
     pub(super) fn trouble(&self, error: HttpsError, uri: &Uri) -> ModelError {
         let provider = self.provider.clone();
-        let url = without_secrets(&self.secrets, without_query(uri));
+        let url = self.without_credentials(without_query(uri));
         let limit = match &error {
             HttpsError::ConnectTimeout => Some("timeouts.connect"),
             HttpsError::Timeout => Some("timeouts.request"),
@@ -494,6 +510,23 @@ pub(super) fn listed(list: Document) -> Vec<Object> {
             _ => None,
         })
         .collect()
+}
+
+/// Creates a client for a service, or for another address that belongs to it.
+pub(super) fn https_client(
+    provider: &str,
+    service: &Service,
+    is_tls: bool,
+    connect_timeout: Duration,
+) -> Result<HttpsClient, BadProvider> {
+    let settings = HttpsSettings {
+        is_tls,
+        connect_timeout,
+        proxy: service.proxy.as_ref().map(|url| proxy(provider, url)).transpose()?,
+        authorities: certificates(provider, service)?,
+    };
+    let http = HttpsClient::new(settings);
+    http.map_err(|cause| BadProvider::Client { provider: provider.to_owned(), cause })
 }
 
 /// Returns the proxy of a URL.

@@ -61,7 +61,7 @@ pub use self::{
     backend::{Chunks, Response, Terms},
     document::Document,
     error::SOON,
-    error::{BadProvider, BadScript, ModelError, Refusal, TransportError},
+    error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
     merge::Merged,
     models::Models,
     native::Native,
@@ -71,7 +71,8 @@ pub use self::{
     repair::{Calls, TooManyCalls},
     route::Route,
     settings::{
-        Api, Apis, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts,
+        Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings,
+        Timeouts,
     },
     weight::weight,
 };

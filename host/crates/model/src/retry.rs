@@ -77,7 +77,7 @@ impl<'k> Attempts<'k> {
             return None;
         }
         let wait = match error {
-            ModelError::Credential { .. } => self.after_credential()?,
+            ModelError::Credential { .. } | ModelError::Token { .. } => self.after_credential()?,
             error if error.status() == StatusCode::TOO_MANY_REQUESTS && is_retryable(error) => {
                 self.after_rate_limit(error)?
             }

@@ -78,6 +78,13 @@ pub enum Hosting {
         /// Version of the API that names deployments in its paths; `None` for the v1 API.
         api_version: Option<String>,
     },
+    /// Vertex AI, with Anthropic's Messages API or Gemini's. Needs the cargo feature `vertex`.
+    Vertex {
+        /// Project of Google Cloud. It has no characters with a meaning in a path.
+        project: String,
+        /// Location, as in `europe-west1`, `eu` or `global`, with letters, digits and `-`.
+        location: String,
+    },
 }
 
 /// API of a service.
@@ -109,13 +116,24 @@ pub enum Apis {
 pub struct Key {
     /// Its name in logs.
     pub name: String,
-    /// The credential; `None` for a service that needs none.
+    /// The credential; `None` for a service that needs none. For Vertex AI, an access token.
     pub value: Option<Secret>,
+    /// The credential of a cloud, in the place of `value`.
+    pub cloud: Option<CloudCredential>,
     /// Models that it serves, by the service's own names; `None` for all.
     pub models: Option<Vec<String>>,
     /// Its share of the requests, relative to the other keys. A key of weight 0 is used only if the
     /// others have failed.
     pub weight: f64,
+}
+
+/// Credential of a cloud, from which that of each request is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CloudCredential {
+    /// Key of a service account of Google Cloud: the JSON text of its file.
+    ServiceAccount(Secret),
+    /// The file of such a key.
+    ServiceAccountFile(PathBuf),
 }
 
 /// Time limits of a service.
@@ -148,6 +166,11 @@ impl Hosting {
     pub fn endpoint(&self) -> Option<String> {
         match self {
             Self::Vendor | Self::Azure { .. } => None,
+            Self::Vertex { location, .. } => Some(match location.as_str() {
+                "global" => "https://aiplatform.googleapis.com".to_owned(),
+                "us" | "eu" => format!("https://aiplatform.{location}.rep.googleapis.com"),
+                _ => format!("https://{location}-aiplatform.googleapis.com"),
+            }),
         }
     }
 }
@@ -175,7 +198,7 @@ impl Service {
 impl Key {
     /// Creates a key that serves all models.
     pub fn new(name: impl Into<String>, value: Secret) -> Self {
-        Self { name: name.into(), value: Some(value), models: None, weight: 1.0 }
+        Self { name: name.into(), value: Some(value), cloud: None, models: None, weight: 1.0 }
     }
 }
 

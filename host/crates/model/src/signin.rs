@@ -3,6 +3,11 @@
 //! It knows nothing of the API, and runs for every attempt, because some credentials depend on the
 //! request or on the time.
 
+#[cfg(feature = "vertex")]
+mod access_token;
+#[cfg(feature = "vertex")]
+mod service_account;
+
 use std::fmt;
 
 use bytes::Bytes;
@@ -13,7 +18,7 @@ use super::{
     BadProvider,
     backend::ModelFuture,
     http::HttpClient,
-    settings::{Api, Hosting, Key, Service},
+    settings::{Api, CloudCredential, Hosting, Key, Service},
 };
 
 /// Adds a credential to requests.
@@ -60,29 +65,56 @@ impl SignIn for StaticHeader {
     }
 }
 
-/// Returns the step that signs requests in with a key; `None` for a key without a credential. Fails if
-/// the key cannot be sent.
+/// Returns the step that signs requests in with a key; `None` for a key without a credential. Reads the
+/// file of a service account. Fails if the key cannot be used.
 pub(super) fn sign_in(
     provider: &str,
     service: &Service,
     key: &Key,
 ) -> Result<Option<Box<dyn SignIn>>, BadProvider> {
+    if let Some(cloud) = &key.cloud {
+        return with_cloud(provider, service, &key.name, cloud).map(Some);
+    }
     let Some(value) = &key.value else { return Ok(None) };
-    let bearer = || format!("Bearer {}", value.expose());
+    let value = value.expose();
     let header = match (&service.hosting, service.api) {
-        (Hosting::Azure { .. }, _) => {
-            StaticHeader::new(HeaderName::from_static("api-key"), value.expose())
+        (Hosting::Azure { .. }, _) => StaticHeader::new(HeaderName::from_static("api-key"), value),
+        (Hosting::Vertex { .. }, _) | (Hosting::Vendor, Api::OpenAi) => {
+            StaticHeader::new(header::AUTHORIZATION, &format!("Bearer {value}"))
         }
-        (Hosting::Vendor, Api::OpenAi) => StaticHeader::new(header::AUTHORIZATION, &bearer()),
         (Hosting::Vendor, Api::Anthropic) => {
-            StaticHeader::new(HeaderName::from_static("x-api-key"), value.expose())
+            StaticHeader::new(HeaderName::from_static("x-api-key"), value)
         }
         (Hosting::Vendor, Api::Gemini) => {
-            StaticHeader::new(HeaderName::from_static("x-goog-api-key"), value.expose())
+            StaticHeader::new(HeaderName::from_static("x-goog-api-key"), value)
         }
     };
     match header {
         Some(header) => Ok(Some(Box::new(header))),
         None => Err(BadProvider::Key { provider: provider.to_owned(), key: key.name.clone() }),
+    }
+}
+
+/// Returns the step of a credential of a cloud. Fails for a credential of another host.
+fn with_cloud(
+    provider: &str,
+    service: &Service,
+    key: &str,
+    cloud: &CloudCredential,
+) -> Result<Box<dyn SignIn>, BadProvider> {
+    match (&service.hosting, cloud) {
+        #[cfg(feature = "vertex")]
+        (
+            Hosting::Vertex { .. },
+            CloudCredential::ServiceAccount(_) | CloudCredential::ServiceAccountFile(_),
+        ) => {
+            let account = service_account::ServiceAccount::new(provider, service, key, cloud)?;
+            Ok(Box::new(account))
+        }
+        // A host that is not part of this build is refused before its keys.
+        _ => {
+            let provider = provider.to_owned();
+            Err(BadProvider::CloudCredential { provider, key: key.to_owned() })
+        }
     }
 }

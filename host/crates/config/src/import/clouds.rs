@@ -7,26 +7,40 @@ use super::{draft::Draft, report::Outcome};
 use crate::key_path::KeyPath;
 
 /// A member of a key with the settings of a cloud, and the place of each of them here.
-type CloudConfig = (&'static str, &'static [(&'static str, Place)]);
+type CloudConfig = (&'static str, &'static [(&'static str, SettingPlace)]);
 
-/// Place of a setting.
+/// SettingPlace of a setting.
 #[derive(Clone, Copy)]
-enum Place {
+enum SettingPlace {
     /// A member of the provider.
     Provider(&'static str),
     /// An object of the provider, whose members are merged.
     Merged(&'static str),
+    /// A member of the key.
+    Key(&'static str),
 }
 
 const DEPLOYMENTS: &str = "deployments";
-const CONFIGS: [CloudConfig; 1] = [(
-    "azure_key_config",
-    &[
-        ("endpoint", Place::Provider("base_url")),
-        ("api_version", Place::Provider("api_version")),
-        (DEPLOYMENTS, Place::Merged(DEPLOYMENTS)),
-    ],
-)];
+const VERTEX: &str = "vertex_key_config";
+const CONFIGS: [CloudConfig; 2] = [
+    (
+        "azure_key_config",
+        &[
+            ("endpoint", SettingPlace::Provider("base_url")),
+            ("api_version", SettingPlace::Provider("api_version")),
+            (DEPLOYMENTS, SettingPlace::Merged(DEPLOYMENTS)),
+        ],
+    ),
+    (
+        VERTEX,
+        &[
+            ("project_id", SettingPlace::Provider("project")),
+            ("region", SettingPlace::Provider("location")),
+            ("auth_credentials", SettingPlace::Key("service_account")),
+            (DEPLOYMENTS, SettingPlace::Merged(DEPLOYMENTS)),
+        ],
+    ),
+];
 
 /// Moves the settings of clouds in the keys of a provider to their places.
 pub(super) fn move_settings(draft: &mut Draft, provider: &str) {
@@ -37,51 +51,56 @@ pub(super) fn move_settings(draft: &mut Draft, provider: &str) {
             let config_key = key.member(name);
             for (member, value) in config.into_iter().filter(|(_, value)| !is_empty(value)) {
                 let place = places.iter().find(|(from, _)| *from == member);
-                move_setting(
-                    draft,
-                    provider,
-                    &config_key.member(&member),
-                    place.map(|(_, place)| *place),
-                    value,
-                );
+                let place = place.map(|(_, place)| *place);
+                move_setting(draft, (provider, &key), &config_key.member(&member), place, value);
             }
             // The name that the maps of models have since Bifrost 1.5.
             if let Some(aliases) = draft.take(&key, "aliases") {
-                let place = Some(Place::Merged(DEPLOYMENTS));
-                move_setting(draft, provider, &key.member("aliases"), place, aliases);
+                let place = Some(SettingPlace::Merged(DEPLOYMENTS));
+                move_setting(draft, (provider, &key), &key.member("aliases"), place, aliases);
+            }
+            if name == VERTEX {
+                let message = "the provider has Google's models; those of Anthropic need a provider of their own, with `publisher` \"anthropic\"";
+                draft.note(config_key, Outcome::Changed, message);
             }
         }
     }
 }
 
-/// Moves one setting and notes it.
+/// Moves one setting of a key of a provider and notes it.
 fn move_setting(
     draft: &mut Draft,
-    provider: &str,
+    (provider, key): (&str, &KeyPath),
     from: &KeyPath,
-    place: Option<Place>,
+    place: Option<SettingPlace>,
     value: Value,
 ) {
-    let (name, is_set) = match place {
+    let (name, owner, is_set) = match place {
         None => {
             draft.note(from.clone(), Outcome::Refused, "the gateway has no such setting");
             return;
         }
-        Some(Place::Provider(name)) => (name, draft.set(&["providers", provider, name], value)),
-        Some(Place::Merged(name)) => {
+        Some(SettingPlace::Provider(name)) => {
+            (name, "provider", draft.set(&["providers", provider, name], value))
+        }
+        Some(SettingPlace::Merged(name)) => {
             let members = value.as_object().into_iter().flatten();
             // Every member is moved, also after one that is not.
             let are_set = members.map(|(member, value)| {
                 draft.set(&["providers", provider, name, member], value.clone())
             });
-            (name, are_set.fold(true, |all, is_set| all && is_set))
+            (name, "provider", are_set.fold(true, |all, is_set| all && is_set))
+        }
+        Some(SettingPlace::Key(name)) => {
+            let members = draft.object(key);
+            (name, "key", members.is_some_and(|key| key.insert(name.into(), value).is_none()))
         }
     };
     let (outcome, message) = if is_set {
-        (Outcome::Changed, format!("is `{name}` of the provider"))
+        (Outcome::Changed, format!("is `{name}` of the {owner}"))
     } else {
         let message = format!(
-            "`{name}` of the provider has another value, which is used; keys that need their own are a provider of their own here"
+            "`{name}` of the {owner} has another value, which is used; keys that need their own are a provider of their own here"
         );
         (Outcome::Refused, message)
     };

@@ -519,6 +519,33 @@ fn settings_of_clouds_move_from_the_keys_to_their_provider() {
     assert!(!lines.contains("client_id"), "{lines}");
 }
 
+#[test]
+fn a_service_account_of_vertex_stays_in_its_key() {
+    let imported = imported(&json!({"providers": {"vertex": {"keys": [{
+        "name": "a", "value": "", "models": ["*"], "weight": 1, "aliases": {"tuned": "123"},
+        "vertex_key_config": {
+            "project_id": "my-project", "region": "us-central1", "project_number": "7",
+            "auth_credentials": {"value": "{}", "env_var": "", "from_env": false},
+        },
+    }]}}}));
+    let provider = &imported.file["providers"]["vertex"];
+    assert_eq!(
+        (&provider["project"], &provider["location"], &provider["deployments"]),
+        (&json!("my-project"), &json!("us-central1"), &json!({"tuned": "123"}))
+    );
+    assert_eq!(provider["keys"][0]["service_account"]["value"], "{}");
+    let lines = lines(&imported);
+    for line in [
+        "changed providers.vertex.keys[0].vertex_key_config.auth_credentials: is `service_account` of the key",
+        "changed providers.vertex.keys[0].aliases: is `deployments` of the provider",
+        "changed providers.vertex.keys[0].vertex_key_config: the provider has Google's models;",
+        "refused providers.vertex.keys[0].vertex_key_config.project_number: ",
+        "taken providers.vertex: ",
+    ] {
+        assert!(lines.contains(line), "{line}\n{lines}");
+    }
+}
+
 fn custom(kind: &str) -> Value {
     json!({
         "keys": [{"name": "k", "value": "sk-1", "models": ["*"], "weight": 1}],

@@ -81,7 +81,7 @@ fn implied_kind(known: &KnownName) -> Resolved<Option<ProviderKind>> {
         KnownName::Unknown => {
             problems.refuse(
                 "kind",
-                "is required, but missing: expected \"openai\", \"anthropic\", \"gemini\", \"azure\" or \"scripted\", because the name of the provider \
+                "is required, but missing: expected \"openai\", \"anthropic\", \"gemini\", \"azure\", \"vertex\" or \"scripted\", because the name of the provider \
                  implies no kind",
             );
             None
@@ -94,6 +94,9 @@ fn scripted(file: file::Provider, env: FileEnv<'_>) -> Resolved<Option<Kind>> {
         ("base_url", file.base_url.is_some()),
         ("deployments", file.deployments.is_some()),
         ("api_version", file.api_version.is_some()),
+        ("project", file.project.is_some()),
+        ("location", file.location.is_some()),
+        ("publisher", file.publisher.is_some()),
         ("apis", file.apis.is_some()),
         ("api_key", file.api_key.is_some()),
         ("keys", file.keys.is_some()),
@@ -125,7 +128,7 @@ fn service(
         if file.script.is_some() {
             problems.refuse("script", OF_ANOTHER_KIND);
         }
-        let hosted = problems.merge(hosting::resolve(kind, &mut file));
+        let hosted = problems.merge(hosting::resolve(kind, &mut file, env));
         let HostedApi { api, hosting, deployments } = hosted?;
         let mut network = file.network_config.unwrap_or_default();
         let has_own_url = file.base_url.is_some() || network.base_url.is_some();
@@ -142,7 +145,7 @@ fn service(
         };
         let base_url = problems.merge(base_url);
         let needs_key = !has_own_url && !known.is_local();
-        let keys = keys::resolve(file.api_key, file.keys, needs_key, env);
+        let keys = keys::resolve(file.api_key, file.keys, &hosting, needs_key, env);
         let keys = problems.merge(keys);
         let extra = network.extra_headers.take();
         let headers = network::headers(file.headers, extra, (api, &hosting), &keys, env);

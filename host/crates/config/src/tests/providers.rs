@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use airlock_core::secret::Secret;
-use airlock_model::{Api, Apis, Hosting, Key, Kind, Retries, Service, Timeouts};
+use airlock_model::{Api, Apis, CloudCredential, Hosting, Key, Kind, Retries, Service, Timeouts};
 
 fn provider(name: &str, provider: Value) -> Value {
     json!({"providers": with(json!({}), name, provider)})
@@ -107,7 +107,7 @@ fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
 fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reason() {
     assert_snapshot!(
         error(&provider("mine", json!({}))),
-        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini", "azure" or "scripted", because the name of the provider implies no kind"#
+        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini", "azure", "vertex" or "scripted", because the name of the provider implies no kind"#
     );
     let forgotten = json!({"kind": "openai", "keys": keys()});
     assert_snapshot!(
@@ -169,6 +169,65 @@ fn azure_has_an_endpoint_and_deployments() {
         @"
     providers.openai.deployments: belongs to a provider of another kind
     providers.openai.api_version: belongs to a provider of another kind
+    "
+    );
+}
+
+#[test]
+fn vertex_has_a_project_a_location_and_service_accounts() {
+    let file = |members| {
+        let mut file = json!({"project": "my-p", "location": "global", "keys": [
+            {"name": "file", "value": "", "service_account": "key.json"},
+            {"name": "text", "service_account": {"value": "{\"type\": \"service_account\"}"}},
+            {"name": "token", "value": "env.GOOD"},
+        ]});
+        file.as_object_mut().expect("an object").extend(as_object(members));
+        file
+    };
+    let gemini = service("vertex", file(json!({"deployments": {"a": "b"}})));
+    assert_eq!(
+        (gemini.api, gemini.base_url.as_str(), gemini.deployments["a"].as_str()),
+        (Api::Gemini, "https://aiplatform.googleapis.com", "b")
+    );
+    let hosting = Hosting::Vertex { project: "my-p".to_owned(), location: "global".to_owned() };
+    assert_eq!(gemini.hosting, hosting);
+    assert!(matches!(
+        &gemini.keys[0].cloud,
+        Some(CloudCredential::ServiceAccountFile(path)) if path.ends_with("key.json")
+    ));
+    assert!(matches!(&gemini.keys[1].cloud, Some(CloudCredential::ServiceAccount(_))));
+    assert_eq!((gemini.keys[2].cloud.as_ref(), gemini.keys[2].value.is_some()), (None, true));
+    let claude = service(
+        "claude",
+        file(json!({"kind": "vertex", "publisher": "anthropic", "base_url": "https://h/"})),
+    );
+    assert_eq!((claude.api, claude.base_url.as_str()), (Api::Anthropic, "https://h"));
+    assert_snapshot!(
+        error(&provider("vertex", json!({
+            "location": "a/b", "api_version": "v1", "keys": [{}], "headers": {"authorization": "x"}
+        }))),
+        @"
+    providers.vertex.api_version: belongs to a provider of another kind
+    providers.vertex.project: is required, but missing
+    providers.vertex.location: must have at most 128 letters, digits, `-`, `.` or `:`
+    "
+    );
+    assert_snapshot!(
+        error(&provider("vertex", json!({
+            "project": "p", "location": "l", "headers": {"authorization": "x"},
+            "keys": [{"value": "k", "service_account": "f"}, {}],
+        }))),
+        @"
+    providers.vertex.keys[0].value: the key has a credential of the cloud already
+    providers.vertex.keys[1].value: is required, but missing
+    providers.vertex.headers.authorization: is set by the transport itself
+    "
+    );
+    assert_snapshot!(
+        error(&provider("openai", json!({"keys": [{"service_account": "f"}], "project": "p"}))),
+        @"
+    providers.openai.project: belongs to a provider of another kind
+    providers.openai.keys[0].service_account: belongs to a provider of another kind
     "
     );
 }

@@ -31,6 +31,7 @@ mod tests {
             ("../admin?x=1#y", "..%2Fadmin%3Fx%3D1%23y"),
             ("%2e%2e", "%252e%252e"),
             ("...", "..."),
+            ("claude-sonnet-4@20250514", "claude-sonnet-4@20250514"),
             ("a b\r\n", "a%20b%0D%0A"),
             ("ü", "%C3%BC"),
         ] {

@@ -56,6 +56,30 @@ fn azure_has_the_addresses_of_its_documentation() {
     }
 }
 
+#[cfg(feature = "vertex")]
+#[test]
+fn vertex_has_the_addresses_of_its_documentation() {
+    for (location, host) in [
+        ("us-east5", "us-east5-aiplatform.googleapis.com"),
+        ("global", "aiplatform.googleapis.com"),
+        ("eu", "aiplatform.eu.rep.googleapis.com"),
+    ] {
+        let hosting = Hosting::Vertex { project: "my-p".to_owned(), location: location.to_owned() };
+        let endpoint = hosting.endpoint().expect("an endpoint");
+        let base = format!("https://{host}/v1/projects/my-p/locations/{location}/publishers");
+        let claude = service(Api::Anthropic, hosting.clone(), &endpoint);
+        for (is_streamed, method) in [(false, "rawPredict"), (true, "streamRawPredict")] {
+            let uri = uri(&claude, Operation::Messages, "claude-sonnet-4@20250514", is_streamed);
+            assert_eq!(uri, format!("{base}/anthropic/models/claude-sonnet-4@20250514:{method}"));
+        }
+        let gemini = addresses("p", &service(Api::Gemini, hosting, &endpoint)).expect("Gemini's");
+        assert_eq!(
+            gemini.below("models/gemini-2.5-flash:streamGenerateContent?alt=sse").to_string(),
+            format!("{base}/google/models/gemini-2.5-flash:streamGenerateContent?alt=sse")
+        );
+    }
+}
+
 #[cfg(feature = "azure")]
 #[test]
 fn a_host_without_the_api_is_refused() {
@@ -66,7 +90,7 @@ fn a_host_without_the_api_is_refused() {
 
 /// Sends a request for the model `m` to a service that gives one answer. Returns the request as it
 /// arrived.
-#[cfg(feature = "azure")]
+#[cfg(any(feature = "azure", feature = "vertex"))]
 async fn arrived(
     service: impl FnOnce(&str) -> Service,
     is_streamed: bool,
@@ -130,4 +154,38 @@ async fn a_cloud_lists_the_models_of_its_settings_without_a_request() {
     // No key serves `a`.
     let listed: Value = client.list().await.parse().expect("one model");
     assert_eq!(listed["id"], "cloud/b");
+}
+
+#[cfg(feature = "vertex")]
+#[tokio::test]
+async fn a_message_at_vertex_has_its_version_in_the_body_and_its_model_in_the_address() {
+    let stream = include_str!("../../../../../tests/fixtures/chat_streams/anthropic/text.sse");
+    let message = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    });
+    let message = message.to_string();
+    for (is_streamed, answer, method) in [
+        (false, fake::json("200 OK", &message), "rawPredict"),
+        (true, fake::events(stream), "streamRawPredict"),
+    ] {
+        let vertex = |base_url: &str| Service {
+            hosting: Hosting::Vertex { project: "p".to_owned(), location: "global".to_owned() },
+            keys: vec![Key::new("k", Secret::new("ya29.static"))],
+            ..Service::new(Api::Anthropic, base_url)
+        };
+        let request = arrived(vertex, is_streamed, answer).await;
+        let path =
+            format!("/v1/projects/p/locations/global/publishers/anthropic/models/m:{method}");
+        assert!(request.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{request}");
+        assert!(request.contains("\r\nauthorization: Bearer ya29.static\r\n"), "{request}");
+        assert!(!request.contains("anthropic-version:"), "{request}");
+        let body = request.split_once("\r\n\r\n").expect("a head").1;
+        let body: Value = body.parse().expect("JSON");
+        assert_eq!(
+            (&body["anthropic_version"], &body["model"]),
+            (&json!("vertex-2023-10-16"), &Value::Null)
+        );
+        assert_eq!(body.get("stream").is_some(), is_streamed);
+    }
 }

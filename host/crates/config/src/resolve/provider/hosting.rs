@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use super::OF_ANOTHER_KIND;
 use crate::{
     env_text::EnvText,
-    file::{self, ProviderKind},
+    file::{self, ProviderKind, ProviderPublisher},
     key_path::KeyPath,
-    resolve::{endpoint, file_env::FileEnv, resolved::Resolved},
+    resolve::{
+        endpoint,
+        file_env::FileEnv,
+        resolved::{Problems, Resolved},
+    },
 };
 use airlock_model::{Api, Hosting};
 
@@ -17,6 +21,8 @@ const MAX_DEPLOYMENT_BYTES: usize = 2_048;
 const NO_ENDPOINT: &str = "is required, but missing: expected the endpoint of the resource, as in \"https://NAME.openai.azure.com\"";
 /// Ends of URLs that are no endpoints: the paths of an API are added to them.
 const API_PATHS: [&str; 3] = ["/openai", "/openai/v1", "/v1"];
+/// Maximum bytes of a project or a location. Projects have 30, or more after the domain of a company.
+const MAX_PLACE_BYTES: usize = 128;
 /// Maximum bytes of a version of an API, such as `2024-10-21`.
 const MAX_VERSION_BYTES: usize = 32;
 
@@ -32,13 +38,21 @@ pub(super) struct HostedApi {
 pub(super) fn resolve(
     kind: ProviderKind,
     file: &mut file::Provider,
+    env: FileEnv<'_>,
 ) -> Resolved<Option<HostedApi>> {
     let deployments = file.deployments.take();
     let api_version = file.api_version.take();
+    let project = file.project.take();
+    let location = file.location.take();
+    let publisher = file.publisher.take();
     let is_azure = kind == ProviderKind::Azure;
+    let is_vertex = kind == ProviderKind::Vertex;
     let of_clouds = [
-        ("deployments", deployments.is_some(), is_azure),
+        ("deployments", deployments.is_some(), is_azure || is_vertex),
         ("api_version", api_version.is_some(), is_azure),
+        ("project", project.is_some(), is_vertex),
+        ("location", location.is_some(), is_vertex),
+        ("publisher", publisher.is_some(), is_vertex),
     ];
     Resolved::new(|problems| {
         for (key, _, _) in of_clouds.into_iter().filter(|(_, is_set, is_own)| *is_set && !is_own) {
@@ -56,6 +70,15 @@ pub(super) fn resolve(
                 }
                 (Api::OpenAi, Hosting::Azure { api_version })
             }
+            ProviderKind::Vertex => {
+                let project = place(problems, "project", project, env);
+                let location = place(problems, "location", location, env);
+                let api = match publisher {
+                    Some(ProviderPublisher::Anthropic) => Api::Anthropic,
+                    Some(ProviderPublisher::Google) | None => Api::Gemini,
+                };
+                (api, Hosting::Vertex { project: project?, location: location? })
+            }
             ProviderKind::Scripted => return None,
         };
         Some(HostedApi { api, hosting, deployments })
@@ -69,6 +92,26 @@ fn deployments(deployments: BTreeMap<String, String>) -> Resolved<BTreeMap<Strin
         }
         Some(name)
     })
+}
+
+/// Returns the name of a place at a cloud, which becomes a part of addresses. Also notes that a required
+/// one is missing.
+fn place(
+    problems: &mut Problems,
+    key: &str,
+    written: Option<EnvText>,
+    env: FileEnv<'_>,
+) -> Option<String> {
+    let written = problems.required(key, written)?;
+    let place = problems.accept(key, env.text(written))?;
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':');
+    if place.expose().len() > MAX_PLACE_BYTES || !place.expose().chars().all(is_valid) {
+        problems.refuse(
+            key,
+            format_args!("must have at most {MAX_PLACE_BYTES} letters, digits, `-`, `.` or `:`"),
+        );
+    }
+    Some(place.expose().to_owned())
 }
 
 fn is_version(version: &str) -> bool {

@@ -1,14 +1,15 @@
 //! Keys of a provider.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
+use super::OF_ANOTHER_KIND;
 use crate::{
     env_text::EnvText,
     file,
     resolve::{file_env::FileEnv, resolved::Resolved},
 };
 use airlock_core::secret::Secret;
-use airlock_model::Key;
+use airlock_model::{CloudCredential, Hosting, Key};
 
 /// Maximum number of keys of one provider. Each is looked for in every response.
 const MAX_KEYS: usize = 64;
@@ -16,10 +17,11 @@ const MAX_KEYS: usize = 64;
 const MAX_WEIGHT: f64 = 1e6;
 
 /// Returns the keys of a provider: those of `keys`, or the one of `api_key`. If `needs_key`, a key
-/// without a value is refused.
+/// without a credential is refused.
 pub(super) fn resolve(
     api_key: Option<EnvText>,
     keys: Option<Vec<file::ProviderKey>>,
+    hosting: &Hosting,
     needs_key: bool,
     env: FileEnv<'_>,
 ) -> Resolved<Vec<Key>> {
@@ -31,11 +33,16 @@ pub(super) fn resolve(
         if api_key.is_some() {
             problems.refuse("keys", "the provider has an `api_key` already");
         }
-        problems.take("keys", list(keys, needs_key, env))
+        problems.take("keys", list(keys, hosting, needs_key, env))
     })
 }
 
-fn list(keys: Vec<file::ProviderKey>, needs_key: bool, env: FileEnv<'_>) -> Resolved<Vec<Key>> {
+fn list(
+    keys: Vec<file::ProviderKey>,
+    hosting: &Hosting,
+    needs_key: bool,
+    env: FileEnv<'_>,
+) -> Resolved<Vec<Key>> {
     Resolved::new(|problems| {
         if keys.len() > MAX_KEYS {
             problems.refuse_whole(format_args!(
@@ -55,26 +62,60 @@ fn list(keys: Vec<file::ProviderKey>, needs_key: bool, env: FileEnv<'_>) -> Reso
             if !names.insert(name.clone()) {
                 problems.refuse("name", format_args!("another key is named {name:?} already"));
             }
-            Some(problems.merge(self::key(name, key, needs_key, env)))
+            Some(problems.merge(self::key(name, key, hosting, needs_key, env)))
         });
         problems.merge(keys)
     })
 }
 
-fn key(name: String, file: file::ProviderKey, needs_key: bool, env: FileEnv<'_>) -> Resolved<Key> {
+fn key(
+    name: String,
+    mut file: file::ProviderKey,
+    hosting: &Hosting,
+    needs_key: bool,
+    env: FileEnv<'_>,
+) -> Resolved<Key> {
     Resolved::new(|problems| {
         let weight = file.weight.unwrap_or(1.0);
         if !(0.0..=MAX_WEIGHT).contains(&weight) {
             problems.refuse("weight", format_args!("must be from 0 to {MAX_WEIGHT}"));
         }
-        let models = problems.accept("models", models(file.models)).flatten();
+        let models = problems.accept("models", models(std::mem::take(&mut file.models))).flatten();
+        let has_cloud = file.service_account.is_some();
+        let cloud = problems.merge(self::cloud(&mut file, hosting, env));
+        let needs_key = needs_key && !has_cloud;
         let value = file.value.filter(|value| {
             let is_empty = matches!(value, EnvText::Written(text) if text.expose().is_empty());
             needs_key || !is_empty
         });
+        if has_cloud && value.is_some() {
+            problems.refuse("value", "the key has a credential of the cloud already");
+        }
         let value = if needs_key { problems.required("value", value) } else { value };
         let value = value.and_then(|value| problems.take("value", credential(value, env)));
-        Key { name, value, models, weight }
+        Key { name, value, cloud, models, weight }
+    })
+}
+
+/// Returns the credential of a cloud that a key has in the place of a value.
+fn cloud(
+    file: &mut file::ProviderKey,
+    hosting: &Hosting,
+    env: FileEnv<'_>,
+) -> Resolved<Option<CloudCredential>> {
+    let account = file.service_account.take();
+    Resolved::new(|problems| {
+        let account = account?;
+        if !matches!(hosting, Hosting::Vertex { .. }) {
+            problems.refuse("service_account", OF_ANOTHER_KIND);
+        }
+        let account = problems.accept("service_account", env.text(account))?;
+        Some(if account.expose().trim_start().starts_with('{') {
+            CloudCredential::ServiceAccount(account)
+        } else {
+            let path = env.path(Path::new(account.expose()));
+            CloudCredential::ServiceAccountFile(problems.take("service_account", path))
+        })
     })
 }
 

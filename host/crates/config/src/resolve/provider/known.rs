@@ -53,13 +53,13 @@ const KNOWN: [KnownService; 17] = [
 ];
 
 /// Names of clouds. Where one is addressed depends on the account.
-const CLOUDS: [(&str, ProviderKind); 1] = [("azure", ProviderKind::Azure)];
+const CLOUDS: [(&str, ProviderKind); 2] =
+    [("azure", ProviderKind::Azure), ("vertex", ProviderKind::Vertex)];
 
 /// Names of Bifrost's providers that have no API for which there is a kind.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 4] = [
     ("bedrock", "signing requests for AWS is not built yet"),
     ("bedrock_mantle", "signing requests for AWS is not built yet"),
-    ("vertex", "signing in to Google Cloud is not built yet; use `gemini` with an API key"),
     ("cohere", "Cohere's own API is not built; use `kind` \"openai\" with its compatibility API"),
     ("huggingface", "use `kind` \"openai\" with the `base_url` of its router"),
 ];

@@ -34,10 +34,11 @@ pub(super) fn headers(
     keys: &[Key],
     env: FileEnv<'_>,
 ) -> Resolved<BTreeMap<String, Secret>> {
-    let has_key = keys.iter().any(|key| key.value.is_some());
+    let has_key = keys.iter().any(|key| key.value.is_some() || key.cloud.is_some());
     let of_api: &[&str] = match (hosting, api) {
         (Hosting::Azure { .. }, _) if has_key => &["api-key"],
-        (Hosting::Azure { .. }, _) => &[],
+        (Hosting::Vertex { .. }, _) if has_key => &["authorization"],
+        (Hosting::Azure { .. } | Hosting::Vertex { .. }, _) => &[],
         (Hosting::Vendor, Api::OpenAi) if has_key => &["authorization"],
         (Hosting::Vendor, Api::Gemini) if has_key => &["x-goog-api-key"],
         (Hosting::Vendor, Api::OpenAi | Api::Gemini) => &[],
