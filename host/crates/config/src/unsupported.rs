@@ -141,12 +141,12 @@ fn of_a_provider(owner: &str, key: &str) -> Option<ForeignKey> {
         ("ProviderKey", "vertex_key_config") => NotBuilt(
             "use `project` and `location` of a provider of kind \"vertex\", and `service_account` of the key; `airlock import FILE` moves them there",
         ),
+        ("ProviderKey", "bedrock_key_config") => NotBuilt(
+            "use `region` of a provider of kind \"bedrock\", and `access_key` and `secret_key` of the key; `airlock import FILE` moves them there",
+        ),
         (
             "ProviderKey",
-            "bedrock_key_config"
-            | "bedrock_mantle_key_config"
-            | "databricks_key_config"
-            | "replicate_key_config",
+            "bedrock_mantle_key_config" | "databricks_key_config" | "replicate_key_config",
         ) => NotBuilt("this cloud's way to sign requests is not built yet"),
         ("NetworkConfig", "retry_backoff_initial_ms") => NotBuilt("use `retry_backoff_initial`"),
         ("NetworkConfig", "retry_backoff_max_ms") => NotBuilt("use `retry_backoff_max`"),

@@ -5,7 +5,9 @@
 
 #[cfg(feature = "azure")]
 mod azure;
-#[cfg(any(feature = "azure", feature = "vertex"))]
+#[cfg(feature = "bedrock")]
+mod bedrock;
+#[cfg(any(feature = "azure", feature = "bedrock", feature = "vertex"))]
 mod segment;
 #[cfg(feature = "vertex")]
 mod vertex;
@@ -60,13 +62,30 @@ pub(super) trait Addresses: fmt::Debug + Send + Sync {
 pub(super) struct HostedMessages {
     /// Version of the API, which Anthropic itself has in a header.
     version: &'static str,
+    /// True if the kind of response is in the address alone, and beta features are in the body alone.
+    is_body_only: bool,
 }
 
 impl HostedMessages {
-    /// Moves members of a request between its body and its address.
-    pub(super) fn apply(self, message: &mut Object) {
+    /// Moves members of a request between its body, its address and its headers. `configured` are the
+    /// beta features of all requests, and `betas` those of this one.
+    pub(super) fn apply(
+        self,
+        message: &mut Object,
+        configured: Option<&str>,
+        betas: &mut Option<String>,
+    ) {
         message.shift_remove("model");
         message.insert("anthropic_version".to_owned(), self.version.into());
+        if self.is_body_only {
+            message.shift_remove("stream");
+            let betas = betas.take();
+            let betas = configured.into_iter().chain(betas.as_deref());
+            let betas: Vec<_> = betas.flat_map(|list| list.split(',')).map(str::trim).collect();
+            if !betas.is_empty() {
+                message.insert("anthropic_beta".to_owned(), betas.into());
+            }
+        }
     }
 }
 
@@ -103,8 +122,9 @@ pub(super) fn addresses(
     let is_hosted = match (&service.hosting, service.api) {
         (Hosting::Vendor, _)
         | (Hosting::Azure { .. }, Api::OpenAi)
+        | (Hosting::Bedrock { .. }, Api::Anthropic)
         | (Hosting::Vertex { .. }, Api::Anthropic | Api::Gemini) => true,
-        (Hosting::Azure { .. } | Hosting::Vertex { .. }, _) => false,
+        (Hosting::Azure { .. } | Hosting::Bedrock { .. } | Hosting::Vertex { .. }, _) => false,
     };
     if !is_hosted {
         return Err(BadProvider::Hosting { provider: provider.to_owned() });
@@ -115,6 +135,10 @@ pub(super) fn addresses(
         Hosting::Azure { api_version } => Ok(azure::addresses(&base, api_version.as_deref())),
         #[cfg(not(feature = "azure"))]
         Hosting::Azure { .. } => Err(without(provider, "azure")),
+        #[cfg(feature = "bedrock")]
+        Hosting::Bedrock { .. } => Ok(Arc::new(bedrock::RegionPaths::new(base))),
+        #[cfg(not(feature = "bedrock"))]
+        Hosting::Bedrock { .. } => Err(without(provider, "bedrock")),
         #[cfg(feature = "vertex")]
         Hosting::Vertex { project, location } => {
             Ok(vertex::addresses(&base, project, location, service.api))
@@ -125,7 +149,7 @@ pub(super) fn addresses(
 }
 
 /// Returns the error of a host that is not part of this build.
-#[cfg(not(all(feature = "azure", feature = "vertex")))]
+#[cfg(not(all(feature = "azure", feature = "bedrock", feature = "vertex")))]
 fn without(provider: &str, feature: &'static str) -> BadProvider {
     BadProvider::Feature { provider: provider.to_owned(), feature }
 }
@@ -138,5 +162,5 @@ fn extended(base: &Url, path: &str) -> Url {
     url
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "azure", feature = "bedrock", feature = "vertex"))]
 mod tests;

@@ -94,7 +94,7 @@ impl ServiceApi for Anthropic {
             }
             let length = text.len();
             let tenant = held.tenant();
-            let hosted = self.addresses.messages();
+            let hosted = self.addresses.messages().map(|hosted| (hosted, self.betas.clone()));
             let translated =
                 threads::read(&tenant, length, move || translate(text, &working, hosted)).await;
             let Translated { body, betas } =
@@ -141,18 +141,19 @@ impl ServiceApi for Anthropic {
     }
 }
 
-/// Translates the text of a chat request. Memory for its tree is held in `held`.
+/// Translates the text of a chat request. Memory for its tree is held in `held`. `hosted` is the form at
+/// another host than Anthropic's own, with the configured beta features.
 fn translate(
     text: Vec<u8>,
     held: &Charge,
-    hosted: Option<HostedMessages>,
+    hosted: Option<(HostedMessages, Option<String>)>,
 ) -> Result<Translated, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
     let mut message = request::to_messages(chat).map_err(Untranslated::Unsupported)?;
-    let betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;
-    if let Some(hosted) = hosted {
-        hosted.apply(&mut message);
+    let mut betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;
+    if let Some((hosted, configured)) = hosted {
+        hosted.apply(&mut message, configured.as_deref(), &mut betas);
     }
     let body = serde_json::to_vec(&message).expect("an object can be written");
     Ok(Translated { body, betas })

@@ -1,6 +1,9 @@
 //! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials
 //! for the service are redacted in its responses.
 
+#[cfg(feature = "bedrock")]
+pub(crate) mod aws_events;
+mod connection;
 mod error_body;
 mod events;
 mod response;
@@ -11,7 +14,6 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::Full;
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
@@ -19,16 +21,17 @@ use url::Url;
 
 use self::error_body::{SAID_BYTES, remove_list};
 pub(super) use self::{
+    connection::https_client,
     error_body::error_message,
     events::{DONE, Events},
     response::ServiceResponse,
 };
 use super::{
-    BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
-    document::ReadError, object, retry, signin::SignIn,
+    BadProvider, Charge, CloudCredential, Document, ModelError, Object, Refusal, Service,
+    TransportError, document::ReadError, object, retry, signin::SignIn,
 };
 use airlock_core::{secret::Secret, threads};
-use airlock_egress::https::{HttpProxy, HttpsClient, HttpsError, HttpsSettings};
+use airlock_egress::https::{HttpsClient, HttpsError};
 use airlock_json::Caps;
 use airlock_strings::cut;
 
@@ -94,10 +97,6 @@ const COMMON_HEADERS: [(HeaderName, &str); 3] = [
     (header::USER_AGENT, concat!("airlock/", env!("CARGO_PKG_VERSION"))),
     (header::CONTENT_TYPE, "application/json"),
 ];
-/// Maximum size of a file of certificates, in bytes, so that a path to another file by mistake does
-/// not fill the memory. The system's whole store has a quarter of a megabyte.
-const MAX_CA_BYTES: u64 = 4 << 20;
-
 /// A client of one service.
 #[derive(Debug)]
 pub(super) struct HttpClient {
@@ -459,11 +458,7 @@ pub(super) fn is_stream(response: &ServiceResponse) -> bool {
 }
 
 fn is_json(response: &ServiceResponse) -> bool {
-    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
-    found.is_some_and(|found| {
-        let essence = found.split(';').next().unwrap_or_default().trim();
-        essence.eq_ignore_ascii_case("application/json")
-    })
+    response.content_type().is_some_and(|found| found.eq_ignore_ascii_case("application/json"))
 }
 
 /// Parses the base URL of a service. Fails if it is not an HTTP URL, or has a user, a query or a
@@ -512,28 +507,6 @@ pub(super) fn listed(list: Document) -> Vec<Object> {
         .collect()
 }
 
-/// Creates a client for a service, or for another address that belongs to it.
-pub(super) fn https_client(
-    provider: &str,
-    service: &Service,
-    is_tls: bool,
-    connect_timeout: Duration,
-) -> Result<HttpsClient, BadProvider> {
-    let settings = HttpsSettings {
-        is_tls,
-        connect_timeout,
-        proxy: service.proxy.as_ref().map(|url| proxy(provider, url)).transpose()?,
-        authorities: certificates(provider, service)?,
-    };
-    let http = HttpsClient::new(settings);
-    http.map_err(|cause| BadProvider::Client { provider: provider.to_owned(), cause })
-}
-
-/// Returns the proxy of a URL.
-fn proxy(provider: &str, url: &Secret) -> Result<HttpProxy, BadProvider> {
-    HttpProxy::parse(url.expose()).map_err(|_| BadProvider::Proxy { provider: provider.to_owned() })
-}
-
 /// Returns the headers of every request: the common ones, and those that are configured.
 fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
     let common = COMMON_HEADERS.into_iter();
@@ -558,7 +531,10 @@ fn to_header(name: &str, value: &Secret) -> Option<(HeaderName, HeaderValue)> {
 
 /// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
 fn secrets(service: &Service) -> Arc<[Secret]> {
-    let keys = service.keys.iter().filter_map(|key| key.value.as_ref()).map(Secret::expose);
+    let of_clouds = service.keys.iter().filter_map(|key| key.cloud.as_ref());
+    let of_clouds = of_clouds.flat_map(CloudCredential::sent);
+    let keys = service.keys.iter().filter_map(|key| key.value.as_ref());
+    let keys = keys.chain(of_clouds).map(Secret::expose);
     let headers = service.headers.iter();
     let headers =
         headers.filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_lowercase().as_str()));
@@ -569,8 +545,7 @@ fn secrets(service: &Service) -> Arc<[Secret]> {
 
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
 fn is_text(response: &ServiceResponse) -> bool {
-    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
-    found.is_some_and(|found| found.trim_start().to_ascii_lowercase().starts_with("text/plain"))
+    response.content_type().is_some_and(|found| found.eq_ignore_ascii_case("text/plain"))
 }
 
 /// Redacts credentials that a service sends back, in the form in which they were sent.
@@ -581,32 +556,6 @@ fn without_secrets(secrets: &[Secret], mut text: String) -> String {
         }
     }
     text
-}
-
-/// Reads the certificates of a service's authority.
-fn certificates(
-    provider: &str,
-    service: &Service,
-) -> Result<Vec<CertificateDer<'static>>, BadProvider> {
-    let Some(path) = &service.ca else { return Ok(Vec::new()) };
-    read_certificates(path).map_err(|problem| BadProvider::Ca {
-        provider: provider.to_owned(),
-        path: path.clone(),
-        problem,
-    })
-}
-
-fn read_certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if metadata.len() > MAX_CA_BYTES {
-        return Err(format!("is larger than {} MiB", MAX_CA_BYTES >> 20));
-    }
-    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err("has no certificate in PEM format".to_owned()),
-    }
 }
 
 /// Reserves room for `len` bytes in `text`. Doubles the capacity, up to `most`, and holds the bytes
@@ -633,13 +582,18 @@ mod tests {
         let mut service = Service::new(Api::OpenAi, "http://localhost/v1");
         service.keys =
             ["x", "ollama", "12345678", ""].map(|text| Key::new("k", Secret::new(text))).to_vec();
+        service.keys[0].cloud = Some(CloudCredential::AccessKey {
+            access_key: Secret::new("AKIDEXAMPLE"),
+            secret_key: Secret::new("secret-key"),
+            session_token: Some(Secret::new("session-token")),
+        });
         service.headers.insert("x-a".to_owned(), Secret::new("beta-1 Token-of-16-bytes"));
         service.headers.insert("HTTP-Referer".to_owned(), Secret::new("https://a.example/"));
         let secrets = secrets(&service);
-        let text = "index 12345678 ollama beta-1 Token-of-16-bytes https://a.example/".to_owned();
+        let text = "secret-key session-token index 12345678 ollama beta-1 Token-of-16-bytes https://a.example/".to_owned();
         assert_eq!(
             without_secrets(&secrets, text),
-            "index *** ollama beta-1 *** https://a.example/"
+            "*** *** index *** ollama beta-1 *** https://a.example/"
         );
     }
 }

@@ -71,8 +71,8 @@ pub use self::{
     repair::{Calls, TooManyCalls},
     route::Route,
     settings::{
-        Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings,
-        Timeouts,
+        Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service,
+        ServiceAccountKey, Settings, Timeouts,
     },
     weight::weight,
 };

@@ -78,6 +78,11 @@ pub enum Hosting {
         /// Version of the API that names deployments in its paths; `None` for the v1 API.
         api_version: Option<String>,
     },
+    /// Amazon Bedrock, with Anthropic's Messages API. Needs the cargo feature `bedrock`.
+    Bedrock {
+        /// Region, as in `eu-central-1`.
+        region: String,
+    },
     /// Vertex AI, with Anthropic's Messages API or Gemini's. Needs the cargo feature `vertex`.
     Vertex {
         /// Project of Google Cloud. It has no characters with a meaning in a path.
@@ -116,7 +121,8 @@ pub enum Apis {
 pub struct Key {
     /// Its name in logs.
     pub name: String,
-    /// The credential; `None` for a service that needs none. For Vertex AI, an access token.
+    /// The credential; `None` for a service that needs none. For Vertex AI, an access token; for
+    /// Bedrock, an API key.
     pub value: Option<Secret>,
     /// The credential of a cloud, in the place of `value`.
     pub cloud: Option<CloudCredential>,
@@ -130,10 +136,39 @@ pub struct Key {
 /// Credential of a cloud, from which that of each request is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloudCredential {
-    /// Key of a service account of Google Cloud: the JSON text of its file.
-    ServiceAccount(Secret),
-    /// The file of such a key.
-    ServiceAccountFile(PathBuf),
+    /// Key of a service account of Google Cloud.
+    ServiceAccount(ServiceAccountKey),
+    /// Access key of AWS, with which requests are signed.
+    AccessKey {
+        /// Its identifier.
+        access_key: Secret,
+        /// Its secret.
+        secret_key: Secret,
+        /// Token of temporary credentials.
+        session_token: Option<Secret>,
+    },
+}
+
+/// Source of the key of a service account, in the JSON form that Google Cloud writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceAccountKey {
+    /// Its text.
+    Text(Secret),
+    /// Its file.
+    File(PathBuf),
+}
+
+impl CloudCredential {
+    /// Returns the parts that a service could send back.
+    pub(super) fn sent(&self) -> impl Iterator<Item = &Secret> {
+        let parts = match self {
+            Self::ServiceAccount(_) => [None, None],
+            Self::AccessKey { secret_key, session_token, .. } => {
+                [Some(secret_key), session_token.as_ref()]
+            }
+        };
+        parts.into_iter().flatten()
+    }
 }
 
 /// Time limits of a service.
@@ -166,6 +201,9 @@ impl Hosting {
     pub fn endpoint(&self) -> Option<String> {
         match self {
             Self::Vendor | Self::Azure { .. } => None,
+            Self::Bedrock { region } => {
+                Some(format!("https://bedrock-runtime.{region}.amazonaws.com"))
+            }
             Self::Vertex { location, .. } => Some(match location.as_str() {
                 "global" => "https://aiplatform.googleapis.com".to_owned(),
                 "us" | "eu" => format!("https://aiplatform.{location}.rep.googleapis.com"),

@@ -7,6 +7,8 @@
 mod access_token;
 #[cfg(feature = "vertex")]
 mod service_account;
+#[cfg(feature = "bedrock")]
+mod sigv4;
 
 use std::fmt;
 
@@ -79,7 +81,7 @@ pub(super) fn sign_in(
     let value = value.expose();
     let header = match (&service.hosting, service.api) {
         (Hosting::Azure { .. }, _) => StaticHeader::new(HeaderName::from_static("api-key"), value),
-        (Hosting::Vertex { .. }, _) | (Hosting::Vendor, Api::OpenAi) => {
+        (Hosting::Bedrock { .. } | Hosting::Vertex { .. }, _) | (Hosting::Vendor, Api::OpenAi) => {
             StaticHeader::new(header::AUTHORIZATION, &format!("Bearer {value}"))
         }
         (Hosting::Vendor, Api::Anthropic) => {
@@ -104,12 +106,23 @@ fn with_cloud(
 ) -> Result<Box<dyn SignIn>, BadProvider> {
     match (&service.hosting, cloud) {
         #[cfg(feature = "vertex")]
-        (
-            Hosting::Vertex { .. },
-            CloudCredential::ServiceAccount(_) | CloudCredential::ServiceAccountFile(_),
-        ) => {
-            let account = service_account::ServiceAccount::new(provider, service, key, cloud)?;
+        (Hosting::Vertex { .. }, CloudCredential::ServiceAccount(source)) => {
+            let account = service_account::ServiceAccount::new(provider, service, key, source)?;
             Ok(Box::new(account))
+        }
+        #[cfg(feature = "bedrock")]
+        (
+            Hosting::Bedrock { region },
+            CloudCredential::AccessKey { access_key, secret_key, session_token },
+        ) => {
+            let token = session_token.as_ref();
+            match sigv4::AccessKey::new(region, access_key, secret_key, token) {
+                Some(key) => Ok(Box::new(key)),
+                None => {
+                    let provider = provider.to_owned();
+                    Err(BadProvider::Key { provider, key: key.to_owned() })
+                }
+            }
         }
         // A host that is not part of this build is refused before its keys.
         _ => {

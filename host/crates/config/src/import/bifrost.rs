@@ -43,7 +43,7 @@ const SYNC: &str = "tool_sync_interval";
 const SYNC_IN_CLIENT: &str = "mcp_tool_sync_interval";
 
 /// Kinds of providers that both programs have, by the same names.
-const KINDS: [&str; 5] = ["openai", "anthropic", "gemini", "azure", "vertex"];
+const KINDS: [&str; 6] = ["openai", "anthropic", "gemini", "azure", "bedrock", "vertex"];
 
 /// Unit of a number.
 #[derive(Clone, Copy)]

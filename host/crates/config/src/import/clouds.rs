@@ -22,12 +22,22 @@ enum SettingPlace {
 
 const DEPLOYMENTS: &str = "deployments";
 const VERTEX: &str = "vertex_key_config";
-const CONFIGS: [CloudConfig; 2] = [
+const CONFIGS: [CloudConfig; 3] = [
     (
         "azure_key_config",
         &[
             ("endpoint", SettingPlace::Provider("base_url")),
             ("api_version", SettingPlace::Provider("api_version")),
+            (DEPLOYMENTS, SettingPlace::Merged(DEPLOYMENTS)),
+        ],
+    ),
+    (
+        "bedrock_key_config",
+        &[
+            ("region", SettingPlace::Provider("region")),
+            ("access_key", SettingPlace::Key("access_key")),
+            ("secret_key", SettingPlace::Key("secret_key")),
+            ("session_token", SettingPlace::Key("session_token")),
             (DEPLOYMENTS, SettingPlace::Merged(DEPLOYMENTS)),
         ],
     ),

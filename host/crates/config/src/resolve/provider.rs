@@ -81,7 +81,7 @@ fn implied_kind(known: &KnownName) -> Resolved<Option<ProviderKind>> {
         KnownName::Unknown => {
             problems.refuse(
                 "kind",
-                "is required, but missing: expected \"openai\", \"anthropic\", \"gemini\", \"azure\", \"vertex\" or \"scripted\", because the name of the provider \
+                "is required, but missing: expected \"openai\", \"anthropic\", \"gemini\", \"azure\", \"bedrock\", \"vertex\" or \"scripted\", because the name of the provider \
                  implies no kind",
             );
             None
@@ -94,6 +94,7 @@ fn scripted(file: file::Provider, env: FileEnv<'_>) -> Resolved<Option<Kind>> {
         ("base_url", file.base_url.is_some()),
         ("deployments", file.deployments.is_some()),
         ("api_version", file.api_version.is_some()),
+        ("region", file.region.is_some()),
         ("project", file.project.is_some()),
         ("location", file.location.is_some()),
         ("publisher", file.publisher.is_some()),

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use airlock_core::secret::Secret;
-use airlock_model::{Api, Apis, CloudCredential, Hosting, Key, Kind, Retries, Service, Timeouts};
+use airlock_model::{
+    Api, Apis, CloudCredential, Hosting, Key, Kind, Retries, Service, ServiceAccountKey, Timeouts,
+};
 
 fn provider(name: &str, provider: Value) -> Value {
     json!({"providers": with(json!({}), name, provider)})
@@ -107,7 +109,7 @@ fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
 fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reason() {
     assert_snapshot!(
         error(&provider("mine", json!({}))),
-        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini", "azure", "vertex" or "scripted", because the name of the provider implies no kind"#
+        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini", "azure", "bedrock", "vertex" or "scripted", because the name of the provider implies no kind"#
     );
     let forgotten = json!({"kind": "openai", "keys": keys()});
     assert_snapshot!(
@@ -193,9 +195,12 @@ fn vertex_has_a_project_a_location_and_service_accounts() {
     assert_eq!(gemini.hosting, hosting);
     assert!(matches!(
         &gemini.keys[0].cloud,
-        Some(CloudCredential::ServiceAccountFile(path)) if path.ends_with("key.json")
+        Some(CloudCredential::ServiceAccount(ServiceAccountKey::File(path))) if path.ends_with("key.json")
     ));
-    assert!(matches!(&gemini.keys[1].cloud, Some(CloudCredential::ServiceAccount(_))));
+    assert!(matches!(
+        &gemini.keys[1].cloud,
+        Some(CloudCredential::ServiceAccount(ServiceAccountKey::Text(_)))
+    ));
     assert_eq!((gemini.keys[2].cloud.as_ref(), gemini.keys[2].value.is_some()), (None, true));
     let claude = service(
         "claude",
@@ -209,7 +214,7 @@ fn vertex_has_a_project_a_location_and_service_accounts() {
         @"
     providers.vertex.api_version: belongs to a provider of another kind
     providers.vertex.project: is required, but missing
-    providers.vertex.location: must have at most 128 letters, digits, `-`, `.` or `:`
+    providers.vertex.location: must have at most 128 characters: letters, digits and `-`
     "
     );
     assert_snapshot!(
@@ -229,6 +234,60 @@ fn vertex_has_a_project_a_location_and_service_accounts() {
     providers.openai.project: belongs to a provider of another kind
     providers.openai.keys[0].service_account: belongs to a provider of another kind
     "
+    );
+}
+
+#[test]
+fn bedrock_has_a_region_and_access_keys() {
+    let file = json!({
+        "region": "eu-central-1", "deployments": {"claude": "eu.anthropic.claude-v2:1"},
+        "keys": [
+            {"name": "access", "value": "", "access_key": "AKID", "secret_key": "env.GOOD"},
+            {"name": "temporary", "access_key": "AKID", "secret_key": "env.GOOD", "session_token": "t/+=="},
+            {"name": "api key", "value": "env.GOOD"},
+        ],
+    });
+    let bedrock = service("bedrock", file);
+    assert_eq!(
+        (bedrock.api, bedrock.base_url.as_str()),
+        (Api::Anthropic, "https://bedrock-runtime.eu-central-1.amazonaws.com")
+    );
+    assert_eq!(bedrock.hosting, Hosting::Bedrock { region: "eu-central-1".to_owned() });
+    let secret = Secret::new(format!("{SECRET}-GOOD"));
+    for (key, session_token) in bedrock.keys.iter().zip([None, Some(Secret::new("t/+=="))]) {
+        let expected = CloudCredential::AccessKey {
+            access_key: Secret::new("AKID"),
+            secret_key: secret.clone(),
+            session_token,
+        };
+        assert_eq!((key.cloud.as_ref(), key.value.as_ref()), (Some(&expected), None));
+    }
+    assert_eq!(
+        (bedrock.keys[2].cloud.as_ref(), bedrock.keys[2].value.as_ref()),
+        (None, Some(&secret))
+    );
+    assert_snapshot!(
+        error(&provider("bedrock", json!({
+            "region": "r", "project": "p", "headers": {"X-Amz-Date": "x"},
+            "keys": [
+                {"access_key": "a b"},
+                {"access_key": "a", "secret_key": "s", "value": "v", "service_account": "f"},
+                {"secret_key": "s"},
+            ],
+        }))),
+        @"
+    providers.bedrock.project: belongs to a provider of another kind
+    providers.bedrock.keys[0].access_key: has a space or another character that an HTTP header cannot have
+    providers.bedrock.keys[0].secret_key: is required, but missing
+    providers.bedrock.keys[1].service_account: belongs to a provider of another kind
+    providers.bedrock.keys[1].value: the key has a credential of the cloud already
+    providers.bedrock.keys[2].access_key: is required, but missing
+    providers.bedrock.headers.X-Amz-Date: is set by the transport itself
+    "
+    );
+    assert_snapshot!(
+        error(&provider("bedrock", json!({}))),
+        @"providers.bedrock.region: is required, but missing"
     );
 }
 

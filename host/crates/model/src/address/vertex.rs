@@ -41,6 +41,6 @@ impl Addresses for PublisherPaths {
     }
 
     fn messages(&self) -> Option<HostedMessages> {
-        Some(HostedMessages { version: "vertex-2023-10-16" })
+        Some(HostedMessages { version: "vertex-2023-10-16", is_body_only: false })
     }
 }

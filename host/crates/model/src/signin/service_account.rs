@@ -29,7 +29,7 @@ use super::{
     access_token::{AccessToken, TokenCache},
 };
 use crate::{
-    BadProvider, CloudCredential, ModelError, Object, Service, TokenError,
+    BadProvider, ModelError, Object, Service, ServiceAccountKey, TokenError,
     backend::ModelFuture,
     http::{HttpClient, https_client},
 };
@@ -82,15 +82,15 @@ struct KeyFile {
 }
 
 impl ServiceAccount {
-    /// Reads the credential of a key with this name. Errors do not quote it.
+    /// Reads the key of a service account, for the key with this name. Errors do not quote it.
     pub(super) fn new(
         provider: &str,
         service: &Service,
         name: &str,
-        credential: &CloudCredential,
+        source: &ServiceAccountKey,
     ) -> Result<Self, BadProvider> {
-        let key = read(credential)
-            .and_then(|text| AccountKey::parse(text.expose()).map_err(str::to_owned));
+        let key =
+            read(source).and_then(|text| AccountKey::parse(text.expose()).map_err(str::to_owned));
         let key = key.map_err(|problem| BadProvider::ServiceAccount {
             provider: provider.to_owned(),
             key: name.to_owned(),
@@ -153,11 +153,11 @@ impl ServiceAccount {
     }
 }
 
-/// Returns the text of a credential. Fails with a problem, to be read after "the service account".
-fn read(credential: &CloudCredential) -> Result<Secret, String> {
-    match credential {
-        CloudCredential::ServiceAccount(text) => Ok(text.clone()),
-        CloudCredential::ServiceAccountFile(path) => {
+/// Returns the text of a key. Fails with a problem, to be read after "the service account".
+fn read(source: &ServiceAccountKey) -> Result<Secret, String> {
+    match source {
+        ServiceAccountKey::Text(text) => Ok(text.clone()),
+        ServiceAccountKey::File(path) => {
             let unreadable = |problem: &dyn fmt::Display| {
                 format!("is the file {}, which {problem}", path.display())
             };

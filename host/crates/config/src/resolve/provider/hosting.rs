@@ -21,7 +21,7 @@ const MAX_DEPLOYMENT_BYTES: usize = 2_048;
 const NO_ENDPOINT: &str = "is required, but missing: expected the endpoint of the resource, as in \"https://NAME.openai.azure.com\"";
 /// Ends of URLs that are no endpoints: the paths of an API are added to them.
 const API_PATHS: [&str; 3] = ["/openai", "/openai/v1", "/v1"];
-/// Maximum bytes of a project or a location. Projects have 30, or more after the domain of a company.
+/// Maximum bytes of a project, a location or a region. Projects have 30, or more after the domain of a company.
 const MAX_PLACE_BYTES: usize = 128;
 /// Maximum bytes of a version of an API, such as `2024-10-21`.
 const MAX_VERSION_BYTES: usize = 32;
@@ -42,14 +42,17 @@ pub(super) fn resolve(
 ) -> Resolved<Option<HostedApi>> {
     let deployments = file.deployments.take();
     let api_version = file.api_version.take();
+    let region = file.region.take();
     let project = file.project.take();
     let location = file.location.take();
     let publisher = file.publisher.take();
     let is_azure = kind == ProviderKind::Azure;
+    let is_bedrock = kind == ProviderKind::Bedrock;
     let is_vertex = kind == ProviderKind::Vertex;
     let of_clouds = [
-        ("deployments", deployments.is_some(), is_azure || is_vertex),
+        ("deployments", deployments.is_some(), is_azure || is_bedrock || is_vertex),
         ("api_version", api_version.is_some(), is_azure),
+        ("region", region.is_some(), is_bedrock),
         ("project", project.is_some(), is_vertex),
         ("location", location.is_some(), is_vertex),
         ("publisher", publisher.is_some(), is_vertex),
@@ -70,9 +73,13 @@ pub(super) fn resolve(
                 }
                 (Api::OpenAi, Hosting::Azure { api_version })
             }
+            ProviderKind::Bedrock => {
+                let region = place(problems, "region", region, "", env)?;
+                (Api::Anthropic, Hosting::Bedrock { region })
+            }
             ProviderKind::Vertex => {
-                let project = place(problems, "project", project, env);
-                let location = place(problems, "location", location, env);
+                let project = place(problems, "project", project, ".:", env);
+                let location = place(problems, "location", location, "", env);
                 let api = match publisher {
                     Some(ProviderPublisher::Anthropic) => Api::Anthropic,
                     Some(ProviderPublisher::Google) | None => Api::Gemini,
@@ -94,24 +101,28 @@ fn deployments(deployments: BTreeMap<String, String>) -> Resolved<BTreeMap<Strin
     })
 }
 
-/// Returns the name of a place at a cloud, which becomes a part of addresses. Also notes that a required
-/// one is missing.
+/// Returns the name of a place at a cloud, which becomes a part of addresses: letters, digits, `-` and
+/// the characters of `others`. Also notes that it is missing.
 fn place(
     problems: &mut Problems,
     key: &str,
     written: Option<EnvText>,
+    others: &str,
     env: FileEnv<'_>,
 ) -> Option<String> {
     let written = problems.required(key, written)?;
     let place = problems.accept(key, env.text(written))?;
-    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':');
-    if place.expose().len() > MAX_PLACE_BYTES || !place.expose().chars().all(is_valid) {
+    let place = place.expose();
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '-' || others.contains(c);
+    if place.len() > MAX_PLACE_BYTES || !place.chars().all(is_valid) {
         problems.refuse(
             key,
-            format_args!("must have at most {MAX_PLACE_BYTES} letters, digits, `-`, `.` or `:`"),
+            format_args!(
+                "must have at most {MAX_PLACE_BYTES} characters: letters, digits and `-{others}`"
+            ),
         );
     }
-    Some(place.expose().to_owned())
+    Some(place.to_owned())
 }
 
 fn is_version(version: &str) -> bool {

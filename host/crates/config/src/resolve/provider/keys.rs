@@ -6,10 +6,13 @@ use super::OF_ANOTHER_KIND;
 use crate::{
     env_text::EnvText,
     file,
-    resolve::{file_env::FileEnv, resolved::Resolved},
+    resolve::{
+        file_env::FileEnv,
+        resolved::{Problems, Resolved},
+    },
 };
 use airlock_core::secret::Secret;
-use airlock_model::{CloudCredential, Hosting, Key};
+use airlock_model::{CloudCredential, Hosting, Key, ServiceAccountKey};
 
 /// Maximum number of keys of one provider. Each is looked for in every response.
 const MAX_KEYS: usize = 64;
@@ -81,7 +84,9 @@ fn key(
             problems.refuse("weight", format_args!("must be from 0 to {MAX_WEIGHT}"));
         }
         let models = problems.accept("models", models(std::mem::take(&mut file.models))).flatten();
-        let has_cloud = file.service_account.is_some();
+        let of_clouds =
+            [&file.service_account, &file.access_key, &file.secret_key, &file.session_token];
+        let has_cloud = of_clouds.iter().any(|written| written.is_some());
         let cloud = problems.merge(self::cloud(&mut file, hosting, env));
         let needs_key = needs_key && !has_cloud;
         let value = file.value.filter(|value| {
@@ -104,19 +109,55 @@ fn cloud(
     env: FileEnv<'_>,
 ) -> Resolved<Option<CloudCredential>> {
     let account = file.service_account.take();
+    let access = [
+        ("access_key", file.access_key.take()),
+        ("secret_key", file.secret_key.take()),
+        ("session_token", file.session_token.take()),
+    ];
     Resolved::new(|problems| {
-        let account = account?;
-        if !matches!(hosting, Hosting::Vertex { .. }) {
+        let is_vertex = matches!(hosting, Hosting::Vertex { .. });
+        let is_bedrock = matches!(hosting, Hosting::Bedrock { .. });
+        if account.is_some() && !is_vertex {
             problems.refuse("service_account", OF_ANOTHER_KIND);
         }
-        let account = problems.accept("service_account", env.text(account))?;
-        Some(if account.expose().trim_start().starts_with('{') {
-            CloudCredential::ServiceAccount(account)
-        } else {
-            let path = env.path(Path::new(account.expose()));
-            CloudCredential::ServiceAccountFile(problems.take("service_account", path))
-        })
+        for (key, _) in access.iter().filter(|(_, text)| text.is_some() && !is_bedrock) {
+            problems.refuse(*key, OF_ANOTHER_KIND);
+        }
+        if let Some(account) = account {
+            return service_account(problems, account, env);
+        }
+        if access.iter().all(|(_, text)| text.is_none()) {
+            return None;
+        }
+        let [access_key, secret_key, session_token] = access;
+        let access_key = problems.required(access_key.0, access_key.1);
+        let access_key =
+            access_key.and_then(|text| problems.take("access_key", credential(text, env)));
+        let secret_key = problems.required(secret_key.0, secret_key.1);
+        let secret_key =
+            secret_key.and_then(|text| problems.take("secret_key", credential(text, env)));
+        let session_token = session_token.1;
+        let session_token =
+            session_token.and_then(|text| problems.take("session_token", credential(text, env)));
+        let access_key = access_key?;
+        let secret_key = secret_key?;
+        Some(CloudCredential::AccessKey { access_key, secret_key, session_token })
     })
+}
+
+/// Returns the key of a service account: its text, or its file.
+fn service_account(
+    problems: &mut Problems,
+    written: EnvText,
+    env: FileEnv<'_>,
+) -> Option<CloudCredential> {
+    let account = problems.accept("service_account", env.text(written))?;
+    Some(CloudCredential::ServiceAccount(if account.expose().trim_start().starts_with('{') {
+        ServiceAccountKey::Text(account)
+    } else {
+        let path = env.path(Path::new(account.expose()));
+        ServiceAccountKey::File(problems.take("service_account", path))
+    }))
 }
 
 /// Returns the models of a key; `None` for all.

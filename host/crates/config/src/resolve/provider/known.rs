@@ -53,13 +53,18 @@ const KNOWN: [KnownService; 17] = [
 ];
 
 /// Names of clouds. Where one is addressed depends on the account.
-const CLOUDS: [(&str, ProviderKind); 2] =
-    [("azure", ProviderKind::Azure), ("vertex", ProviderKind::Vertex)];
+const CLOUDS: [(&str, ProviderKind); 3] = [
+    ("azure", ProviderKind::Azure),
+    ("bedrock", ProviderKind::Bedrock),
+    ("vertex", ProviderKind::Vertex),
+];
 
 /// Names of Bifrost's providers that have no API for which there is a kind.
-const REFUSED: [(&str, &str); 4] = [
-    ("bedrock", "signing requests for AWS is not built yet"),
-    ("bedrock_mantle", "signing requests for AWS is not built yet"),
+const REFUSED: [(&str, &str); 3] = [
+    (
+        "bedrock_mantle",
+        "its API is not built; use `bedrock`, or `kind` \"openai\" with its `base_url` and an API key of Bedrock",
+    ),
     ("cohere", "Cohere's own API is not built; use `kind` \"openai\" with its compatibility API"),
     ("huggingface", "use `kind` \"openai\" with the `base_url` of its router"),
 ];

@@ -37,13 +37,15 @@ pub(super) fn headers(
     let has_key = keys.iter().any(|key| key.value.is_some() || key.cloud.is_some());
     let of_api: &[&str] = match (hosting, api) {
         (Hosting::Azure { .. }, _) if has_key => &["api-key"],
+        (Hosting::Bedrock { .. }, _) if has_key => {
+            &["authorization", "x-amz-date", "x-amz-security-token"]
+        }
         (Hosting::Vertex { .. }, _) if has_key => &["authorization"],
-        (Hosting::Azure { .. } | Hosting::Vertex { .. }, _) => &[],
         (Hosting::Vendor, Api::OpenAi) if has_key => &["authorization"],
         (Hosting::Vendor, Api::Gemini) if has_key => &["x-goog-api-key"],
-        (Hosting::Vendor, Api::OpenAi | Api::Gemini) => &[],
         (Hosting::Vendor, Api::Anthropic) if has_key => &["anthropic-version", "x-api-key"],
         (Hosting::Vendor, Api::Anthropic) => &["anthropic-version"],
+        _ => &[],
     };
     let is_reserved =
         |name: &HeaderName| RESERVED.contains(&name.as_str()) || of_api.contains(&name.as_str());

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Api, Hosting, Key, MemoryBudget, Prompt, Response, Retries, Terms, backend::Backend as _,
-    object, service::ServiceClient,
+    Api, CloudCredential, Hosting, Key, MemoryBudget, Prompt, Response, Retries, Terms,
+    backend::Backend as _, object, service::ServiceClient,
 };
 use airlock_json::RawObject;
 use airlock_test_http::model::{self as fake, FakeService};
@@ -19,12 +19,13 @@ fn file(token_uri: &str) -> Value {
     })
 }
 
-fn credential(token_uri: &str) -> CloudCredential {
-    CloudCredential::ServiceAccount(Secret::new(file(token_uri).to_string()))
+fn credential(token_uri: &str) -> ServiceAccountKey {
+    ServiceAccountKey::Text(Secret::new(file(token_uri).to_string()))
 }
 
-fn settings(base_url: &str, credential: CloudCredential) -> Service {
-    let key = Key { value: None, cloud: Some(credential), ..Key::new("k", Secret::new("")) };
+fn settings(base_url: &str, source: ServiceAccountKey) -> Service {
+    let cloud = Some(CloudCredential::ServiceAccount(source));
+    let key = Key { value: None, cloud, ..Key::new("k", Secret::new("")) };
     Service {
         hosting: Hosting::Vertex { project: "p".into(), location: "l".into() },
         keys: vec![key],
@@ -171,7 +172,7 @@ fn a_key_that_cannot_be_used_is_refused_without_its_text() {
         (with("private_key", json!(short)), "has a `private_key` that is not a valid RSA key"),
         (with("token_uri", json!("ftp://h")), "has a `token_uri` that is not an HTTP URL"),
     ] {
-        let credential = CloudCredential::ServiceAccount(Secret::new(text));
+        let credential = ServiceAccountKey::Text(Secret::new(text));
         let error = ServiceClient::new("google", &settings("http://h", credential));
         let error = error.expect_err(problem).to_string();
         let expected = format!("the service account of key \"k\" of provider \"google\" {problem}");
@@ -183,7 +184,7 @@ fn a_key_that_cannot_be_used_is_refused_without_its_text() {
 fn a_key_is_read_from_its_file() {
     let home = tempfile::tempdir().expect("a directory");
     let path = home.path().join("key.json");
-    let service = settings("http://h", CloudCredential::ServiceAccountFile(path.clone()));
+    let service = settings("http://h", ServiceAccountKey::File(path.clone()));
     let error = ServiceClient::new("google", &service).expect_err("there is no file").to_string();
     assert!(error.contains("key.json, which cannot be read"), "{error}");
     std::fs::write(&path, file(TOKEN_URI).to_string()).expect("a file");
