@@ -31,8 +31,8 @@ pub(super) use self::{
     plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
     process::{Confine, Docker, DockerMount, ProcessLimits, Stdio},
     provider::{
-        NetworkConfig, Provider, ProviderApi, ProviderKey, ProviderKind, ProviderRetries,
-        ProviderTimeouts, ProxyConfig, ProxyKind,
+        NetworkConfig, Provider, ProviderApi, ProviderKey, ProviderKind, ProviderPublisher,
+        ProviderRetries, ProviderTimeouts, ProxyConfig, ProxyKind,
     },
     ranged::{Amount, RANGE, Ranged},
     server::{BuiltinTools, Responses, Server},

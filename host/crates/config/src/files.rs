@@ -17,7 +17,7 @@ use airlock_core::{
 };
 use airlock_lock::Lock;
 use airlock_mcp_client::{Pinning, UnusableFile};
-use airlock_model::{self as model, Models};
+use airlock_model::{self as model, BadProvider, Models};
 use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
 };
@@ -184,7 +184,11 @@ fn check_provider(provider: &model::Settings) -> Option<Problem> {
         // Its fallbacks are other providers.
         let alone = model::Settings { fallbacks: Vec::new(), ..provider.clone() };
         let error = Models::new(&[alone]).err()?;
-        let key = if path.is_some() { member } else { key };
+        let key = match &error {
+            BadProvider::ServiceAccount { .. } => key.member("keys"),
+            _ if path.is_some() => member,
+            _ => key,
+        };
         Some(Problem { key, message: with_causes(&error) })
     })
 }

@@ -6,6 +6,7 @@
 
 mod bifrost;
 mod client_name;
+mod clouds;
 mod desktop;
 mod draft;
 mod relaxed;

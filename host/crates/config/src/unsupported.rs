@@ -117,9 +117,9 @@ fn of_a_provider(owner: &str, key: &str) -> Option<ForeignKey> {
     Some(match (owner, key) {
         ("Provider", "url" | "api_base" | "baseUrl" | "baseURL") => Elsewhere("use `base_url`"),
         ("Provider", "key" | "apiKey") => Elsewhere("use `api_key`"),
-        ("Provider", "type") => {
-            Elsewhere("use `kind`: \"openai\", \"anthropic\", \"gemini\" or \"scripted\"")
-        }
+        ("Provider", "type") => Elsewhere(
+            "use `kind`: \"openai\", \"anthropic\", \"gemini\", \"azure\" or \"scripted\"",
+        ),
         ("Provider", "custom_provider_config") => NotBuilt("use `kind` and `base_url`"),
         (
             "Provider",
@@ -135,14 +135,18 @@ fn of_a_provider(owner: &str, key: &str) -> Option<ForeignKey> {
         ("ProviderKey", "ollama_key_config" | "sgl_key_config" | "vllm_key_config") => {
             NotBuilt("use `base_url` of the provider")
         }
+        ("ProviderKey", "azure_key_config") => NotBuilt(
+            "use `base_url`, `deployments` and `api_version` of a provider of kind \"azure\"; `airlock import FILE` moves them there",
+        ),
+        ("ProviderKey", "vertex_key_config") => NotBuilt(
+            "use `project` and `location` of a provider of kind \"vertex\", and `service_account` of the key; `airlock import FILE` moves them there",
+        ),
+        ("ProviderKey", "bedrock_key_config") => NotBuilt(
+            "use `region` of a provider of kind \"bedrock\", and `access_key` and `secret_key` of the key; `airlock import FILE` moves them there",
+        ),
         (
             "ProviderKey",
-            "azure_key_config"
-            | "bedrock_key_config"
-            | "bedrock_mantle_key_config"
-            | "vertex_key_config"
-            | "databricks_key_config"
-            | "replicate_key_config",
+            "bedrock_mantle_key_config" | "databricks_key_config" | "replicate_key_config",
         ) => NotBuilt("this cloud's way to sign requests is not built yet"),
         ("NetworkConfig", "retry_backoff_initial_ms") => NotBuilt("use `retry_backoff_initial`"),
         ("NetworkConfig", "retry_backoff_max_ms") => NotBuilt("use `retry_backoff_max`"),

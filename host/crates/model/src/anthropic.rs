@@ -12,32 +12,33 @@ mod request;
 mod stream;
 mod tools;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
-use url::Url;
 
 use self::chunks::AnthropicChunks;
 use super::{
     Charge, Object, Response, Service, Terms,
+    address::{Addresses, HostedMessages, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse, below},
-    keys::Credential,
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
+    signin::SignIn,
     translation::{self, Untranslated},
 };
 use airlock_core::threads;
 
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
-/// Addresses of the service, and its configured beta features.
+/// The API at one service, and its configured beta features.
 #[derive(Debug)]
 pub(super) struct Anthropic {
-    messages: Uri,
-    models: Uri,
+    addresses: Arc<dyn Addresses>,
     /// The configured header `anthropic-beta`, to which a request adds its own.
     betas: Option<String>,
 }
@@ -50,15 +51,17 @@ struct Translated {
 }
 
 impl Anthropic {
-    pub(super) fn new(base: &Url, service: &Service) -> Self {
+    pub(super) fn new(addresses: Arc<dyn Addresses>, service: &Service) -> Self {
         let betas = service.headers.iter().find(|(name, _)| BETA == name.as_str());
         let betas = betas.map(|(_, value)| value.expose().to_owned());
-        Self { messages: below(base, "messages"), models: below(base, "models?limit=1000"), betas }
+        Self { addresses, betas }
     }
 
     fn headers(&self, betas: Option<String>) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(VERSION, HeaderValue::from_static(request::API_VERSION));
+        if self.addresses.messages().is_none() {
+            headers.insert(VERSION, HeaderValue::from_static(request::API_VERSION));
+        }
         let betas: Vec<_> = self.betas.iter().cloned().chain(betas).collect();
         if !betas.is_empty()
             && let Ok(value) = HeaderValue::try_from(betas.join(","))
@@ -74,16 +77,13 @@ impl ServiceApi for Anthropic {
         true
     }
 
-    fn credential(&self, key: &str) -> Option<Credential> {
-        Some((API_KEY, HeaderValue::try_from(key).ok()?))
-    }
-
     /// Translates a request. Memory for the texts of both forms and for the tree between them is
     /// held while this runs.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
-            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. } } = exchange;
-            let text = prompt.to_json(if is_streamed { &[("stream", "true")] } else { &[] });
+            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. }, .. } = exchange;
+            let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
+            let text = prompt.to_json(&exchange.members());
             let working = held.beside();
             // Once as it is and once translated.
             if !working.grow(text.len().saturating_mul(2)) {
@@ -91,11 +91,12 @@ impl ServiceApi for Anthropic {
             }
             let length = text.len();
             let tenant = held.tenant();
+            let hosted = self.addresses.messages().map(|hosted| (hosted, self.betas.clone()));
             let translated =
-                threads::read(&tenant, length, move || translate(text, &working)).await;
+                threads::read(&tenant, length, move || translate(text, &working, hosted)).await;
             let Translated { body, betas } =
                 translated.map_err(|error| error.into_model_error(client))?;
-            let mut outgoing = client.outgoing(&self.messages, body, is_streamed, held)?;
+            let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.headers = self.headers(betas);
             outgoing.includes_usage = prompt.includes_usage();
             Ok(outgoing)
@@ -125,24 +126,33 @@ impl ServiceApi for Anthropic {
     fn list<'a>(
         &'a self,
         client: &'a HttpClient,
-        credential: Option<Credential>,
+        sign_in: Option<&'a dyn SignIn>,
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
-            let response = client.get(&self.models, &self.headers(None), credential).await?;
+            let models = self.addresses.below("models?limit=1000");
+            let response = client.get(&models, &self.headers(None), sign_in).await?;
             let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
             Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
         })
     }
 }
 
-/// Translates the text of a chat request. Memory for its tree is held in `held`.
-fn translate(text: Vec<u8>, held: &Charge) -> Result<Translated, Untranslated> {
+/// Translates the text of a chat request. Memory for its tree is held in `held`. `hosted` is the form at
+/// another host than Anthropic's own, with the configured beta features.
+fn translate(
+    text: Vec<u8>,
+    held: &Charge,
+    hosted: Option<(HostedMessages, Option<String>)>,
+) -> Result<Translated, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
     translation::hold_arguments(&chat, held)?;
     let mut message = request::to_messages(chat).map_err(Untranslated::Unsupported)?;
-    let betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;
+    let mut betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;
+    if let Some((hosted, configured)) = hosted {
+        hosted.apply(&mut message, configured.as_deref(), &mut betas);
+    }
     let body = serde_json::to_vec(&message).expect("an object can be written");
     Ok(Translated { body, betas })
 }

@@ -8,13 +8,16 @@ use futures_util::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
+use http::Uri;
 use tokio::time::Instant;
 
 use super::{
     Charge, Document, ModelError, Object, Prompt,
+    address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
-    keys::Credential,
+    signin::SignIn,
 };
+use airlock_json::raw;
 
 /// Conditions of one request to a provider.
 #[derive(Clone, Copy)]
@@ -38,7 +41,29 @@ pub(super) type ModelFuture<'t, T> = BoxFuture<'t, Result<T, ModelError>>;
 pub(super) struct Exchange<'t> {
     pub(super) client: &'t HttpClient,
     pub(super) prompt: &'t Prompt,
+    /// The host's own name of the model, as JSON text; `None` if it is the one in `prompt`.
+    pub(super) model: Option<&'t str>,
     pub(super) terms: Terms<'t>,
+}
+
+impl<'t> Exchange<'t> {
+    /// Returns the members that replace those of the prompt.
+    pub(super) fn members(&self) -> Vec<(&'static str, &'t str)> {
+        let stream = self.terms.is_streamed.then_some(("stream", "true"));
+        stream.into_iter().chain(self.model.map(|model| ("model", model))).collect()
+    }
+
+    /// Returns the URI of an operation for the model of the request.
+    pub(super) fn uri(
+        &self,
+        addresses: &dyn Addresses,
+        operation: Operation,
+    ) -> Result<Uri, ModelError> {
+        let model = self.model.or_else(|| self.prompt.body.get("model"));
+        let model = model.and_then(raw::string).unwrap_or_default();
+        let uri = addresses.uri(operation, &model, self.terms.is_streamed);
+        uri.map_err(|error| self.client.refused(error.into_refusal()))
+    }
 }
 
 /// Source of a provider's responses.
@@ -71,11 +96,8 @@ pub(super) trait Backend: fmt::Debug + Send + Sync {
     }
 }
 
-/// API of a service, with its addresses.
+/// API of a service: its requests and responses.
 pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
-    /// Returns the header that carries a key; `None` if it cannot be sent.
-    fn credential(&self, key: &str) -> Option<Credential>;
-
     /// Returns a request as it is sent. Its memory is held until it is dropped. Fails if the
     /// request has a part without a counterpart in this API.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing>;
@@ -94,7 +116,7 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
     fn list<'a>(
         &'a self,
         client: &'a HttpClient,
-        credential: Option<Credential>,
+        sign_in: Option<&'a dyn SignIn>,
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>>;
 

@@ -1,6 +1,6 @@
 //! Errors of model providers, and their form in OpenAI's API.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use http::StatusCode;
 use serde_json::json;
@@ -43,6 +43,24 @@ pub enum BadProvider {
         /// The key's name.
         key: String,
     },
+    /// The key of a service account cannot be used. It is not shown.
+    #[error("the service account of key {key:?} of provider {provider:?} {problem}")]
+    ServiceAccount {
+        /// The provider.
+        provider: String,
+        /// The key's name.
+        key: String,
+        /// Description of the problem, to be read after the key.
+        problem: String,
+    },
+    /// The key has a credential of another host.
+    #[error("the key {key:?} of provider {provider:?} has a credential of another host")]
+    CloudCredential {
+        /// The provider.
+        provider: String,
+        /// The key's name.
+        key: String,
+    },
     /// A header cannot be sent.
     #[error("the header {header:?} of provider {provider:?} cannot be sent")]
     Header {
@@ -76,6 +94,22 @@ pub enum BadProvider {
         provider: String,
         /// The fallback.
         fallback: String,
+    },
+    /// The host does not have the API.
+    #[error("the API of provider {provider:?} does not exist at its host")]
+    Hosting {
+        /// The provider.
+        provider: String,
+    },
+    /// This build does not have the host.
+    #[error(
+        "provider {provider:?} needs the cargo feature {feature:?}, which this build does not have"
+    )]
+    Feature {
+        /// The provider.
+        provider: String,
+        /// The feature.
+        feature: &'static str,
     },
     /// The HTTP client cannot be created.
     #[error("the HTTP client of provider {provider:?} cannot be created")]
@@ -141,6 +175,35 @@ pub struct TransportError {
     pub cause: HttpsError,
 }
 
+/// Reason that there is no access token. For the operator.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// The endpoint of tokens cannot be reached.
+    #[error("the token endpoint cannot be reached")]
+    Transport(#[source] HttpsError),
+    /// The endpoint did not respond in time.
+    #[error("the token endpoint did not answer in time")]
+    Timeout,
+    /// The endpoint refused the credential.
+    #[error("the token endpoint answered with status {}: {message}", .status.as_u16())]
+    Refused {
+        /// Its status.
+        status: StatusCode,
+        /// The beginning of its message.
+        message: String,
+    },
+    /// The endpoint broke its protocol.
+    #[error("the token endpoint answered with {what}")]
+    Invalid {
+        /// Description of the response.
+        what: &'static str,
+    },
+    /// The key cannot sign.
+    #[error("the key of the service account cannot sign")]
+    Unsigned,
+}
+
 /// Reason that there is no completion. `Display` is safe to show to callers: it contains no
 /// credentials and no addresses.
 #[derive(Debug, thiserror::Error)]
@@ -202,6 +265,15 @@ pub enum ModelError {
         provider: String,
         /// The provider's error.
         refusal: Box<Refusal>,
+    },
+    /// There is no access token for the provider.
+    #[error("the gateway got no access token for provider '{provider}'")]
+    Token {
+        /// The provider.
+        provider: String,
+        /// The cause. For the operator.
+        #[source]
+        cause: Arc<TokenError>,
     },
     /// The proxy in front of the provider does not accept the credential that its URL has.
     #[error(
@@ -301,6 +373,7 @@ impl ModelError {
             Self::UnknownModel { .. } | Self::NoKey { .. } => StatusCode::NOT_FOUND,
             Self::Refused { refusal, .. } => refusal.status,
             Self::Credential { .. }
+            | Self::Token { .. }
             | Self::Proxy { .. }
             | Self::BadAnswer { .. }
             | Self::Unreachable { .. } => StatusCode::BAD_GATEWAY,
@@ -341,6 +414,7 @@ impl ModelError {
                 refusal.status == StatusCode::TOO_MANY_REQUESTS || refusal.status.is_server_error()
             }
             Self::Credential { .. }
+            | Self::Token { .. }
             | Self::Proxy { .. }
             | Self::BadAnswer { .. }
             | Self::Unreachable { .. }
@@ -372,7 +446,9 @@ impl ModelError {
             }
             Self::BadRequest { .. } => ("invalid_request_error", None, "bad_request"),
             Self::NoTurn { .. } => ("invalid_request_error", Some("messages"), "no_matching_turn"),
-            Self::Credential { .. } => ("server_error", None, "provider_credential"),
+            Self::Credential { .. } | Self::Token { .. } => {
+                ("server_error", None, "provider_credential")
+            }
             Self::Proxy { .. } => ("server_error", None, "provider_proxy"),
             Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
             Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),

@@ -3,25 +3,27 @@
 
 mod chunks;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
-use url::Url;
 
 use self::chunks::GeminiChunks;
 use super::{
     Charge, Document, ModelError, Object, Response, Terms,
+    address::Addresses,
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse, below},
-    keys::Credential,
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
+    signin::SignIn,
     translation::{self, ResponseError, Unsupported, Untranslated},
 };
 use airlock_conversation::{Reply, ReplyError, chat, gemini};
 use airlock_core::threads;
 
-const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 /// Folder of models in the paths of the API, which names can have.
 const MODELS: &str = "models";
 /// Method that a listed model must have.
@@ -29,10 +31,10 @@ const GENERATE: &str = "generateContent";
 /// Maximum bytes of the name of a model, which becomes a part of an address.
 const MAX_MODEL_BYTES: usize = 256;
 
-/// Address of the service.
+/// The API at one service.
 #[derive(Debug)]
 pub(super) struct Gemini {
-    base: Url,
+    addresses: Arc<dyn Addresses>,
 }
 
 /// A request of `generateContent`.
@@ -43,32 +45,29 @@ struct GeminiRequest {
 }
 
 impl Gemini {
-    pub(super) fn new(base: Url) -> Self {
-        Self { base }
+    pub(super) fn new(addresses: Arc<dyn Addresses>) -> Self {
+        Self { addresses }
     }
 
     /// Returns the address for a request.
     fn uri(&self, path: &str, is_streamed: bool) -> Uri {
         if is_streamed {
             // Without the query, the stream is one JSON list.
-            below(&self.base, &format!("{path}:streamGenerateContent?alt=sse"))
+            self.addresses.below(&format!("{path}:streamGenerateContent?alt=sse"))
         } else {
-            below(&self.base, &format!("{path}:{GENERATE}"))
+            self.addresses.below(&format!("{path}:{GENERATE}"))
         }
     }
 }
 
 impl ServiceApi for Gemini {
-    fn credential(&self, key: &str) -> Option<Credential> {
-        Some((API_KEY, HeaderValue::try_from(key).ok()?))
-    }
-
     /// Translates a request. Memory for the texts of both forms and for the tree between them is
     /// held while this runs.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
-            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. } } = exchange;
-            let text = prompt.to_json(&[]);
+            let Exchange { client, prompt, model, terms } = exchange;
+            let Terms { is_streamed, held, .. } = terms;
+            let text = prompt.to_json(model.map(|model| ("model", model)).as_slice());
             let working = held.beside();
             // Once as it is and once translated.
             if !working.grow(text.len().saturating_mul(2)) {
@@ -118,12 +117,12 @@ impl ServiceApi for Gemini {
     fn list<'a>(
         &'a self,
         client: &'a HttpClient,
-        credential: Option<Credential>,
+        sign_in: Option<&'a dyn SignIn>,
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
-            let uri = below(&self.base, &format!("{MODELS}?pageSize=1000"));
-            let response = client.get(&uri, &HeaderMap::new(), credential).await?;
+            let uri = self.addresses.below(&format!("{MODELS}?pageSize=1000"));
+            let response = client.get(&uri, &HeaderMap::new(), sign_in).await?;
             let list = client.receive_within(LIST_SIZES, response, error_of, held).await;
             Ok(listed(&list.map_err(|error| with_credential(client, error))?))
         })

@@ -1,15 +1,18 @@
 //! Exchanges with a service over HTTP, for every API: bounded in time and memory. The credentials
 //! for the service are redacted in its responses.
 
+#[cfg(feature = "bedrock")]
+pub(crate) mod aws_events;
+mod connection;
 mod error_body;
 mod events;
 mod response;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
@@ -17,16 +20,17 @@ use url::Url;
 
 use self::error_body::{SAID_BYTES, remove_list};
 pub(super) use self::{
+    connection::https_client,
     error_body::error_message,
     events::{DONE, Events},
     response::ServiceResponse,
 };
 use super::{
-    BadProvider, Charge, Document, ModelError, Object, Refusal, Service, TransportError,
-    document::ReadError, keys::Credential, object, retry,
+    BadProvider, Charge, CloudCredential, Document, ModelError, Object, Refusal, Service,
+    TransportError, document::ReadError, object, retry, signin::SignIn,
 };
 use airlock_core::{secret::Secret, threads};
-use airlock_egress::https::{HttpProxy, HttpsClient, HttpsError, HttpsSettings};
+use airlock_egress::https::{HttpsClient, HttpsError};
 use airlock_json::Caps;
 use airlock_strings::cut;
 
@@ -68,6 +72,9 @@ const KEY_BYTES: usize = 8;
 /// Minimum length of a word of a configured header that is redacted in responses, in bytes. Shorter
 /// ones, such as the name of a beta feature, are no credentials.
 const SECRET_BYTES: usize = 16;
+/// Maximum number of access tokens that are redacted: two of each key that a provider may have.
+#[cfg(feature = "vertex")]
+const MAX_TOKENS: usize = 128;
 /// Name of the limit on the time to the first chunk, in the provider's settings.
 pub(super) const FIRST_BYTE: &str = "timeouts.first_byte";
 /// Headers whose values are no credentials. Their words may occur in every response.
@@ -89,10 +96,6 @@ const COMMON_HEADERS: [(HeaderName, &str); 3] = [
     (header::USER_AGENT, concat!("airlock/", env!("CARGO_PKG_VERSION"))),
     (header::CONTENT_TYPE, "application/json"),
 ];
-/// Maximum size of a file of certificates, in bytes, so that a path to another file by mistake does
-/// not fill the memory. The system's whole store has a quarter of a megabyte.
-const MAX_CA_BYTES: u64 = 4 << 20;
-
 /// A client of one service.
 #[derive(Debug)]
 pub(super) struct HttpClient {
@@ -102,8 +105,10 @@ pub(super) struct HttpClient {
     headers: HeaderMap,
     pub(super) bounds: ServiceBounds,
     has_proxy: bool,
-    /// Credentials that are redacted.
+    /// Configured credentials, which are redacted.
     secrets: Arc<[Secret]>,
+    /// Recent access tokens, which are redacted too.
+    tokens: ArcSwap<Vec<Secret>>,
 }
 
 /// A request as it is sent, the same in every attempt.
@@ -154,15 +159,8 @@ impl HttpClient {
         service: &Service,
         bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
-        let settings = HttpsSettings {
-            is_tls: base_url(provider, &service.base_url)?.scheme() == "https",
-            connect_timeout: bounds.connect,
-            proxy: service.proxy.as_ref().map(|url| proxy(provider, url)).transpose()?,
-            authorities: certificates(provider, service)?,
-        };
-        let http = HttpsClient::new(settings);
-        let http =
-            http.map_err(|cause| BadProvider::Client { provider: provider.to_owned(), cause })?;
+        let is_tls = base_url(provider, &service.base_url)?.scheme() == "https";
+        let http = https_client(provider, service, is_tls, bounds.connect)?;
         Ok(Self {
             provider: provider.to_owned(),
             http,
@@ -170,7 +168,22 @@ impl HttpClient {
             bounds,
             has_proxy: service.proxy.is_some(),
             secrets: secrets(service),
+            tokens: ArcSwap::default(),
         })
+    }
+
+    /// Redacts an access token in later responses.
+    #[cfg(feature = "vertex")]
+    pub(super) fn redact(&self, token: &str) {
+        self.tokens.rcu(|tokens| {
+            let old = tokens.len().saturating_sub(MAX_TOKENS - 1);
+            tokens[old..].iter().cloned().chain([Secret::new(token)]).collect::<Vec<_>>()
+        });
+    }
+
+    /// Redacts credentials in a text.
+    fn without_credentials(&self, text: String) -> String {
+        without_secrets(&self.tokens.load(), without_secrets(&self.secrets, text))
     }
 
     /// Creates the request that is sent. Memory for its text is held until it is dropped. Fails if
@@ -197,17 +210,20 @@ impl HttpClient {
         })
     }
 
-    /// Sends a request with `credential` and returns the response as soon as its head has arrived.
-    /// Fails if the connection fails, or if the head of a stream has not arrived at `first_byte`.
+    /// Signs a request in with `sign_in`, sends it, and returns the response as soon as its head has
+    /// arrived. Fails if the connection fails, or if the head of a stream has not arrived at
+    /// `first_byte`.
     pub(super) async fn send(
         &self,
         outgoing: &Outgoing,
-        credential: Option<Credential>,
+        sign_in: Option<&dyn SignIn>,
         first_byte: Instant,
     ) -> Result<ServiceResponse, ModelError> {
-        let mut request = self.request(Method::POST, &outgoing.uri, &outgoing.headers, credential);
-        *request.body_mut() = outgoing.body.clone();
-        let sending = self.begin(request, &outgoing.uri, self.bounds.answer);
+        let Outgoing { uri, headers, body, .. } = outgoing;
+        let sending = async {
+            let request = self.request(Method::POST, uri, headers, body, sign_in).await?;
+            self.begin(request, uri, self.bounds.answer).await
+        };
         if !outgoing.is_streamed {
             return sending.await;
         }
@@ -219,29 +235,32 @@ impl HttpClient {
         &self,
         uri: &Uri,
         headers: &HeaderMap,
-        credential: Option<Credential>,
+        sign_in: Option<&dyn SignIn>,
     ) -> Result<ServiceResponse, ModelError> {
-        let request = self.request(Method::GET, uri, headers, credential);
+        let request = self.request(Method::GET, uri, headers, &Bytes::new(), sign_in).await?;
         self.begin(request, uri, self.bounds.list).await
     }
 
-    fn request(
+    /// Creates a request that is signed in.
+    async fn request(
         &self,
         method: Method,
         uri: &Uri,
         more: &HeaderMap,
-        credential: Option<Credential>,
-    ) -> Request<Bytes> {
-        let mut request = Request::new(Bytes::new());
-        *request.method_mut() = method;
-        *request.uri_mut() = uri.clone();
-        let headers = request.headers_mut();
-        headers.clone_from(&self.headers);
+        body: &Bytes,
+        sign_in: Option<&dyn SignIn>,
+    ) -> Result<Request<Bytes>, ModelError> {
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = method;
+        head.uri = uri.clone();
+        head.headers.clone_from(&self.headers);
         for (name, value) in more {
-            headers.insert(name, value.clone());
+            head.headers.insert(name, value.clone());
         }
-        headers.extend(credential);
-        request
+        if let Some(sign_in) = sign_in {
+            sign_in.sign(self, &mut head, body).await?;
+        }
+        Ok(Request::from_parts(head, body.clone()))
     }
 
     /// Sends a request. The whole response must arrive within `limit`.
@@ -306,7 +325,7 @@ impl HttpClient {
     fn excerpt(&self, text: &[u8]) -> String {
         // More than is kept, so that no credential is cut before it is found.
         let text = String::from_utf8_lossy(&text[..text.len().min(4 * SAID_BYTES)]);
-        cut(without_secrets(&self.secrets, text.trim().to_owned()), SAID_BYTES)
+        cut(self.without_credentials(text.trim().to_owned()), SAID_BYTES)
     }
 
     async fn read(
@@ -341,6 +360,7 @@ impl HttpClient {
     ) -> Result<Option<Document>, ModelError> {
         let caps = Caps::memory(tree_bytes);
         let secrets = self.secrets.clone();
+        let tokens = self.tokens.load_full();
         let length = body.text.len();
         // An account of its own, because a thread continues after the request is dropped.
         let own = held.beside();
@@ -348,7 +368,8 @@ impl HttpClient {
         let parsed = threads::read(&tenant, length, move || {
             let ResponseBody { text, _held } = body;
             let text = String::from_utf8(text).map_err(|_| ReadError::NoObject)?;
-            Document::read(without_secrets(&secrets, text), &caps, &own)
+            let text = without_secrets(&tokens, without_secrets(&secrets, text));
+            Document::read(text, &caps, &own)
         });
         match parsed.await {
             Ok(document) => Ok(Some(document)),
@@ -359,14 +380,14 @@ impl HttpClient {
 
     /// Redacts credentials in one event of a stream. One that is spread over events is not found.
     pub(super) fn without_secrets_in(&self, data: String) -> String {
-        without_secrets(&self.secrets, data)
+        self.without_credentials(data)
     }
 
     /// Converts an error of the transport. Its address is in the cause alone, because callers must not
     /// see addresses of the operator.
     pub(super) fn trouble(&self, error: HttpsError, uri: &Uri) -> ModelError {
         let provider = self.provider.clone();
-        let url = without_secrets(&self.secrets, without_query(uri));
+        let url = self.without_credentials(without_query(uri));
         let limit = match &error {
             HttpsError::ConnectTimeout => Some("timeouts.connect"),
             HttpsError::Timeout => Some("timeouts.request"),
@@ -436,11 +457,7 @@ pub(super) fn is_stream(response: &ServiceResponse) -> bool {
 }
 
 fn is_json(response: &ServiceResponse) -> bool {
-    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
-    found.is_some_and(|found| {
-        let essence = found.split(';').next().unwrap_or_default().trim();
-        essence.eq_ignore_ascii_case("application/json")
-    })
+    response.content_type().is_some_and(|found| found.eq_ignore_ascii_case("application/json"))
 }
 
 /// Parses the base URL of a service. Fails if it is not an HTTP URL, or has a user, a query or a
@@ -489,11 +506,6 @@ pub(super) fn listed(list: Document) -> Vec<Object> {
         .collect()
 }
 
-/// Returns the proxy of a URL.
-fn proxy(provider: &str, url: &Secret) -> Result<HttpProxy, BadProvider> {
-    HttpProxy::parse(url.expose()).map_err(|_| BadProvider::Proxy { provider: provider.to_owned() })
-}
-
 /// Returns the headers of every request: the common ones, and those that are configured.
 fn headers(provider: &str, service: &Service) -> Result<HeaderMap, BadProvider> {
     let common = COMMON_HEADERS.into_iter();
@@ -518,7 +530,10 @@ fn to_header(name: &str, value: &Secret) -> Option<(HeaderName, HeaderValue)> {
 
 /// Returns the texts that are redacted: keys, and the words of headers that may be credentials.
 fn secrets(service: &Service) -> Arc<[Secret]> {
-    let keys = service.keys.iter().filter_map(|key| key.value.as_ref()).map(Secret::expose);
+    let of_clouds = service.keys.iter().filter_map(|key| key.cloud.as_ref());
+    let of_clouds = of_clouds.flat_map(CloudCredential::sent);
+    let keys = service.keys.iter().filter_map(|key| key.value.as_ref());
+    let keys = keys.chain(of_clouds).map(Secret::expose);
     let headers = service.headers.iter();
     let headers =
         headers.filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_lowercase().as_str()));
@@ -529,8 +544,7 @@ fn secrets(service: &Service) -> Arc<[Secret]> {
 
 /// Returns whether a response is plain text. Pages of proxies, which are HTML, tell a caller nothing.
 fn is_text(response: &ServiceResponse) -> bool {
-    let found = response.headers().get(header::CONTENT_TYPE).and_then(|found| found.to_str().ok());
-    found.is_some_and(|found| found.trim_start().to_ascii_lowercase().starts_with("text/plain"))
+    response.content_type().is_some_and(|found| found.eq_ignore_ascii_case("text/plain"))
 }
 
 /// Redacts credentials that a service sends back, in the form in which they were sent.
@@ -541,32 +555,6 @@ fn without_secrets(secrets: &[Secret], mut text: String) -> String {
         }
     }
     text
-}
-
-/// Reads the certificates of a service's authority.
-fn certificates(
-    provider: &str,
-    service: &Service,
-) -> Result<Vec<CertificateDer<'static>>, BadProvider> {
-    let Some(path) = &service.ca else { return Ok(Vec::new()) };
-    read_certificates(path).map_err(|problem| BadProvider::Ca {
-        provider: provider.to_owned(),
-        path: path.clone(),
-        problem,
-    })
-}
-
-fn read_certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if metadata.len() > MAX_CA_BYTES {
-        return Err(format!("is larger than {} MiB", MAX_CA_BYTES >> 20));
-    }
-    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err("has no certificate in PEM format".to_owned()),
-    }
 }
 
 /// Reserves room for `len` bytes in `text`. Doubles the capacity, up to `most`, and holds the bytes
@@ -593,13 +581,18 @@ mod tests {
         let mut service = Service::new(Api::OpenAi, "http://localhost/v1");
         service.keys =
             ["x", "ollama", "12345678", ""].map(|text| Key::new("k", Secret::new(text))).to_vec();
+        service.keys[0].cloud = Some(CloudCredential::AccessKey {
+            access_key: Secret::new("AKIDEXAMPLE"),
+            secret_key: Secret::new("secret-key"),
+            session_token: Some(Secret::new("session-token")),
+        });
         service.headers.insert("x-a".to_owned(), Secret::new("beta-1 Token-of-16-bytes"));
         service.headers.insert("HTTP-Referer".to_owned(), Secret::new("https://a.example/"));
         let secrets = secrets(&service);
-        let text = "index 12345678 ollama beta-1 Token-of-16-bytes https://a.example/".to_owned();
+        let text = "secret-key session-token index 12345678 ollama beta-1 Token-of-16-bytes https://a.example/".to_owned();
         assert_eq!(
             without_secrets(&secrets, text),
-            "index *** ollama beta-1 *** https://a.example/"
+            "*** *** index *** ollama beta-1 *** https://a.example/"
         );
     }
 }

@@ -6,13 +6,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use http::{HeaderName, HeaderValue};
 use uuid::Uuid;
 
-use super::settings;
-
-/// The header that carries a key.
-pub(super) type Credential = (HeaderName, HeaderValue);
+use super::{BadProvider, settings, signin::SignIn};
 
 /// The keys of one service.
 #[derive(Debug)]
@@ -22,8 +18,8 @@ pub(super) struct Keys(Vec<Key>);
 pub(super) struct Key {
     /// Its name in logs.
     pub(super) name: String,
-    /// The header that carries it; `None` if requests are sent without a credential.
-    pub(super) credential: Option<Credential>,
+    /// The step that signs a request in with it; `None` if requests are sent without a credential.
+    pub(super) sign_in: Option<Box<dyn SignIn>>,
     models: Option<BTreeSet<String>>,
     weight: f64,
 }
@@ -33,19 +29,18 @@ pub(super) struct Key {
 pub(super) struct Random(AtomicU64);
 
 impl Keys {
-    /// Creates the keys of a service; without any, one that sends no credential. `credential`
-    /// returns the header that carries a key, or `None` if it cannot be sent. Fails with the name
-    /// of such a key.
+    /// Creates the keys of a service; without any, one that sends no credential. `sign_in` returns
+    /// the step that signs a request in with a key.
     pub(super) fn new(
         keys: &[settings::Key],
-        credential: impl Fn(&str) -> Option<Credential>,
-    ) -> Result<Self, String> {
+        sign_in: impl Fn(&settings::Key) -> Result<Option<Box<dyn SignIn>>, BadProvider>,
+    ) -> Result<Self, BadProvider> {
         if keys.is_empty() {
             let name = "none".to_owned();
-            let credential = None;
-            return Ok(Self(vec![Key { name, credential, models: None, weight: 1.0 }]));
+            return Ok(Self(vec![Key { name, sign_in: None, models: None, weight: 1.0 }]));
         }
-        keys.iter().map(|key| Key::new(key, &credential)).collect::<Result<_, _>>().map(Self)
+        let keys = keys.iter().map(|key| Ok(Key::new(key, sign_in(key)?)));
+        keys.collect::<Result<_, _>>().map(Self)
     }
 
     /// Returns the keys that serve a model.
@@ -68,21 +63,9 @@ impl Keys {
 }
 
 impl Key {
-    fn new(
-        key: &settings::Key,
-        credential: impl Fn(&str) -> Option<Credential>,
-    ) -> Result<Self, String> {
-        let credential = match &key.value {
-            Some(value) => {
-                let (name, mut value) =
-                    credential(value.expose()).ok_or_else(|| key.name.clone())?;
-                value.set_sensitive(true);
-                Some((name, value))
-            }
-            None => None,
-        };
+    fn new(key: &settings::Key, sign_in: Option<Box<dyn SignIn>>) -> Self {
         let models = key.models.as_ref().map(|models| models.iter().cloned().collect());
-        Ok(Self { name: key.name.clone(), credential, models, weight: key.weight })
+        Self { name: key.name.clone(), sign_in, models, weight: key.weight }
     }
 }
 
@@ -142,10 +125,7 @@ mod tests {
             ..settings::Key::new(*name, Secret::new("k"))
         });
         let keys: Vec<_> = keys.collect();
-        let keys = Keys::new(&keys, |key| {
-            Some((http::header::AUTHORIZATION, HeaderValue::try_from(key).expect("a value")))
-        });
-        keys.expect("good keys")
+        Keys::new(&keys, |_| Ok(None)).expect("good keys")
     }
 
     fn names(keys: &[&Key]) -> Vec<String> {

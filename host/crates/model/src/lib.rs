@@ -13,6 +13,8 @@
 //! | `models` | the configured providers |
 //! | `backend` | the interfaces of a provider and of the API of a service |
 //! | `service` | a client of one service: its API, its keys and its attempts |
+//! | `address` | the URIs of the operations of an API at each host |
+//! | `signin` | the credential of a request: the last step before it is sent |
 //! | `keys` | the keys that serve a model, and the choice among them by weight |
 //! | `retry` | the decision to repeat a request, and the wait before it |
 //! | `http` | exchanges over HTTP, bounded in time and memory |
@@ -26,6 +28,7 @@
 //! | `merge` | merges the chunks of a stream into one response |
 //! | `error` | errors of providers, in OpenAI's form |
 
+mod address;
 mod anthropic;
 mod backend;
 pub mod document;
@@ -47,6 +50,7 @@ mod route;
 mod scripted;
 mod service;
 mod settings;
+mod signin;
 mod translation;
 
 use serde_json::{Map, Value};
@@ -55,7 +59,7 @@ pub use self::{
     backend::{Chunks, Response, Terms},
     document::Document,
     error::SOON,
-    error::{BadProvider, BadScript, ModelError, Refusal, TransportError},
+    error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
     merge::Merged,
     models::Models,
     native::Native,
@@ -64,7 +68,10 @@ pub use self::{
     prompt::Unforced,
     repair::{Calls, TooManyCalls},
     route::Route,
-    settings::{Api, Apis, Key, Kind, MAX_FALLBACKS, Retries, Service, Settings, Timeouts},
+    settings::{
+        Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service,
+        ServiceAccountKey, Settings, Timeouts,
+    },
 };
 pub use airlock_core::memory::{Charge, MemoryBudget, RequestMemory};
 pub use airlock_json::{object, weight::weight};

@@ -2,30 +2,31 @@
 
 mod stream;
 
+use std::sync::Arc;
+
 use futures_util::{FutureExt as _, future};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use url::Url;
 
 use self::stream::OpenAiChunks;
 use super::{
     Charge, Document, ModelError, Object, Refusal, Response, Terms,
+    address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse, below},
-    keys::Credential,
+    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     retry,
+    signin::SignIn,
 };
 
-/// Addresses of one service.
+/// The API at one service.
 #[derive(Debug)]
 pub(super) struct OpenAi {
-    completions: Uri,
-    models: Uri,
+    addresses: Arc<dyn Addresses>,
 }
 
 impl OpenAi {
-    pub(super) fn new(base: &Url) -> Self {
-        Self { completions: below(base, "chat/completions"), models: below(base, "models") }
+    pub(super) fn new(addresses: Arc<dyn Addresses>) -> Self {
+        Self { addresses }
     }
 
     async fn receive(
@@ -46,22 +47,14 @@ impl OpenAi {
     }
 }
 
-/// Returns the header that carries a key of OpenAI.
-pub(super) fn bearer(key: &str) -> Option<Credential> {
-    let bearer = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
-    Some((header::AUTHORIZATION, bearer))
-}
-
 impl ServiceApi for OpenAi {
-    fn credential(&self, key: &str) -> Option<Credential> {
-        bearer(key)
-    }
-
     /// The caller's text is sent.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
-        let Exchange { client, prompt, terms } = exchange;
-        let text = prompt.to_json(if terms.is_streamed { &[("stream", "true")] } else { &[] });
-        let outgoing = client.outgoing(&self.completions, text, terms.is_streamed, terms.held);
+        let Exchange { client, prompt, terms, .. } = exchange;
+        let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions);
+        let text = prompt.to_json(&exchange.members());
+        let outgoing =
+            uri.and_then(|uri| client.outgoing(&uri, text, terms.is_streamed, terms.held));
         future::ready(outgoing).boxed()
     }
 
@@ -88,11 +81,12 @@ impl ServiceApi for OpenAi {
     fn list<'a>(
         &'a self,
         client: &'a HttpClient,
-        credential: Option<Credential>,
+        sign_in: Option<&'a dyn SignIn>,
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
         Box::pin(async move {
-            let response = client.get(&self.models, &HeaderMap::new(), credential).await?;
+            let models = self.addresses.below("models");
+            let response = client.get(&models, &HeaderMap::new(), sign_in).await?;
             Ok(service::listed(client.receive_within(LIST_SIZES, response, error_of, held).await?))
         })
     }

@@ -16,21 +16,21 @@
 mod chunks;
 mod send;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures_util::FutureExt as _;
-use http::{StatusCode, Uri};
+use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::Value;
-use url::Url;
 
 use self::chunks::ResponsesChunks;
 use super::{
     Charge, ModelError, Object, Prompt, Response, Terms,
+    address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, Outgoing, ServiceResponse, below},
-    keys::Credential,
-    openai::{self, OpenAi},
+    http::{self as service, Events, HttpClient, Outgoing, ServiceResponse},
+    openai::OpenAi,
+    signin::SignIn,
     translation::{self, Untranslated},
 };
 use airlock_conversation::{chat, responses};
@@ -43,29 +43,27 @@ const MAX_PLAIN_MODELS: usize = 256;
 /// Maximum length of the name of such a model, in bytes. All of them take 64 KiB.
 const MAX_MODEL_BYTES: usize = 256;
 
-/// Addresses of one service.
+/// The API at one service.
 #[derive(Debug)]
 pub(super) struct Responses {
-    uri: Uri,
+    addresses: Arc<dyn Addresses>,
     openai: OpenAi,
     /// Models that refuse a request for encrypted reasoning, because they do not reason.
     plain_models: Mutex<BTreeSet<String>>,
 }
 
 impl Responses {
-    pub(super) fn new(base: &Url) -> Self {
-        Self {
-            uri: below(base, "responses"),
-            openai: OpenAi::new(base),
-            plain_models: Mutex::default(),
-        }
+    pub(super) fn new(addresses: Arc<dyn Addresses>) -> Self {
+        let openai = OpenAi::new(addresses.clone());
+        Self { addresses, openai, plain_models: Mutex::default() }
     }
 
     /// Returns a request as it is sent; with `is_plain`, without asking for encrypted reasoning.
     /// While this runs, the tree of a request that is translated is held; the result holds its own
     /// text.
     async fn write(&self, exchange: Exchange<'_>, is_plain: bool) -> Result<Outgoing, ModelError> {
-        let Exchange { client, prompt, terms } = exchange;
+        let Exchange { client, prompt, model, terms } = exchange;
+        let uri = exchange.uri(&*self.addresses, Operation::Responses)?;
         let working = terms.held.beside();
         let translated = match &prompt.native {
             Some(_) => None,
@@ -73,8 +71,8 @@ impl Responses {
         };
         let native = prompt.native.as_ref().map(|native| &native.body);
         let members = translated.as_ref().or(native).unwrap_or(&prompt.body);
-        let body = send::to_text(members, prompt, terms.is_streamed, !is_plain);
-        let mut outgoing = client.outgoing(&self.uri, body, terms.is_streamed, terms.held)?;
+        let body = send::to_text(members, prompt, model, terms.is_streamed, !is_plain);
+        let mut outgoing = client.outgoing(&uri, body, terms.is_streamed, terms.held)?;
         outgoing.includes_usage = prompt.native.is_some() || prompt.includes_usage();
         outgoing.is_plain = is_plain;
         Ok(outgoing)
@@ -88,10 +86,6 @@ impl Responses {
 }
 
 impl ServiceApi for Responses {
-    fn credential(&self, key: &str) -> Option<Credential> {
-        openai::bearer(key)
-    }
-
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         self.write(exchange, self.is_plain(exchange.prompt)).boxed()
     }
@@ -121,10 +115,10 @@ impl ServiceApi for Responses {
     fn list<'a>(
         &'a self,
         client: &'a HttpClient,
-        credential: Option<Credential>,
+        sign_in: Option<&'a dyn SignIn>,
         held: &'a Charge,
     ) -> ModelFuture<'a, Vec<Object>> {
-        self.openai.list(client, credential, held)
+        self.openai.list(client, sign_in, held)
     }
 
     fn is_responses(&self) -> bool {

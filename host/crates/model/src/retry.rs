@@ -62,7 +62,7 @@ impl<'k> Attempts<'k> {
     pub(super) fn after(&mut self, error: &ModelError) -> Option<Duration> {
         if let ModelError::Credential { refusal, .. } = error {
             let status = refusal.status.as_u16();
-            let has_key = self.key.credential.is_some();
+            let has_key = self.key.sign_in.is_some();
             let said = error.said().unwrap_or_default();
             if has_key {
                 warn!(provider = self.provider, key = %self.key.name, status, said, "a provider does not accept a key");
@@ -77,7 +77,7 @@ impl<'k> Attempts<'k> {
             return None;
         }
         let wait = match error {
-            ModelError::Credential { .. } => self.after_credential()?,
+            ModelError::Credential { .. } | ModelError::Token { .. } => self.after_credential()?,
             error if error.status() == StatusCode::TOO_MANY_REQUESTS && is_retryable(error) => {
                 self.after_rate_limit(error)?
             }

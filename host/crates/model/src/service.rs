@@ -1,23 +1,30 @@
 //! Client of one service: its API, its keys and its attempts.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use super::{
     BadProvider, MemoryBudget, ModelError, Object, Prompt, Response, Terms,
+    address::addresses,
     anthropic::Anthropic,
     backend::{Backend, Exchange, ModelFuture, ServiceApi},
     gemini::Gemini,
-    http::{FIRST_BYTE, HttpClient, Outgoing, ServiceBounds, base_url},
+    http::{FIRST_BYTE, HttpClient, Outgoing, ServiceBounds},
     keys::{Key, Keys, Random},
     listing::ModelList,
+    object,
     openai::OpenAi,
     responses::Responses,
     retry::Attempts,
-    settings::{Api, Apis, Retries, Service},
+    settings::{Api, Apis, Hosting, Retries, Service},
+    signin::sign_in,
 };
 use airlock_json::raw;
 use airlock_strings::with_causes;
@@ -32,6 +39,10 @@ pub(super) struct ServiceClient {
     for_chat: Box<dyn ServiceApi>,
     /// API in which requests of the Responses API are sent; `None` if it is the same.
     for_responses: Option<Box<dyn ServiceApi>>,
+    /// The host's own names of models, as JSON texts, by the names that requests have.
+    deployments: BTreeMap<String, String>,
+    /// Models that are listed without a request; `None` if the service is asked.
+    listed: Option<Vec<Object>>,
     keys: Keys,
     retries: Retries,
     random: Random,
@@ -48,24 +59,28 @@ impl ServiceClient {
         service: &Service,
         bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
-        let base = base_url(provider, &service.base_url)?;
-        let openai = || Box::new(OpenAi::new(&base));
-        let responses = || Box::new(Responses::new(&base));
+        let addresses = addresses(provider, service)?;
+        let openai = || Box::new(OpenAi::new(addresses.clone()));
+        let responses = || Box::new(Responses::new(addresses.clone()));
         let (for_chat, for_responses): (Box<dyn ServiceApi>, Option<Box<dyn ServiceApi>>) =
             match (service.api, service.apis) {
                 (Api::OpenAi, Apis::Chat) => (openai(), None),
                 (Api::OpenAi, Apis::Both) => (openai(), Some(responses())),
                 (Api::OpenAi, Apis::Responses) => (responses(), None),
-                (Api::Anthropic, _) => (Box::new(Anthropic::new(&base, service)), None),
-                (Api::Gemini, _) => (Box::new(Gemini::new(base.clone())), None),
+                (Api::Anthropic, _) => (Box::new(Anthropic::new(addresses.clone(), service)), None),
+                (Api::Gemini, _) => (Box::new(Gemini::new(addresses.clone())), None),
             };
-        let keys = Keys::new(&service.keys, |key| for_chat.credential(key))
-            .map_err(|key| BadProvider::Key { provider: provider.to_owned(), key })?;
+        let keys = Keys::new(&service.keys, |key| sign_in(provider, service, key))?;
+        let deployments = service.deployments.iter();
+        let deployments =
+            deployments.map(|(model, own)| (model.clone(), Value::from(own.as_str()).to_string()));
         Ok(Self {
             http: HttpClient::new(provider, service, bounds)?,
             reads_images: service.images_in_tool_results,
             for_chat,
             for_responses,
+            deployments: deployments.collect(),
+            listed: (service.hosting != Hosting::Vendor).then(|| configured_models(service)),
             keys,
             retries: service.retries,
             random: Random::new(),
@@ -86,7 +101,8 @@ impl ServiceClient {
             model: airlock_strings::cut(model.to_string(), 128),
         })?;
         let api = self.api_for(prompt);
-        let exchange = Exchange { client: &self.http, prompt, terms };
+        let own_name = self.deployments.get(&*model).map(String::as_str);
+        let exchange = Exchange { client: &self.http, prompt, model: own_name, terms };
         let mut outgoing = api.encode(exchange).await?;
         loop {
             let error = match self.attempt(api, &outgoing, attempts.key(), terms).await {
@@ -121,10 +137,13 @@ impl ServiceClient {
     }
 
     async fn request_list(&self) -> Result<Vec<Object>, ModelError> {
+        if let Some(listed) = &self.listed {
+            return Ok(listed.clone());
+        }
         // The list is shared by all callers, so no caller is charged for it. Its size is bounded.
         let held = MemoryBudget::unlimited().charge();
-        let credential = self.keys.first().and_then(|key| key.credential.clone());
-        self.for_chat.list(&self.http, credential, &held).await
+        let sign_in = self.keys.first().and_then(|key| key.sign_in.as_deref());
+        self.for_chat.list(&self.http, sign_in, &held).await
     }
 
     /// Returns the API in which a request is sent.
@@ -143,7 +162,7 @@ impl ServiceClient {
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
         let first_byte = Instant::now() + self.http.bounds.first_byte;
-        let response = self.http.send(outgoing, key.credential.clone(), first_byte).await?;
+        let response = self.http.send(outgoing, key.sign_in.as_deref(), first_byte).await?;
         match api.decode(&self.http, response, outgoing, terms).await? {
             Response::Chunks(mut chunks) => {
                 let begun = timeout_at(first_byte, chunks.begin()).await;
@@ -179,6 +198,17 @@ impl Backend for ServiceClient {
     fn reads_images(&self) -> bool {
         self.reads_images
     }
+}
+
+/// Returns the models that the settings name, in OpenAI's form. The lists of clouds have every model that
+/// an account could deploy, under other names than those of its deployments.
+fn configured_models(service: &Service) -> Vec<Object> {
+    let of_keys = service.keys.iter().filter_map(|key| key.models.as_ref()).flatten();
+    let names: BTreeSet<_> = service.deployments.keys().chain(of_keys).collect();
+    let models = names.into_iter().map(|name| {
+        object(json!({"id": name, "object": "model", "created": 0, "owned_by": "operator"}))
+    });
+    models.collect()
 }
 
 #[cfg(test)]

@@ -37,9 +37,15 @@ pub enum Kind {
 pub struct Service {
     /// API that it speaks.
     pub api: Api,
+    /// How its operations are addressed and requests are signed in.
+    pub hosting: Hosting,
+    /// The host's own names of models, by the names that requests have; a name that is not in it is
+    /// the host's own. Empty for [`Hosting::Vendor`].
+    pub deployments: BTreeMap<String, String>,
     /// APIs of OpenAI that it has, if it speaks [`Api::OpenAi`].
     pub apis: Apis,
-    /// URL up to and including the version: `https://api.openai.com/v1`.
+    /// URL up to and including the version: `https://api.openai.com/v1`. Of a cloud, its endpoint
+    /// without a path of an API: `https://NAME.openai.azure.com`.
     pub base_url: String,
     /// Its keys. A request takes one that serves its model. Without any, requests are sent without
     /// a credential.
@@ -58,6 +64,32 @@ pub struct Service {
     pub proxy: Option<Secret>,
     /// PEM file of certificates that are trusted in addition to the system's.
     pub ca: Option<PathBuf>,
+}
+
+/// Host of a service, which decides how operations are addressed and how requests are signed in. The
+/// body of a request and the response are those of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Hosting {
+    /// The API's own vendor, or a compatible service.
+    #[default]
+    Vendor,
+    /// Azure OpenAI, with the APIs of OpenAI. Needs the cargo feature `azure`.
+    Azure {
+        /// Version of the API that names deployments in its paths; `None` for the v1 API.
+        api_version: Option<String>,
+    },
+    /// Amazon Bedrock, with Anthropic's Messages API. Needs the cargo feature `bedrock`.
+    Bedrock {
+        /// Region, as in `eu-central-1`.
+        region: String,
+    },
+    /// Vertex AI, with Anthropic's Messages API or Gemini's. Needs the cargo feature `vertex`.
+    Vertex {
+        /// Project of Google Cloud. It has no characters with a meaning in a path.
+        project: String,
+        /// Location, as in `europe-west1`, `eu` or `global`, with letters, digits and `-`.
+        location: String,
+    },
 }
 
 /// API of a service.
@@ -89,13 +121,54 @@ pub enum Apis {
 pub struct Key {
     /// Its name in logs.
     pub name: String,
-    /// The credential; `None` for a service that needs none.
+    /// The credential; `None` for a service that needs none. For Vertex AI, an access token; for
+    /// Bedrock, an API key.
     pub value: Option<Secret>,
+    /// The credential of a cloud, in the place of `value`.
+    pub cloud: Option<CloudCredential>,
     /// Models that it serves, by the service's own names; `None` for all.
     pub models: Option<Vec<String>>,
     /// Its share of the requests, relative to the other keys. A key of weight 0 is used only if the
     /// others have failed.
     pub weight: f64,
+}
+
+/// Credential of a cloud, from which that of each request is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CloudCredential {
+    /// Key of a service account of Google Cloud.
+    ServiceAccount(ServiceAccountKey),
+    /// Access key of AWS, with which requests are signed.
+    AccessKey {
+        /// Its identifier.
+        access_key: Secret,
+        /// Its secret.
+        secret_key: Secret,
+        /// Token of temporary credentials.
+        session_token: Option<Secret>,
+    },
+}
+
+/// Source of the key of a service account, in the JSON form that Google Cloud writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceAccountKey {
+    /// Its text.
+    Text(Secret),
+    /// Its file.
+    File(PathBuf),
+}
+
+impl CloudCredential {
+    /// Returns the parts that a service could send back.
+    pub(super) fn sent(&self) -> impl Iterator<Item = &Secret> {
+        let parts = match self {
+            Self::ServiceAccount(_) => [None, None],
+            Self::AccessKey { secret_key, session_token, .. } => {
+                [Some(secret_key), session_token.as_ref()]
+            }
+        };
+        parts.into_iter().flatten()
+    }
 }
 
 /// Time limits of a service.
@@ -123,11 +196,30 @@ pub struct Retries {
     pub longest: Duration,
 }
 
+impl Hosting {
+    /// Returns the endpoint of the host; `None` if it depends on the account.
+    pub fn endpoint(&self) -> Option<String> {
+        match self {
+            Self::Vendor | Self::Azure { .. } => None,
+            Self::Bedrock { region } => {
+                Some(format!("https://bedrock-runtime.{region}.amazonaws.com"))
+            }
+            Self::Vertex { location, .. } => Some(match location.as_str() {
+                "global" => "https://aiplatform.googleapis.com".to_owned(),
+                "us" | "eu" => format!("https://aiplatform.{location}.rep.googleapis.com"),
+                _ => format!("https://{location}-aiplatform.googleapis.com"),
+            }),
+        }
+    }
+}
+
 impl Service {
     /// Creates the settings of a service without a key, with the defaults.
     pub fn new(api: Api, base_url: impl Into<String>) -> Self {
         Self {
             api,
+            hosting: Hosting::default(),
+            deployments: BTreeMap::new(),
             apis: Apis::default(),
             base_url: base_url.into(),
             keys: Vec::new(),
@@ -144,7 +236,7 @@ impl Service {
 impl Key {
     /// Creates a key that serves all models.
     pub fn new(name: impl Into<String>, value: Secret) -> Self {
-        Self { name: name.into(), value: Some(value), models: None, weight: 1.0 }
+        Self { name: name.into(), value: Some(value), cloud: None, models: None, weight: 1.0 }
     }
 }
 

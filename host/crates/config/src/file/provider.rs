@@ -16,11 +16,28 @@ pub(crate) struct Provider {
     /// or `groq`. The name `gemini` implies `openai`: Gemini's endpoint for OpenAI's clients.
     pub(crate) kind: Option<ProviderKind>,
     /// For services: URL of the API, up to and including the version, as in `/v1`; may be
-    /// `env.NAME`. Default: the URL that a known name implies; required for other names.
+    /// `env.NAME`. For `azure`, the endpoint of the resource, as in
+    /// `https://NAME.openai.azure.com`. Default: the URL that a known name implies, or the endpoint of
+    /// the `region` or `location`; required for other names.
     pub(crate) base_url: Option<EnvText>,
-    /// For kind `openai`: the APIs of OpenAI that the service has. A request is sent in the API in
-    /// which it came if the service has that one, and is translated otherwise. Default: `["chat"]`;
-    /// for the name `openai` without a URL of its own, both.
+    /// For clouds (`azure`, `bedrock`, `vertex`): the cloud's own name of each model, such as that of a
+    /// deployment, by the names that requests have. A model that is not listed has the cloud's own name.
+    /// `GET /v1/models` lists these names.
+    pub(crate) deployments: Option<BTreeMap<String, String>>,
+    /// For kind `azure`: dated version of the API, as in `2024-10-21`. Default: the v1 API, which has
+    /// no dates.
+    pub(crate) api_version: Option<String>,
+    /// For kind `bedrock`: region, as in `eu-central-1`; may be `env.NAME`.
+    pub(crate) region: Option<EnvText>,
+    /// For kind `vertex`: project of Google Cloud; may be `env.NAME`.
+    pub(crate) project: Option<EnvText>,
+    /// For kind `vertex`: location, as in `europe-west1`, `eu` or `global`; may be `env.NAME`.
+    pub(crate) location: Option<EnvText>,
+    /// For kind `vertex`: publisher of the models, whose API the provider has. Default: `google`.
+    pub(crate) publisher: Option<ProviderPublisher>,
+    /// For kinds `openai` and `azure`: the APIs of OpenAI that the service has. A request is sent in
+    /// the API in which it came if the service has that one, and is translated otherwise. Default:
+    /// `["chat"]`; for the name `openai` without a URL of its own, both.
     pub(crate) apis: Option<Vec<ProviderApi>>,
     /// For services: the only key, for all models; may be `env.NAME`. Short for `keys` with one
     /// element.
@@ -69,8 +86,24 @@ pub(crate) enum ProviderKind {
     Anthropic,
     /// A service with Gemini's own API.
     Gemini,
+    /// Azure OpenAI, with OpenAI's APIs.
+    Azure,
+    /// Amazon Bedrock, with Anthropic's Messages API.
+    Bedrock,
+    /// Vertex AI, with the API of a publisher of models.
+    Vertex,
     /// A file of turns, for demonstrations and tests.
     Scripted,
+}
+
+/// Publisher of the models of a provider of kind `vertex`.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProviderPublisher {
+    /// Claude, with Anthropic's Messages API.
+    Anthropic,
+    /// Gemini, with its own API.
+    Google,
 }
 
 /// API of OpenAI.
@@ -92,8 +125,19 @@ pub(crate) struct ProviderKey {
     _id: Option<String>,
     /// Name in logs. Default: `key N` with its position.
     pub(crate) name: Option<String>,
-    /// The credential; may be `env.NAME`. May be empty for a service on the own network.
+    /// The credential; may be `env.NAME`. May be empty for a service on the own network. For
+    /// `vertex`, an access token that does not change; for `bedrock`, an API key of Bedrock.
     pub(crate) value: Option<EnvText>,
+    /// For kind `vertex`, in the place of `value`: the key of a service account, as the path of its
+    /// JSON file or as the JSON text itself; may be `env.NAME`.
+    pub(crate) service_account: Option<EnvText>,
+    /// For kind `bedrock`, in the place of `value`: identifier of an access key of AWS; may be
+    /// `env.NAME`. Requests are signed with the key.
+    pub(crate) access_key: Option<EnvText>,
+    /// For kind `bedrock`: secret of the access key; may be `env.NAME`.
+    pub(crate) secret_key: Option<EnvText>,
+    /// For kind `bedrock`: session token of a temporary access key; may be `env.NAME`.
+    pub(crate) session_token: Option<EnvText>,
     /// Models that it serves, by the provider's own names; `["*"]`, an empty list or none for all.
     #[serde(default)]
     pub(crate) models: Vec<String>,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     client_name::{free_name, renamed as renamed_client},
+    clouds,
     draft::Draft,
     report::Outcome,
 };
@@ -42,7 +43,7 @@ const SYNC: &str = "tool_sync_interval";
 const SYNC_IN_CLIENT: &str = "mcp_tool_sync_interval";
 
 /// Kinds of providers that both programs have, by the same names.
-const KINDS: [&str; 3] = ["openai", "anthropic", "gemini"];
+const KINDS: [&str; 6] = ["openai", "anthropic", "gemini", "azure", "bedrock", "vertex"];
 
 /// Unit of a number.
 #[derive(Clone, Copy)]
@@ -274,7 +275,9 @@ fn translate_providers(draft: &mut Draft) {
     let providers = KeyPath::default().member("providers");
     let names = draft.object(&providers).map(|providers| providers.keys().cloned().collect());
     let names: Vec<String> = names.unwrap_or_default();
-    for provider in names.iter().map(|name| providers.member(name)) {
+    for name in &names {
+        clouds::move_settings(draft, name);
+        let provider = providers.member(name);
         let key = provider.member(CUSTOM);
         let kind = draft.object(&key).and_then(|custom| custom.get("base_provider_type")?.as_str());
         let Some(kind) = KINDS.into_iter().find(|own| kind == Some(*own)) else { continue };

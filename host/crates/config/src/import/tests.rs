@@ -2,6 +2,8 @@ use serde_json::json;
 
 use super::*;
 
+mod clouds;
+
 fn imported(source: &Value) -> Imported {
     import(&source.to_string(), Path::new("/nowhere")).expect("a configuration")
 }
@@ -463,7 +465,7 @@ fn a_setting_in_client_that_mcp_has_too_is_reported_with_the_one_that_is_used() 
 fn a_custom_provider_of_bifrost_gets_its_kind() {
     let file = json!({"providers": {
         "own": custom("openai"), "other": custom("anthropic"), "google": custom("gemini"),
-        "cloud": custom("bedrock")
+        "cloud": custom("cohere")
     }});
     let imported = imported(&file);
     let providers = &imported.file["providers"];

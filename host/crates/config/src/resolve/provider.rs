@@ -1,12 +1,13 @@
 //! `providers`.
 
+mod hosting;
 mod keys;
 mod known;
 mod network;
 
 use std::collections::BTreeSet;
 
-use self::known::KnownName;
+use self::{hosting::HostedApi, known::KnownName};
 use super::{
     endpoint,
     file_env::FileEnv,
@@ -18,7 +19,7 @@ use crate::{
     file::{self, ProviderApi, ProviderKind},
     key_path::KeyPath,
 };
-use airlock_model::{self as model, Api, Apis, Kind, MAX_FALLBACKS, Service};
+use airlock_model::{self as model, Api, Apis, Hosting, Kind, MAX_FALLBACKS, Service};
 
 /// Message about a key of the other kinds.
 const OF_ANOTHER_KIND: &str = "belongs to a provider of another kind";
@@ -57,10 +58,8 @@ fn provider(
             None => problems.merge(implied_kind(&known))?,
         };
         let kind = match kind {
-            ProviderKind::OpenAi => service(file, &known, Api::OpenAi, env),
-            ProviderKind::Anthropic => service(file, &known, Api::Anthropic, env),
-            ProviderKind::Gemini => service(file, &known, Api::Gemini, env),
             ProviderKind::Scripted => scripted(file, env),
+            kind => service(file, &known, kind, env),
         };
         Some(model::Settings { name, kind: problems.merge(kind)?, fallbacks })
     })
@@ -74,6 +73,7 @@ fn implied_kind(known: &KnownName) -> Resolved<Option<ProviderKind>> {
             Api::Anthropic => ProviderKind::Anthropic,
             Api::Gemini => ProviderKind::Gemini,
         }),
+        KnownName::Cloud(kind) => Some(*kind),
         KnownName::Refused(reason) => {
             problems.refuse_whole(reason);
             None
@@ -81,7 +81,7 @@ fn implied_kind(known: &KnownName) -> Resolved<Option<ProviderKind>> {
         KnownName::Unknown => {
             problems.refuse(
                 "kind",
-                "is required, but missing: expected \"openai\", \"anthropic\", \"gemini\" or \"scripted\", because the name of the provider \
+                "is required, but missing: expected \"openai\", \"anthropic\", \"gemini\", \"azure\", \"bedrock\", \"vertex\" or \"scripted\", because the name of the provider \
                  implies no kind",
             );
             None
@@ -92,6 +92,12 @@ fn implied_kind(known: &KnownName) -> Resolved<Option<ProviderKind>> {
 fn scripted(file: file::Provider, env: FileEnv<'_>) -> Resolved<Option<Kind>> {
     let of_services = [
         ("base_url", file.base_url.is_some()),
+        ("deployments", file.deployments.is_some()),
+        ("api_version", file.api_version.is_some()),
+        ("region", file.region.is_some()),
+        ("project", file.project.is_some()),
+        ("location", file.location.is_some()),
+        ("publisher", file.publisher.is_some()),
         ("apis", file.apis.is_some()),
         ("api_key", file.api_key.is_some()),
         ("keys", file.keys.is_some()),
@@ -114,15 +120,17 @@ fn scripted(file: file::Provider, env: FileEnv<'_>) -> Resolved<Option<Kind>> {
 }
 
 fn service(
-    file: file::Provider,
+    mut file: file::Provider,
     known: &KnownName,
-    api: Api,
+    kind: ProviderKind,
     env: FileEnv<'_>,
 ) -> Resolved<Option<Kind>> {
     Resolved::new(|problems| {
         if file.script.is_some() {
             problems.refuse("script", OF_ANOTHER_KIND);
         }
+        let hosted = problems.merge(hosting::resolve(kind, &mut file, env));
+        let HostedApi { api, hosting, deployments } = hosted?;
         let mut network = file.network_config.unwrap_or_default();
         let has_own_url = file.base_url.is_some() || network.base_url.is_some();
         let apis = match file.apis {
@@ -130,13 +138,18 @@ fn service(
             None if known.is_openai() && !has_own_url && api == Api::OpenAi => Apis::Both,
             None => Apis::Chat,
         };
-        let base_url = base_url(file.base_url, network.base_url.take(), known, api, env);
+        let own = file.base_url;
+        let root = network.base_url.take();
+        let base_url = match &hosting {
+            Hosting::Vendor => base_url(own, root, known, api, env),
+            cloud => hosting::endpoint(cloud, own, root, env),
+        };
         let base_url = problems.merge(base_url);
         let needs_key = !has_own_url && !known.is_local();
-        let keys = keys::resolve(file.api_key, file.keys, needs_key, env);
+        let keys = keys::resolve(file.api_key, file.keys, &hosting, needs_key, env);
         let keys = problems.merge(keys);
         let extra = network.extra_headers.take();
-        let headers = network::headers(file.headers, extra, api, &keys, env);
+        let headers = network::headers(file.headers, extra, (api, &hosting), &keys, env);
         let headers = problems.merge(headers);
         let timeouts = network::timeouts(&file.timeouts.unwrap_or_default(), &network);
         let timeouts = problems.merge(timeouts);
@@ -148,6 +161,8 @@ fn service(
         let images_in_tool_results =
             file.images_in_tool_results.unwrap_or(defaults.images_in_tool_results);
         Some(Kind::Service(Box::new(Service {
+            hosting,
+            deployments,
             apis,
             keys,
             headers,
@@ -165,7 +180,7 @@ fn service(
 fn apis(listed: &[ProviderApi], api: Api) -> Resolved<Option<Apis>> {
     Resolved::new(|problems| {
         if api != Api::OpenAi {
-            problems.refuse_whole("belongs to a provider of kind \"openai\"");
+            problems.refuse_whole("belongs to a provider of kind \"openai\" or \"azure\"");
             return None;
         }
         if let Some(at) = (1..listed.len()).find(|at| listed[..*at].contains(&listed[*at])) {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use airlock_core::secret::Secret;
-use airlock_model::{Api, Apis, Key, Kind, Retries, Service, Timeouts};
+use airlock_model::{
+    Api, Apis, CloudCredential, Hosting, Key, Kind, Retries, Service, ServiceAccountKey, Timeouts,
+};
 
 fn provider(name: &str, provider: Value) -> Value {
     json!({"providers": with(json!({}), name, provider)})
@@ -75,7 +77,7 @@ fn geminis_own_api_is_used_if_its_kind_is_named() {
         (
             "gemini",
             json!({"apis": ["chat"]}),
-            r#"providers.gemini.apis: belongs to a provider of kind "openai""#,
+            r#"providers.gemini.apis: belongs to a provider of kind "openai" or "azure""#,
         ),
     ] {
         assert_eq!(error(&provider(name, own(member))), expected);
@@ -107,18 +109,16 @@ fn images_of_tools_are_sent_where_the_api_takes_them_or_as_configured() {
 fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reason() {
     assert_snapshot!(
         error(&provider("mine", json!({}))),
-        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini" or "scripted", because the name of the provider implies no kind"#
+        @r#"providers.mine.kind: is required, but missing: expected "openai", "anthropic", "gemini", "azure", "bedrock", "vertex" or "scripted", because the name of the provider implies no kind"#
     );
     let forgotten = json!({"kind": "openai", "keys": keys()});
     assert_snapshot!(
         error(&provider("mine", forgotten)),
         @"providers.mine.base_url: is required, because no service of this name is known"
     );
-    for (name, reason) in [
-        ("azure", "not built yet"),
-        ("bedrock", "signing requests for AWS is not built yet"),
-        ("vertex", "use `gemini`"),
-    ] {
+    for (name, reason) in
+        [("bedrock", "signing requests for AWS is not built yet"), ("vertex", "use `gemini`")]
+    {
         let error = error(&provider(name, json!({"keys": keys()})));
         assert!(
             error.starts_with(&format!("providers.{name}: ")) && error.contains(reason),
@@ -130,6 +130,164 @@ fn a_name_without_a_kind_of_its_own_needs_one_and_clouds_are_refused_with_a_reas
     assert_snapshot!(
         error(&provider("anthropic", json!({"kind": "openai", "keys": keys()}))),
         @"providers.anthropic.base_url: is required, because the service of this name has an API of another kind"
+    );
+}
+
+#[test]
+fn azure_has_an_endpoint_and_deployments() {
+    let azure = service(
+        "azure",
+        json!({
+            "base_url": "https://r.openai.azure.com/", "keys": keys(), "apis": ["chat", "responses"],
+            "deployments": {"gpt-4.1": "mine"}, "api_version": "2024-10-21",
+        }),
+    );
+    assert_eq!(
+        (azure.api, azure.apis, azure.base_url.as_str()),
+        (Api::OpenAi, Apis::Both, "https://r.openai.azure.com")
+    );
+    assert_eq!(azure.hosting, Hosting::Azure { api_version: Some("2024-10-21".to_owned()) });
+    assert_eq!(azure.deployments["gpt-4.1"], "mine");
+    let by_kind = service("mine", json!({"kind": "azure", "base_url": "https://h"}));
+    assert_eq!(by_kind.hosting, Hosting::Azure { api_version: None });
+    assert_snapshot!(
+        error(&provider("azure", json!({
+            "keys": keys(), "deployments": {"a": ""}, "api_version": "v 1", "headers": {"api-key": "k"}
+        }))),
+        @r#"
+    providers.azure.deployments.a: must have from 1 to 2048 bytes
+    providers.azure.api_version: expected a date, as in "2024-10-21"
+    providers.azure.base_url: is required, but missing: expected the endpoint of the resource, as in "https://NAME.openai.azure.com"
+    providers.azure.headers.api-key: is set by the transport itself
+    "#
+    );
+    let with_path = json!({"base_url": "https://r.openai.azure.com/openai/v1/"});
+    assert_snapshot!(
+        error(&provider("azure", with_path)),
+        @"providers.azure.base_url: must be the endpoint alone, without the path of an API"
+    );
+    assert_snapshot!(
+        error(&provider("openai", json!({"keys": keys(), "deployments": {}, "api_version": "x"}))),
+        @"
+    providers.openai.deployments: belongs to a provider of another kind
+    providers.openai.api_version: belongs to a provider of another kind
+    "
+    );
+}
+
+#[test]
+fn vertex_has_a_project_a_location_and_service_accounts() {
+    let file = |members| {
+        let mut file = json!({"project": "my-p", "location": "global", "keys": [
+            {"name": "file", "value": "", "service_account": "key.json"},
+            {"name": "text", "service_account": {"value": "{\"type\": \"service_account\"}"}},
+            {"name": "token", "value": "env.GOOD"},
+        ]});
+        file.as_object_mut().expect("an object").extend(as_object(members));
+        file
+    };
+    let gemini = service("vertex", file(json!({"deployments": {"a": "b"}})));
+    assert_eq!(
+        (gemini.api, gemini.base_url.as_str(), gemini.deployments["a"].as_str()),
+        (Api::Gemini, "https://aiplatform.googleapis.com", "b")
+    );
+    let hosting = Hosting::Vertex { project: "my-p".to_owned(), location: "global".to_owned() };
+    assert_eq!(gemini.hosting, hosting);
+    assert!(matches!(
+        &gemini.keys[0].cloud,
+        Some(CloudCredential::ServiceAccount(ServiceAccountKey::File(path))) if path.ends_with("key.json")
+    ));
+    assert!(matches!(
+        &gemini.keys[1].cloud,
+        Some(CloudCredential::ServiceAccount(ServiceAccountKey::Text(_)))
+    ));
+    assert_eq!((gemini.keys[2].cloud.as_ref(), gemini.keys[2].value.is_some()), (None, true));
+    let claude = service(
+        "claude",
+        file(json!({"kind": "vertex", "publisher": "anthropic", "base_url": "https://h/"})),
+    );
+    assert_eq!((claude.api, claude.base_url.as_str()), (Api::Anthropic, "https://h"));
+    assert_snapshot!(
+        error(&provider("vertex", json!({
+            "location": "a/b", "api_version": "v1", "keys": [{}], "headers": {"authorization": "x"}
+        }))),
+        @"
+    providers.vertex.api_version: belongs to a provider of another kind
+    providers.vertex.project: is required, but missing
+    providers.vertex.location: must have at most 128 characters: letters, digits and `-`
+    "
+    );
+    assert_snapshot!(
+        error(&provider("vertex", json!({
+            "project": "p", "location": "l", "headers": {"authorization": "x"},
+            "keys": [{"value": "k", "service_account": "f"}, {}],
+        }))),
+        @"
+    providers.vertex.keys[0].value: the key has a credential of the cloud already
+    providers.vertex.keys[1].value: is required, but missing
+    providers.vertex.headers.authorization: is set by the transport itself
+    "
+    );
+    assert_snapshot!(
+        error(&provider("openai", json!({"keys": [{"service_account": "f"}], "project": "p"}))),
+        @"
+    providers.openai.project: belongs to a provider of another kind
+    providers.openai.keys[0].service_account: belongs to a provider of another kind
+    "
+    );
+}
+
+#[test]
+fn bedrock_has_a_region_and_access_keys() {
+    let file = json!({
+        "region": "eu-central-1", "deployments": {"claude": "eu.anthropic.claude-v2:1"},
+        "keys": [
+            {"name": "access", "value": "", "access_key": "AKID", "secret_key": "env.GOOD"},
+            {"name": "temporary", "access_key": "AKID", "secret_key": "env.GOOD", "session_token": "t/+=="},
+            {"name": "api key", "value": "env.GOOD"},
+        ],
+    });
+    let bedrock = service("bedrock", file);
+    assert_eq!(
+        (bedrock.api, bedrock.base_url.as_str()),
+        (Api::Anthropic, "https://bedrock-runtime.eu-central-1.amazonaws.com")
+    );
+    assert_eq!(bedrock.hosting, Hosting::Bedrock { region: "eu-central-1".to_owned() });
+    let secret = Secret::new(format!("{SECRET}-GOOD"));
+    for (key, session_token) in bedrock.keys.iter().zip([None, Some(Secret::new("t/+=="))]) {
+        let expected = CloudCredential::AccessKey {
+            access_key: Secret::new("AKID"),
+            secret_key: secret.clone(),
+            session_token,
+        };
+        assert_eq!((key.cloud.as_ref(), key.value.as_ref()), (Some(&expected), None));
+    }
+    assert_eq!(
+        (bedrock.keys[2].cloud.as_ref(), bedrock.keys[2].value.as_ref()),
+        (None, Some(&secret))
+    );
+    assert_snapshot!(
+        error(&provider("bedrock", json!({
+            "region": "r", "project": "p", "headers": {"X-Amz-Date": "x"},
+            "keys": [
+                {"access_key": "a b"},
+                {"access_key": "a", "secret_key": "s", "value": "v", "service_account": "f"},
+                {"secret_key": "s"},
+            ],
+        }))),
+        @"
+    providers.bedrock.project: belongs to a provider of another kind
+    providers.bedrock.keys[0].access_key: has a space or another character that an HTTP header cannot have
+    providers.bedrock.keys[0].secret_key: is required, but missing
+    providers.bedrock.keys[1].service_account: belongs to a provider of another kind
+    providers.bedrock.keys[1].value: the key has a credential of the cloud already
+    providers.bedrock.keys[2].access_key: is required, but missing
+    providers.bedrock.headers.X-Amz-Date: is set by the transport itself
+    "
+    );
+    assert_snapshot!(
+        error(&provider("bedrock", json!({}))),
+        @"providers.bedrock.region: is required, but missing"
     );
 }
 
@@ -278,7 +436,7 @@ fn apis_that_a_service_cannot_have_are_refused_with_the_valid_ones() {
         (
             "anthropic",
             json!({"keys": keys(), "apis": ["chat"]}),
-            r#"providers.anthropic.apis: belongs to a provider of kind "openai""#,
+            r#"providers.anthropic.apis: belongs to a provider of kind "openai" or "azure""#,
         ),
         (
             "demo",
@@ -304,7 +462,7 @@ fn keys_are_checked() {
     );
     assert_snapshot!(error(&file), @r#"
     providers.openai.keys[4].aliases: this build does not act on it: requests name models as the provider does
-    providers.openai.keys[4].azure_key_config: this build does not act on it: this cloud's way to sign requests is not built yet
+    providers.openai.keys[4].azure_key_config: this build does not act on it: use `base_url`, `deployments` and `api_version` of a provider of kind "azure"; `airlock import FILE` moves them there
     providers.openai.keys[4].wieght: unknown key; did you mean "weight"?
     providers.openai.keys: the provider has an `api_key` already
     providers.openai.keys[0].models: "*" must be the only element

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::{
     Api, Key, MemoryBudget, Prompt, Retries, Service,
+    address::addresses,
     backend::{Backend as _, ChunkSource as _},
     http::ServiceBounds,
     service as client,
@@ -361,7 +362,8 @@ fn the_name_of_a_model_becomes_one_segment_below_its_folder() {
     ] {
         assert_eq!(path_of(model).as_deref(), Ok(path));
     }
-    let gemini = Gemini::new(Url::parse("http://h/v1beta/").expect("a URL"));
+    let service = Service::new(Api::Gemini, "http://h/v1beta/");
+    let gemini = Gemini::new(addresses("google", &service).expect("a URL"));
     assert_eq!(
         gemini.uri("models/..", false).to_string(),
         "http://h/v1beta/models/..:generateContent"

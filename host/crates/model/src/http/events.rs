@@ -3,6 +3,8 @@
 use bytes::{Buf as _, Bytes};
 use serde::de::IgnoredAny;
 
+#[cfg(feature = "bedrock")]
+use super::aws_events::{self, AwsDecoder};
 use super::{HttpClient, ServiceResponse};
 use crate::{Charge, Document, ModelError, document::keep_all};
 use airlock_core::{threads, timer::RepeatedTimeout};
@@ -17,7 +19,7 @@ pub(crate) struct Events<'a> {
     pub(crate) client: &'a HttpClient,
     response: ServiceResponse,
     idle: RepeatedTimeout,
-    decoder: SseDecoder,
+    decoder: EventDecoder,
     /// Bytes that are received and not decoded yet.
     received: Bytes,
     received_bytes: usize,
@@ -27,14 +29,71 @@ pub(crate) struct Events<'a> {
     has_ended: bool,
 }
 
+/// Decoder of the framing of a stream. There is one for each stream, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
+enum EventDecoder {
+    Sse(SseDecoder),
+    #[cfg(feature = "bedrock")]
+    Aws(AwsDecoder),
+}
+
+/// An event, or a description of what was received in the place of one.
+type DecodedEvent = Result<SseEvent, &'static str>;
+
+impl EventDecoder {
+    /// Creates the decoder for the content of a response.
+    fn new(response: &ServiceResponse, limit_bytes: usize) -> Self {
+        match response.content_type() {
+            #[cfg(feature = "bedrock")]
+            Some(aws_events::CONTENT_TYPE) => Self::Aws(AwsDecoder::new(limit_bytes)),
+            _ => Self::Sse(SseDecoder::new(Dialect::Model, limit_bytes)),
+        }
+    }
+
+    /// Reads bytes up to the end of the next event, and removes them from `bytes`. Returns `None` and
+    /// removes all bytes if they complete no event.
+    fn next(&mut self, bytes: &mut &[u8]) -> Option<DecodedEvent> {
+        match self {
+            Self::Sse(decoder) => decoder.next(bytes).map(decoded),
+            #[cfg(feature = "bedrock")]
+            Self::Aws(decoder) => decoder.next(bytes),
+        }
+    }
+
+    /// Returns the event that the end of the stream completes.
+    fn finish(&mut self) -> Option<DecodedEvent> {
+        match self {
+            Self::Sse(decoder) => decoder.finish().map(decoded),
+            #[cfg(feature = "bedrock")]
+            Self::Aws(_) => None,
+        }
+    }
+
+    fn allocated(&self) -> usize {
+        match self {
+            Self::Sse(decoder) => decoder.allocated(),
+            #[cfg(feature = "bedrock")]
+            Self::Aws(decoder) => decoder.allocated(),
+        }
+    }
+}
+
+fn decoded(item: Item) -> DecodedEvent {
+    match item {
+        Item::Event(event) => Ok(event),
+        Item::TooLong { .. } => Err("an event that is larger than the gateway accepts"),
+    }
+}
+
 impl<'a> Events<'a> {
     /// Reads the events of a response. Their memory is held in `held`.
     pub(crate) fn new(client: &'a HttpClient, response: ServiceResponse, held: Charge) -> Self {
+        let decoder = EventDecoder::new(&response, client.bounds.event_bytes);
         Self {
             client,
             response,
             idle: RepeatedTimeout::new(client.bounds.idle),
-            decoder: SseDecoder::new(Dialect::Model, client.bounds.event_bytes),
+            decoder,
             received: Bytes::new(),
             received_bytes: 0,
             held,
@@ -92,11 +151,11 @@ impl<'a> Events<'a> {
         }
         loop {
             let mut bytes = &self.received[..];
-            let item = self.decoder.next(&mut bytes);
+            let event = self.decoder.next(&mut bytes);
             let read = self.received.len() - bytes.len();
             self.received.advance(read);
-            if let Some(item) = item {
-                return self.event(item).map(Some);
+            if let Some(event) = event {
+                return event.map(Some).map_err(|what| self.client.bad_answer(what));
             }
             // Even an empty part would keep the buffer of the connection from being used again.
             self.received = Bytes::new();
@@ -127,8 +186,8 @@ impl<'a> Events<'a> {
     /// Returns the event that the end of the stream completes; `None` if it is not `[DONE]` or
     /// whole JSON, because then it was cut off.
     fn last(&mut self) -> Result<Option<SseEvent>, ModelError> {
-        let item = self.decoder.finish();
-        let event = item.map(|item| self.event(item)).transpose()?;
+        let event = self.decoder.finish().transpose();
+        let event = event.map_err(|what| self.client.bad_answer(what))?;
         Ok(event.filter(|event| {
             event.data.trim_ascii() == DONE
                 || serde_json::from_slice::<IgnoredAny>(&event.data).is_ok()
@@ -143,15 +202,5 @@ impl<'a> Events<'a> {
             self.held_bytes = allocated;
         }
         Ok(())
-    }
-
-    /// Returns an event. Fails if it is larger than the limit.
-    fn event(&self, item: Item) -> Result<SseEvent, ModelError> {
-        match item {
-            Item::Event(event) => Ok(event),
-            Item::TooLong { .. } => {
-                Err(self.client.bad_answer("an event that is larger than the gateway accepts"))
-            }
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, Uri, response};
+use http::{HeaderMap, StatusCode, Uri, header, response};
 use tokio::time::{Sleep, sleep};
 
 use airlock_egress::https::{HttpsBody, HttpsError};
@@ -47,6 +47,12 @@ impl ServiceResponse {
 
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.head.headers
+    }
+
+    /// Returns the type of the body, without parameters.
+    pub(super) fn content_type(&self) -> Option<&str> {
+        let text = self.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
+        Some(text.split(';').next().unwrap_or_default().trim())
     }
 
     /// Returns the address of the request.

@@ -321,9 +321,6 @@ fn a_base_url_must_be_http_without_user_query_and_fragment() {
         let refused = ServiceClient::new("up", &settings(bad));
         assert!(matches!(refused, Err(BadProvider::BaseUrl { .. })), "{bad}");
     }
-    let base = service::base_url("up", "https://h/api/v1//").expect("a good address");
-    let completions = OpenAi::new(&base).completions;
-    assert_eq!(completions, "https://h/api/v1/chat/completions");
 }
 
 #[tokio::test]

@@ -29,16 +29,17 @@ const OWN: [&str; 14] = [
 ];
 
 /// Returns the text of a request: its members, with the rounds and the tools that the gateway added.
-/// The model is that of `prompt`, which the route has set.
+/// The model is `model`, or else that of `prompt`, which the route has set.
 pub(super) fn to_text(
     members: &RawObject,
     prompt: &Prompt,
+    model: Option<&str>,
     is_streamed: bool,
     asks_reasoning: bool,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(members.text_len() + 2);
     out.push(b'{');
-    if let Some(model) = prompt.body.get("model") {
+    if let Some(model) = model.or(prompt.body.get("model")) {
         set(&mut out, "model", model);
     }
     for (name, text) in members.iter().filter(|(name, _)| !OWN.contains(name)) {
@@ -125,7 +126,7 @@ mod tests {
 
     fn text(members: &str, prompt: &Prompt, asks_reasoning: bool) -> String {
         let members = RawObject::parse(members.into(), &Caps::memory(1 << 20)).expect("an object");
-        let text = to_text(&members.0, prompt, true, asks_reasoning);
+        let text = to_text(&members.0, prompt, None, true, asks_reasoning);
         String::from_utf8(text).expect("it is text")
     }
 

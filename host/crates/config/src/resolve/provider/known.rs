@@ -1,5 +1,6 @@
 //! Names of providers whose kind and URL are known. They are those of Bifrost.
 
+use crate::file::ProviderKind;
 use airlock_model::Api;
 
 /// A service that is known by the name of its provider.
@@ -51,16 +52,19 @@ const KNOWN: [KnownService; 17] = [
     openai("vllm", "http://localhost:8000"),
 ];
 
+/// Names of clouds. Where one is addressed depends on the account.
+const CLOUDS: [(&str, ProviderKind); 3] = [
+    ("azure", ProviderKind::Azure),
+    ("bedrock", ProviderKind::Bedrock),
+    ("vertex", ProviderKind::Vertex),
+];
+
 /// Names of Bifrost's providers that have no API for which there is a kind.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 3] = [
     (
-        "azure",
-        "Azure's keys and deployments are not built yet; with an API key, use `kind` \"openai\", the `base_url` \
-         of Azure's v1 API, and the key in `headers` as `api-key`",
+        "bedrock_mantle",
+        "its API is not built; use `bedrock`, or `kind` \"openai\" with its `base_url` and an API key of Bedrock",
     ),
-    ("bedrock", "signing requests for AWS is not built yet"),
-    ("bedrock_mantle", "signing requests for AWS is not built yet"),
-    ("vertex", "signing in to Google Cloud is not built yet; use `gemini` with an API key"),
     ("cohere", "Cohere's own API is not built; use `kind` \"openai\" with its compatibility API"),
     ("huggingface", "use `kind` \"openai\" with the `base_url` of its router"),
 ];
@@ -69,6 +73,8 @@ const REFUSED: [(&str, &str); 6] = [
 pub(super) enum KnownName {
     /// A service that can be used.
     Service(&'static KnownService),
+    /// A cloud.
+    Cloud(ProviderKind),
     /// A service that cannot be used, with the reason.
     Refused(&'static str),
     /// None.
@@ -79,6 +85,9 @@ pub(super) enum KnownName {
 pub(super) fn find(name: &str) -> KnownName {
     if let Some(service) = KNOWN.iter().find(|service| service.name == name) {
         return KnownName::Service(service);
+    }
+    if let Some((_, kind)) = CLOUDS.iter().find(|(cloud, _)| *cloud == name) {
+        return KnownName::Cloud(*kind);
     }
     match REFUSED.iter().find(|(refused, _)| *refused == name) {
         Some((_, reason)) => KnownName::Refused(reason),

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 use airlock_core::{limit::saturating_u32, secret::Secret, units::Span};
-use airlock_model::{Api, Key, Retries, Timeouts};
+use airlock_model::{Api, Hosting, Key, Retries, Timeouts};
 
 /// Headers that the client itself sets.
 const RESERVED: [&str; 6] =
@@ -30,17 +30,22 @@ const SCHEMES: [&str; 4] = ["http", "https", "socks5", "socks5h"];
 pub(super) fn headers(
     own: Option<BTreeMap<String, EnvText>>,
     extra: Option<BTreeMap<String, EnvText>>,
-    api: Api,
+    (api, hosting): (Api, &Hosting),
     keys: &[Key],
     env: FileEnv<'_>,
 ) -> Resolved<BTreeMap<String, Secret>> {
-    let has_key = keys.iter().any(|key| key.value.is_some());
-    let of_api: &[&str] = match api {
-        Api::OpenAi if has_key => &["authorization"],
-        Api::Gemini if has_key => &["x-goog-api-key"],
-        Api::OpenAi | Api::Gemini => &[],
-        Api::Anthropic if has_key => &["anthropic-version", "x-api-key"],
-        Api::Anthropic => &["anthropic-version"],
+    let has_key = keys.iter().any(|key| key.value.is_some() || key.cloud.is_some());
+    let of_api: &[&str] = match (hosting, api) {
+        (Hosting::Azure { .. }, _) if has_key => &["api-key"],
+        (Hosting::Bedrock { .. }, _) if has_key => {
+            &["authorization", "x-amz-date", "x-amz-security-token"]
+        }
+        (Hosting::Vertex { .. }, _) if has_key => &["authorization"],
+        (Hosting::Vendor, Api::OpenAi) if has_key => &["authorization"],
+        (Hosting::Vendor, Api::Gemini) if has_key => &["x-goog-api-key"],
+        (Hosting::Vendor, Api::Anthropic) if has_key => &["anthropic-version", "x-api-key"],
+        (Hosting::Vendor, Api::Anthropic) => &["anthropic-version"],
+        _ => &[],
     };
     let is_reserved =
         |name: &HeaderName| RESERVED.contains(&name.as_str()) || of_api.contains(&name.as_str());
