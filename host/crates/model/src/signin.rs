@@ -116,13 +116,12 @@ fn with_cloud(
             CloudCredential::AccessKey { access_key, secret_key, session_token },
         ) => {
             let token = session_token.as_ref();
-            match sigv4::AccessKey::new(region, access_key, secret_key, token) {
-                Some(key) => Ok(Box::new(key)),
-                None => {
-                    let provider = provider.to_owned();
-                    Err(BadProvider::Key { provider, key: key.to_owned() })
-                }
-            }
+            let signing = sigv4::AccessKey::new(region, access_key, secret_key, token);
+            let signing = signing.ok_or_else(|| BadProvider::Key {
+                provider: provider.to_owned(),
+                key: key.to_owned(),
+            })?;
+            Ok(Box::new(signing))
         }
         // A host that is not part of this build is refused before its keys.
         _ => {

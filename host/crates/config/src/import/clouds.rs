@@ -9,7 +9,7 @@ use crate::key_path::KeyPath;
 /// A member of a key with the settings of a cloud, and the place of each of them here.
 type CloudConfig = (&'static str, &'static [(&'static str, SettingPlace)]);
 
-/// SettingPlace of a setting.
+/// Place of a setting.
 #[derive(Clone, Copy)]
 enum SettingPlace {
     /// A member of the provider.
@@ -96,10 +96,11 @@ fn move_setting(
         Some(SettingPlace::Merged(name)) => {
             let members = value.as_object().into_iter().flatten();
             // Every member is moved, also after one that is not.
-            let are_set = members.map(|(member, value)| {
-                draft.set(&["providers", provider, name, member], value.clone())
-            });
-            (name, "provider", are_set.fold(true, |all, is_set| all && is_set))
+            let mut are_set = true;
+            for (member, value) in members {
+                are_set &= draft.set(&["providers", provider, name, member], value.clone());
+            }
+            (name, "provider", are_set)
         }
         Some(SettingPlace::Key(name)) => {
             let members = draft.object(key);

@@ -164,7 +164,8 @@ mod tests {
         let get = || cache.get(|| endpoint.token(HOUR));
         let all = join_all((0..20).map(|_| get())).await;
         assert!(all.into_iter().all(|header| number(header) == "1"));
-        advance(HOUR - REFRESH_AHEAD - Duration::from_secs(2)).await;
+        let before_refresh = REFRESH_AHEAD + Duration::from_secs(2);
+        advance(HOUR.saturating_sub(before_refresh)).await;
         assert_eq!(number(get().await), "1");
         advance(Duration::from_secs(1)).await;
         // One request refreshes; the others use the valid token.
@@ -180,7 +181,7 @@ mod tests {
         let cache = TokenCache::new();
         let good = Endpoint::default();
         number(cache.get(|| good.token(HOUR)).await);
-        advance(HOUR - REFRESH_AHEAD).await;
+        advance(HOUR.saturating_sub(REFRESH_AHEAD)).await;
         let bad = Endpoint::default();
         for _ in 0..3 {
             assert_eq!(number(cache.get(|| bad.failure()).await), "1");
@@ -189,7 +190,7 @@ mod tests {
         advance(RETRY_PAUSE).await;
         assert_eq!(number(cache.get(|| bad.failure()).await), "1");
         assert_eq!(bad.count(), 2);
-        advance(REFRESH_AHEAD - UNUSED_AHEAD).await;
+        advance(REFRESH_AHEAD.saturating_sub(UNUSED_AHEAD)).await;
         let error = cache.get(|| bad.failure()).await.expect_err("it has expired");
         assert!(matches!(*error, TokenError::Timeout));
         assert_eq!(number(cache.get(|| good.token(HOUR)).await), "2");

@@ -40,8 +40,9 @@ pub(super) fn headers(
         (Hosting::Bedrock { .. }, _) if has_key => {
             &["authorization", "x-amz-date", "x-amz-security-token"]
         }
-        (Hosting::Vertex { .. }, _) if has_key => &["authorization"],
-        (Hosting::Vendor, Api::OpenAi) if has_key => &["authorization"],
+        (Hosting::Vertex { .. }, _) | (Hosting::Vendor, Api::OpenAi) if has_key => {
+            &["authorization"]
+        }
         (Hosting::Vendor, Api::Gemini) if has_key => &["x-goog-api-key"],
         (Hosting::Vendor, Api::Anthropic) if has_key => &["anthropic-version", "x-api-key"],
         (Hosting::Vendor, Api::Anthropic) => &["anthropic-version"],
