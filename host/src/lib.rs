@@ -12,7 +12,8 @@
 //! | `server` | hyper: sockets, limits, drain, routes; one file per API |
 //! | `mcp-server` | the gateway as an MCP server: sessions, `tools/list` and `tools/call` |
 //! | `agent` | the loop: ask the model, run the calls that policy permits, respond; results as models read them, pending approvals, recall |
-//! | `model` | providers of models |
+//! | `model` | providers of models: addresses, sign-in, retries, fallbacks |
+//! | `conversation` | one typed conversation with a model, in the APIs of callers and providers |
 //! | [`catalog`] | the registry: every tool under one name, and the view of a request |
 //! | `core` | [`door`]: the policy decision; [`tool`]: tools as plain data; tenants, secrets, limits, the protocol of a run |
 //! | `upstream` | MCP servers as sources of tools: supervision, pins, relay, status |
@@ -22,7 +23,7 @@
 //! | `lock` | `airlock.lock`: the accepted plugins and definitions |
 //! | `compile` | components to native code, in a child process; its cache |
 //! | [`sandbox`] | wasmtime: a fresh instance for every call |
-//! | `egress` | the only path of plugins to the network, and [`tls`] for every connection |
+//! | `egress` | the only path of plugins to the network; the client of providers; [`tls`] for every connection |
 //! | `process` | child processes, confined |
 //! | `authoring` | `airlock plugin`: new, build, check, install |
 //! | `identity` | access tokens of callers |
