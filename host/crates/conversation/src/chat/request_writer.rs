@@ -13,6 +13,7 @@ use crate::{
     Conversation, FunctionTool, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
     ToolDefinition, Wire,
     read::{Path, Untranslatable, excerpt},
+    thought_signature,
 };
 
 /// Maximum bytes of the identifier of a user that OpenAI's API accepts.
@@ -121,6 +122,12 @@ impl ChatForm {
     /// as the sources of a text, mean nothing to other services.
     pub(super) fn extra(self, extra: Object) -> Object {
         if self.merges() { Object::new() } else { extra }
+    }
+
+    /// Returns the unknown members of a call that the provider receives, as [`Self::extra`]. The signature
+    /// that Gemini requires is one in any API.
+    pub(super) fn call_extra(self, extra: Object) -> Object {
+        if self.merges() { thought_signature::only(extra) } else { extra }
     }
 
     /// Adds a mark of Anthropic's cache.

@@ -260,6 +260,10 @@ mod tests {
         let calls: Vec<_> = (0..1_000)
             .map(|index| json!({"index": index, "id": "x", "function": {"name": "f", "arguments": "{}"}}))
             .collect();
+        let google = json!({"google": {"thought_signature": "s"}});
+        let signed: Vec<_> = (0..1_000)
+            .map(|index| json!({"index": index, "id": "x", "extra_content": google, "function": {"name": "f", "arguments": "{}"}}))
+            .collect();
         for delta in [
             json!({"content": "x"}),
             json!({"content": "x".repeat(10_000)}),
@@ -267,6 +271,7 @@ mod tests {
             json!({"content": vec![0; 1_000]}),
             json!({"content": pairs}),
             json!({"tool_calls": calls}),
+            json!({"tool_calls": signed}),
             json!({"citations": vec![json!({"type": "x", "a": [{}, {}]}); 1_000]}),
         ] {
             let chunk = chunk(&delta);

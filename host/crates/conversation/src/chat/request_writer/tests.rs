@@ -45,6 +45,21 @@ fn signed(text: &str) -> Item {
 }
 
 #[test]
+fn the_signature_of_a_call_reaches_any_service_and_other_members_anthropics_alone() {
+    let google = json!({"google": {"thought_signature": "s"}});
+    let extra = object(json!({"extra_content": google, "x": 1}));
+    let call = || {
+        let call = ToolCall { extra: extra.clone(), ..ToolCall::function("c", "f", "{}") };
+        vec![Item::ToolCall(call)]
+    };
+    for (dialect, other) in [(OpenAi, None), (WithAnthropicMembers, Some(&json!(1)))] {
+        let written = messages(Wire::Messages, call(), dialect);
+        let written = &written[0]["tool_calls"][0];
+        assert_eq!((written.get("extra_content"), written.get("x")), (Some(&google), other));
+    }
+}
+
+#[test]
 fn a_request_is_written_as_it_was_read() {
     let function =
         json!({"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true});

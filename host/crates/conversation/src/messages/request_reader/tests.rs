@@ -297,6 +297,30 @@ fn the_proof_of_another_provider_is_read_from_the_signature() {
     );
 }
 
+#[test]
+fn the_signature_of_a_call_is_read_from_the_block_before_it() {
+    let carrier = |id: &str| {
+        let signature = format!(r#"airlock:{{"call":"{id}","thought_signature":"s"}}"#);
+        json!({"type": "thinking", "thinking": "", "signature": signature})
+    };
+    let used = |id: &str| json!({"type": "tool_use", "id": id, "name": "f", "input": {}});
+    let text = json!({"type": "text", "text": "a"});
+    let items = items(&json!([{"role": "assistant", "content": [
+        text, carrier("t"), text, carrier("dropped"), used("t"), used("u"),
+    ]}]));
+    let extra = json!({"extra_content": {"google": {"thought_signature": "s"}}});
+    let signed =
+        ToolCall { extra: airlock_json::object(extra), ..ToolCall::function("t", "f", "{}") };
+    assert_eq!(
+        items,
+        [
+            Item::Message(Message::new(Role::Assistant, vec![Part::text("a"), Part::text("a")])),
+            Item::ToolCall(signed),
+            Item::ToolCall(ToolCall::function("u", "f", "{}")),
+        ]
+    );
+}
+
 /// Returns a strategy for JSON with many of the names that the reader looks at.
 fn hostile() -> impl Strategy<Value = Value> {
     let names = prop::sample::select(vec![
