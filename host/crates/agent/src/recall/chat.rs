@@ -442,9 +442,9 @@ fn merged(
         }
     }
     all.extend(left.into_iter().map(|(_, call)| call));
-    let is_of_record = |name: &str| name == "content" || joins && REASONING.contains(&name);
-    for (name, value) in theirs.iter().filter(|(name, _)| !is_of_record(name)) {
-        if out.get(name).is_none() {
+    for (name, value) in theirs.iter().filter(|(name, _)| *name != "content") {
+        let is_of_rounds = joins && REASONING.contains(&name);
+        if !is_of_rounds && out.get(name).is_none() {
             out.set(name, value);
         }
     }
