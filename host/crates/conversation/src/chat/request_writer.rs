@@ -142,6 +142,11 @@ impl ChatForm {
         match part.wire {
             Wire::Chat => Ok(part.object),
             Wire::Messages if self.has_anthropic_blocks() => Ok(part.object),
+            // Others have a counterpart.
+            Wire::Messages if part.kind == "document" => Err(self.refused(
+                "Only providers of kind 'anthropic' take a document with citations, with a context, or with \
+                 blocks as its source.",
+            )),
             _ => Err(self.unknown(part.kind)),
         }
     }
@@ -261,8 +266,7 @@ fn write_tools(tools: Vec<ToolDefinition>, form: ChatForm) -> Result<Vec<Value>,
         ToolDefinition::Native(native) if native.wire == Wire::Chat => Ok(native.object.into()),
         ToolDefinition::Native(native) => {
             let path = path.element(index);
-            let supported = &["function"];
-            Err(Untranslatable::invalid_value(&path.member("type"), &native.kind, supported))
+            Err(Untranslatable::not_among(&path.member("type"), &native.kind, &["function"]))
         }
     });
     tools.collect()

@@ -327,6 +327,23 @@ fn a_long_identifier_of_the_user_is_for_anthropic_alone() {
 }
 
 #[test]
+fn a_tool_without_a_type_and_a_document_for_anthropics_models_alone_are_refused_with_the_reason() {
+    let native = |wire, value| NativeItem::new(wire, object(value));
+    let mut tool = conversation(Wire::Responses, Vec::new());
+    let search = native(Wire::Responses, json!({"google_search": {}}));
+    tool.tools = vec![ToolDefinition::Native(search)];
+    let refused = write_request(tool, OpenAi).expect_err("refused");
+    assert_eq!((refused.code, &*refused.param), ("missing_required_parameter", "tools[0].type"));
+    let document = native(Wire::Messages, json!({"type": "document", "context": "c"}));
+    let part = Part::new(Content::Native(document));
+    let message = Item::Message(Message::new(Role::User, vec![part]));
+    let request = conversation(Wire::Messages, vec![message]);
+    let refused = write_request(request, OpenAi).expect_err("refused");
+    assert_eq!(refused.param, "messages");
+    assert!(refused.message.contains("citations"), "{}", refused.message);
+}
+
+#[test]
 fn members_of_the_messages_api_are_written_or_refused() {
     let with = |members: Value| Conversation {
         extra: object(members),

@@ -164,7 +164,9 @@ fn tools_and_the_choice_among_them_are_read() {
         parameters: Some(json!({"type": "object"})),
         strict: Some(true),
         cache_control: Some(json!({"type": "ephemeral"})),
-        extra: airlock_json::object(json!({"input_examples": [{}]})),
+        extra: airlock_json::object(json!({
+            "eager_input_streaming": true, "input_examples": [{}], "allowed_callers": ["direct"],
+        })),
     };
     let other = FunctionTool {
         name: "g".to_owned(),
