@@ -1,6 +1,10 @@
 //! Calls of the gateway's tools that a client does not send back, in the next request.
 
-use airlock_tests::{Gateway, Reply, Service, Setup, misbehaving, service::text};
+use airlock_tests::{
+    Gateway, Reply, Service, Setup, misbehaving,
+    service::{self, Answer, text},
+};
+use futures_util::stream;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -118,6 +122,82 @@ async fn results_beside_a_callers_call_are_put_back_for_a_client_of_messages() {
     let (roles, names) = seen(&model);
     assert_eq!(roles, ["user", "assistant", "tool", "tool"]);
     assert_eq!(names, ["desk-echo", "get_weather"]);
+}
+
+/// Returns a streamed message of Anthropic's API that ends with a call.
+fn streamed(blocks: &[Value]) -> Answer {
+    let begin = json!({"type": "message_start", "message": {"id": "msg_1", "model": "m"}});
+    let end = json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}});
+    let blocks = blocks.iter().enumerate().flat_map(|(index, block)| {
+        [
+            json!({"type": "content_block_start", "index": index, "content_block": block}),
+            json!({"type": "content_block_stop", "index": index}),
+        ]
+    });
+    let events = [begin].into_iter().chain(blocks).chain([end, json!({"type": "message_stop"})]);
+    Answer::stream(stream::iter([service::events(events.map(|event| event.to_string()))]))
+}
+
+/// Collects the blocks of a streamed message, as Anthropic's clients do.
+fn collected(events: &str) -> Vec<Value> {
+    let mut blocks = Vec::<Value>::new();
+    let mut input = String::new();
+    for data in events.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        let event: Value = data.parse().expect("JSON");
+        if event["type"] == "content_block_start" {
+            blocks.push(event["content_block"].clone());
+            input.clear();
+        }
+        let Some(block) = blocks.last_mut() else { continue };
+        for member in ["text", "thinking", "signature"] {
+            if let Some(piece) = event["delta"][member].as_str() {
+                let before = block[member].as_str().unwrap_or_default();
+                block[member] = format!("{before}{piece}").into();
+            }
+        }
+        input.push_str(event["delta"]["partial_json"].as_str().unwrap_or_default());
+        if event["type"] == "content_block_stop" && !input.is_empty() {
+            block["input"] = input.parse().expect("JSON");
+        }
+    }
+    blocks
+}
+
+#[tokio::test]
+async fn each_round_of_a_streamed_message_reaches_anthropics_api_once() {
+    let think = |text: &str| json!({"type": "thinking", "thinking": text, "signature": format!("signature of {text}")});
+    let used = |id: &str, name: &str, input: Value| json!({"type": "tool_use", "id": id, "name": name, "input": input});
+    let first = [
+        think("one"),
+        json!({"type": "text", "text": "First."}),
+        used("toolu_0123456789abcdef0", "desk-echo", json!({"text": "ran"})),
+    ];
+    let second =
+        [think("two"), used("toolu_0123456789abcdef1", "get_weather", json!({"city": "Bern"}))];
+    let rounds = [first.to_vec(), second.to_vec()];
+    let model = Service::start(move |asked| {
+        let messages = asked.body["messages"].as_array().map_or(0, Vec::len);
+        streamed(&rounds[usize::from(messages > 1)])
+    })
+    .await;
+    let provider = json!({"kind": "anthropic", "base_url": model.base_url(), "api_key": "sk-test"});
+    let gateway = setup(&model).set("/providers/claude", provider).serve_connected().await;
+    let question = json!({"role": "user", "content": "go"});
+    let tools = json!([{"name": "get_weather", "input_schema": {"type": "object"}}]);
+    let ask = async |messages: Value| {
+        let body = json!({"model": "claude/m", "max_tokens": 100, "stream": true, "messages": messages, "tools": tools});
+        let request = gateway.request(Method::POST, "/v1/messages").header("x-api-key", ANN);
+        let reply = request.json(&body).send().await.expect("a response");
+        collected(&reply.text().await.expect("a whole response"))
+    };
+    let blocks = ask(json!([question])).await;
+    assert_eq!(blocks, [&first[..2], &second[..]].concat());
+    let result = json!({"type": "tool_result", "tool_use_id": second[1]["id"], "content": "sunny"});
+    ask(json!([question, {"role": "assistant", "content": blocks}, {"role": "user", "content": [result]}])).await;
+    let asked = model.asked();
+    let messages = &asked.last().expect("a request").body["messages"];
+    assert_eq!((&messages[1]["content"], &messages[3]["content"]), (&json!(first), &json!(second)));
+    assert_eq!(messages.as_array().map(Vec::len), Some(5), "{messages:#}");
 }
 
 #[tokio::test]

@@ -9,8 +9,7 @@
 //!               "needs": {"name": "fs-write", "arguments": {}}}]}
 //! ```
 //!
-//! A call that the model asked for and that was admitted also has a `result`, even if it failed:
-//! the text that the model received, up to 64 KiB, and if it had more than texts, `raw_result`: the
+//! A call that the model asked for also has a `result`, even if it failed or was refused: the text that the model received, up to 64 KiB, and if it had more than texts, `raw_result`: the
 //! handle with which programs read it unchanged. `calls` holds every call, in the order in which
 //! the model asked for them. Each is followed by the calls that it made in turn, which name it as
 //! their `parent`. `status` is `ok`, `error` or `cancelled`. A call that was refused before it ran
@@ -130,20 +129,19 @@ impl<'a> Trace<'a> {
         let index = Index::new(&records);
         let mut calls = Vec::new();
         for top in &self.tops {
-            match top.id.and_then(|id| index.find(id)) {
-                Some(record) => {
-                    let mut call = record::to_json(record, Some(&top.tool_call_id));
-                    if let Some(result) = &top.result {
-                        call["result"] = shortened(result).into();
-                    }
-                    if let Some(raw) = &top.raw {
-                        call["raw_result"] = raw.as_str().into();
-                    }
-                    calls.push(call);
-                    calls.extend(index.describe_below(record.id));
-                }
-                None => calls.push(top.refused.clone()),
+            let record = top.id.and_then(|id| index.find(id));
+            let mut call = match record {
+                Some(record) => record::to_json(record, Some(&top.tool_call_id)),
+                None => top.refused.clone(),
+            };
+            if let Some(result) = &top.result {
+                call["result"] = shortened(result).into();
             }
+            if let Some(raw) = &top.raw {
+                call["raw_result"] = raw.as_str().into();
+            }
+            calls.push(call);
+            calls.extend(record.into_iter().flat_map(|record| index.describe_below(record.id)));
         }
         calls
     }

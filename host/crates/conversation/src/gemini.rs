@@ -10,12 +10,10 @@
 //! | `reply_reader` | a response, or the events of a stream → deltas |
 //! | `reply_reader/outcome` | reasons of an end, tokens and probabilities |
 //! | `error` | errors in OpenAI's form |
-//! | `signature` | signatures of thoughts in the members of chat |
 
 mod error;
 mod reply_reader;
 mod request_writer;
-mod signature;
 
 pub use self::{
     error::{INVALID_KEY, read_error},
@@ -24,3 +22,6 @@ pub use self::{
 };
 
 use super::object_of;
+
+/// Member of a part with the signature of a thought.
+const THOUGHT_SIGNATURE: &str = "thoughtSignature";

@@ -26,6 +26,7 @@
 //! | `reply` | a whole reply, collected from its deltas |
 //! | `usage` | tokens of a reply |
 //! | `arguments` | arguments of a call as an object |
+//! | `thought_signature` | signatures of Gemini's thoughts in the members of chat |
 //! | `read` | members of an untrusted request, and errors that name them |
 //!
 //! The crate does no I/O, decides nothing about tools and holds no memory that its input does not have:
@@ -42,6 +43,7 @@ pub mod read;
 mod reply;
 pub mod responses;
 mod settings;
+mod thought_signature;
 mod tools;
 mod usage;
 

@@ -22,12 +22,24 @@ const ENDS: [&str; 7] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BelowAnthropic;
 
+/// Path of a request before it was given the one that routes have.
+#[derive(Debug, Clone)]
+struct SentPath(String);
+
+/// Returns the path of a request as its sender wrote it.
+pub(super) fn sent_path<B>(request: &Request<B>) -> &str {
+    let sent = request.extensions().get::<SentPath>();
+    sent.map_or_else(|| request.uri().path(), |sent| &sent.0)
+}
+
 /// Gives a request with another path the path that routes have.
 pub(super) fn apply<B>(request: &mut Request<B>) {
-    let path = request.uri().path();
-    let of_anthropic = canonical(path, ANTHROPIC);
+    let sent = request.uri().path();
+    let of_anthropic = canonical(sent, ANTHROPIC);
     let is_of_anthropic = of_anthropic.is_some();
-    let Some(path) = of_anthropic.or_else(|| canonical(path, OPENAI)) else { return };
+    let Some(path) = of_anthropic.or_else(|| canonical(sent, OPENAI)) else { return };
+    let sent = SentPath(sent.to_owned());
+    request.extensions_mut().insert(sent);
     if is_of_anthropic {
         request.extensions_mut().insert(BelowAnthropic);
     }
@@ -83,6 +95,7 @@ mod tests {
         ] {
             let mut request = Request::builder().uri(sent).body(()).expect("a request");
             apply(&mut request);
+            assert_eq!(Some(sent_path(&request)), sent.split('?').next());
             let has_mark = request.extensions().get::<BelowAnthropic>().is_some();
             assert_eq!((request.uri().to_string().as_str(), has_mark), (expected, is_marked));
         }

@@ -24,7 +24,7 @@ pub(super) trait Source: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 
     /// Returns the event that ends a failed stream.
-    fn failure(error: ApiError) -> Bytes {
+    fn failure(&self, error: ApiError) -> Bytes {
         failure(error)
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn parts<S: Source>(source: S) -> Parts {
             part.map(|part| (part, Some((source, heartbeat))))
         } else {
             error!("a streamed request made the gateway panic");
-            Some((S::failure(ApiError::internal()), None))
+            Some((source.failure(ApiError::internal()), None))
         }
     });
     boxed(parts)

@@ -26,7 +26,7 @@ use super::{
     App, availability, events,
     memory::{ChargeRefused, RequestCharge},
     options,
-    respond::{self, ApiError, Reply},
+    respond::{self, ApiError, Reply, RequestId},
     responses::{DROPPED, DROPPED_TOOLS, TOKEN_BYTES, dropped, report_dropped, tool_bytes},
     sender::Sender,
     work,
@@ -58,6 +58,8 @@ pub(super) async fn create(
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
+    let request_id =
+        request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
     let mut chat = request::read(app, request, charge).await?;
     request::restore(app, sender, &mut chat.body, charge).await?;
     availability::wait_for_sources(app, sender).await;
@@ -70,7 +72,8 @@ pub(super) async fn create(
     let answering = run.answering();
     let reply = if is_streamed {
         let writer = messages::EventWriter::new(&id, &model);
-        let stream = MessageStream::begin(run, writer, wants_events, charge.clone()).await?;
+        let stream =
+            MessageStream::begin(run, writer, wants_events, request_id, charge.clone()).await?;
         respond::events(events::parts(stream))
     } else {
         respond::json_text(whole(run, id, charge).await?)
@@ -254,7 +257,7 @@ mod tests {
                 let asks = error.headers().contains_key("x-should-retry");
                 let code = error.headers().get("retry-after");
                 assert_eq!(code, None);
-                let body = Value::from(error.into_anthropic_body());
+                let body = Value::from(error.into_anthropic_body(&RequestId::new()));
                 assert_eq!(body["error"].get("airlock"), has_calls.then_some(&airlock));
                 assert!(asks || !has_calls, "{body}");
             }

@@ -7,6 +7,7 @@ use futures_util::{Stream, StreamExt as _};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tracing::warn;
+use uuid::Uuid;
 
 use super::alias;
 use airlock_agent::{AgentError, EXTENSION, RespondingProvider};
@@ -119,6 +120,22 @@ pub(super) fn names(headers: &HeaderMap, name: &'static str) -> Result<Option<St
             "bad_header",
             format!("header `{name}` has {found} names, expected at most {MAX_NAMES}"),
         )),
+    }
+}
+
+/// Identifier of a request of Anthropic's API, which the header `request-id` and errors have.
+#[derive(Debug, Clone)]
+pub(super) struct RequestId(String);
+
+impl RequestId {
+    /// Returns a new one.
+    pub(super) fn new() -> Self {
+        Self(format!("req_{}", Uuid::new_v4().simple()))
+    }
+
+    /// Returns it as the value of a header.
+    pub(super) fn to_header(&self) -> HeaderValue {
+        HeaderValue::try_from(&self.0).expect("hexadecimal digits are header text")
     }
 }
 
@@ -235,11 +252,10 @@ impl ApiError {
     }
 
     /// Returns the response in the form of Anthropic's errors. `request_id` is repeated in it.
-    pub(super) fn into_anthropic_reply(mut self, request_id: &str) -> Reply {
+    pub(super) fn into_anthropic_reply(mut self, request_id: &RequestId) -> Reply {
         let headers = mem::take(&mut self.0.headers);
         let status = self.0.status;
-        let mut body = self.into_anthropic_body();
-        body.insert("request_id".to_owned(), request_id.into());
+        let body = self.into_anthropic_body(request_id);
         let mut reply = with_status(status, Value::from(body).to_string());
         reply.headers_mut().extend(headers);
         reply
@@ -248,12 +264,14 @@ impl ApiError {
     /// Returns the body in the form of Anthropic's errors. Their type depends on the status alone; the
     /// gateway's own members, and `airlock` if work was done, are members of `error`, because
     /// Anthropic's clients keep nothing else of a stream's error.
-    pub(super) fn into_anthropic_body(self) -> Object {
+    pub(super) fn into_anthropic_body(self, request_id: &RequestId) -> Object {
         let Fields { status, error, airlock, .. } = *self.0;
         let mut out = object(json!({"type": anthropic_type(status)}));
         out.extend(error.into_iter().filter(|(name, value)| name != "type" && !value.is_null()));
         out.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
-        Object::from_iter([("type".to_owned(), "error".into()), ("error".to_owned(), out.into())])
+        let id = request_id.0.as_str().into();
+        let members = [("type", "error".into()), ("error", out.into()), ("request_id", id)];
+        members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
     }
 
     /// Returns the body: `error`, and `airlock` if work was done.
@@ -331,8 +349,9 @@ mod tests {
                 .with_airlock(object(json!({"rounds": 1})));
             let expected = json!({"type": "error", "error": {
                 "type": kind, "message": "no", "code": "of_the_gateway", "airlock": {"rounds": 1},
-            }});
-            assert_eq!(Value::from(error.into_anthropic_body()), expected);
+            }, "request_id": "req_1"});
+            let id = RequestId("req_1".to_owned());
+            assert_eq!(Value::from(error.into_anthropic_body(&id)), expected);
         }
     }
 }

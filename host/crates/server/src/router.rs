@@ -3,10 +3,9 @@
 use std::{net::IpAddr, panic::AssertUnwindSafe, time::Instant};
 
 use futures_util::FutureExt as _;
-use http::{HeaderValue, Method, Request};
+use http::{Method, Request};
 use hyper::body::Incoming;
 use tracing::{debug, error, info};
-use uuid::Uuid;
 
 use super::{
     App, admin, alias, approvals, auth, body, chat,
@@ -16,7 +15,7 @@ use super::{
     messages, metrics, models,
     operator::{self, OperatorAct},
     origin, reload,
-    respond::{ApiError, Payload, Reply},
+    respond::{ApiError, Payload, Reply, RequestId},
     responses, results, runs,
     sender::Sender,
     upstreams,
@@ -90,7 +89,10 @@ impl App {
         let page = cors::origin(&self.settings, request.headers());
         let is_anthropic = path.starts_with(messages::PATH)
             || request.extensions().get::<alias::BelowAnthropic>().is_some();
-        let request_id = is_anthropic.then(|| format!("req_{}", Uuid::new_v4().simple()));
+        let request_id = is_anthropic.then(RequestId::new);
+        if let Some(id) = &request_id {
+            request.extensions_mut().insert(id.clone());
+        }
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
         // of it is used after a panic.
         let routed = AssertUnwindSafe(self.route(route, request, peer)).catch_unwind();
@@ -103,8 +105,8 @@ impl App {
             (Some(Route::Mcp(_) | Route::Sse(_)), None) => (mcp::rpc_failure(error), None),
             _ => (error.into_reply(), None),
         });
-        if let Some(id) = request_id.and_then(|id| HeaderValue::try_from(id).ok()) {
-            reply.0.headers_mut().insert("request-id", id);
+        if let Some(id) = request_id {
+            reply.0.headers_mut().insert("request-id", id.to_header());
         }
         if let Some(page) = page {
             cors::permit(page, reply.0.headers_mut());
@@ -163,7 +165,7 @@ impl App {
         origin::check(&self.settings, headers, request.uri())?;
         let route = route
             .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
-            .ok_or_else(|| ApiError::no_such_path(request.uri().path()))?;
+            .ok_or_else(|| ApiError::no_such_path(alias::sent_path(request)))?;
         if cors::is_preflight(request)
             && cors::origin(&self.settings, headers).is_some()
             && route.act().is_none()

@@ -24,6 +24,9 @@ use airlock_store::recall::Anchor;
 
 /// Memory for a message or a call, while records are put back, in bytes.
 const ENTRY_BYTES: usize = 128;
+/// Members of a message with its reasoning.
+const REASONING: [&str; 4] =
+    ["reasoning_content", "reasoning", "thinking_blocks", "reasoning_details"];
 
 /// Rounds of one request that its client does not see. All are JSON texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -307,11 +310,43 @@ impl<'m> RestoredMessages<'m> {
                 first_from(self.called.get(&*id), site.turn).is_some_and(|at| at <= site.message)
             });
         let Some(message) = raw::member(record, "message").filter(|_| !is_sent) else { return };
-        let merged = merged(message, self.messages[site.message], &ran, !before.is_empty());
-        let Some(merged) = merged else { return };
+        let repeated = self.repeated(site, message, &before);
+        let joins = !before.is_empty();
+        let sent = self.messages[site.message];
+        let Some(merged) = merged(message, sent, &ran, joins, repeated > 0) else { return };
+        let repeated = site.message - repeated..site.message;
+        self.changes.extend(repeated.map(|position| (position, Vec::new())));
         let texts = before.into_iter().map(Cow::Borrowed).chain([Cow::Owned(merged)]);
         let texts = texts.chain(results.into_iter().map(Cow::Borrowed));
         self.changes.insert(site.message, texts.collect());
+    }
+
+    /// Counts the messages just before that of a call which repeat texts of its record. A stream of the
+    /// Messages API has the texts of all rounds in one message, and the one of a call has only those after
+    /// the last block of thinking.
+    fn repeated(&self, site: &AnchorSite, own: &str, before: &[&str]) -> usize {
+        let earlier = joined_texts(before.iter().copied());
+        let all = joined_texts(before.iter().copied().chain([own]));
+        let said = said(self.messages[site.message]);
+        let Some(mut rest) = without_end(&all, &said) else { return 0 };
+        let mut count = 0;
+        for message in self.messages[site.turn..site.message].iter().copied().rev() {
+            let text = self::said(message);
+            let is_text = has_role(message, "assistant") && calls(message).next().is_none();
+            if !is_text || text.is_empty() {
+                break;
+            }
+            // A client may drop the text beside the call.
+            let is_dropped = count == 0 && said.is_empty();
+            let shorter = without_end(rest, &text)
+                .or_else(|| without_end(&earlier, &text).filter(|_| is_dropped));
+            let Some(shorter) = shorter else { break };
+            rest = shorter;
+            count += 1;
+        }
+        // Otherwise they are other texts. Earlier rounds have none if they were not shown.
+        let rest = rest.trim_end();
+        if rest.is_empty() || rest == earlier.trim_end() { count } else { 0 }
     }
 
     /// Tells the model that calls beside this one ran, in the result of this one.
@@ -385,8 +420,15 @@ fn object(message: &str) -> Option<RawObject> {
 
 /// Returns the message of the model with the calls that ran, in their places, and those that the
 /// client sent. Members that the client dropped are those of the model. With `joins`, the client has
-/// the texts of several rounds as one. `None` if it is no message.
-fn merged(own: &str, sent: &str, ran: &BTreeSet<Cow<'_, str>>, joins: bool) -> Option<String> {
+/// the texts and the reasoning of several rounds as one; with `keeps_text`, its text is not read. `None`
+/// if it is no message.
+fn merged(
+    own: &str,
+    sent: &str,
+    ran: &BTreeSet<Cow<'_, str>>,
+    joins: bool,
+    keeps_text: bool,
+) -> Option<String> {
     let mut out = object(own)?;
     let theirs = object(sent)?;
     let mut left: Vec<(Cow<'_, str>, &str)> = calls(sent).collect();
@@ -401,12 +443,13 @@ fn merged(own: &str, sent: &str, ran: &BTreeSet<Cow<'_, str>>, joins: bool) -> O
     }
     all.extend(left.into_iter().map(|(_, call)| call));
     for (name, value) in theirs.iter().filter(|(name, _)| *name != "content") {
-        if out.get(name).is_none() {
+        let is_of_rounds = joins && REASONING.contains(&name);
+        if !is_of_rounds && out.get(name).is_none() {
             out.set(name, value);
         }
     }
     let said = theirs.get("content").unwrap_or("null");
-    if !is_of_model(said, raw::member(own, "content").unwrap_or("null"), joins) {
+    if !keeps_text && !is_of_model(said, raw::member(own, "content").unwrap_or("null"), joins) {
         out.set("content", said);
     }
     out.set("tool_calls", format!("[{}]", all.join(",")));
@@ -418,6 +461,23 @@ fn is_of_model(sent: &str, own: &str, joins: bool) -> bool {
     let sent = text_of(sent);
     let own = text_of(own);
     sent.is_empty() || sent == own || joins && sent.ends_with(&*own)
+}
+
+/// Returns the texts of those messages that are the model's, as a stream joins them.
+fn joined_texts<'m>(messages: impl Iterator<Item = &'m str>) -> String {
+    let texts = messages.filter(|message| has_role(message, "assistant")).map(said);
+    let texts: Vec<_> = texts.filter(|text| !text.is_empty()).collect();
+    texts.join(note::SEPARATOR)
+}
+
+/// Returns the text before `end`, with or without the separator between them; `None` if it does not end so.
+fn without_end<'t>(text: &'t str, end: &str) -> Option<&'t str> {
+    text.strip_suffix(end).or_else(|| text.strip_suffix(note::SEPARATOR)?.strip_suffix(end))
+}
+
+/// Returns the text of a message.
+fn said(message: &str) -> Cow<'_, str> {
+    raw::member(message, "content").map(text_of).unwrap_or_default()
 }
 
 /// Iterates over the calls of a message of the model: identifier and JSON text.

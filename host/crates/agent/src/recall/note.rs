@@ -12,8 +12,8 @@ pub(super) const BEGIN: &str = "[Note of the gateway: ";
 const NEEDS_APPROVAL: &str = " an approval, so nothing was run.";
 /// Part of the note about a script that no other note has.
 const HAS_STOPPED: &str = "the script has stopped: its run ";
-/// Text between the note and the text before it, in a stream.
-const SEPARATOR: &str = "\n\n";
+/// Text between the texts of two rounds in a stream, and before the note.
+pub(super) const SEPARATOR: &str = "\n\n";
 
 /// The line about a lost record. It stands at the end of the result of the caller's call.
 pub(super) const LOST: &str = "[Note of the gateway: together with this call you made other calls, which ran. Their results \

@@ -110,6 +110,105 @@ async fn the_provider_sees_one_message_with_all_calls_followed_by_all_results() 
     }
 }
 
+/// Returns the members of a message with blocks of thinking.
+fn thinking(mut message: Value, texts: &[&str]) -> Value {
+    let blocks =
+        texts.iter().map(|text| json!({"type": "thinking", "thinking": text, "signature": text}));
+    message["thinking_blocks"] = blocks.collect();
+    message
+}
+
+#[tokio::test]
+async fn texts_and_thinking_of_a_streamed_message_are_not_repeated() {
+    let first = calling(json!("First."), &[call("f", "gate-f")]);
+    let second = calling(json!("Second."), &[call("s", "gate-s")]);
+    let own = [call(X, "mine")];
+    let before = |messages: &[&Value]| -> Vec<Value> {
+        messages
+            .iter()
+            .flat_map(|message| {
+                let id = message["tool_calls"][0]["id"].as_str().expect("an id");
+                [(*message).clone(), result(id, "of it")]
+            })
+            .collect()
+    };
+    let text = |text: &str| json!({"role": "assistant", "content": text});
+    let parts = json!([part("b\n\n")]);
+    for (name, before, last, sent) in [
+        (
+            "thinking in both rounds",
+            before(&[&thinking(first.clone(), &["1"])]),
+            thinking(calling(Value::Null, &own), &["2"]),
+            vec![thinking(text("First."), &["1"]), thinking(calling(Value::Null, &own), &["2"])],
+        ),
+        (
+            "thinking before the first text",
+            before(&[&thinking(first.clone(), &["1"])]),
+            calling(Value::Null, &own),
+            vec![thinking(calling(json!("First."), &own), &["1"])],
+        ),
+        (
+            "thinking before the last text",
+            before(&[&first]),
+            thinking(calling(json!("Last."), &own), &["2"]),
+            vec![text("First."), thinking(calling(json!("\n\nLast."), &own), &["2"])],
+        ),
+        (
+            "a text that the client drops beside the call",
+            before(&[&first]),
+            thinking(calling(json!("Last."), &own), &["2"]),
+            vec![text("First."), thinking(calling(Value::Null, &own), &["2"])],
+        ),
+        (
+            "three rounds, two of them in one text",
+            before(&[&first, &second]),
+            thinking(calling(Value::Null, &own), &["3"]),
+            vec![text("First.\n\nSecond."), thinking(calling(Value::Null, &own), &["3"])],
+        ),
+        (
+            "three rounds, the last two in one text",
+            before(&[&first, &thinking(second.clone(), &["2"])]),
+            calling(json!("Last."), &own),
+            vec![text("First."), thinking(calling(json!("\n\nSecond.\n\nLast."), &own), &["2"])],
+        ),
+        (
+            "thinking between the texts of the last round",
+            before(&[&first]),
+            thinking(calling(json!("b\n\nc"), &own), &["2", "3"]),
+            vec![
+                text("First."),
+                thinking(json!({"role": "assistant", "content": parts}), &["2"]),
+                thinking(calling(json!("c"), &own), &["3"]),
+            ],
+        ),
+    ] {
+        let recall = in_memory();
+        let rounds = Rounds {
+            before: before.iter().map(Value::to_string).collect(),
+            message: last.to_string(),
+            results: Vec::new(),
+        };
+        keep(&recall, false, Some(rounds)).await;
+        let of = |messages: Vec<Value>| {
+            let messages = [vec![user("go")], messages, vec![result(X, "of x")]];
+            Value::from(messages.concat())
+        };
+        let restored: Value = restored(&recall, &ann(), &of(sent)).await.parse().expect("JSON");
+        assert_eq!(restored, of([before, vec![last]].concat()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_text_before_a_call_that_is_not_of_its_record_stays() {
+    let recall = in_memory();
+    keep(&recall, false, Some(rounds())).await;
+    let own = json!({"role": "assistant", "content": "irst"});
+    let mut messages = sent(json!("last"));
+    messages.as_array_mut().expect("a list").insert(1, own.clone());
+    let restored: Value = restored(&recall, &ann(), &messages).await.parse().expect("JSON");
+    assert_eq!((&restored[1], restored.as_array().map(Vec::len)), (&own, Some(7)));
+}
+
 #[tokio::test]
 async fn calls_with_an_identifier_of_other_conversations_are_not_kept() {
     let recall = in_memory();

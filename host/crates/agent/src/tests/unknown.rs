@@ -28,7 +28,8 @@ async fn a_call_of_an_unknown_tool_is_answered_and_the_loop_goes_on() {
     let error = json!({"code": "airlock.not_found", "kind": "not_found", "message": message});
     let expected = json!({
         "calls": [{"id": null, "tool_call_id": "c1", "parent": null, "name": "desk-eccho", "arguments": "{\"n\":1}",
-                   "status": "error", "error": error, "duration_ms": "[ms]"}],
+                   "status": "error", "error": error, "duration_ms": "[ms]",
+                   "result": format!("Error executing tool desk-eccho: {message}")}],
         "rounds": 1,
     });
     assert_eq!(masked(&answer.into()), expected);

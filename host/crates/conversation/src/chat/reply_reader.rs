@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use self::choice::ChoiceReader;
 use super::{TOOL_CALLS, object_of, take_string, usage};
-use crate::{Begin, Delta, FinishReason, Object, ReplyError, Usage};
+use crate::{
+    Begin, Delta, FinishReason, Object, ReplyError, Usage, thought_signature::EXTRA_CONTENT,
+};
 
 /// Maximum number of choices of one reply. OpenAI's maximum is 128, and servers of other makers have none.
 const MAX_CHOICES: usize = 1_024;
@@ -182,11 +184,13 @@ pub fn pieces(chunk: &Object) -> usize {
     members.map(pieces_of).sum()
 }
 
-/// Returns the number of pieces of a member. A content part of Mistral's has a list of its own.
+/// Returns the number of pieces of a member. A content part of Mistral's has a list of its own, and the
+/// signature of a call is a piece too.
 fn pieces_of(member: &Value) -> usize {
     let Value::Array(list) = member else { return 1 };
     let inner = list.iter().filter_map(|part| part.get("thinking")?.as_array());
-    list.len().max(1) + inner.map(Vec::len).sum::<usize>()
+    let signed = list.iter().filter(|part| part.get(EXTRA_CONTENT).is_some()).count();
+    list.len().max(1) + inner.map(Vec::len).sum::<usize>() + signed
 }
 
 /// Returns the reason of an end; `None` if the choice has not ended. Some servers send an empty one until

@@ -13,6 +13,7 @@ use crate::{
     Conversation, FunctionTool, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
     ToolDefinition, Wire,
     read::{Path, Untranslatable, excerpt},
+    thought_signature,
 };
 
 /// Maximum bytes of the identifier of a user that OpenAI's API accepts.
@@ -123,6 +124,12 @@ impl ChatForm {
         if self.merges() { Object::new() } else { extra }
     }
 
+    /// Returns the unknown members of a call that the provider receives, as [`Self::extra`]. The signature
+    /// that Gemini requires is one in any API.
+    pub(super) fn call_extra(self, extra: Object) -> Object {
+        if self.merges() { thought_signature::only(extra) } else { extra }
+    }
+
     /// Adds a mark of Anthropic's cache.
     pub(super) fn mark(self, marked: &mut Object, cache_control: Option<Value>) {
         if self.has_anthropic_members() {
@@ -135,6 +142,11 @@ impl ChatForm {
         match part.wire {
             Wire::Chat => Ok(part.object),
             Wire::Messages if self.has_anthropic_blocks() => Ok(part.object),
+            // Others have a counterpart.
+            Wire::Messages if part.kind == "document" => Err(self.refused(
+                "Only providers of kind 'anthropic' take a document with citations, with a context, or with \
+                 blocks as its source.",
+            )),
             _ => Err(self.unknown(part.kind)),
         }
     }
@@ -254,8 +266,7 @@ fn write_tools(tools: Vec<ToolDefinition>, form: ChatForm) -> Result<Vec<Value>,
         ToolDefinition::Native(native) if native.wire == Wire::Chat => Ok(native.object.into()),
         ToolDefinition::Native(native) => {
             let path = path.element(index);
-            let supported = &["function"];
-            Err(Untranslatable::invalid_value(&path.member("type"), &native.kind, supported))
+            Err(Untranslatable::not_among(&path.member("type"), &native.kind, &["function"]))
         }
     });
     tools.collect()

@@ -16,11 +16,14 @@ use serde_json::Value;
 
 use self::outcome::TokenCounts;
 use super::{
+    THOUGHT_SIGNATURE,
     error::{read_error, reported},
     object_of,
-    signature::{self, EXTRA_CONTENT, THOUGHT_SIGNATURE},
 };
-use crate::{Begin, Delta, FinishReason, Object, ReplyError, Wire};
+use crate::{
+    Begin, Delta, FinishReason, Object, ReplyError, Wire,
+    thought_signature::{self, EXTRA_CONTENT},
+};
 
 /// Maximum number of candidates of a reply, as of the choices of OpenAI's API. Gemini's maximum is 8.
 const MAX_CANDIDATES: usize = 128;
@@ -173,7 +176,12 @@ impl Candidate {
         deltas.extend(text.map(|text| Delta::Text { choice, text }));
         if let Some(signature) = signature.filter(|_| !self.is_signed) {
             self.is_signed = true;
-            deltas.push(member(choice, Wire::Chat, EXTRA_CONTENT, signature::write(signature)));
+            deltas.push(member(
+                choice,
+                Wire::Chat,
+                EXTRA_CONTENT,
+                thought_signature::write(signature),
+            ));
         }
         Ok(())
     }
@@ -193,7 +201,7 @@ impl Candidate {
         self.calls += 1;
         let id = take_text(&mut call, "id").unwrap_or_default();
         let name = take_text(&mut call, "name").unwrap_or_default();
-        let extra = signature.map(|signature| (EXTRA_CONTENT, signature::write(signature)));
+        let extra = signature.map(|signature| (EXTRA_CONTENT, thought_signature::write(signature)));
         let extra = extra.map_or_else(Object::new, |member| object_of([member]));
         deltas.push(Delta::Call { choice, index, id, name, is_custom: false, extra });
         let text = match call.shift_remove("args") {

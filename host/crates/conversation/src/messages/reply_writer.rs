@@ -6,7 +6,10 @@
 mod arguments;
 mod whole;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    mem,
+};
 
 use airlock_json::weight::object_weight;
 use serde_json::{Value, json};
@@ -14,7 +17,7 @@ use serde_json::{Value, json};
 use self::arguments::ArgumentStream;
 pub use self::whole::write_reply;
 use super::{object, seal};
-use crate::{Delta, FinishReason, Object, Reasoning, Seal, Usage, Wire};
+use crate::{Delta, FinishReason, Object, Reasoning, Seal, Usage, Wire, thought_signature};
 
 /// Memory of a delta that waits and of the events that it becomes, in bytes beside its text: those of the
 /// beginning, the piece and the end of a block.
@@ -121,12 +124,12 @@ impl EventWriter {
         }
         self.close(out);
         if self.reason != Some(FinishReason::ContentFilter) && !self.refusal.is_empty() {
-            let text = std::mem::take(&mut self.refusal);
+            let text = mem::take(&mut self.refusal);
             self.reason = Some(FinishReason::ContentFilter);
             self.content(Delta::Text { choice: 0, text }, out);
             self.close(out);
         }
-        let end = ending(self.reason.take(), self.has_calls, std::mem::take(&mut self.refusal));
+        let end = ending(self.reason.take(), self.has_calls, mem::take(&mut self.refusal));
         let kind = "message_delta".into();
         let usage = usage(&self.usage);
         let mut last = object([("type", kind), ("delta", end.into()), ("usage", usage)]);
@@ -136,7 +139,7 @@ impl EventWriter {
     }
 
     fn begin(&mut self, out: &mut Vec<Object>) {
-        if std::mem::replace(&mut self.has_begun, true) {
+        if mem::replace(&mut self.has_begun, true) {
             return;
         }
         let message = json!({
@@ -178,9 +181,11 @@ impl EventWriter {
             }
             Delta::Citation { citation, .. } => object_weight(citation),
             Delta::Call { index, id, name, extra, .. } => {
-                *extra = Object::new();
+                *extra = thought_signature::only(mem::take(extra));
                 self.arguments.entry(*index).or_default();
-                id.len() + name.len()
+                let signature = thought_signature::get(extra);
+                let signature = signature.map_or(0, |text| text.len() + id.len() + WAITING_BYTES);
+                id.len() + name.len() + signature
             }
             _ => 0,
         };
@@ -244,8 +249,12 @@ impl EventWriter {
                 }
             }
             Delta::ReasoningEnd { reasoning, .. } => self.end_reasoning(&reasoning, out),
-            Delta::Call { index, id, name, .. } => {
+            Delta::Call { index, id, name, extra, .. } => {
                 self.has_calls = true;
+                if let Some(signature) = seal::of_call(&id, &extra) {
+                    self.open_thinking(out);
+                    self.write_delta("signature_delta", "signature", signature.into(), out);
+                }
                 let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
                 let arguments = ArgumentStream::default();
                 self.start(block, OpenBlock::Call { index, arguments }, out);
@@ -328,7 +337,7 @@ impl EventWriter {
 
     /// Ends the open block, if there is one.
     fn close(&mut self, out: &mut Vec<Object>) {
-        match std::mem::replace(&mut self.open, OpenBlock::None) {
+        match mem::replace(&mut self.open, OpenBlock::None) {
             OpenBlock::None => return,
             OpenBlock::Text | OpenBlock::Thinking { .. } => {}
             OpenBlock::Call { arguments, .. } => self.write_arguments(arguments.finish(), out),

@@ -1,12 +1,17 @@
-//! Proofs of reasoning in the `signature` of a block of thinking.
+//! Proofs of reasoning in the `signature` of a block of thinking, and signatures of calls.
 //!
 //! The API has a signature of Anthropic's models alone. The proof of another provider is written as a
-//! signature of the gateway, so that it comes back with the next request.
+//! signature of the gateway, so that it comes back with the next request. So is the signature that Gemini
+//! requires with a call: clients send blocks of thinking back as they came, but of a `tool_use` block only
+//! the members that they know.
 
 use airlock_json::{self as json, Caps, raw};
 use serde_json::json;
 
-use crate::{Object, Reasoning, Seal};
+use crate::{
+    Object, Reasoning, Seal,
+    thought_signature::{self, EXTRA_CONTENT},
+};
 
 /// Beginning of a signature that holds the proof of another provider. Anthropic's are Base64, which has
 /// no colon.
@@ -14,6 +19,9 @@ const FOREIGN: &str = "airlock:";
 /// Maximum bytes of the identifier in such a signature, which the caller can replace. OpenAI's have
 /// some fifty.
 const MAX_ID: usize = 256;
+/// Members of such a signature that belongs to a call.
+const CALL: &str = "call";
+const CALL_SIGNATURE: &str = "thought_signature";
 /// Limits on such a signature. No tree is built from it.
 const CAPS: Caps = Caps::memory(usize::MAX);
 
@@ -28,6 +36,23 @@ pub(super) fn signature(reasoning: &Reasoning) -> String {
         }
         Some(Seal::Redacted(_)) | None => String::new(),
     }
+}
+
+/// Returns the signature of an empty block of thinking that carries the one of the call after it; `None`
+/// if the call has none. `extra` are the members of the call in chat.
+pub(super) fn of_call(id: &str, extra: &Object) -> Option<String> {
+    let signature = thought_signature::get(extra)?;
+    Some(format!("{FOREIGN}{}", json!({CALL: id, CALL_SIGNATURE: signature})))
+}
+
+/// Reads what [`of_call`] wrote: the identifier of the call, and its members in chat.
+pub(super) fn read_call(signature: &str) -> Option<(String, Object)> {
+    let text = checked(signature)?;
+    let string = |name| raw::member(text, name).and_then(raw::string);
+    let id = string(CALL)?.into_owned();
+    let signature = string(CALL_SIGNATURE)?.into_owned();
+    let member = (EXTRA_CONTENT.to_owned(), thought_signature::write(signature.into()));
+    Some((id, Object::from_iter([member])))
 }
 
 /// Returns the readable text of reasoning: its summaries if it has no text of its own.
@@ -69,11 +94,17 @@ pub(super) fn reasoning(text: String, signature: String) -> Reasoning {
 
 /// Reads the identifier and the encrypted reasoning of another provider.
 fn foreign(signature: &str) -> Option<(Option<String>, String)> {
-    let text = signature.strip_prefix(FOREIGN)?;
-    json::check(text.as_bytes(), &CAPS).ok()?;
+    let text = checked(signature)?;
     let string = |name| raw::member(text, name).and_then(raw::string);
     let encrypted = string("encrypted")?.into_owned();
     Some((string("id").filter(|id| id.len() <= MAX_ID).map(Into::into), encrypted))
+}
+
+/// Returns the JSON text in a signature of the gateway.
+fn checked(signature: &str) -> Option<&str> {
+    let text = signature.strip_prefix(FOREIGN)?;
+    json::check(text.as_bytes(), &CAPS).ok()?;
+    Some(text)
 }
 
 #[cfg(test)]
@@ -125,6 +156,22 @@ mod tests {
                 (read.id.as_deref(), read.seal),
                 (expected, Some(Seal::Encrypted("e".to_owned())))
             );
+        }
+    }
+
+    #[test]
+    fn the_signature_of_a_call_comes_back_with_its_identifier() {
+        let extra = airlock_json::object(
+            json!({"extra_content": {"google": {"thought_signature": "a\"b"}}, "x": 1}),
+        );
+        let signature = of_call("c", &extra).expect("a signature");
+        let (id, read) = read_call(&signature).expect("a signature of a call");
+        assert_eq!((id.as_str(), read.get("extra_content")), ("c", extra.get("extra_content")));
+        assert_eq!((read.len(), of_call("c", &Object::new())), (1, None));
+        for other in
+            ["abc=", "airlock:{}", "airlock:{\"call\":\"c\"}", "airlock:{\"encrypted\":\"e\"}"]
+        {
+            assert_eq!(read_call(other), None, "{other}");
         }
     }
 

@@ -54,6 +54,14 @@ impl Untranslatable {
         Self::new("invalid_value", path, message)
     }
 
+    /// A value that is none of the supported ones, or absent if it is empty.
+    pub fn not_among(path: &Path<'_>, found: &str, supported: &[&str]) -> Self {
+        if found.is_empty() {
+            return Self::missing(path);
+        }
+        Self::invalid_value(path, found, supported)
+    }
+
     /// A value of the wrong type. `expected` has its article: `a string`.
     pub fn invalid_type(path: &Path<'_>, expected: &str, found: &Value) -> Self {
         let found = kind(found);

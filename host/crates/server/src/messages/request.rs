@@ -95,6 +95,10 @@ async fn read_with(
     let is_below_anthropic = request.extensions().get::<BelowAnthropic>().is_some();
     let mut body = body::object(request, &app.settings, charge).await?;
     complete(&mut body);
+    if body.get("messages").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        let error = ApiError::bad_request("invalid_value", "`messages` must have a message");
+        return Err(error.about("messages"));
+    }
     let extension = options::take_parsed_extension(&mut body)?;
     if is_below_anthropic && let Some(Value::String(model)) = body.get_mut("model") {
         *model = app.models.qualified(model, PREFERRED);

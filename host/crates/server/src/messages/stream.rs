@@ -12,7 +12,7 @@ use crate::{
     chat::describe,
     events::{self, Source},
     memory::{ChargeRefused, RequestCharge},
-    respond::ApiError,
+    respond::{ApiError, RequestId},
 };
 use airlock_agent::{EXTENSION, Event, Run};
 use airlock_conversation::{
@@ -43,6 +43,8 @@ pub(super) struct MessageStream {
     charge: RequestCharge,
     /// Bytes that are charged for the work and the events that wait.
     room: usize,
+    /// Identifier of the request, which an error repeats.
+    request_id: RequestId,
     /// Events that are not sent yet.
     waiting: VecDeque<Bytes>,
     has_ended: bool,
@@ -105,6 +107,7 @@ impl MessageStream {
         mut run: Run,
         writer: EventWriter,
         wants_events: bool,
+        request_id: RequestId,
         charge: RequestCharge,
     ) -> Result<Self, ApiError> {
         let first = match run.next().await {
@@ -119,6 +122,7 @@ impl MessageStream {
             wants_events,
             charge,
             room: 0,
+            request_id,
             waiting: VecDeque::new(),
             has_ended: false,
         })
@@ -183,7 +187,7 @@ impl MessageStream {
 
     fn fail(&mut self, error: ApiError) {
         self.has_ended = true;
-        self.waiting.push_back(Self::failure(error));
+        self.waiting.push_back(self.failure(error));
     }
 }
 
@@ -216,8 +220,9 @@ impl Source for MessageStream {
         }
     }
 
-    fn failure(error: ApiError) -> Bytes {
-        events::typed("error", &Value::from(error.into_anthropic_body()).to_string())
+    fn failure(&self, error: ApiError) -> Bytes {
+        let body = error.into_anthropic_body(&self.request_id);
+        events::typed("error", &Value::from(body).to_string())
     }
 }
 
@@ -260,6 +265,10 @@ mod tests {
         let calls: Vec<_> = (0..1_000)
             .map(|index| json!({"index": index, "id": "x", "function": {"name": "f", "arguments": "{}"}}))
             .collect();
+        let google = json!({"google": {"thought_signature": "s"}});
+        let signed: Vec<_> = (0..1_000)
+            .map(|index| json!({"index": index, "id": "x", "extra_content": google, "function": {"name": "f", "arguments": "{}"}}))
+            .collect();
         for delta in [
             json!({"content": "x"}),
             json!({"content": "x".repeat(10_000)}),
@@ -267,6 +276,7 @@ mod tests {
             json!({"content": vec![0; 1_000]}),
             json!({"content": pairs}),
             json!({"tool_calls": calls}),
+            json!({"tool_calls": signed}),
             json!({"citations": vec![json!({"type": "x", "a": [{}, {}]}); 1_000]}),
         ] {
             let chunk = chunk(&delta);
@@ -295,7 +305,7 @@ mod tests {
         let airlock = json!({"rounds": 1});
         let mut last = chunk(&json!({"content": "x".repeat(20_000)}));
         last.insert(EXTENSION.to_owned(), airlock.clone());
-        let error = small.chunk(last).expect_err("no room").into_anthropic_body();
+        let error = small.chunk(last).expect_err("no room").into_anthropic_body(&RequestId::new());
         assert_eq!(error["error"][EXTENSION], airlock);
     }
 
@@ -304,6 +314,9 @@ mod tests {
         let (mut translation, _charge) = translation(usize::MAX);
         let airlock = object(json!({"rounds": 1}));
         let error = translation.finish(Some(airlock.clone())).expect_err("no choice");
-        assert_eq!(error.into_anthropic_body()["error"][EXTENSION], Value::from(airlock));
+        assert_eq!(
+            error.into_anthropic_body(&RequestId::new())["error"][EXTENSION],
+            Value::from(airlock)
+        );
     }
 }

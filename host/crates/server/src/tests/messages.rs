@@ -263,6 +263,14 @@ async fn errors_have_the_form_of_anthropics_errors() {
             "invalid_request_error",
             "unsupported_parameter",
         ),
+        (
+            PATH,
+            "",
+            body("hello", &json!({"messages": []})),
+            400,
+            "invalid_request_error",
+            "invalid_value",
+        ),
         (PATH, "sk-bf-nobody", hello.clone(), 401, "authentication_error", "invalid_api_key"),
         (PATH, "", large, 413, "request_too_large", "request_too_large"),
         (PATH, "", body("too fast", &json!({})), 429, "rate_limit_error", "scripted"),
@@ -282,7 +290,8 @@ async fn errors_have_the_form_of_anthropics_errors() {
             (&json!(kind), &json!(code)),
             "{error}"
         );
-        assert!(error["error"]["message"].is_string(), "{error}");
+        let message = error["error"]["message"].as_str().expect("a text");
+        assert!(status != 404 || message.contains(path), "the path that was sent: {error}");
     }
     let (status, error) = gateway.get(PATH, &[]).await;
     assert_eq!((status, &error["error"]["type"]), (405, &json!("invalid_request_error")));
@@ -292,6 +301,14 @@ async fn errors_have_the_form_of_anthropics_errors() {
 #[tokio::test]
 async fn an_error_after_the_first_byte_is_an_event() {
     let gateway = Gateway::of_messages().await;
+    let mut stream = body("midway", &json!({}));
+    stream["stream"] = true.into();
+    let reply = gateway.send(Method::POST, PATH, &[], &stream.to_string()).await;
+    let id = reply.headers()["request-id"].to_str().expect("a text").to_owned();
+    let sent = soon(reply.text()).await.expect("a whole response");
+    let (_, last) = sent.trim_end().rsplit_once("data: ").expect("an event");
+    let last: Value = serde_json::from_str(last).expect("JSON");
+    assert_eq!((&last["type"], &last["request_id"]), (&json!("error"), &json!(id)));
     let events = gateway.message_events("midway", &json!({})).await;
     assert_eq!(text(&events), "once upon ");
     let (name, data) = events.last().expect("an event");

@@ -234,7 +234,7 @@ impl MessageWriter {
 
     fn call(&self, call: ToolCall) -> Object {
         let ToolCall { id, name, input, cache_control, extra } = call;
-        let mut extra = self.form.extra(extra);
+        let mut extra = self.form.call_extra(extra);
         let (kind, member, text) = match input {
             CallInput::Arguments(text) => ("function", "arguments", text),
             CallInput::Text(text) => ("custom", "input", text),

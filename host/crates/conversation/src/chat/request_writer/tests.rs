@@ -45,6 +45,21 @@ fn signed(text: &str) -> Item {
 }
 
 #[test]
+fn the_signature_of_a_call_reaches_any_service_and_other_members_anthropics_alone() {
+    let google = json!({"google": {"thought_signature": "s"}});
+    let extra = object(json!({"extra_content": google, "x": 1}));
+    let call = || {
+        let call = ToolCall { extra: extra.clone(), ..ToolCall::function("c", "f", "{}") };
+        vec![Item::ToolCall(call)]
+    };
+    for (dialect, other) in [(OpenAi, None), (WithAnthropicMembers, Some(&json!(1)))] {
+        let written = messages(Wire::Messages, call(), dialect);
+        let written = &written[0]["tool_calls"][0];
+        assert_eq!((written.get("extra_content"), written.get("x")), (Some(&google), other));
+    }
+}
+
+#[test]
 fn a_request_is_written_as_it_was_read() {
     let function =
         json!({"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true});
@@ -309,6 +324,23 @@ fn a_long_identifier_of_the_user_is_for_anthropic_alone() {
             "{length} {dialect:?}"
         );
     }
+}
+
+#[test]
+fn a_tool_without_a_type_and_a_document_for_anthropics_models_alone_are_refused_with_the_reason() {
+    let native = |wire, value| NativeItem::new(wire, object(value));
+    let mut tool = conversation(Wire::Responses, Vec::new());
+    let search = native(Wire::Responses, json!({"google_search": {}}));
+    tool.tools = vec![ToolDefinition::Native(search)];
+    let refused = write_request(tool, OpenAi).expect_err("refused");
+    assert_eq!((refused.code, &*refused.param), ("missing_required_parameter", "tools[0].type"));
+    let document = native(Wire::Messages, json!({"type": "document", "context": "c"}));
+    let part = Part::new(Content::Native(document));
+    let message = Item::Message(Message::new(Role::User, vec![part]));
+    let request = conversation(Wire::Messages, vec![message]);
+    let refused = write_request(request, OpenAi).expect_err("refused");
+    assert_eq!(refused.param, "messages");
+    assert!(refused.message.contains("citations"), "{}", refused.message);
 }
 
 #[test]

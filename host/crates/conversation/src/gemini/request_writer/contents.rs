@@ -11,11 +11,9 @@ use serde_json::Value;
 use super::media::{self, INLINE_DATA, TEXT, refused};
 use crate::{
     CallInput, Content, Item, Message, Object, Role, ToolCall, ToolResult, arguments_object,
-    gemini::{
-        object_of,
-        signature::{self, THOUGHT_SIGNATURE},
-    },
+    gemini::{THOUGHT_SIGNATURE, object_of},
     read::{Path, Untranslatable, excerpt},
+    thought_signature,
 };
 
 /// Member of a part with a call.
@@ -126,7 +124,7 @@ impl ContentsWriter {
             Role::User => self.push(TurnKind::User, written),
             Role::Assistant => {
                 if let (Some(last), Some(signature)) =
-                    (written.last_mut(), signature::take(&mut extra))
+                    (written.last_mut(), thought_signature::take(&mut extra))
                 {
                     last.insert(THOUGHT_SIGNATURE.to_owned(), signature);
                 }
@@ -152,7 +150,7 @@ impl ContentsWriter {
         function.insert("name".to_owned(), name.into());
         function.insert("args".to_owned(), arguments_object(arguments).into());
         let mut part = object_of([(FUNCTION_CALL, function.into())]);
-        if let Some(signature) = signature::take(&mut extra) {
+        if let Some(signature) = thought_signature::take(&mut extra) {
             part.insert(THOUGHT_SIGNATURE.to_owned(), signature);
         }
         self.push(TurnKind::Model, vec![part]);

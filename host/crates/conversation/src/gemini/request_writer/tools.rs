@@ -44,7 +44,7 @@ fn declarations(tools: Vec<ToolDefinition>) -> Result<Vec<Value>, Untranslatable
         ToolDefinition::Native(tool) => {
             let path = path.element(index);
             let path = path.member("type");
-            Err(Untranslatable::invalid_value(&path, &tool.kind, &["function"]))
+            Err(Untranslatable::not_among(&path, &tool.kind, &["function"]))
         }
     });
     declarations.collect()

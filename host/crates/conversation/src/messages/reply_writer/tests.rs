@@ -22,6 +22,20 @@ fn call(index: u64, name: &str) -> Delta {
     }
 }
 
+/// Returns a call of `f` with a signature of Gemini's.
+fn signed_call(index: u64, signature: &str) -> Delta {
+    let members = json!({"extra_content": {"google": {"thought_signature": signature}}, "x": 1});
+    let mut call = call(index, "f");
+    if let Delta::Call { extra, .. } = &mut call {
+        *extra = airlock_json::object(members);
+    }
+    call
+}
+
+fn carrier(id: &str, signature: &str) -> String {
+    format!("airlock:{}", json!({"call": id, "thought_signature": signature}))
+}
+
 fn arguments(index: u64, text: &str) -> Delta {
     Delta::Arguments { choice: 0, index, text: text.to_owned() }
 }
@@ -217,6 +231,17 @@ fn both_forms_of_a_reply_have_the_same_blocks() {
                 {"type": "text", "text": "a"},
                 {"type": "tool_use", "id": "id_0", "name": "f", "input": {"a": 1}},
                 {"type": "tool_use", "id": "id_1", "name": "g", "input": {}},
+            ]),
+            "tool_use",
+        ),
+        (
+            // The second one waits for the end of the first one.
+            vec![signed_call(0, "s"), signed_call(1, "t"), arguments(1, "{}"), arguments(0, "{}")],
+            json!([
+                {"type": "thinking", "thinking": "", "signature": carrier("id_0", "s")},
+                {"type": "tool_use", "id": "id_0", "name": "f", "input": {}},
+                {"type": "thinking", "thinking": "", "signature": carrier("id_1", "t")},
+                {"type": "tool_use", "id": "id_1", "name": "f", "input": {}},
             ]),
             "tool_use",
         ),

@@ -49,6 +49,8 @@ fn write_choice(choice: Choice, blocks: &mut Vec<Value>) -> (ChoiceEnd, bool) {
             }
             Item::ToolCall(call) => {
                 has_calls = true;
+                let signature = seal::of_call(&call.id, &call.extra);
+                blocks.extend(signature.map(|signature| thinking_block(String::new(), signature)));
                 blocks.push(tool_use(call));
             }
             Item::Native(native) if native.wire == Wire::Messages => {
@@ -101,10 +103,12 @@ fn thinking(reasoning: &Reasoning) -> Option<Value> {
     let text = seal::readable(reasoning);
     let signature = seal::signature(reasoning);
     let is_empty = text.is_empty() && signature.is_empty();
+    (!is_empty).then(|| thinking_block(text, signature))
+}
+
+fn thinking_block(text: String, signature: String) -> Value {
     let kind = "thinking".into();
-    (!is_empty).then(|| {
-        object([("type", kind), ("thinking", text.into()), ("signature", signature.into())]).into()
-    })
+    object([("type", kind), ("thinking", text.into()), ("signature", signature.into())]).into()
 }
 
 fn tool_use(call: ToolCall) -> Value {

@@ -1,5 +1,7 @@
 //! Messages and their blocks.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{
@@ -7,8 +9,8 @@ use super::{
     kind,
 };
 use crate::{
-    Content, Item, Media, Message, NativeItem, Part, Reasoning, Role, Seal, ToolCall, ToolResult,
-    Wire,
+    Content, Item, Media, Message, NativeItem, Object, Part, Reasoning, Role, Seal, ToolCall,
+    ToolResult, Wire,
     arguments::INVALID_JSON,
     read::{Members, Path, Untranslatable},
 };
@@ -67,10 +69,17 @@ fn user(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(), Un
     Ok(())
 }
 
+/// Reads a message of the model. A block of thinking that carries the signature of a call becomes a member
+/// of the call.
 fn assistant(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(), Untranslatable> {
     let mut parts = Vec::new();
+    let mut signatures = BTreeMap::new();
     for (index, block) in blocks(content, path)?.into_iter().enumerate() {
         let path = path.element(index);
+        if let Some((id, members)) = call_signature(&block) {
+            signatures.insert(id, members);
+            continue;
+        }
         let item = match kind(&block) {
             "text" | "" => {
                 parts.push(part(block, &path)?);
@@ -78,7 +87,11 @@ fn assistant(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(
             }
             "thinking" => Item::Reasoning(thinking(block, &path)?),
             "redacted_thinking" => Item::Reasoning(redacted(block, &path)?),
-            "tool_use" => Item::ToolCall(tool_use(block, &path)?),
+            "tool_use" => {
+                let mut call = tool_use(block, &path)?;
+                call.extra.extend(signatures.remove(&call.id).unwrap_or_default());
+                Item::ToolCall(call)
+            }
             _ => Item::Native(native(block, &path)?),
         };
         items.extend(message(Role::Assistant, std::mem::take(&mut parts)));
@@ -174,6 +187,13 @@ fn tool_result(block: Value, path: &Path<'_>) -> Result<ToolResult, Untranslatab
     Ok(ToolResult { call_id, parts: content, is_error, cache_control, extra: rest(members) })
 }
 
+/// Reads an empty block of thinking that carries the signature of a call: the identifier of the call, and
+/// its members in chat.
+fn call_signature(block: &Value) -> Option<(String, Object)> {
+    let is_empty = kind(block) == "thinking" && block["thinking"] == "";
+    seal::read_call(block.get("signature").filter(|_| is_empty)?.as_str()?)
+}
+
 fn thinking(block: Value, path: &Path<'_>) -> Result<Reasoning, Untranslatable> {
     let mut members = Members::read(path, block)?;
     let text = members.required_text("thinking")?;
@@ -216,7 +236,7 @@ fn native(block: Value, path: &Path<'_>) -> Result<NativeItem, Untranslatable> {
     }
 }
 
-fn rest(members: Members<'_>) -> crate::Object {
+fn rest(members: Members<'_>) -> Object {
     let mut rest = members.into_rest();
     rest.retain(|_, value| !value.is_null());
     rest

@@ -164,7 +164,9 @@ fn tools_and_the_choice_among_them_are_read() {
         parameters: Some(json!({"type": "object"})),
         strict: Some(true),
         cache_control: Some(json!({"type": "ephemeral"})),
-        extra: airlock_json::object(json!({"input_examples": [{}]})),
+        extra: airlock_json::object(json!({
+            "eager_input_streaming": true, "input_examples": [{}], "allowed_callers": ["direct"],
+        })),
     };
     let other = FunctionTool {
         name: "g".to_owned(),
@@ -294,6 +296,30 @@ fn the_proof_of_another_provider_is_read_from_the_signature() {
     assert_eq!(
         (reasoning.id.as_deref(), &reasoning.summary[..]),
         (Some("rs_1"), &["why".to_owned()][..])
+    );
+}
+
+#[test]
+fn the_signature_of_a_call_is_read_from_the_block_before_it() {
+    let carrier = |id: &str| {
+        let signature = format!(r#"airlock:{{"call":"{id}","thought_signature":"s"}}"#);
+        json!({"type": "thinking", "thinking": "", "signature": signature})
+    };
+    let used = |id: &str| json!({"type": "tool_use", "id": id, "name": "f", "input": {}});
+    let text = json!({"type": "text", "text": "a"});
+    let items = items(&json!([{"role": "assistant", "content": [
+        text, carrier("t"), text, carrier("dropped"), used("t"), used("u"),
+    ]}]));
+    let extra = json!({"extra_content": {"google": {"thought_signature": "s"}}});
+    let signed =
+        ToolCall { extra: airlock_json::object(extra), ..ToolCall::function("t", "f", "{}") };
+    assert_eq!(
+        items,
+        [
+            Item::Message(Message::new(Role::Assistant, vec![Part::text("a"), Part::text("a")])),
+            Item::ToolCall(signed),
+            Item::ToolCall(ToolCall::function("u", "f", "{}")),
+        ]
     );
 }
 

@@ -1,6 +1,6 @@
 //! Tools and the choice among them.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::kind;
 use crate::{
@@ -8,9 +8,9 @@ use crate::{
     read::{Members, Path, Untranslatable},
 };
 
-/// Members of a tool that are about tools of the provider, or about the way in which input is streamed.
-/// Tools of the provider are not offered, so a tool that one of them would load is offered at once.
-const WITHOUT_EFFECT: [&str; 2] = ["defer_loading", "eager_input_streaming"];
+/// Member of a tool that a tool of the provider would load. Tools of the provider are not offered, so it is
+/// offered at once.
+const DEFERRED: &str = "defer_loading";
 
 /// Reads `tools` and `tool_choice`.
 pub(super) fn read(
@@ -55,12 +55,7 @@ fn definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untranslat
         Some(_) => Some(members.flag("strict", false)?),
     };
     let cache_control = members.take("cache_control");
-    for name in WITHOUT_EFFECT {
-        members.take(name);
-    }
-    if members.get("allowed_callers").is_some_and(|callers| *callers == json!(["direct"])) {
-        members.take("allowed_callers");
-    }
+    members.take(DEFERRED);
     let mut extra = members.into_rest();
     extra.retain(|_, value| !value.is_null());
     Ok(ToolDefinition::Function(FunctionTool {

@@ -6,27 +6,36 @@
 
 use serde_json::Value;
 
-use super::object_of;
-use crate::Object;
+use crate::{Object, object_of};
 
 /// Member of a call or a message in which chat has the signature.
-pub(super) const EXTRA_CONTENT: &str = "extra_content";
-/// Member of a part in which Gemini has it.
-pub(super) const THOUGHT_SIGNATURE: &str = "thoughtSignature";
+pub(crate) const EXTRA_CONTENT: &str = "extra_content";
 
 const GOOGLE: &str = "google";
 const IN_CHAT: &str = "thought_signature";
 
 /// Returns the value of `extra_content` for a signature.
-pub(super) fn write(signature: Value) -> Value {
+pub(crate) fn write(signature: Value) -> Value {
     let google = object_of([(IN_CHAT, signature)]);
     object_of([(GOOGLE, google.into())]).into()
 }
 
 /// Takes the signature from the members of a call or a message; `None` if there is none.
-pub(super) fn take(extra: &mut Object) -> Option<Value> {
+pub(crate) fn take(extra: &mut Object) -> Option<Value> {
     let signature = extra.get_mut(EXTRA_CONTENT)?.get_mut(GOOGLE)?.get_mut(IN_CHAT)?.take();
     signature.as_str().is_some_and(|text| !text.is_empty()).then_some(signature)
+}
+
+/// Returns the signature in the members of a call; `None` if there is none.
+pub(crate) fn get(extra: &Object) -> Option<&str> {
+    let signature = extra.get(EXTRA_CONTENT)?.get(GOOGLE)?.get(IN_CHAT)?.as_str()?;
+    (!signature.is_empty()).then_some(signature)
+}
+
+/// Returns the members of a call without all but the signature.
+pub(crate) fn only(mut extra: Object) -> Object {
+    let signature = take(&mut extra).map(|signature| (EXTRA_CONTENT.to_owned(), write(signature)));
+    signature.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -39,7 +48,13 @@ mod tests {
     fn a_signature_that_was_written_is_taken_and_other_values_are_none() {
         let of = |value: Value| Object::from_iter([(EXTRA_CONTENT.to_owned(), value)]);
         assert_eq!(write("s".into()), json!({"google": {"thought_signature": "s"}}));
-        assert_eq!(take(&mut of(write("s".into()))), Some("s".into()));
+        let mut written = of(write("s".into()));
+        assert_eq!(get(&written), Some("s"));
+        let members = only(Object::from_iter(
+            [("x".to_owned(), 1.into())].into_iter().chain(written.clone()),
+        ));
+        assert_eq!(members, written);
+        assert_eq!(take(&mut written), Some("s".into()));
         for odd in [
             json!(null),
             json!("s"),
@@ -48,6 +63,7 @@ mod tests {
             json!({"google": {"thought_signature": 1}}),
             json!({"openai": {"thought_signature": "s"}}),
         ] {
+            assert_eq!(get(&of(odd.clone())), None, "{odd}");
             assert_eq!(take(&mut of(odd.clone())), None, "{odd}");
         }
         assert_eq!(take(&mut Object::new()), None);
