@@ -39,7 +39,7 @@ async fn a_call_of_an_unknown_tool_is_answered_and_the_loop_goes_on() {
 async fn a_hidden_tool_has_the_error_of_an_unknown_one() {
     let filter = Filter::parse(None, Some("desk-echo"));
     let mut texts = Vec::new();
-    for name in ["desk-write", "desk-wrote"] {
+    for name in ["desk-write", "desk-zzzzz"] {
         let models = Arc::new(fake::scripted(&turns(name)));
         let done = run(models, caller(&filter), request(), SETTINGS).finish().await;
         let answer = done.expect("an answer").answer.expect("it was not streamed").into_object();

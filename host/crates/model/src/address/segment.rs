@@ -6,7 +6,13 @@ use crate::translation::Unsupported;
 
 /// Characters that are encoded: all that a URI reserves, among them `/`, so that a name cannot reach
 /// another address of the host.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    // Of versions at Vertex AI. RFC 3986 permits it in a segment.
+    .remove(b'@');
 /// Maximum bytes of a name. AWS permits 2,048 for the ARN of a model.
 const MAX_BYTES: usize = 2_048;
 

@@ -115,7 +115,7 @@ impl TokenCache {
     }
 
     fn failure_since(&self, time: Instant) -> Option<TokenFailure> {
-        self.failure.lock().clone().filter(|failure| failure.at >= time)
+        self.failure.lock().clone().filter(|failure| failure.at > time)
     }
 }
 
