@@ -17,7 +17,7 @@ use airlock_core::{
 };
 use airlock_lock::Lock;
 use airlock_mcp_client::{Pinning, UnusableFile};
-use airlock_model::{self as model, BadProvider, Models};
+use airlock_model::{self as model, BadProvider, CloudCredential, Models, ServiceAccountKey};
 use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
 };
@@ -180,7 +180,8 @@ fn check_provider(provider: &model::Settings) -> Option<Problem> {
         model::Kind::Service(service) => ("ca", service.ca.as_ref()),
     };
     let member = key.member(member);
-    path.and_then(|path| missing(member.clone(), path, Path::is_file, "file")).or_else(|| {
+    let absent = path.and_then(|path| missing(member.clone(), path, Path::is_file, "file"));
+    absent.or_else(|| missing_service_account(provider, &key)).or_else(|| {
         // Its fallbacks are other providers.
         let alone = model::Settings { fallbacks: Vec::new(), ..provider.clone() };
         let error = Models::new(&[alone]).err()?;
@@ -190,6 +191,17 @@ fn check_provider(provider: &model::Settings) -> Option<Problem> {
             _ => key,
         };
         Some(Problem { key, message: with_causes(&error) })
+    })
+}
+
+/// Returns the problem of a service account whose file does not exist.
+fn missing_service_account(provider: &model::Settings, key: &KeyPath) -> Option<Problem> {
+    let model::Kind::Service(service) = &provider.kind else { return None };
+    service.keys.iter().find_map(|own| match &own.cloud {
+        Some(CloudCredential::ServiceAccount(ServiceAccountKey::File(path))) => {
+            missing(key.member("keys").named(&own.name), path, Path::is_file, "file")
+        }
+        _ => None,
     })
 }
 
