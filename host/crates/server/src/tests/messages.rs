@@ -401,7 +401,7 @@ async fn a_message_of_anthropics_api_reaches_the_caller_as_it_came() {
             let answer =
                 if is_streamed { service::events(stream) } else { service::json("200 OK", whole) };
             let (gateway, _fake) = before_anthropic(answer).await;
-            let tools = ["get_weather", "get_time"]
+            let tools = ["get_weather", "get_time", "save"]
                 .map(|name| json!({"name": name, "input_schema": {"type": "object"}}));
             let request = body("go", &json!({"model": "anthropic/claude", "tools": tools}));
             let message = if is_streamed {
