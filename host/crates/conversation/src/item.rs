@@ -6,7 +6,7 @@ use super::{Object, Wire};
 
 /// One item of a conversation.
 ///
-/// What a model writes in one turn can be several items: reasoning, a message, calls. Items of the
+/// A turn of a model can be several items: reasoning, a message, calls. Items of the
 /// model that follow one another without a result or a message of another role between them are one
 /// turn.
 #[derive(Debug, Clone, PartialEq)]

@@ -45,7 +45,7 @@ pub enum ReplyFormat {
     Schema {
         /// Name of the schema; empty if its API has none.
         name: String,
-        /// What the format is for.
+        /// Purpose of the format.
         description: Option<String>,
         /// The schema; `None` if the caller left it out.
         schema: Option<Value>,

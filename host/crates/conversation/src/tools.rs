@@ -19,7 +19,7 @@ pub enum ToolDefinition {
 pub struct FunctionTool {
     /// Its name.
     pub name: String,
-    /// What it does and when to call it.
+    /// Description of its effect and of when to call it.
     pub description: Option<String>,
     /// JSON Schema of its arguments; `None` if it takes none.
     pub parameters: Option<Value>,
