@@ -113,7 +113,7 @@ impl AccessKey {
 }
 
 impl SignIn for AccessKey {
-    /// The digest of a body of 16 MiB takes some ten milliseconds.
+    /// Digests the whole body on the calling thread.
     fn sign<'a>(
         &'a self,
         _: &'a HttpClient,
