@@ -34,7 +34,10 @@ use serde_json::Value;
 
 use crate::{Object, object_of, read::Members};
 
-pub(crate) use self::{reasoning::take_mixed_details, request_writer::effort_of};
+pub(crate) use self::{
+    reasoning::{take_mixed_details, write_block as write_thinking_block},
+    request_writer::effort_of,
+};
 pub use self::{
     reply_reader::{ReplyReader, pieces},
     reply_writer::{ChunkWriter, write_reply},

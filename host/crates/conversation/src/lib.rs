@@ -8,7 +8,7 @@
 //! | API | request: read | request: write | reply: read | reply: write |
 //! |---|---|---|---|---|
 //! | [`chat`]: OpenAI's chat completions | yes | yes | yes | yes |
-//! | [`messages`]: Anthropic's Messages | yes | | yes | yes |
+//! | [`messages`]: Anthropic's Messages | yes | yes | yes | yes |
 //! | [`responses`]: OpenAI's Responses | | yes | yes | |
 //! | [`gemini`]: Gemini's `generateContent` | | yes | yes | |
 //!

@@ -21,8 +21,8 @@ use super::{
     BadProvider, Object,
     http::{base_url, below},
     settings::{Api, Hosting, Service},
-    translation::Unsupported,
 };
+use airlock_conversation::read::Untranslatable;
 
 /// Operation of an API that has one address for all models at its vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) trait Addresses: fmt::Debug + Send + Sync {
         operation: Operation,
         _model: &str,
         _is_streamed: bool,
-    ) -> Result<Uri, Unsupported> {
+    ) -> Result<Uri, Untranslatable> {
         Ok(self.below(operation.path()))
     }
 

@@ -1,16 +1,12 @@
 //! Anthropic's Messages API. Requests and responses are translated from and to chat completions.
-//! This file does the exchange; the submodules know the two formats and nothing of HTTP.
+//! This file does the exchange; the crate `airlock-conversation` knows the two formats.
 
 mod answer;
+mod betas;
 mod chunks;
-mod content;
-mod media;
-mod messages;
 #[cfg(test)]
 mod recorded;
-mod request;
 mod stream;
-mod tools;
 
 use std::{
     sync::Arc,
@@ -30,8 +26,13 @@ use super::{
     signin::SignIn,
     translation::{self, Untranslated},
 };
+use airlock_conversation::{chat, messages};
 use airlock_core::threads;
 
+/// Value of the header `anthropic-version` for which requests are written. It is the last version
+/// with `temperature`, `top_p` and `top_k`, which many chat clients send: version 2026-10-21 refuses
+/// even their defaults.
+const API_VERSION: &str = "2023-06-01";
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
@@ -60,7 +61,7 @@ impl Anthropic {
     fn headers(&self, betas: Option<String>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if self.addresses.messages().is_none() {
-            headers.insert(VERSION, HeaderValue::from_static(request::API_VERSION));
+            headers.insert(VERSION, HeaderValue::from_static(API_VERSION));
         }
         let betas: Vec<_> = self.betas.iter().cloned().chain(betas).collect();
         if !betas.is_empty()
@@ -148,8 +149,9 @@ fn translate(
     let chat = translation::read(&text, held)?;
     drop(text);
     translation::hold_arguments(&chat, held)?;
-    let mut message = request::to_messages(chat).map_err(Untranslated::Unsupported)?;
-    let mut betas = request::take_betas(&mut message).map_err(Untranslated::Unsupported)?;
+    let conversation = chat::read_request(chat)?;
+    let mut message = messages::write_request(conversation)?;
+    let mut betas = betas::take(&mut message)?;
     if let Some((hosted, configured)) = hosted {
         hosted.apply(&mut message, configured.as_deref(), &mut betas);
     }
@@ -158,11 +160,7 @@ fn translate(
 }
 
 fn error_of(_: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {
-    airlock_conversation::messages::to_error(
-        status.as_u16(),
-        body.and_then(service::error_message),
-        body,
-    )
+    messages::to_error(status.as_u16(), body.and_then(service::error_message), body)
 }
 
 /// Returns a model of Anthropic's list in the form of OpenAI's.

@@ -16,6 +16,7 @@ use super::{
     address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
     signin::SignIn,
+    translation,
 };
 use airlock_json::raw;
 
@@ -62,7 +63,7 @@ impl<'t> Exchange<'t> {
         let model = self.model.or_else(|| self.prompt.body.get("model"));
         let model = model.and_then(raw::string).unwrap_or_default();
         let uri = addresses.uri(operation, &model, self.terms.is_streamed);
-        uri.map_err(|error| self.client.refused(error.into_refusal()))
+        uri.map_err(|error| self.client.refused(translation::to_refusal(error)))
     }
 }
 

@@ -19,9 +19,12 @@ use super::{
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
-    translation::{self, ResponseError, Unsupported, Untranslated},
+    translation::{self, ResponseError, Untranslated},
 };
-use airlock_conversation::{Reply, ReplyError, chat, gemini};
+use airlock_conversation::{
+    Reply, ReplyError, chat, gemini,
+    read::{Path, Untranslatable},
+};
 use airlock_core::threads;
 
 /// Folder of models in the paths of the API, which names can have.
@@ -134,25 +137,25 @@ fn translate(text: Vec<u8>, held: &Charge) -> Result<GeminiRequest, Untranslated
     let chat = translation::read(&text, held)?;
     drop(text);
     translation::hold_arguments(&chat, held)?;
-    let conversation = chat::read_request(chat).map_err(Untranslated::Untranslatable)?;
-    let path = path_of(&conversation.model).map_err(Untranslated::Unsupported)?;
-    let request = gemini::write_request(conversation).map_err(Untranslated::Untranslatable)?;
+    let conversation = chat::read_request(chat)?;
+    let path = path_of(&conversation.model)?;
+    let request = gemini::write_request(conversation)?;
     let body = serde_json::to_vec(&request).expect("an object can be written");
     Ok(GeminiRequest { path, body })
 }
 
 /// Returns the path of a model below the base URL. The name is the caller's, so it must not reach
 /// another address of the service.
-fn path_of(model: &str) -> Result<String, Unsupported> {
+fn path_of(model: &str) -> Result<String, Untranslatable> {
     let (folder, name) = match model.split_once('/') {
         Some((folder @ (MODELS | "tunedModels"), name)) => (folder, name),
         _ => (MODELS, model),
     };
     let is_valid = |c: u8| c.is_ascii_alphanumeric() || b"-_.@".contains(&c);
     if !(1..=MAX_MODEL_BYTES).contains(&name.len()) || !name.bytes().all(is_valid) {
-        let problem =
-            "must be the name of a Gemini model, with letters, digits, `-`, `_`, `.` or `@`";
-        return Err(Unsupported::new("model", problem));
+        let rule =
+            "it must be the name of a Gemini model, with letters, digits, `-`, `_`, `.` or `@`.";
+        return Err(Untranslatable::invalid(&Path::Root.member("model"), rule));
     }
     Ok(format!("{folder}/{name}"))
 }

@@ -173,8 +173,8 @@ async fn translated(
 fn translate(text: Vec<u8>, held: &Charge) -> Result<RawObject, Untranslated> {
     let chat = translation::read(&text, held)?;
     drop(text);
-    let request = chat::read_request(chat).and_then(responses::write_request);
-    request.map(|request| RawObject::from(&request)).map_err(Untranslated::Untranslatable)
+    let request = responses::write_request(chat::read_request(chat)?)?;
+    Ok(RawObject::from(&request))
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

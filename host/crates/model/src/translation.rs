@@ -1,6 +1,4 @@
-//! Translation between chat completions and another API: its errors, and what its modules share.
-
-use std::fmt::Display;
+//! Translation between chat completions and another API: its errors, and how a request is read.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -16,19 +14,8 @@ const CAPS: Caps = Caps::memory(256 << 20);
 pub(super) enum Untranslated {
     Json(json::Error),
     NoMemory,
-    Unsupported(Unsupported),
     /// A request that the types of a conversation, or the API that it is written in, cannot express.
     Untranslatable(Untranslatable),
-}
-
-/// A chat request that another API cannot express.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{param}` {problem}")]
-pub(super) struct Unsupported {
-    /// The field, as a path from the request: `messages[2].content[0].type`.
-    pub(super) param: String,
-    /// Description of the value that was found and of valid values, to be read after the field.
-    pub(super) problem: String,
 }
 
 /// Reason that a response or an event of another API has no translation.
@@ -45,40 +32,12 @@ pub(super) enum ResponseError {
     },
 }
 
-impl Unsupported {
-    pub(super) fn new(param: impl Display, problem: impl Display) -> Self {
-        Self { param: param.to_string(), problem: problem.to_string() }
-    }
-
-    /// Returns the error of a field that lies inside `parent`.
-    pub(super) fn within(self, parent: impl Display) -> Self {
-        let param = match self.param.as_str() {
-            "" => parent.to_string(),
-            element if element.starts_with('[') => format!("{parent}{element}"),
-            member => format!("{parent}.{member}"),
-        };
-        Self { param, ..self }
-    }
-
-    /// Returns the error as the response to the request.
-    pub(super) fn into_refusal(self) -> Refusal {
-        let error = object(json!({
-            "message": self.to_string(),
-            "type": "invalid_request_error",
-            "param": self.param,
-            "code": "unsupported_parameter",
-        }));
-        Refusal { status: StatusCode::BAD_REQUEST, error, retry_after: None }
-    }
-}
-
 impl Untranslated {
     /// Returns the failure of the request.
     pub(super) fn into_model_error(self, client: &HttpClient) -> ModelError {
         match self {
             Self::Json(error) => client.bad_request(&error),
             Self::NoMemory => client.no_memory(),
-            Self::Unsupported(error) => client.refused(error.into_refusal()),
             Self::Untranslatable(error) => client.refused(to_refusal(error)),
         }
     }
@@ -91,6 +50,12 @@ impl ResponseError {
             Self::Refused(refusal) => client.refused(*refusal),
             Self::Invalid { what } => client.bad_answer(what),
         }
+    }
+}
+
+impl From<Untranslatable> for Untranslated {
+    fn from(error: Untranslatable) -> Self {
+        Self::Untranslatable(error)
     }
 }
 
@@ -107,13 +72,14 @@ impl From<ReplyError> for ResponseError {
     }
 }
 
-fn to_refusal(error: Untranslatable) -> Refusal {
-    let error = object_of([
-        ("message", error.message.into()),
-        ("type", "invalid_request_error".into()),
-        ("param", error.param.into()),
-        ("code", error.code.into()),
-    ]);
+/// Returns the error of a request as the response to it.
+pub(super) fn to_refusal(error: Untranslatable) -> Refusal {
+    let error = object(json!({
+        "message": error.message,
+        "type": "invalid_request_error",
+        "param": error.param,
+        "code": error.code,
+    }));
     Refusal { status: StatusCode::BAD_REQUEST, error, retry_after: None }
 }
 
@@ -136,43 +102,4 @@ pub(super) fn hold_arguments(chat: &Object, held: &Charge) -> Result<(), Untrans
 fn messages_of(chat: &Object) -> impl Iterator<Item = &Object> {
     let messages = chat.get("messages").and_then(Value::as_array);
     messages.into_iter().flatten().filter_map(Value::as_object)
-}
-
-/// Returns an object of `members`. They are moved; `json!` would copy them, images and all.
-pub(super) fn object_of<const N: usize>(members: [(&str, Value); N]) -> Object {
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-/// Removes a member; `None` if it is absent or null.
-pub(super) fn take(object: &mut Object, name: &str) -> Option<Value> {
-    object.shift_remove(name).filter(|value| !value.is_null())
-}
-
-/// Removes a member that must be a string.
-pub(super) fn take_text(object: &mut Object, name: &str) -> Result<String, Unsupported> {
-    match object.shift_remove(name) {
-        Some(Value::String(text)) => Ok(text),
-        _ => Err(Unsupported::new(name, "must be a string")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unsupported_field_is_named_with_its_whole_path() {
-        let inner = Unsupported::new("type", "must be \"text\"").within("[0]");
-        let refusal = inner.within("content").within("messages[2]").into_refusal();
-        assert_eq!(refusal.status, StatusCode::BAD_REQUEST);
-        assert_eq!(
-            Value::from(refusal.error),
-            json!({
-                "message": "`messages[2].content[0].type` must be \"text\"",
-                "type": "invalid_request_error",
-                "param": "messages[2].content[0].type",
-                "code": "unsupported_parameter"
-            })
-        );
-    }
 }

@@ -73,7 +73,7 @@ pub(super) fn read_block(block: Value) -> Result<Reasoning, Value> {
 }
 
 /// Returns the element of `thinking_blocks` of a block; `None` if it has no seal of Anthropic's.
-pub(super) fn write_block(reasoning: Reasoning) -> Option<Object> {
+pub(crate) fn write_block(reasoning: Reasoning) -> Option<Object> {
     let mut block = match reasoning.seal? {
         Seal::Signature(signature) => object_of([
             ("type", "thinking".into()),

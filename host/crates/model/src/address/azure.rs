@@ -10,7 +10,8 @@ use http::Uri;
 use url::Url;
 
 use super::{Addresses, Operation, VendorPaths, extended, segment::segment};
-use crate::{http::below, translation::Unsupported};
+use crate::http::below;
+use airlock_conversation::read::Untranslatable;
 
 /// Addresses of a dated version of the API.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Addresses for DatedVersion {
         below(&self.base, &format!("{path}?api-version={}", self.version))
     }
 
-    fn uri(&self, operation: Operation, model: &str, _: bool) -> Result<Uri, Unsupported> {
+    fn uri(&self, operation: Operation, model: &str, _: bool) -> Result<Uri, Untranslatable> {
         let path = operation.path();
         Ok(match operation {
             Operation::ChatCompletions => {

@@ -5,7 +5,8 @@ use http::Uri;
 use url::Url;
 
 use super::{Addresses, HostedMessages, Operation, segment::segment};
-use crate::{http::below, translation::Unsupported};
+use crate::http::below;
+use airlock_conversation::read::Untranslatable;
 
 /// Addresses of the models of a region.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl Addresses for RegionPaths {
         below(&self.endpoint, path)
     }
 
-    fn uri(&self, _: Operation, model: &str, is_streamed: bool) -> Result<Uri, Unsupported> {
+    fn uri(&self, _: Operation, model: &str, is_streamed: bool) -> Result<Uri, Untranslatable> {
         let operation = if is_streamed { "invoke-with-response-stream" } else { "invoke" };
         Ok(self.below(&format!("model/{}/{operation}", segment(model)?)))
     }

@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::translation::Unsupported;
+use airlock_conversation::read::{Path, Untranslatable};
 
 /// Characters that are encoded: all that a URI reserves, among them `/`, so that a name cannot reach
 /// another address of the host.
@@ -17,10 +17,10 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 const MAX_BYTES: usize = 2_048;
 
 /// Returns the segment of a name. Fails if it is empty, too long, or stands for a directory.
-pub(super) fn segment(model: &str) -> Result<String, Unsupported> {
+pub(super) fn segment(model: &str) -> Result<String, Untranslatable> {
     if !(1..=MAX_BYTES).contains(&model.len()) || matches!(model, "." | "..") {
-        let problem = format_args!("must be the name of a model, with 1 to {MAX_BYTES} bytes");
-        return Err(Unsupported::new("model", problem));
+        let rule = format!("it must be the name of a model, with 1 to {MAX_BYTES} bytes.");
+        return Err(Untranslatable::invalid(&Path::Root.member("model"), &rule));
     }
     Ok(utf8_percent_encode(model, ENCODED).to_string())
 }

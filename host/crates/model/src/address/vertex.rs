@@ -9,7 +9,8 @@ use http::Uri;
 use url::Url;
 
 use super::{Addresses, HostedMessages, Operation, extended, segment::segment};
-use crate::{http::below, settings::Api, translation::Unsupported};
+use crate::{http::below, settings::Api};
+use airlock_conversation::read::Untranslatable;
 
 /// Addresses of the models of a publisher.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl Addresses for PublisherPaths {
         below(&self.base, path)
     }
 
-    fn uri(&self, _: Operation, model: &str, is_streamed: bool) -> Result<Uri, Unsupported> {
+    fn uri(&self, _: Operation, model: &str, is_streamed: bool) -> Result<Uri, Untranslatable> {
         let method = if is_streamed { "streamRawPredict" } else { "rawPredict" };
         Ok(self.below(&format!("models/{}:{method}", segment(model)?)))
     }

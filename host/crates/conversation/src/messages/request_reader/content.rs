@@ -196,14 +196,17 @@ fn call_signature(block: &Value) -> Option<(String, Object)> {
 
 fn thinking(block: Value, path: &Path<'_>) -> Result<Reasoning, Untranslatable> {
     let mut members = Members::read(path, block)?;
+    members.take("type");
     let text = members.required_text("thinking")?;
     let signature = members.text("signature")?.unwrap_or_default();
-    Ok(seal::reasoning(text, signature))
+    Ok(Reasoning { extra: rest(members), ..seal::reasoning(text, signature) })
 }
 
 fn redacted(block: Value, path: &Path<'_>) -> Result<Reasoning, Untranslatable> {
-    let data = Members::read(path, block)?.required_text("data")?;
-    Ok(Reasoning { seal: Some(Seal::Redacted(data)), ..Reasoning::default() })
+    let mut members = Members::read(path, block)?;
+    members.take("type");
+    let data = members.required_text("data")?;
+    Ok(Reasoning { seal: Some(Seal::Redacted(data)), extra: rest(members), ..Reasoning::default() })
 }
 
 fn tool_use(block: Value, path: &Path<'_>) -> Result<ToolCall, Untranslatable> {

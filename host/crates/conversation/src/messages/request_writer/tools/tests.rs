@@ -1,17 +1,25 @@
-use super::*;
+use super::{super::tests, *};
+
+/// Returns `tools` and `tool_choice` of the request for these members of chat; null for one that is absent.
+fn translate(members: Value) -> Result<(Value, Value), Untranslatable> {
+    let mut body = tests::translate(members)?;
+    let tools = body.get_mut("tools").map(Value::take).unwrap_or_default();
+    Ok((tools, body.get_mut(TOOL_CHOICE).map(Value::take).unwrap_or_default()))
+}
 
 fn function(name: &str) -> Value {
     json!({"type": "function", "function": {"name": name}})
 }
 
 /// Returns the names of the offered tools and the choice.
-fn choose(choice: Value, parallel: Option<bool>) -> Result<(Vec<String>, Value), Unsupported> {
-    let parallel = parallel.map(Value::from);
-    let tools = json!([function("a"), function("b")]);
-    let choice = Some(choice).filter(|choice| !choice.is_null());
-    let tools = Tools::new(Some(tools), choice.as_ref(), parallel.as_ref())?;
-    let names = tools.tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned));
-    Ok((names.collect(), tools.choice.into()))
+fn choose(choice: Value, parallel: Option<bool>) -> Result<(Vec<String>, Value), Untranslatable> {
+    let (tools, choice) = translate(json!({
+        "tools": [function("a"), function("b")], "tool_choice": choice,
+        "parallel_tool_calls": parallel,
+    }))?;
+    let tools = tools.as_array().into_iter().flatten();
+    let names = tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned));
+    Ok((names.collect(), choice))
 }
 
 #[test]
@@ -38,9 +46,8 @@ fn a_function_becomes_a_tool_with_its_schema_and_anthropics_own_members() {
             json!({"name": "a", "input_schema": {"type": "object", "properties": {}}}),
         ),
     ] {
-        let tools = Tools::new(Some(json!([tool])), None, None).expect("a good tool");
-        assert_eq!(Value::from(tools.tools), json!([expected]));
-        assert_eq!(tools.choice, None);
+        let (tools, choice) = translate(json!({"tools": [tool]})).expect("a good tool");
+        assert_eq!((tools, choice), (json!([expected]), json!(null)));
     }
 }
 
@@ -80,11 +87,12 @@ fn each_choice_of_tools_has_its_counterpart() {
 #[test]
 fn a_choice_that_asks_for_no_call_is_left_out_without_tools() {
     for (choice, left) in [("auto", false), ("none", false), ("required", true)] {
-        let tools = Tools::new(None, Some(&choice.into()), None).expect("a good choice");
-        assert_eq!(tools.choice.is_some(), left, "{choice}");
+        let (_, found) = translate(json!({"tool_choice": choice})).expect("a good choice");
+        assert_eq!(found.is_object(), left, "{choice}");
     }
-    let tools = Tools::new(Some(json!([])), None, Some(&false.into())).expect("no tools");
-    assert_eq!(tools.choice, None);
+    let (tools, choice) =
+        translate(json!({"tools": [], "parallel_tool_calls": false})).expect("no tools");
+    assert_eq!((tools, choice), (json!(null), json!(null)));
 }
 
 #[test]
@@ -94,7 +102,6 @@ fn tools_that_cannot_be_expressed_are_refused_by_name() {
         (json!([1]), "tools[0]"),
         (json!([function("a"), {"type": "custom", "custom": {"name": "b"}}]), "tools[1].type"),
         (json!([{"type": "web_search_20250305", "name": "web_search"}]), "tools[0].type"),
-        (json!([{"function": {"name": "a"}}]), "tools[0].type"),
         (json!([{"type": "function"}]), "tools[0].function"),
         (json!([{"type": "function", "function": {}}]), "tools[0].function.name"),
         (
@@ -102,7 +109,7 @@ fn tools_that_cannot_be_expressed_are_refused_by_name() {
             "tools[0].function.parameters",
         ),
     ] {
-        let refused = Tools::new(Some(tools.clone()), None, None).expect_err("refused");
+        let refused = translate(json!({"tools": tools})).expect_err("refused");
         assert_eq!(refused.param, param, "{tools}");
     }
 }
@@ -110,7 +117,7 @@ fn tools_that_cannot_be_expressed_are_refused_by_name() {
 #[test]
 fn choices_that_cannot_be_expressed_are_refused_by_name() {
     for (choice, param) in [
-        (json!("any"), "tool_choice"),
+        (json!("some"), "tool_choice"),
         (json!(1), "tool_choice"),
         (json!({}), "tool_choice"),
         (json!({"type": "custom", "custom": {"name": "a"}}), "tool_choice"),
@@ -124,7 +131,7 @@ fn choices_that_cannot_be_expressed_are_refused_by_name() {
     ] {
         assert_eq!(choose(choice.clone(), None).expect_err("refused").param, param, "{choice}");
     }
-    let refused = Tools::new(None, None, Some(&"no".into())).expect_err("refused");
+    let refused = translate(json!({"parallel_tool_calls": "no"})).expect_err("refused");
     assert_eq!(refused.param, "parallel_tool_calls");
 }
 

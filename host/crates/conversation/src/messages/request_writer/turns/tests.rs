@@ -1,9 +1,11 @@
 use serde_json::json;
 
-use super::*;
+use super::{super::tests, *};
 
-fn translate(messages: Value) -> Result<Value, Unsupported> {
-    Conversation::new(Some(messages)).map(|conversation| conversation.into_messages().into())
+/// Returns `messages` of the request for messages of chat.
+fn translate(messages: Value) -> Result<Value, Untranslatable> {
+    let body = tests::translate(json!({"messages": messages}));
+    body.map(|mut body| body["messages"].take())
 }
 
 fn call(id: &str, arguments: &str) -> Value {
@@ -19,23 +21,23 @@ fn input_of(arguments: &str) -> Value {
 
 #[test]
 fn system_and_developer_messages_become_the_system_prompt() {
-    let conversation = Conversation::new(Some(json!([
+    let body = tests::translate(json!({"messages": [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "hi"},
         {"role": "developer", "cache_control": {"type": "ephemeral"}, "content": [
             {"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be exact."}
         ]}
-    ])));
-    let conversation = conversation.expect("good messages");
+    ]}));
+    let body = body.expect("good messages");
     assert_eq!(
-        Value::from(conversation.system.clone()),
+        body["system"],
         json!([
             {"type": "text", "text": "Be kind."},
             {"type": "text", "text": "Be brief."},
             {"type": "text", "text": "Be exact.", "cache_control": {"type": "ephemeral"}}
         ])
     );
-    assert_eq!(conversation.into_messages().len(), 1);
+    assert_eq!(body["messages"], json!([{"role": "user", "content": [text("hi")]}]));
 }
 
 #[test]
@@ -157,8 +159,19 @@ fn a_message_that_cannot_be_expressed_is_refused_by_name() {
         (tool_calls(&json!({})), "messages[0].tool_calls"),
         (tool_calls(&json!([1])), "messages[0].tool_calls[0]"),
         (
-            tool_calls(&json!([{"id": "c", "type": "custom", "custom": {}}])),
+            tool_calls(
+                &json!([{"id": "c", "type": "custom", "custom": {"name": "x", "input": ""}}]),
+            ),
             "messages[0].tool_calls[0].type",
+        ),
+        (
+            json!([
+                {"role": "assistant", "content": null},
+                {"role": "assistant", "reasoning_content": "Hm.", "content": "a", "tool_calls": [
+                    call("c", "{}"), {"id": "d", "type": "custom", "custom": {"name": "x", "input": ""}}
+                ]}
+            ]),
+            "messages[1].tool_calls[1].type",
         ),
         (
             tool_calls(&json!([{"function": {"name": "x", "arguments": "{}"}}])),
@@ -182,7 +195,6 @@ fn a_message_that_cannot_be_expressed_is_refused_by_name() {
     ] {
         assert_eq!(translate(messages.clone()).expect_err("refused").param, param, "{messages}");
     }
-    assert_eq!(Conversation::new(None).expect_err("refused").param, "messages");
 }
 
 fn tool_calls(calls: &Value) -> Value {

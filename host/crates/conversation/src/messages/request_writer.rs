@@ -1,0 +1,161 @@
+//! Conversation → request of the Messages API.
+//!
+//! Every member of a request is written, dropped because the reply is the same without it, refused
+//! with its name, or passed through unchanged.
+//!
+//! | conversation, in the words of chat completions | Messages API |
+//! |---|---|
+//! | messages of the roles `system` and `developer` | `system` |
+//! | the other messages, reasoning, calls and results | `messages` |
+//! | `tools`, `tool_choice` | the same; of an `allowed_tools` choice, only the allowed tools are offered |
+//! | `parallel_tool_calls: false` | `tool_choice.disable_parallel_tool_use` |
+//! | `max_completion_tokens`, `max_tokens` | `max_tokens`, [`DEFAULT_MAX_TOKENS`] if absent |
+//! | `stop` | `stop_sequences` |
+//! | `temperature` | the same up to 1, the maximum of the Messages API |
+//! | `top_p`, `top_k`, `stream` | the same |
+//! | `reasoning_effort` | `output_config.effort`; `minimal` is its lowest level, `low`; `none` is `thinking` of type `disabled` |
+//! | a budget of reasoning | `thinking` |
+//! | `response_format` | `json_schema` is `output_config.format`; `json_object` is refused, because JSON needs a schema there |
+//! | `safety_identifier`, else `user` | `metadata.user_id` |
+//! | `service_tier` | `auto`; `default` is `standard_only`; the other tiers are refused |
+//!
+//! Dropped, because they do not change the reply: the hints of other APIs, and reasoning without a
+//! proof of Anthropic's, which the API refuses.
+//!
+//! Refused unless they have the value that OpenAI's API uses by default: `n`, `logprobs`,
+//! `top_logprobs`, `logit_bias`, `frequency_penalty`, `presence_penalty`, `modalities`, `audio`,
+//! `store`, `verbosity`, `moderation`, `functions`, `function_call`. Refused always:
+//! `web_search_options`, Anthropic's `mcp_servers`, and tools that run at the provider, because no
+//! policy of the gateway would permit their calls.
+//!
+//! All other members pass through: they are Anthropic's own (`thinking`, `metadata`, `container`,
+//! `cache_control`, …), or unknown, and Anthropic's API refuses unknown members by name. A member
+//! beside Anthropic's own member of the same meaning is refused. What came in a request of the
+//! Messages API leaves as it came.
+
+mod content;
+mod media;
+mod place;
+mod settings;
+mod tools;
+mod turns;
+
+use serde_json::{Value, json};
+
+use self::turns::TurnWriter;
+use crate::{
+    Conversation, Object, Wire,
+    read::{Path, Untranslatable},
+};
+
+/// Member that marks the end of a prefix to cache.
+const CACHE_CONTROL: &str = "cache_control";
+
+/// `max_tokens` of a request that has no limit. The Messages API requires the member, and chat
+/// clients expect no limit. All current models accept this many, and Anthropic's SDKs require a
+/// stream above 21,333, because such a response can take more than ten minutes.
+const DEFAULT_MAX_TOKENS: u64 = 16_384;
+
+type Predicate = fn(&Value) -> bool;
+
+/// Members without a counterpart, each with the value that asks for nothing, as a predicate and as
+/// text for errors.
+const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 15] = [
+    ("n", |n| n.as_u64() == Some(1), "1"),
+    ("logprobs", is_false, "false"),
+    ("top_logprobs", is_zero, "0"),
+    ("logit_bias", |bias| bias.as_object().is_some_and(Object::is_empty), "{}"),
+    ("frequency_penalty", is_zero, "0"),
+    ("presence_penalty", is_zero, "0"),
+    ("modalities", |modalities| *modalities == json!(["text"]), "[\"text\"]"),
+    ("audio", never, "null"),
+    ("store", is_false, "false"),
+    ("verbosity", |verbosity| verbosity == "medium", "\"medium\""),
+    ("moderation", never, "null"),
+    ("functions", |functions| functions.as_array().is_some_and(Vec::is_empty), "null; use `tools`"),
+    ("function_call", never, "null; use `tool_choice`"),
+    ("web_search_options", never, "null"),
+    ("mcp_servers", never, "null"),
+];
+
+/// Writes the body of `POST /v1/messages`. Fails if an item, a tool or a member has no form in this
+/// API. Members whose value only the provider can judge are left to it.
+///
+/// `betas` stays a member, as in Anthropic's SDKs; its sender moves it to a header.
+pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatable> {
+    let Conversation { wire, model, items, tools, tool_choice, mut settings, extra, hints } =
+        conversation;
+    let mut body = check_members(extra)?;
+    if wire == Wire::Messages {
+        body.extend(hints);
+    }
+    if !model.is_empty() {
+        body.insert("model".to_owned(), model.into());
+    }
+    let parallel = settings.parallel_tool_calls.take();
+    settings::write(settings, wire, &mut body)?;
+    let mut turns = TurnWriter::new(wire);
+    for item in items {
+        turns.add(item)?;
+    }
+    turns.finish(&mut body)?;
+    tools::write(tools, tool_choice, parallel, &mut body)?;
+    Ok(body)
+}
+
+/// Returns the members that pass through. Refuses those without a counterpart.
+fn check_members(mut extra: Object) -> Result<Object, Untranslatable> {
+    extra.retain(|_, value| !value.is_null());
+    for (name, asks_for_nothing, default) in WITHOUT_COUNTERPART {
+        if let Some(value) = extra.shift_remove(name).filter(|value| !asks_for_nothing(value)) {
+            let advice =
+                format!("It has no counterpart in Anthropic's Messages API; it must be {default}.");
+            return Err(Untranslatable::unsupported_value(
+                &Path::Root.member(name),
+                &value,
+                &advice,
+            ));
+        }
+    }
+    Ok(extra)
+}
+
+/// Sets a member of Anthropic's that `param` is translated to. Fails if the caller also sent that
+/// member.
+fn set(target: &mut Object, name: &str, value: Value, param: &str) -> Result<(), Untranslatable> {
+    match target.insert(name.to_owned(), value) {
+        None | Some(Value::Null) => Ok(()),
+        Some(_) => {
+            let advice = format!("It must not be combined with Anthropic's own `{name}`.");
+            Err(Untranslatable::unsupported_parameter(&Path::Root.member(param), &advice))
+        }
+    }
+}
+
+/// Returns a member that is an object, and creates it if it is absent.
+fn member<'a>(body: &'a mut Object, name: &str) -> Result<&'a mut Object, Untranslatable> {
+    match body.entry(name).or_insert_with(|| Object::new().into()) {
+        Value::Object(member) => Ok(member),
+        other => Err(Untranslatable::invalid_type(&Path::Root.member(name), "an object", other)),
+    }
+}
+
+/// Returns the error of a member that breaks a rule. `rule` is a sentence.
+fn invalid(name: &str, rule: &str) -> Untranslatable {
+    Untranslatable::invalid(&Path::Root.member(name), rule)
+}
+
+fn is_false(value: &Value) -> bool {
+    *value == false
+}
+
+fn is_zero(value: &Value) -> bool {
+    value.as_f64() == Some(0.0)
+}
+
+fn never(_: &Value) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Images and documents → blocks with a source.
+
+use serde_json::Value;
+
+use super::{super::object, place::PartPlace};
+use crate::{
+    Media, Object,
+    read::{Untranslatable, excerpt},
+};
+
+/// Media types of images that the Messages API accepts.
+const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+const PDF: &str = "application/pdf";
+/// Start of every PDF file in base64.
+const PDF_MAGIC: &str = "JVBERi";
+/// Members of chat's parts.
+const IMAGE_URL: &str = "image_url.url";
+const FILE_DATA: &str = "file.file_data";
+const FORM: &str = "it must be of the form data:TYPE;base64,DATA.";
+
+/// Returns the block of an image. The API has no detail: it always uses the full resolution up to its
+/// maximum.
+pub(super) fn image(media: Media, part: PartPlace<'_>) -> Result<Object, Untranslatable> {
+    let source = match media {
+        Media::FileId(id) => file(id),
+        Media::Url(url) if is_web(&url) => web(url),
+        Media::Url(url) if has_scheme(&url, "data:") => {
+            return Err(part.invalid_source(IMAGE_URL, FORM));
+        }
+        Media::Url(url) => {
+            let rule =
+                format!("it must be a data:, http:// or https:// URL, not '{}'.", excerpt(&url));
+            return Err(part.invalid_source(IMAGE_URL, &rule));
+        }
+        Media::Base64 { media_type, data } if IMAGES.contains(&media_type.as_str()) => {
+            base64(media_type.into(), data)
+        }
+        Media::Base64 { media_type, .. } => {
+            let found = excerpt(&media_type);
+            let rule = format!("it must be one of {}, not '{found}'.", IMAGES.join(", "));
+            return Err(part.invalid_source(IMAGE_URL, &rule));
+        }
+        Media::Text(_) => {
+            return Err(part.invalid_source(IMAGE_URL, "it must be an image, and not a text."));
+        }
+    };
+    Ok(object([("type", "image".into()), ("source", source.into())]))
+}
+
+/// Returns the block of a document.
+pub(super) fn document(
+    media: Media,
+    name: Option<String>,
+    part: PartPlace<'_>,
+) -> Result<Object, Untranslatable> {
+    let source = match media {
+        Media::FileId(id) => file(id),
+        Media::Text(text) => object([
+            ("type", "text".into()),
+            ("media_type", "text/plain".into()),
+            ("data", text.into()),
+        ]),
+        Media::Url(url) if is_web(&url) => web(url),
+        Media::Url(url) if has_scheme(&url, "data:") => {
+            return Err(part.invalid_source(FILE_DATA, FORM));
+        }
+        Media::Base64 { media_type, data } if is_pdf(&media_type, &data) => {
+            base64(PDF.into(), data)
+        }
+        Media::Base64 { media_type, .. } if !media_type.is_empty() => {
+            let rule = format!("it must be of type {PDF}, not '{}'.", excerpt(&media_type));
+            return Err(part.invalid_source(FILE_DATA, &rule));
+        }
+        Media::Url(_) | Media::Base64 { .. } => {
+            let rule = "it must be a data: URL or the base64 text of a PDF file.";
+            return Err(part.invalid_source(FILE_DATA, rule));
+        }
+    };
+    let mut block = object([("type", "document".into()), ("source", source.into())]);
+    block.extend(name.map(|name| ("title".to_owned(), name.into())));
+    Ok(block)
+}
+
+/// Returns whether base64 is that of a PDF file. OpenAI's reference describes `file_data` as base64
+/// text, its examples as a `data:` URL, which alone has a type.
+fn is_pdf(media_type: &str, data: &str) -> bool {
+    media_type == PDF || (media_type.is_empty() && data.starts_with(PDF_MAGIC))
+}
+
+fn file(id: String) -> Object {
+    object([("type", "file".into()), ("file_id", id.into())])
+}
+
+fn web(url: String) -> Object {
+    object([("type", "url".into()), ("url", url.into())])
+}
+
+fn base64(media_type: Value, data: String) -> Object {
+    object([("type", "base64".into()), ("media_type", media_type), ("data", data.into())])
+}
+
+fn is_web(url: &str) -> bool {
+    has_scheme(url, "http://") || has_scheme(url, "https://")
+}
+
+fn has_scheme(url: &str, scheme: &str) -> bool {
+    url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+}
