@@ -74,11 +74,9 @@ impl From<ReplyError> for ResponseError {
 
 /// Returns the error of a request as the response to it.
 pub(super) fn to_refusal(error: Untranslatable) -> Refusal {
+    let Untranslatable { code, param, message } = error;
     let error = object(json!({
-        "message": error.message,
-        "type": "invalid_request_error",
-        "param": error.param,
-        "code": error.code,
+        "message": message, "type": "invalid_request_error", "param": param, "code": code,
     }));
     Refusal { status: StatusCode::BAD_REQUEST, error, retry_after: None }
 }
