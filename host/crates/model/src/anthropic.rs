@@ -24,10 +24,9 @@ use super::{
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
-    translation::{self, Untranslated},
+    translation::{self, ArgumentForm},
 };
-use airlock_conversation::{chat, messages};
-use airlock_core::threads;
+use airlock_conversation::{Conversation, messages, read::Untranslatable};
 
 /// Value of the header `anthropic-version` for which requests are written. It is the last version
 /// with `temperature`, `top_p` and `top_k`, which many chat clients send: version 2026-10-21 refuses
@@ -45,7 +44,7 @@ pub(super) struct Anthropic {
 }
 
 /// A request of the Messages API.
-struct Translated {
+struct MessagesRequest {
     body: Vec<u8>,
     /// Features that the request asks for, for the header `anthropic-beta`.
     betas: Option<String>,
@@ -78,25 +77,20 @@ impl ServiceApi for Anthropic {
         true
     }
 
-    /// Translates a request. Memory for the texts of both forms and for the tree between them is
-    /// held while this runs.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
             let Exchange { client, prompt, terms: Terms { is_streamed, held, .. }, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
             let text = prompt.to_json(&exchange.members());
-            let working = held.beside();
-            // Once as it is and once translated.
-            if !working.grow(text.len().saturating_mul(2)) {
-                return Err(client.no_memory());
-            }
-            let length = text.len();
-            let tenant = held.tenant();
             let hosted = self.addresses.messages().map(|hosted| (hosted, self.betas.clone()));
-            let translated =
-                threads::read(&tenant, length, move || translate(text, &working, hosted)).await;
-            let Translated { body, betas } =
-                translated.map_err(|error| error.into_model_error(client))?;
+            let written = translation::write(
+                client,
+                text,
+                held.beside(),
+                ArgumentForm::Object,
+                move |read| write(read, hosted),
+            );
+            let MessagesRequest { body, betas } = written.await?;
             let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.headers = self.headers(betas);
             outgoing.includes_usage = prompt.includes_usage();
@@ -139,24 +133,19 @@ impl ServiceApi for Anthropic {
     }
 }
 
-/// Translates the text of a chat request. Memory for its tree is held in `held`. `hosted` is the form at
-/// another host than Anthropic's own, with the configured beta features.
-fn translate(
-    text: Vec<u8>,
-    held: &Charge,
+/// Writes a request. `hosted` is the form at another host than Anthropic's own, with the configured beta
+/// features.
+fn write(
+    conversation: Conversation,
     hosted: Option<(HostedMessages, Option<String>)>,
-) -> Result<Translated, Untranslated> {
-    let chat = translation::read(&text, held)?;
-    drop(text);
-    translation::hold_arguments(&chat, held)?;
-    let conversation = chat::read_request(chat)?;
+) -> Result<MessagesRequest, Untranslatable> {
     let mut message = messages::write_request(conversation)?;
     let mut betas = betas::take(&mut message)?;
     if let Some((hosted, configured)) = hosted {
         hosted.apply(&mut message, configured.as_deref(), &mut betas);
     }
     let body = serde_json::to_vec(&message).expect("an object can be written");
-    Ok(Translated { body, betas })
+    Ok(MessagesRequest { body, betas })
 }
 
 fn error_of(_: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

@@ -19,13 +19,12 @@ use super::{
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
-    translation::{self, ResponseError, Untranslated},
+    translation::{self, ArgumentForm, ResponseError},
 };
 use airlock_conversation::{
-    Reply, ReplyError, chat, gemini,
+    Conversation, Reply, ReplyError, chat, gemini,
     read::{Path, Untranslatable},
 };
-use airlock_core::threads;
 
 /// Folder of models in the paths of the API, which names can have.
 const MODELS: &str = "models";
@@ -64,24 +63,14 @@ impl Gemini {
 }
 
 impl ServiceApi for Gemini {
-    /// Translates a request. Memory for the texts of both forms and for the tree between them is
-    /// held while this runs.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
             let Exchange { client, prompt, model, terms } = exchange;
             let Terms { is_streamed, held, .. } = terms;
             let text = prompt.to_json(model.map(|model| ("model", model)).as_slice());
-            let working = held.beside();
-            // Once as it is and once translated.
-            if !working.grow(text.len().saturating_mul(2)) {
-                return Err(client.no_memory());
-            }
-            let length = text.len();
-            let tenant = held.tenant();
-            let translated =
-                threads::read(&tenant, length, move || translate(text, &working)).await;
-            let GeminiRequest { path, body } =
-                translated.map_err(|error| error.into_model_error(client))?;
+            let written =
+                translation::write(client, text, held.beside(), ArgumentForm::Object, write);
+            let GeminiRequest { path, body } = written.await?;
             let uri = self.uri(&path, is_streamed);
             let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.includes_usage = prompt.includes_usage();
@@ -132,12 +121,7 @@ impl ServiceApi for Gemini {
     }
 }
 
-/// Translates the text of a chat request. Memory for its tree is held in `held`.
-fn translate(text: Vec<u8>, held: &Charge) -> Result<GeminiRequest, Untranslated> {
-    let chat = translation::read(&text, held)?;
-    drop(text);
-    translation::hold_arguments(&chat, held)?;
-    let conversation = chat::read_request(chat)?;
+fn write(conversation: Conversation) -> Result<GeminiRequest, Untranslatable> {
     let path = path_of(&conversation.model)?;
     let request = gemini::write_request(conversation)?;
     let body = serde_json::to_vec(&request).expect("an object can be written");

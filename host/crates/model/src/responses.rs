@@ -31,10 +31,9 @@ use super::{
     http::{self as service, Events, HttpClient, Outgoing, ServiceResponse},
     openai::OpenAi,
     signin::SignIn,
-    translation::{self, Untranslated},
+    translation::{self, ArgumentForm},
 };
-use airlock_conversation::{chat, responses};
-use airlock_core::threads;
+use airlock_conversation::responses;
 use airlock_json::{RawObject, raw};
 
 /// Maximum number of models that are remembered as models without encrypted reasoning. A request
@@ -160,21 +159,10 @@ async fn translated(
         chat.added.clone_from(&prompt.added);
     }
     let text = chat.to_json(&[]);
-    // Once as it is and once translated.
-    if !working.grow(text.len().saturating_mul(2)) {
-        return Err(client.no_memory());
-    }
-    let length = text.len();
-    let tenant = working.tenant();
-    let translated = threads::read(&tenant, length, move || translate(text, &working)).await;
-    translated.map_err(|error| error.into_model_error(client))
-}
-
-fn translate(text: Vec<u8>, held: &Charge) -> Result<RawObject, Untranslated> {
-    let chat = translation::read(&text, held)?;
-    drop(text);
-    let request = responses::write_request(chat::read_request(chat)?)?;
-    Ok(RawObject::from(&request))
+    translation::write(client, text, working, ArgumentForm::Text, |conversation| {
+        responses::write_request(conversation).map(|request| RawObject::from(&request))
+    })
+    .await
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

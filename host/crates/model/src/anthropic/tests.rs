@@ -246,35 +246,6 @@ async fn a_request_that_has_no_translation_is_refused_by_field_and_not_sent() {
 }
 
 #[tokio::test]
-async fn the_tree_of_a_request_is_charged_and_released() {
-    let long = "x".repeat(200_000);
-    let prompt = request(json!({"messages": [{"role": "user", "content": long}]}));
-    // 21 KB of text, and 1.4 MB as a tree.
-    let dense = format!("{{\"a\":[{}0]}}", "{\"\":0},".repeat(3_000));
-    let call =
-        json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": dense}});
-    let call = json!({"messages": [{"role": "assistant", "tool_calls": [call]}]});
-    let call = request(call);
-    for (prompt, limit) in
-        [(&prompt, 1_000), (&prompt, 300_000), (&prompt, 450_000), (&call, 1 << 20)]
-    {
-        let memory = Limited::new(limit);
-        let held = MemoryBudget::new(memory.clone()).charge();
-        let service = settings("http://127.0.0.1:1/v1");
-        let error = respond(&service, prompt, false, &held).await.expect_err("no room");
-        assert!(matches!(error, ModelError::NoMemory { .. }), "of {limit}: {error:?}");
-        assert_eq!(memory.taken(), 0);
-    }
-    let memory = Limited::new(1 << 20);
-    let held = MemoryBudget::new(memory.clone()).charge();
-    let fake = FakeService::start(vec![fake::json("200 OK", RECORDED[0].2)]).await;
-    respond(&settings(&fake.base_url), &prompt, false, &held).await.expect("an answer");
-    assert_eq!(memory.taken(), 0);
-    assert!(memory.most() > 600_000, "two texts and a tree, found {}", memory.most());
-    fake.requests().await;
-}
-
-#[tokio::test]
 async fn thinking_that_is_kept_until_its_signature_comes_is_charged() {
     let (_, sse, _) = RECORDED[2];
     let delta = sse.split("\n\n").find(|event| event.contains("\"thinking_delta\""));

@@ -375,28 +375,6 @@ fn the_name_of_a_model_becomes_one_segment_below_its_folder() {
 }
 
 #[tokio::test]
-async fn the_tree_of_a_request_is_charged_and_released() {
-    let long = "x".repeat(200_000);
-    let prompt = request(json!({"messages": [{"role": "user", "content": long}]}));
-    // 21 KB of text, and 1.4 MB as a tree.
-    let dense = format!("{{\"a\":[{}0]}}", "{\"\":0},".repeat(3_000));
-    let call =
-        json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": dense}});
-    let call = json!({"messages": [{"role": "assistant", "tool_calls": [call]}]});
-    let call = request(call);
-    for (prompt, limit) in
-        [(&prompt, 1_000), (&prompt, 300_000), (&prompt, 450_000), (&call, 1 << 20)]
-    {
-        let memory = Limited::new(limit);
-        let held = MemoryBudget::new(memory.clone()).charge();
-        let service = settings("http://127.0.0.1:1/v1");
-        let error = respond(&service, prompt, false, &held).await.expect_err("no room");
-        assert!(matches!(error, ModelError::NoMemory { .. }), "of {limit}: {error:?}");
-        assert_eq!(memory.taken(), 0);
-    }
-}
-
-#[tokio::test]
 async fn the_chunks_of_one_event_are_charged_until_they_are_dropped() {
     let parts = vec![json!({"text": "x"}); 2_000];
     let event = json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]});

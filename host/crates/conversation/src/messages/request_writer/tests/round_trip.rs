@@ -121,7 +121,9 @@ proptest! {
         mut turns in prop::collection::vec((blocks_of("user"), blocks_of("assistant")), 1..5)
     ) {
         // Results come first, as the API requires.
-        turns.iter_mut().for_each(|(user, _)| user.sort_by_key(|block| block["type"] != "tool_result"));
+        for (user, _) in &mut turns {
+            user.sort_by_key(|block| block["type"] != "tool_result");
+        }
         let turns = turns.into_iter().flat_map(|(user, model)| {
             [json!({"role": "user", "content": user}), json!({"role": "assistant", "content": model})]
         });

@@ -13,10 +13,12 @@ fn function(name: &str) -> Value {
 
 /// Returns the names of the offered tools and the choice.
 fn choose(choice: Value, parallel: Option<bool>) -> Result<(Vec<String>, Value), Untranslatable> {
-    let (tools, choice) = translate(json!({
-        "tools": [function("a"), function("b")], "tool_choice": choice,
-        "parallel_tool_calls": parallel,
-    }))?;
+    let members = object([
+        ("tools", json!([function("a"), function("b")])),
+        (TOOL_CHOICE, choice),
+        ("parallel_tool_calls", parallel.into()),
+    ]);
+    let (tools, choice) = translate(members.into())?;
     let tools = tools.as_array().into_iter().flatten();
     let names = tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned));
     Ok((names.collect(), choice))

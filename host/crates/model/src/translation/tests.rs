@@ -1,0 +1,87 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::{
+    Api, Apis, Key, MemoryBudget, Prompt, Response, Retries, Service, Terms, backend::Backend as _,
+    service::ServiceClient,
+};
+use airlock_core::{memory::Limited, secret::Secret};
+use airlock_json::RawObject;
+use airlock_test_http::model::{self as fake, FakeService};
+
+/// Services to which a chat request is translated.
+const TRANSLATED: [(Api, Apis); 3] =
+    [(Api::Anthropic, Apis::Chat), (Api::Gemini, Apis::Chat), (Api::OpenAi, Apis::Responses)];
+
+fn prompt(messages: Value) -> Prompt {
+    let mut body = object(json!({"model": "m"}));
+    body.insert("messages".to_owned(), messages);
+    Prompt::new(RawObject::from(&body))
+}
+
+fn long() -> Prompt {
+    prompt(json!([{"role": "user", "content": "x".repeat(200_000)}]))
+}
+
+async fn respond(
+    base_url: &str,
+    (api, apis): (Api, Apis),
+    prompt: &Prompt,
+    memory: &Limited,
+) -> Result<(), ModelError> {
+    let service = Service {
+        apis,
+        keys: vec![Key::new("first", Secret::new("secret"))],
+        retries: Retries { max: 0, ..Retries::default() },
+        ..Service::new(api, base_url)
+    };
+    let client = ServiceClient::new("up", &service).expect("a good service");
+    let held = MemoryBudget::new(memory.clone()).charge();
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let terms = Terms { is_streamed: false, in_chunks: false, deadline, held: &held };
+    client.respond(prompt, terms).await.map(|_: Response<'_>| ())
+}
+
+#[tokio::test]
+async fn a_request_without_room_for_its_texts_and_its_tree_is_not_sent() {
+    for api in TRANSLATED {
+        for limit in [1_000, 300_000, 450_000] {
+            let memory = Limited::new(limit);
+            let answered = respond("http://127.0.0.1:1/v1", api, &long(), &memory).await;
+            let error = answered.expect_err("no room");
+            assert!(matches!(error, ModelError::NoMemory { .. }), "{api:?} of {limit}: {error:?}");
+            assert_eq!(memory.taken(), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_charged_as_objects_where_the_api_has_them_as_objects() {
+    // 21 KB of text, and 1.4 MB as a tree.
+    let dense = format!("{{\"a\":[{}0]}}", "{\"\":0},".repeat(3_000));
+    let call =
+        json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": dense}});
+    let prompt = prompt(json!([{"role": "assistant", "tool_calls": [call]}]));
+    for (api, has_room) in TRANSLATED.into_iter().zip([false, false, true]) {
+        let memory = Limited::new(1 << 20);
+        let answered = respond("http://127.0.0.1:1/v1", api, &prompt, &memory).await;
+        let error = answered.expect_err("no service");
+        assert_eq!(!matches!(error, ModelError::NoMemory { .. }), has_room, "{api:?}: {error:?}");
+        assert_eq!(memory.taken(), 0);
+    }
+}
+
+#[tokio::test]
+async fn the_texts_and_the_tree_of_a_request_are_charged_and_released() {
+    for api in TRANSLATED {
+        let memory = Limited::new(1 << 20);
+        let fake = FakeService::start(vec![fake::json("200 OK", "{}")]).await;
+        let answered = respond(&fake.base_url, api, &long(), &memory).await;
+        assert!(!matches!(answered, Err(ModelError::NoMemory { .. })), "{api:?}: {answered:?}");
+        assert_eq!(fake.requests().await.len(), 1, "{api:?}");
+        assert!(memory.most() > 600_000, "{api:?}: {}", memory.most());
+        assert_eq!(memory.taken(), 0);
+    }
+}
