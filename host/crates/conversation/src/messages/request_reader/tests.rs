@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     CallInput, Content, FunctionTool, Item, Media, Message, NativeItem, Part, Reasoning,
     ReplyFormat, Role, Seal, ToolCall, ToolChoice, ToolDefinition, ToolResult,
+    messages::write_request,
 };
 
 /// Returns a request with these members more.
@@ -387,7 +388,7 @@ fn hostile() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn no_request_makes_the_reader_panic(
+    fn no_request_makes_the_reader_or_the_writer_panic(
         messages in hostile(), system in hostile(), tools in hostile(), rest in hostile(),
     ) {
         let mut request = request(&json!({"messages": messages, "system": system, "tools": [tools]}));
@@ -401,6 +402,10 @@ proptest! {
                 _ => true,
             };
             prop_assert!(read.items.iter().all(is_text));
+            // It may be refused; a name in the error is short, whatever was sent.
+            if let Err(error) = write_request(read) {
+                prop_assert!(error.param.len() < 100, "{}", error.param);
+            }
         }
     }
 }

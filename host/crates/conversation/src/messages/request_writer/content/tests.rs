@@ -63,6 +63,10 @@ fn each_part_becomes_its_block() {
             }}),
         ),
         (
+            json!({"type": "file", "file": {"file_data": "https://example.com/a.pdf"}}),
+            json!({"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}}),
+        ),
+        (
             json!({"type": "file", "file": {"file_id": "file_1"}}),
             json!({"type": "document", "source": {"type": "file", "file_id": "file_1"}}),
         ),

@@ -79,6 +79,8 @@ fn each_choice_of_tools_has_its_counterpart() {
         (auto, None, 1, json!({"type": "auto"})),
         (required, None, 1, json!({"type": "any"})),
         (json!({"type": "any", "x": 1}), None, 2, json!({"type": "any", "x": 1})),
+        // Mistral's older name.
+        (json!("any"), None, 2, json!({"type": "any"})),
     ] {
         let (names, found) = choose(choice.clone(), parallel).expect("a good choice");
         assert_eq!(found, expected, "{choice}");

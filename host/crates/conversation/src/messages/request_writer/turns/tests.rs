@@ -83,6 +83,25 @@ fn a_round_of_tools_becomes_one_message_of_the_model_and_one_of_the_user() {
 }
 
 #[test]
+fn results_come_before_the_other_blocks_of_their_turn() {
+    let messages = json!([
+        {"role": "assistant", "tool_calls": [call("c1", "{}"), call("c2", "{}")]},
+        {"role": "tool", "tool_call_id": "c1", "content": "one"},
+        {"role": "user", "content": "Wait."},
+        {"role": "tool", "tool_call_id": "c2", "content": "two"}
+    ]);
+    let messages = translate(messages).expect("good messages");
+    assert_eq!(
+        messages[1]["content"],
+        json!([
+            {"type": "tool_result", "tool_use_id": "c1", "content": [text("one")]},
+            {"type": "tool_result", "tool_use_id": "c2", "content": [text("two")]},
+            text("Wait.")
+        ])
+    );
+}
+
+#[test]
 fn consecutive_messages_of_a_role_are_merged_and_empty_ones_left_out() {
     let messages = json!([
         {"role": "assistant", "content": ""},
