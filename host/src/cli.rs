@@ -136,13 +136,15 @@ fn run(cli: Cli) -> anyhow::Result<Done> {
         airlock_process::protect_self();
     }
     raise_descriptor_limit();
-    telemetry::init(
+    let log = telemetry::init(
         cli.log_format,
         environment(telemetry::FILTER_VARIABLE).as_deref(),
         cli.command.log_filter(),
     )?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(cli.command.run())
+    let done = runtime.block_on(cli.command.run());
+    log.flush();
+    done
 }
 
 /// Raises the soft limit of open descriptors to the hard limit. Connections, child processes and

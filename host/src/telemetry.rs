@@ -1,10 +1,14 @@
 //! Logging to standard error, as text or JSON. Log lines never contain arguments, results or
 //! credentials.
 
+mod lines;
+
 use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
 use tracing_subscriber::{EnvFilter, fmt};
+
+pub(crate) use self::lines::LogLines;
 
 /// Environment variable with the log filter, in the syntax of `tracing`: `airlock=debug,rmcp=info`.
 pub(crate) const FILTER_VARIABLE: &str = "AIRLOCK_LOG";
@@ -32,17 +36,26 @@ pub(crate) enum LogFormat {
 }
 
 /// Starts logging for the whole process, with `filter`, or with `otherwise` if `filter` is absent
-/// or empty. Fails if the filter is invalid or logging is already started.
-pub(crate) fn init(format: LogFormat, filter: Option<&str>, otherwise: &str) -> anyhow::Result<()> {
+/// or empty. Fails if the filter is invalid or logging is already started. Returns the lines that wait,
+/// to be flushed when the process ends.
+pub(crate) fn init(
+    format: LogFormat,
+    filter: Option<&str>,
+    otherwise: &str,
+) -> anyhow::Result<LogLines> {
     let filter = filter.filter(|filter| !filter.is_empty()).unwrap_or(otherwise);
     let filter = EnvFilter::try_new(filter)
         .with_context(|| format!("{FILTER_VARIABLE} is not a valid log filter"))?;
     let filter = filter.add_directive(NO_CODES.parse().context("a filter of the gateway's own")?);
-    let lines =
-        fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let lines = LogLines::to_stderr().context("logging cannot be started")?;
+    let format_of = fmt()
+        .with_env_filter(filter)
+        .with_writer(lines.clone())
+        .with_ansi(io::stderr().is_terminal());
     let started = match format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().try_init(),
+        LogFormat::Text => format_of.try_init(),
+        LogFormat::Json => format_of.json().try_init(),
     };
-    started.map_err(|error| anyhow::anyhow!(error)).context("logging cannot be started")
+    started.map_err(|error| anyhow::anyhow!(error)).context("logging cannot be started")?;
+    Ok(lines)
 }

@@ -136,7 +136,9 @@ impl Server {
             request.extensions_mut().insert(seat.clone());
             async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running, seat)) }
         });
+        // Boxed: a task would keep room for it three times, once for each future that it is moved into.
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        let mut connection = Box::pin(connection);
         let draining = self.draining.clone();
         let waits = waits(&self.app.settings);
         let waits = if slot.is_reserved() {
@@ -146,7 +148,6 @@ impl Server {
         };
         let drain_timeout = self.app.settings.drain_timeout;
         self.tasks.execute(async move {
-            let mut connection = pin!(connection);
             let reason = tokio::select! {
                 result = &mut connection => return ended(result),
                 reason = slot.activity.end(&waits) => reason,

@@ -95,7 +95,9 @@ impl App {
         }
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
         // of it is used after a panic.
-        let routed = AssertUnwindSafe(self.route(route, request, peer)).catch_unwind();
+        // Boxed: hyper keeps the room of a request's future for as long as the connection lives.
+        let routed = Box::pin(self.route(route, request, peer));
+        let routed = AssertUnwindSafe(routed).catch_unwind();
         let reply = routed.await.unwrap_or_else(|_| {
             error!(%method, path, "a request made the gateway panic");
             Err(ApiError::internal())
