@@ -227,6 +227,9 @@ impl<'a> AgentLoop<'a> {
         // could not receive. A response that ends the loop adds nothing to the conversation.
         if !is_last && calls.iter().any(|call| call.owner != CallOwner::Caller) {
             self.allowance.take(conversation::message_bytes(&answer))?;
+            if !self.allowance.held.grow(conversation::turn_bytes(&answer)) {
+                return Err(Failure::NoMemory);
+            }
         }
         let waits = self.approver.is_some();
         let calls = round::sort(calls, self.caller, waits, &mut self.quota).await;

@@ -68,6 +68,7 @@ impl ServiceApi for Gemini {
             let Exchange { client, prompt, model, terms } = exchange;
             let Terms { is_streamed, held, .. } = terms;
             let text = prompt.to_json(model.map(|model| ("model", model)).as_slice());
+            let text = text.map_err(|error| Untranslated::from(error).into_model_error(client))?;
             let working = held.beside();
             // Once as it is and once translated.
             if !working.grow(text.len().saturating_mul(2)) {

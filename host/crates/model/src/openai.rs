@@ -16,6 +16,7 @@ use super::{
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     retry,
     signin::SignIn,
+    translation::Untranslated,
 };
 
 /// The API at one service.
@@ -53,8 +54,9 @@ impl ServiceApi for OpenAi {
         let Exchange { client, prompt, terms, .. } = exchange;
         let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions);
         let text = prompt.to_json(&exchange.members());
-        let outgoing =
-            uri.and_then(|uri| client.outgoing(&uri, text, terms.is_streamed, terms.held));
+        let text = text.map_err(|error| Untranslated::from(error).into_model_error(client));
+        let outgoing = uri
+            .and_then(|uri| client.outgoing(&uri, text?, terms.is_streamed, terms.held));
         future::ready(outgoing).boxed()
     }
 

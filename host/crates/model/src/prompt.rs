@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 use serde_json::Value;
 
 use super::{Native, Object};
+use airlock_conversation::{Item, chat, read::Untranslatable, responses};
 use airlock_core::tool::Tool;
 use airlock_json::{RawObject, raw};
 
@@ -24,11 +25,10 @@ const MESSAGES: &str = "messages";
 pub struct Prompt {
     /// The caller's members. Its own `tools`, if any, are offered before the gateway's.
     pub body: RawObject,
-    /// Messages that follow the caller's, each as JSON text.
-    pub added: Vec<String>,
-    /// The messages of `added` as items of the Responses API, each as JSON text. Empty if the model's
-    /// part of them came from another API.
-    pub added_items: Vec<String>,
+    /// The finished rounds: the items of the model, and the results of its calls. Those of a model
+    /// whose provider has the Responses API are native, as they came. Unknown members of the others
+    /// are those of chat completions.
+    pub rounds: Vec<Item>,
     /// The gateway's tools.
     pub tools: Vec<Arc<Tool>>,
     /// The request as it came, if it came in the Responses API.
@@ -122,17 +122,19 @@ impl Prompt {
     }
 
     /// Returns the request as JSON text: the caller's members in their order, then those of `set`,
-    /// which replace the caller's, and `tools` last if the gateway adds some.
-    pub(crate) fn to_json(&self, set: &[(&str, &str)]) -> Vec<u8> {
+    /// which replace the caller's, and `tools` last if the gateway adds some. Fails if a round came from a
+    /// provider of another API.
+    pub(crate) fn to_json(&self, set: &[(&str, &str)]) -> Result<Vec<u8>, Untranslatable> {
+        let rounds = chat::write_messages(self.rounds.clone())?;
         let mut out = Vec::with_capacity(self.body.text_len() + 2);
         out.push(b'{');
         let kept = self.body.iter().filter(|(name, _)| set.iter().all(|(own, _)| own != name));
         for (name, text) in kept {
             match name {
                 TOOLS if !self.tools.is_empty() => {}
-                MESSAGES if !self.added.is_empty() => {
+                MESSAGES if !rounds.is_empty() => {
                     member(&mut out, name);
-                    self.write_messages(text, &mut out);
+                    write_messages(text, &rounds, &mut out);
                 }
                 _ => {
                     member(&mut out, name);
@@ -149,17 +151,13 @@ impl Prompt {
             self.write_tools(&mut out);
         }
         out.push(b'}');
-        out
+        Ok(out)
     }
 
-    fn write_messages(&self, own: &str, out: &mut Vec<u8>) {
-        out.push(b'[');
-        let own = raw::elements(own).into_iter().flatten();
-        for message in own.chain(self.added.iter().map(String::as_str)) {
-            separate(out, b'[');
-            out.extend_from_slice(message.as_bytes());
-        }
-        out.push(b']');
+    /// Returns the finished rounds as items of the Responses API, each as JSON text.
+    pub(crate) fn rounds_as_input(&self) -> Result<Vec<String>, Untranslatable> {
+        let items = responses::write_items(self.rounds.clone())?;
+        Ok(items.iter().map(Value::to_string).collect())
     }
 
     fn write_tools(&self, out: &mut Vec<u8>) {
@@ -233,6 +231,20 @@ fn name_of(tool: &str) -> Option<String> {
     raw::string(raw::member(named.unwrap_or(tool), "name")?).map(Cow::into_owned)
 }
 
+/// Writes the caller's messages, and those of the rounds after them.
+fn write_messages(own: &str, rounds: &[Value], out: &mut Vec<u8>) {
+    out.push(b'[');
+    for message in raw::elements(own).into_iter().flatten() {
+        separate(out, b'[');
+        out.extend_from_slice(message.as_bytes());
+    }
+    for message in rounds {
+        separate(out, b'[');
+        serde_json::to_writer(&mut *out, message).expect("JSON can be written to memory");
+    }
+    out.push(b']');
+}
+
 fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
     out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
     write(out, tool.name.as_str());
@@ -266,6 +278,7 @@ mod tests {
 
     use super::*;
     use crate::object;
+    use airlock_conversation::ToolResult;
 
     fn prompt(body: Value, tools: &[&'static str]) -> Prompt {
         let tools = tools.iter().map(|name| {
@@ -277,7 +290,7 @@ mod tests {
     }
 
     fn text(prompt: &Prompt) -> String {
-        String::from_utf8(prompt.to_json(&[])).expect("it is text")
+        String::from_utf8(prompt.to_json(&[]).expect("messages")).expect("it is text")
     }
 
     #[test]
@@ -308,11 +321,11 @@ mod tests {
         let body = br#"{"seed":12345678901234567890123,"messages":[{"n":0.10}],"tools":[{"max":18446744073709551616}]}"#;
         let body = RawObject::parse(body.to_vec(), &airlock_json::Caps::memory(1 << 20));
         let mut prompt = Prompt::new(body.expect("an object").0);
-        prompt.added.push(r#"{"role":"tool"}"#.to_owned());
+        prompt.rounds.push(Item::ToolResult(ToolResult::new("c", Vec::new())));
         prompt.tools.push(Arc::new(Tool::own("x", "", json!({"type": "object"}))));
         let text = text(&prompt);
         assert!(
-            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool"}],"tools":[{"max":18446744073709551616},"#),
+            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool","tool_call_id":"c","content":""}],"tools":[{"max":18446744073709551616},"#),
             "{text}"
         );
     }
@@ -320,7 +333,7 @@ mod tests {
     #[test]
     fn members_can_be_replaced_and_added_in_the_text() {
         let prompt = prompt(json!({"stream": false, "a": 1}), &[]);
-        let text = prompt.to_json(&[("stream", "true"), ("b", "{}")]);
+        let text = prompt.to_json(&[("stream", "true"), ("b", "{}")]).expect("messages");
         assert_eq!(String::from_utf8_lossy(&text), r#"{"a":1,"stream":true,"b":{}}"#);
     }
 
@@ -338,8 +351,8 @@ mod tests {
         }
         assert!(!prompt(json!({}), &[]).has_own_tools());
         assert_eq!(
-            prompt(json!({"tools": null}), &["x"]).to_json(&[]).first_chunk(),
-            Some(br#"{"tools":[{"type":"#)
+            text(&prompt(json!({"tools": null}), &["x"])).get(..18),
+            Some(r#"{"tools":[{"type":"#)
         );
     }
 

@@ -72,6 +72,7 @@ impl Responses {
         let native = prompt.native.as_ref().map(|native| &native.body);
         let members = translated.as_ref().or(native).unwrap_or(&prompt.body);
         let body = send::to_text(members, prompt, model, terms.is_streamed, !is_plain);
+        let body = body.map_err(|error| Untranslated::from(error).into_model_error(client))?;
         let mut outgoing = client.outgoing(&uri, body, terms.is_streamed, terms.held)?;
         outgoing.includes_usage = prompt.native.is_some() || prompt.includes_usage();
         outgoing.is_plain = is_plain;
@@ -148,18 +149,14 @@ fn model_of(prompt: &Prompt) -> Option<String> {
     prompt.body.get("model").and_then(raw::string).map(std::borrow::Cow::into_owned)
 }
 
-/// Translates a chat completion request, without the gateway's tools and without rounds of which
-/// there are items. `working` pays for its text and its tree.
+/// Translates a chat completion request, without the gateway's tools and the rounds. `working` pays for
+/// its text and its tree.
 async fn translated(
     client: &HttpClient,
     prompt: &Prompt,
     working: Charge,
 ) -> Result<RawObject, ModelError> {
-    let mut chat = Prompt::new(prompt.body.clone());
-    if prompt.added_items.is_empty() {
-        chat.added.clone_from(&prompt.added);
-    }
-    let text = chat.to_json(&[]);
+    let text = prompt.body.to_text().into_bytes();
     // Once as it is and once translated.
     if !working.grow(text.len().saturating_mul(2)) {
         return Err(client.no_memory());

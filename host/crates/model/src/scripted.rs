@@ -160,7 +160,7 @@ impl Script {
         is_streamed: bool,
         held: &Charge,
     ) -> Result<Response<'static>, ModelError> {
-        let text = prompt.to_json(&[]);
+        let text = prompt.to_json(&[]).map_err(|error| self.bad_request(&error))?;
         let own = held.beside();
         let checked = json::check(&text, &CAPS).map_err(|error| self.bad_request(&error))?;
         let tree_bytes = checked.tree_bytes;
@@ -168,7 +168,7 @@ impl Script {
             return Err(ModelError::NoMemory { provider: self.provider.clone() });
         }
         let request: Object =
-            serde_json::from_slice(&text).map_err(|error| self.bad_request(&error.into()))?;
+            serde_json::from_slice(&text).map_err(|error| self.bad_request(&error))?;
         let offered = prompt.own_names();
         let offered = offered.chain(prompt.tools.iter().map(|tool| tool.name.as_str().to_owned()));
         let seen = ConversationState::new(&request, offered.collect());
@@ -199,7 +199,7 @@ impl Script {
         }
     }
 
-    fn bad_request(&self, cause: &json::Error) -> ModelError {
+    fn bad_request(&self, cause: &dyn std::error::Error) -> ModelError {
         ModelError::BadRequest { provider: self.provider.clone(), reason: cause.to_string() }
     }
 }

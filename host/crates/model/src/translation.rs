@@ -94,6 +94,12 @@ impl ResponseError {
     }
 }
 
+impl From<Untranslatable> for Untranslated {
+    fn from(error: Untranslatable) -> Self {
+        Self::Untranslatable(error)
+    }
+}
+
 impl From<ReplyError> for ResponseError {
     fn from(error: ReplyError) -> Self {
         match error {

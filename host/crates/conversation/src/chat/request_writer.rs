@@ -10,7 +10,7 @@ use super::{
     restore_inner,
 };
 use crate::{
-    Conversation, FunctionTool, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
+    Conversation, FunctionTool, Item, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
     ToolDefinition, Wire,
     read::{Path, Untranslatable, excerpt},
     thought_signature,
@@ -28,7 +28,7 @@ const MEDIUM_BUDGET: u64 = 16_384;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatDialect {
     /// OpenAI's, and those that other servers of chat completions have. Members of Anthropic's are written
-    /// only if the caller itself sent them in a chat completion request.
+    /// only if the caller itself sent them in a request of OpenAI's APIs.
     OpenAi,
     /// Those that the gateway translates for Anthropic's models too: `thinking`, `thinking_blocks`,
     /// `cache_control`, `is_error`, and blocks of Anthropic's as content parts.
@@ -51,10 +51,10 @@ pub fn write_request(
     conversation: Conversation,
     dialect: ChatDialect,
 ) -> Result<Object, Untranslatable> {
-    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints } =
+    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints, .. } =
         conversation;
     let form = ChatForm::new(wire, dialect);
-    if !form.is_own() {
+    if !form.is_openai() {
         hints.clear();
     }
     let mut body = Object::new();
@@ -76,6 +76,15 @@ pub fn write_request(
     Ok(body)
 }
 
+/// Writes items as messages. Their unknown members are those of `wire`.
+pub(super) fn write_messages(
+    items: Vec<Item>,
+    wire: Wire,
+    dialect: ChatDialect,
+) -> Result<Vec<Value>, Untranslatable> {
+    messages::write(items, ChatForm::new(wire, dialect))
+}
+
 impl ChatForm {
     pub(super) fn new(wire: Wire, dialect: ChatDialect) -> Self {
         Self { wire, dialect }
@@ -86,6 +95,11 @@ impl ChatForm {
         self.wire == Wire::Chat
     }
 
+    /// Returns whether the request came in an API of OpenAI's, whose members both have.
+    pub(super) fn is_openai(self) -> bool {
+        matches!(self.wire, Wire::Chat | Wire::Responses)
+    }
+
     /// Returns whether content can have blocks of Anthropic's as parts.
     pub(super) fn has_anthropic_blocks(self) -> bool {
         self.dialect == ChatDialect::WithAnthropicMembers
@@ -93,7 +107,17 @@ impl ChatForm {
 
     /// Returns whether Anthropic's members are written.
     pub(super) fn has_anthropic_members(self) -> bool {
-        self.is_own() || self.has_anthropic_blocks()
+        self.is_openai() || self.has_anthropic_blocks()
+    }
+
+    /// Returns whether a refusal is a member of a message, and not a part of its content.
+    pub(super) fn has_refusal_member(self) -> bool {
+        self.wire != Wire::Responses
+    }
+
+    /// Returns whether Anthropic's blocks are written in a message without calls.
+    pub(super) fn has_blocks_without_calls(self) -> bool {
+        self.has_anthropic_members() && self.wire != Wire::Responses
     }
 
     /// Returns whether the text of a sealed block is written beside the block. Anthropic's models read
@@ -225,7 +249,7 @@ fn write_settings(settings: Settings, form: ChatForm, hints: &mut Object, body: 
 /// left out, because a part of it could be that of another user.
 fn write_user(user: Option<String>, form: ChatForm, hints: &Object, body: &mut Object) {
     let Some(user) = user else { return };
-    if !form.is_own() {
+    if !form.is_openai() {
         if form.has_anthropic_blocks() || user.len() <= MAX_USER {
             body.insert(USER.to_owned(), user.into());
         }

@@ -30,9 +30,10 @@ mod tools;
 
 use serde_json::{Value, json};
 
+use self::content::ContentPlace;
 use super::object_of;
 use crate::{
-    Conversation, Object, ReplyFormat, Settings, Wire,
+    Conversation, Item, Object, Part, ReplyFormat, Settings, Wire,
     chat::effort_of,
     read::{Path, Untranslatable},
 };
@@ -63,7 +64,7 @@ const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 12] = [
 /// item, a tool or a member has no form in this API. Members whose value only the provider can judge are
 /// left to it.
 pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatable> {
-    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints } =
+    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints, .. } =
         conversation;
     let mut body = check_members(extra, &settings)?;
     if !model.is_empty() {
@@ -86,6 +87,16 @@ pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatabl
         body.extend(hints.shift_remove(name).map(|value| (name.to_owned(), value)));
     }
     Ok(body)
+}
+
+/// Writes the content of a result. Fails if a part has no form in this API.
+pub fn write_content(parts: Vec<Part>) -> Result<Value, Untranslatable> {
+    content::write(parts, ContentPlace::Input)
+}
+
+/// Writes the items of finished rounds as items of `input`. Fails if one has no form in this API.
+pub fn write_items(items: Vec<Item>) -> Result<Vec<Value>, Untranslatable> {
+    items::write(items)
 }
 
 /// Returns the members that pass through. Refuses those without a counterpart.

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Reads messages.
-pub(super) fn read(messages: Vec<Value>, path: &Path<'_>) -> Result<Vec<Item>, Untranslatable> {
+pub(in super::super) fn read(messages: Vec<Value>, path: &Path<'_>) -> Result<Vec<Item>, Untranslatable> {
     let mut items = Vec::with_capacity(messages.len());
     for (index, message) in messages.into_iter().enumerate() {
         read_message(message, &path.element(index), &mut items)?;

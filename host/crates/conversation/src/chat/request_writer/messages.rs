@@ -185,7 +185,8 @@ impl MessageWriter {
     /// Returns a message of the model without its reasoning and its calls.
     fn content(&self, message: Message, has_calls: bool) -> Result<Object, Untranslatable> {
         let Message { mut parts, extra, .. } = message;
-        let refusal = take_refusal(&mut parts);
+        let has_member = self.form.has_refusal_member();
+        let refusal = has_member.then(|| take_refusal(&mut parts)).flatten();
         let content = if parts.is_empty() && (has_calls || refusal.is_some()) {
             Value::Null
         } else {
@@ -202,6 +203,11 @@ impl MessageWriter {
     /// it as older `DeepSeek` models do; only what the caller sent in a chat completion request is kept.
     fn add_reasoning(&self, out: &mut Object, reasoning: Vec<Reasoning>, has_calls: bool) {
         let is_shown = has_calls || self.form.is_own();
+        let has_blocks = if has_calls {
+            self.form.has_anthropic_members()
+        } else {
+            self.form.has_blocks_without_calls()
+        };
         let mut text = String::new();
         let mut blocks = Vec::new();
         let mut details = Vec::new();
@@ -217,17 +223,19 @@ impl MessageWriter {
                 Some(Seal::Encrypted(_)) if is_shown => {
                     reasoning::write_details(block, &mut details, 0);
                 }
-                Some(_) if is_anthropic && self.form.has_anthropic_members() => {
+                Some(_) if is_anthropic && has_blocks => {
                     blocks.extend(reasoning::write_block(block).map(Value::from));
                 }
-                None if self.form.is_own() => out.extend(block.extra),
+                None if is_shown && self.form.is_openai() => {
+                    reasoning::add_unknown(out, block.extra);
+                }
                 _ => {}
             }
         }
         reasoning::add_text(out, text);
         for (name, list) in [(reasoning::BLOCKS, blocks), (reasoning::DETAILS, details)] {
             if !list.is_empty() {
-                out.insert(name.to_owned(), list.into());
+                reasoning::add_unknown(out, object_of([(name, list.into())]));
             }
         }
     }
