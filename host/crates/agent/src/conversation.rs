@@ -37,7 +37,7 @@ impl Conversation {
     /// precedence: a call of such a name is for the caller. A long request is read on a blocking
     /// thread.
     pub(super) async fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
-        let prompt = Prompt { native: request.native, ..Prompt::new(request.body) };
+        let prompt = request.prompt;
         let tenant = caller.view().tenant().clone();
         let keeps = request.keeper.is_some();
         let offers = !settings.disable_auto_tool_inject || request.names_tools;
@@ -84,15 +84,16 @@ impl Conversation {
         // If a choice stayed forced after its call, the model could never end with text.
         self.prompt.stop_forcing(std::mem::take(&mut self.unforced));
         let items = answer.take_items();
-        let answer = answer.into_object();
+        // The answer holds its memory while it is read.
+        let object = answer.object();
         if items.is_empty() {
-            self.prompt.rounds.extend(turns(answer, results));
+            self.prompt.rounds.extend(turns(object, results));
             return;
         }
         // The provider gets all later rounds, so the chat form of them is never sent.
-        self.add_native_turn(items, &answer, results);
+        self.add_native_turn(items, object, results);
         if self.keeps {
-            self.hidden.extend(turns(answer, results));
+            self.hidden.extend(turns(object, results));
         }
     }
 
@@ -109,9 +110,11 @@ impl Conversation {
 
     /// Returns whether the caller asked for JSON.
     pub(super) fn wants_json(&self) -> bool {
-        let native = self.prompt.native.as_ref().and_then(|native| native.body.get("text"));
-        let native = native.and_then(|text| raw::member(text, "format"));
-        let format = native.or_else(|| self.prompt.body.get("response_format"));
+        let body = &self.prompt.body;
+        let format = match self.prompt.wire {
+            Wire::Responses => body.get("text").and_then(|text| raw::member(text, "format")),
+            _ => body.get("response_format"),
+        };
         let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);
         kind.is_some_and(|kind| kind != "text")
     }
@@ -152,12 +155,12 @@ impl Conversation {
 }
 
 /// Returns the messages of the model that have calls, each followed by the results of its calls.
-fn turns(mut answer: Object, results: &[CallOutcome]) -> Vec<Item> {
+fn turns(answer: &Object, results: &[CallOutcome]) -> Vec<Item> {
     let mut items = Vec::new();
-    let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
+    let choices = answer.get("choices");
     for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
-        let choice = choices.as_mut().and_then(|choices| choices.get_mut(round[0].call.choice));
-        let message = choice.and_then(|choice| choice.get_mut("message")).map(Value::take);
+        let choice = choices.and_then(|choices| choices.get(round[0].call.choice));
+        let message = choice.and_then(|choice| choice.get("message"));
         items.extend(message.map(turn).into_iter().flatten());
         items.extend(round.iter().map(result));
     }
@@ -165,15 +168,13 @@ fn turns(mut answer: Object, results: &[CallOutcome]) -> Vec<Item> {
 }
 
 /// Returns the items of a message of the model. One that cannot be read is sent back as it came.
-fn turn(message: Value) -> Vec<Item> {
-    match (chat::read_message(message.clone()), message) {
-        (Ok(items), _) => items,
-        (Err(_), Value::Object(object)) => {
-            let kind = "assistant".to_owned();
-            vec![Item::Native(NativeItem { wire: Wire::Chat, kind, object })]
-        }
-        (Err(_), _) => Vec::new(),
+fn turn(message: &Value) -> Vec<Item> {
+    if let Ok(items) = chat::read_message(message.clone()) {
+        return items;
     }
+    let object = message.as_object().cloned().unwrap_or_default();
+    let kind = "assistant".to_owned();
+    vec![Item::Native(NativeItem { wire: Wire::Chat, kind, object })]
 }
 
 /// Returns the result of a call.
@@ -194,10 +195,9 @@ pub(super) fn message_bytes(answer: &Document) -> usize {
     messages(answer).map(json::text_len).fold(answer.items_len(), usize::saturating_add)
 }
 
-/// Returns the memory beside these bytes that the messages of a response take as items, while they are
-/// read from a copy.
+/// Returns the memory that the messages of a response take as items.
 pub(super) fn turn_bytes(answer: &Document) -> usize {
-    let trees = messages(answer).map(|message| 2 * weight(message));
+    let trees = messages(answer).map(weight);
     let items = answer.items().iter().filter_map(|item| {
         let cost = json::check(item.as_bytes(), &Caps::memory(usize::MAX));
         cost.ok().map(|cost| cost.tree_bytes)

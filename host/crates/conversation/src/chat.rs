@@ -60,7 +60,9 @@ const TOOL_CALLS: &str = "tool_calls";
 
 /// Reads a message of a reply as the items of its turn. Fails if a member has no valid value.
 pub fn read_message(message: Value) -> Result<Vec<Item>, Untranslatable> {
-    request_reader::read_messages(vec![message], &Path::Root.member("messages"))
+    let mut items = Vec::new();
+    request_reader::read_message(message, &Path::Root.member("message"), &mut items)?;
+    Ok(items)
 }
 
 /// Reads the content of a message: a text or a list of parts.

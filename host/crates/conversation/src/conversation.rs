@@ -1,6 +1,8 @@
 //! A request to a model.
 
-use super::{Item, Object, Settings, ToolChoice, ToolDefinition};
+use super::{
+    CallInput, Item, Object, Settings, ToolCall, ToolChoice, ToolDefinition, arguments_bytes,
+};
 
 /// API in which a request or a reply is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,15 @@ impl Conversation {
             extra: Object::new(),
             hints: Object::new(),
         }
+    }
+
+    /// Returns the memory of the arguments of all calls as objects, in bytes, without that of their texts.
+    pub fn arguments_bytes(&self) -> usize {
+        let calls = self.items.iter().filter_map(|item| match item {
+            Item::ToolCall(ToolCall { input: CallInput::Arguments(text), .. }) => Some(text),
+            _ => None,
+        });
+        calls.map(|text| arguments_bytes(text)).fold(0, usize::saturating_add)
     }
 
     /// Adds an item that was read at a place of the request.

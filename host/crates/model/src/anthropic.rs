@@ -83,8 +83,7 @@ impl ServiceApi for Anthropic {
         Box::pin(async move {
             let Exchange { client, prompt, terms: Terms { is_streamed, held, .. }, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
-            let text = prompt.to_json(&exchange.members());
-            let text = text.map_err(|error| Untranslated::from(error).into_model_error(client))?;
+            let text = exchange.chat_text().await?;
             let working = held.beside();
             // Once as it is and once translated.
             if !working.grow(text.len().saturating_mul(2)) {

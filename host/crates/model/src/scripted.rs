@@ -61,9 +61,11 @@ use super::{
     BadProvider, BadScript, Charge, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
     listing, object,
+    prompt::TargetApi,
+    translation,
 };
 use airlock_core::units::Span;
-use airlock_json::{self as json, Caps};
+use airlock_json::{self as json, Caps, RawObject};
 
 const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
@@ -157,10 +159,11 @@ impl Script {
     fn reply(
         &self,
         prompt: &Prompt,
+        members: &RawObject,
         is_streamed: bool,
         held: &Charge,
     ) -> Result<Response<'static>, ModelError> {
-        let text = prompt.to_json(&[]).map_err(|error| self.bad_request(&error))?;
+        let text = prompt.to_chat(members, &[]).map_err(|error| self.bad_request(&error))?;
         let own = held.beside();
         let checked = json::check(&text, &CAPS).map_err(|error| self.bad_request(&error))?;
         let tree_bytes = checked.tree_bytes;
@@ -210,7 +213,12 @@ impl Backend for Script {
         prompt: &'t Prompt,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        future::ready(self.reply(prompt, terms.is_streamed, terms.held)).boxed()
+        Box::pin(async move {
+            let Terms { is_streamed, held, .. } = terms;
+            let members = translation::members(prompt, TargetApi::Chat, held).await;
+            let members = members.map_err(|error| error.into_error_of(&self.provider))?;
+            self.reply(prompt, members, is_streamed, held)
+        })
     }
 
     fn list(&self) -> BoxFuture<'_, Arc<str>> {

@@ -1,13 +1,25 @@
 //! Translation between chat completions and another API: its errors, and what its modules share.
 
-use std::fmt::Display;
+use std::{fmt::Display, sync::Arc};
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Charge, ModelError, Object, Refusal, http::HttpClient, object};
-use airlock_conversation::{ReplyError, chat, read::Untranslatable};
-use airlock_json::{self as json, Caps};
+use super::{
+    Charge, ModelError, Object, Prompt, Refusal,
+    http::HttpClient,
+    object,
+    prompt::{HeldMembers, TargetApi},
+};
+use airlock_conversation::{
+    Conversation, FunctionTool, ReplyError, ToolDefinition, Wire,
+    chat::{self, ChatDialect},
+    messages,
+    read::Untranslatable,
+    responses,
+};
+use airlock_core::{threads, tool::Tool};
+use airlock_json::{self as json, Caps, RawObject};
 
 /// Maximum memory of a request as a tree, in bytes.
 const CAPS: Caps = Caps::memory(256 << 20);
@@ -76,11 +88,23 @@ impl Untranslated {
     /// Returns the failure of the request.
     pub(super) fn into_model_error(self, client: &HttpClient) -> ModelError {
         match self {
-            Self::Json(error) => client.bad_request(&error),
             Self::NoMemory => client.no_memory(),
-            Self::Unsupported(error) => client.refused(error.into_refusal()),
-            Self::Untranslatable(error) => client.refused(to_refusal(error)),
+            error => error.into_error_of(&client.provider),
         }
+    }
+
+    /// Returns the failure of the request to a provider.
+    pub(super) fn into_error_of(self, provider: &str) -> ModelError {
+        let provider = provider.to_owned();
+        let refusal = match self {
+            Self::Json(error) => {
+                return ModelError::BadRequest { provider, reason: error.to_string() };
+            }
+            Self::NoMemory => return ModelError::NoMemory { provider },
+            Self::Unsupported(error) => error.into_refusal(),
+            Self::Untranslatable(error) => to_refusal(error),
+        };
+        ModelError::Refused { provider, refusal: Box::new(refusal) }
     }
 }
 
@@ -130,6 +154,114 @@ pub(super) fn read(text: &[u8], held: &Charge) -> Result<Object, Untranslated> {
         return Err(Untranslated::NoMemory);
     }
     serde_json::from_slice(text).map_err(|error| Untranslated::Json(error.into()))
+}
+
+/// Returns the caller's members of a request in an API. If it came in another one, they are read and written
+/// when they are first needed, and their text is held with the request.
+pub(super) async fn members<'p>(
+    prompt: &'p Prompt,
+    api: TargetApi,
+    held: &Charge,
+) -> Result<&'p RawObject, Untranslated> {
+    match (prompt.wire, api) {
+        (Wire::Chat, TargetApi::Chat) | (Wire::Responses, TargetApi::Responses) => {
+            return Ok(&prompt.body);
+        }
+        _ => {}
+    }
+    let translated = prompt.translated(api);
+    if let Some(translated) = translated.get() {
+        return Ok(&translated.members);
+    }
+    let write = move |conversation, _: &Charge| {
+        let written = match api {
+            TargetApi::Chat => chat::write_request(conversation, ChatDialect::OpenAi),
+            TargetApi::Responses => responses::write_request(conversation),
+        };
+        Ok(RawObject::from(&written?))
+    };
+    let members = with_conversation(prompt, held, write).await?;
+    let own = held.beside();
+    if !own.grow(members.text_len()) {
+        return Err(Untranslated::NoMemory);
+    }
+    Ok(&translated.get_or_init(|| Arc::new(HeldMembers { members, _held: own })).members)
+}
+
+/// Reads a request, with the rounds and the tools of the gateway, and writes it; see [`with_conversation`].
+/// Memory for the arguments of all calls as objects is held too, because most APIs have no arguments as
+/// text.
+pub(super) async fn with_rounds<T: Send + 'static>(
+    prompt: &Prompt,
+    held: &Charge,
+    write: impl FnOnce(Conversation) -> Result<T, Untranslated> + Send + 'static,
+) -> Result<T, Untranslated> {
+    let rounds = prompt.rounds.clone();
+    let tools = prompt.tools.clone();
+    let write = move |mut conversation: Conversation, working: &Charge| {
+        conversation.items.extend(rounds);
+        for tool in &tools {
+            conversation.tools.push(definition(tool, working)?);
+        }
+        if !working.grow(conversation.arguments_bytes()) {
+            return Err(Untranslated::NoMemory);
+        }
+        write(conversation)
+    };
+    with_conversation(prompt, held, write).await
+}
+
+/// Returns the definition of a tool of the gateway. Memory for its schema is held.
+fn definition(tool: &Tool, held: &Charge) -> Result<ToolDefinition, Untranslated> {
+    let schema = tool.parameters();
+    let schema = schema.as_str().as_bytes();
+    let cost = json::check(schema, &CAPS).map_err(Untranslated::Json)?;
+    if !held.grow(cost.tree_bytes) {
+        return Err(Untranslated::NoMemory);
+    }
+    let parameters = serde_json::from_slice(schema);
+    Ok(ToolDefinition::Function(FunctionTool {
+        name: tool.name.as_str().to_owned(),
+        description: Some(tool.described().into()),
+        parameters: Some(parameters.map_err(|error| Untranslated::Json(error.into()))?),
+        strict: None,
+        cache_control: None,
+        extra: Object::new(),
+    }))
+}
+
+/// Reads the caller's members of a request and writes them. While this runs, memory for their text in both
+/// forms and for the tree between them is held.
+pub(super) async fn with_conversation<T: Send + 'static>(
+    prompt: &Prompt,
+    held: &Charge,
+    write: impl FnOnce(Conversation, &Charge) -> Result<T, Untranslated> + Send + 'static,
+) -> Result<T, Untranslated> {
+    let working = held.beside();
+    let text = prompt.body.to_text().into_bytes();
+    // Once as it is and once translated.
+    if !working.grow(text.len().saturating_mul(2)) {
+        return Err(Untranslated::NoMemory);
+    }
+    let bytes = text.len();
+    let wire = prompt.wire;
+    let places = prompt.places.clone();
+    let work = move || {
+        let body = read(&text, &working)?;
+        drop(text);
+        let conversation = match wire {
+            Wire::Responses => {
+                if !working.grow(responses::state_bytes(&body)) {
+                    return Err(Untranslated::NoMemory);
+                }
+                responses::read_request(body, &places)?
+            }
+            Wire::Messages => messages::read_request(body)?,
+            Wire::Chat | Wire::Gemini => chat::read_request(body)?,
+        };
+        write(conversation, &working)
+    };
+    threads::read(&held.tenant(), bytes, work).await
 }
 
 /// Holds memory for the arguments of all calls as objects, beside their texts: the APIs of some services

@@ -42,7 +42,7 @@ use airlock_core::{
     tool::QuestionKinds,
 };
 use airlock_json as json;
-use airlock_model::{MemoryBudget, Object, document::choices};
+use airlock_model::{MemoryBudget, Object, Prompt, document::choices};
 
 /// Path of the API.
 pub(super) const PATH: &str = "/v1/messages";
@@ -125,8 +125,7 @@ fn start(
         notes.insert(DROPPED.to_owned(), dropped(&chat.dropped).collect());
     }
     let request = agent::Request {
-        body: chat.body,
-        native: None,
+        prompt: Prompt::new(chat.body),
         is_streamed: chat.is_streamed,
         shows_rounds: false,
         names_tools: !sender.filter.is_none(),

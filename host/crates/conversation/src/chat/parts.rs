@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{CACHE_CONTROL, keep_inner, object_of, request_writer::ChatForm, rest, restore_inner};
 use crate::{
     Content, Media, NativeItem, Object, Part, Wire, data_url,
-    read::{Members, Path, Untranslatable},
+    read::{ItemSite, Members, Path, Untranslatable},
 };
 
 /// Scheme of URLs that hold their data.
@@ -142,16 +142,25 @@ fn has_scheme(url: &str, scheme: &str) -> bool {
     url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
 
+/// A part with its position in the request.
+pub(super) type PlacedPart = (ItemSite, Part);
+
+/// Returns the parts of an item with their positions.
+pub(super) fn placed(parts: Vec<Part>, site: ItemSite) -> Vec<PlacedPart> {
+    let parts = parts.into_iter().enumerate();
+    parts.map(|(index, part)| (site.part(index), part)).collect()
+}
+
 /// Writes content. A single part that is only text becomes a text, because many servers take no lists
 /// outside of user messages. With a `separator`, several such parts become one text too.
 pub(super) fn write(
-    parts: Vec<Part>,
+    parts: Vec<PlacedPart>,
     separator: Option<&str>,
     form: ChatForm,
 ) -> Result<Value, Untranslatable> {
     let mut written = Vec::with_capacity(parts.len());
-    for part in parts {
-        written.push(write_part(part, form)?);
+    for (site, part) in parts {
+        written.push(write_part(part, form.at(site))?);
     }
     Ok(match (written.as_mut_slice(), separator) {
         ([], _) => "".into(),

@@ -26,7 +26,7 @@ const HINTS: [&str; 6] = [
 pub(super) const MAX_TOKENS: &str = "max_tokens";
 pub(super) const USER: &str = "user";
 
-pub(super) use self::messages::read as read_messages;
+pub(super) use self::messages::read_message;
 
 /// Reads the body of a chat completion request. Fails if a member that the conversation needs has no
 /// valid value; the provider checks the rest. A member that is `null` counts as absent.
@@ -40,7 +40,7 @@ pub fn read_request(body: Object) -> Result<Conversation, Untranslatable> {
     let messages = request.list("messages")?;
     let path = request.path("messages");
     let messages = messages.ok_or_else(|| Untranslatable::missing(&path))?;
-    conversation.items = messages::read(messages, &path)?;
+    (conversation.items, conversation.places) = messages::read(messages, &path)?;
     conversation.tools = tools::read_definitions(&mut request)?;
     conversation.tool_choice = tools::read_choice(&mut request)?;
     conversation.settings = read_settings(&mut request, &mut conversation.hints)?;

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Conversation, FunctionTool, Item, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
     ToolDefinition, Wire,
-    read::{Path, Untranslatable, excerpt},
+    read::{ItemSite, Path, Untranslatable, excerpt},
     thought_signature,
 };
 
@@ -40,6 +40,8 @@ pub enum ChatDialect {
 pub(super) struct ChatForm {
     wire: Wire,
     dialect: ChatDialect,
+    /// Position of what is written, for errors.
+    site: ItemSite,
 }
 
 /// Writes the body of a chat completion request. Fails if an item, a tool or a member of another API
@@ -51,6 +53,7 @@ pub fn write_request(
     conversation: Conversation,
     dialect: ChatDialect,
 ) -> Result<Object, Untranslatable> {
+    let sites = conversation.sites();
     let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints, .. } =
         conversation;
     let form = ChatForm::new(wire, dialect);
@@ -61,7 +64,7 @@ pub fn write_request(
     if !model.is_empty() {
         body.insert("model".to_owned(), model.into());
     }
-    body.insert("messages".to_owned(), messages::write(items, form)?.into());
+    body.insert("messages".to_owned(), messages::write(items, sites, form)?.into());
     if !tools.is_empty() {
         body.insert("tools".to_owned(), write_tools(tools, form)?.into());
     }
@@ -82,12 +85,19 @@ pub(super) fn write_messages(
     wire: Wire,
     dialect: ChatDialect,
 ) -> Result<Vec<Value>, Untranslatable> {
-    messages::write(items, ChatForm::new(wire, dialect))
+    let form = ChatForm::new(wire, dialect);
+    let sites = vec![form.site; items.len()];
+    messages::write(items, sites, form)
 }
 
 impl ChatForm {
     pub(super) fn new(wire: Wire, dialect: ChatDialect) -> Self {
-        Self { wire, dialect }
+        Self { wire, dialect, site: ItemSite::list(wire) }
+    }
+
+    /// Returns the form of what is at a position.
+    pub(super) fn at(self, site: ItemSite) -> Self {
+        Self { site, ..self }
     }
 
     /// Returns whether the request came as a chat completion request.
@@ -178,24 +188,13 @@ impl ChatForm {
     /// Returns the error of an item or a part of another API.
     pub(super) fn unknown(self, kind: String) -> Untranslatable {
         let advice = "It has no counterpart in chat completions.";
-        Untranslatable::unsupported_value(&self.content_path(), &kind.into(), advice)
+        let error = Untranslatable::unsupported_value(&self.site.path(), &kind.into(), advice);
+        self.site.locate(error)
     }
 
     /// Returns the error of content that has no form in chat. `advice` is a sentence.
     pub(super) fn refused(self, advice: &str) -> Untranslatable {
-        Untranslatable::unsupported_parameter(&self.content_path(), advice)
-    }
-
-    /// Returns the member that has the items in the caller's API.
-    fn content_path(self) -> Path<'static> {
-        Path::Member(
-            &Path::Root,
-            match self.wire {
-                Wire::Chat | Wire::Messages => "messages",
-                Wire::Responses => "input",
-                Wire::Gemini => "contents",
-            },
-        )
+        self.site.unsupported(advice)
     }
 
     /// Fails if a request of the Messages API has an unknown member that another service than Anthropic's

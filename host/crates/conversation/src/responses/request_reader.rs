@@ -19,7 +19,10 @@ mod tools;
 
 use serde_json::{Value, json};
 
-pub use self::{reasoning::is_own_state, tools::unavailable_tool};
+pub use self::{
+    reasoning::{is_own_id, is_own_reasoning, state_bytes},
+    tools::unavailable_tool,
+};
 use super::object_of;
 use crate::{
     Conversation, ItemPlace, Object, Wire,
@@ -78,8 +81,7 @@ pub fn read_input(request: &mut Members<'_>) -> Result<Vec<Value>, Untranslatabl
             let content = object_of([("type", "input_text".into()), ("text", text.into())]);
             let content = vec![Value::Object(content)];
             let kind = "message".into();
-            let message =
-                [("type", kind), ("role", "user".into()), ("content", content.into())];
+            let message = [("type", kind), ("role", "user".into()), ("content", content.into())];
             Ok(vec![object_of(message).into()])
         }
         Value::Array(mut items) => {

@@ -4,7 +4,7 @@ use crate::{
     Prompt,
     prompt::{member, separate, write},
 };
-use airlock_conversation::read::Untranslatable;
+use airlock_conversation::{read::Untranslatable, responses::is_own_reasoning};
 use airlock_core::tool::Tool;
 use airlock_json::{RawObject, raw};
 
@@ -30,6 +30,7 @@ const OWN: [&str; 14] = [
 ];
 
 /// Returns the text of a request: its members, with the rounds and the tools that the gateway added.
+/// Reasoning that the gateway made from the reply of another API is left out: the provider cannot read it.
 /// The model is `model`, or else that of `prompt`, which the route has set. Fails if a round has no form in
 /// this API.
 pub(super) fn to_text(
@@ -53,7 +54,8 @@ pub(super) fn to_text(
         set(&mut out, "stream", "true");
     }
     member(&mut out, "input");
-    list(&mut out, elements(members, "input").chain(rounds.iter().map(String::as_str)));
+    let input = elements(members, "input").filter(|item| !is_own_reasoning(item));
+    list(&mut out, input.chain(rounds.iter().map(String::as_str)));
     let include: Vec<&str> = elements(members, "include").collect();
     let is_asked = include.contains(&ENCRYPTED) || !asks_reasoning;
     let asked = include.into_iter().filter(|value| asks_reasoning || *value != ENCRYPTED);
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn members_keep_their_text_and_those_of_the_gateway_are_replaced() {
-        let mut prompt = Prompt::default();
+        let mut prompt = Prompt::new(RawObject::default());
         prompt.body.set("model", r#""m""#);
         prompt.rounds.push(Item::ToolResult(ToolResult::new("c", Vec::new())));
         prompt.tools.push(Arc::new(Tool::own("x", "", json!({"type": "object"}))));
@@ -150,6 +152,17 @@ mod tests {
     }
 
     #[test]
+    fn reasoning_that_the_gateway_made_is_left_out() {
+        let own = r#"{"type":"reasoning","encrypted_content":"{\"thinking_blocks\":[]}"}"#;
+        let unsealed =
+            r#"{"type":"reasoning","id":"rs_0123456789abcdef0123456789abcdef0001","summary":[]}"#;
+        let foreign = r#"{"type":"reasoning","id":"rs_1","encrypted_content":"gAAAA"}"#;
+        let members = format!(r#"{{"input":[{own},{foreign},{unsealed}]}}"#);
+        let text = text(&members, &Prompt::new(RawObject::default()), false);
+        assert_eq!(text, format!(r#"{{"store":false,"stream":true,"input":[{foreign}]}}"#));
+    }
+
+    #[test]
     fn encrypted_reasoning_is_asked_for_once_and_not_of_models_that_have_none() {
         for (include, asks, expected) in [
             ("[]", true, r#""include":["reasoning.encrypted_content"]"#),
@@ -160,9 +173,13 @@ mod tests {
             ),
             (r#"["reasoning.encrypted_content","b"]"#, false, r#""include":["b"]"#),
         ] {
-            let text = text(&format!(r#"{{"include":{include}}}"#), &Prompt::default(), asks);
+            let text = text(
+                &format!(r#"{{"include":{include}}}"#),
+                &Prompt::new(RawObject::default()),
+                asks,
+            );
             assert!(text.contains(expected), "{text}");
         }
-        assert!(!text("{}", &Prompt::default(), false).contains("include"));
+        assert!(!text("{}", &Prompt::new(RawObject::default()), false).contains("include"));
     }
 }

@@ -30,7 +30,8 @@ fn respond(
     is_streamed: bool,
 ) -> Result<Response<'static>, ModelError> {
     let held = MemoryBudget::unlimited().charge();
-    script.reply(&Prompt::new(RawObject::from(body)), is_streamed, &held)
+    let prompt = Prompt::new(RawObject::from(body));
+    script.reply(&prompt, &prompt.body, is_streamed, &held)
 }
 
 /// Returns the chunks of a streamed answer, and the error at its end.

@@ -48,11 +48,7 @@ pub(super) fn read(
     }
 }
 
-fn read_part(
-    value: Value,
-    place: ContentPlace,
-    path: &Path<'_>,
-) -> Result<Part, Untranslatable> {
+fn read_part(value: Value, place: ContentPlace, path: &Path<'_>) -> Result<Part, Untranslatable> {
     let mut part = Members::read(path, value)?;
     let kind = part.required_text("type")?;
     if !place.parts().contains(&kind.as_str()) {
@@ -115,4 +111,3 @@ fn read_file(part: &mut Members<'_>) -> Result<Content, Untranslatable> {
     };
     Ok(Content::File { media, name })
 }
-

@@ -53,7 +53,8 @@ pub(super) fn read(
                 .map_err(Untranslatable::in_previous_response)?,
         }
     }
-    let mut turns = TurnReader { conversation, outputs: take_outputs(&mut steps), ended: Vec::new() };
+    let mut turns =
+        TurnReader { conversation, outputs: take_outputs(&mut steps), ended: Vec::new() };
     steps.into_iter().try_for_each(|(item, place)| turns.add(item, place))?;
     turns.finish()
 }

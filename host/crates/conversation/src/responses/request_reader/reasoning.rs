@@ -4,6 +4,9 @@
 //! state that the gateway made from the members of a chat completion which must be returned unchanged:
 //! Anthropic's signed `thinking_blocks`, and `OpenRouter`'s `reasoning_details`.
 
+use airlock_json::{self as json, Caps, raw};
+use serde_json::Value;
+
 use crate::{
     Object, Reasoning, chat,
     read::{Members, Untranslatable},
@@ -11,6 +14,11 @@ use crate::{
 
 /// Members of a message in chat completions, each a list, that the model needs back unchanged.
 const STATE: [&str; 2] = ["thinking_blocks", "reasoning_details"];
+/// Limit on the memory of the state of one item as a tree, which can take a hundred times the bytes of its
+/// text.
+const CAPS: Caps = Caps::memory(32 << 20);
+/// Digits of an identifier that the gateway makes.
+const ID_DIGITS: usize = 36;
 
 /// Reads an item of reasoning. Fails if another service encrypted it.
 pub(super) fn read(mut item: Members<'_>) -> Result<Vec<Reasoning>, Untranslatable> {
@@ -48,15 +56,53 @@ fn part_texts(item: &mut Members<'_>, name: &str, kind: &str) -> Result<String, 
     Ok(text)
 }
 
-/// Returns whether the gateway made this `encrypted_content`.
-pub fn is_own_state(encrypted: &str) -> bool {
-    read_state(encrypted).is_some()
+/// Returns whether the gateway made a reasoning item, JSON text, from the reply of another API.
+pub fn is_own_reasoning(item: &str) -> bool {
+    let text = |name| raw::member(item, name).and_then(raw::string);
+    if text("type").is_none_or(|kind| kind != "reasoning") {
+        return false;
+    }
+    match text("encrypted_content") {
+        Some(state) => is_own_state(&state),
+        None => text("id").is_some_and(|id| is_own_id(&id)),
+    }
+}
+
+/// Returns whether an identifier of an item has the form of those that the gateway makes: the UUID of its
+/// Response, a round and a place in hexadecimal behind a prefix.
+pub fn is_own_id(id: &str) -> bool {
+    let digits = id.split_once('_').map_or("", |(_, digits)| digits);
+    digits.len() == ID_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns the memory of the state in the reasoning of a request, which is read from texts, in bytes.
+pub fn state_bytes(request: &Object) -> usize {
+    let items = request.get("input").and_then(Value::as_array).into_iter().flatten();
+    let states = items.filter_map(|item| item.get("encrypted_content")?.as_str());
+    let states = states.filter(|state| is_own_state(state));
+    states.map(|state| json::check(state.as_bytes(), &CAPS).map_or(0, |cost| cost.tree_bytes)).sum()
+}
+
+/// Returns whether the gateway wrote this `encrypted_content`.
+fn is_own_state(encrypted: &str) -> bool {
+    let Some(members) = raw::members(encrypted).filter(|_| is_json(encrypted)) else {
+        return false;
+    };
+    let mut count = 0;
+    let is_own = members
+        .inspect(|_| count += 1)
+        .all(|(name, value)| STATE.contains(&&*name) && value.starts_with('['));
+    is_own && count > 0
+}
+
+fn is_json(text: &str) -> bool {
+    json::check(text.as_bytes(), &CAPS).is_ok()
 }
 
 /// Reads `encrypted_content`; `None` if the gateway did not write it.
 fn read_state(encrypted: &str) -> Option<Object> {
-    let state: Object = serde_json::from_str(encrypted).ok()?;
-    let is_ours = !state.is_empty()
-        && state.iter().all(|(name, value)| STATE.contains(&name.as_str()) && value.is_array());
-    is_ours.then_some(state)
+    if !is_own_state(encrypted) {
+        return None;
+    }
+    serde_json::from_str(encrypted).ok()
 }

@@ -46,10 +46,9 @@ fn an_error_names_the_place_in_the_list_of_the_caller() {
         _ => json!({"role": "user", "content": "x"}),
     };
     let input: Vec<Value> = (0..3).map(item).collect();
-    for (place, param) in [
-        (ItemPlace::listed(7), "input[7].type"),
-        (ItemPlace::Stored, "previous_response_id"),
-    ] {
+    for (place, param) in
+        [(ItemPlace::listed(7), "input[7].type"), (ItemPlace::Stored, "previous_response_id")]
+    {
         let places = [ItemPlace::Stored, ItemPlace::listed(0), place];
         let error = translated(json!({"model": "m", "input": input}), &places);
         let error = error.expect_err("the item has no counterpart");

@@ -52,7 +52,7 @@ fn settings_have_their_names_of_chat_completions() {
         ),
         (
             json!({"store": false, "stream": true, "stream_options": {"include_obfuscation": false}}),
-            json!({}),
+            json!({"stream": true}),
         ),
         (
             json!({"metadata": {"a": "b"}, "max_tool_calls": 3, "previous_response_id": "resp_0"}),
