@@ -24,8 +24,8 @@ use crate::object_of;
 pub use self::{
     reply_reader::ReplyReader,
     request_reader::{
-        is_own_id, is_own_reasoning, read_input, read_request, refuse_always, state_bytes,
-        unavailable_tool,
+        check_definition, is_own_id, is_own_reasoning, read_input, read_request, refuse_always,
+        state_bytes, unavailable_tool,
     },
     request_writer::{write_content, write_items, write_request},
     usage::write as write_usage,

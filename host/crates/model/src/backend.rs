@@ -15,9 +15,8 @@ use super::{
     Charge, Document, ModelError, Object, Prompt,
     address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
-    prompt::TargetApi,
     signin::SignIn,
-    translation::{self, Untranslated},
+    translation,
 };
 use airlock_conversation::Wire;
 use airlock_json::raw;
@@ -49,13 +48,11 @@ pub(super) struct Exchange<'t> {
     pub(super) terms: Terms<'t>,
 }
 
-impl<'t> Exchange<'t> {
+impl Exchange<'_> {
     /// Returns the text of the request as a chat completion request. Fails if it has no form as one.
     pub(super) async fn chat_text(&self) -> Result<Vec<u8>, ModelError> {
         let Self { client, prompt, terms, .. } = self;
         let is_chat = prompt.wire == Wire::Chat;
-        let members = translation::members(prompt, TargetApi::Chat, terms.held).await;
-        let members = members.map_err(|error| error.into_model_error(client))?;
         let mut set = Vec::new();
         if terms.is_streamed {
             set.push(("stream", "true"));
@@ -64,8 +61,8 @@ impl<'t> Exchange<'t> {
         // The route sets that of the body.
         let model = self.model.or_else(|| prompt.body.get("model").filter(|_| !is_chat));
         set.extend(model.map(|model| ("model", model)));
-        let text = prompt.to_chat(members, &set);
-        text.map_err(|error| Untranslated::from(error).into_model_error(client))
+        let text = translation::chat_text(prompt, &set, terms.held).await;
+        text.map_err(|error| error.into_model_error(client))
     }
 
     /// Returns the host's name of the model.

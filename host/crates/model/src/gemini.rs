@@ -1,4 +1,5 @@
-//! Gemini's API of `generateContent`. Responses are translated to chat completions. This file does the exchange; the crate `airlock-conversation` knows the two formats.
+//! Gemini's API of `generateContent`. Responses are translated to chat completions. This file does the
+//! exchange; the crate `airlock-conversation` knows the formats.
 
 mod chunks;
 
@@ -64,10 +65,11 @@ impl ServiceApi for Gemini {
             let Exchange { client, prompt, terms, .. } = exchange;
             let Terms { is_streamed, held, .. } = terms;
             let model = exchange.model();
-            let write = move |conversation| write(Conversation { model, ..conversation });
-            let written = translation::with_rounds(prompt, held, write).await;
+            let written = translation::with_rounds(prompt, held, move |conversation| {
+                write(Conversation { model, ..conversation })
+            });
             let GeminiRequest { path, body } =
-                written.map_err(|error| error.into_model_error(client))?;
+                written.await.map_err(|error| error.into_model_error(client))?;
             let uri = self.uri(&path, is_streamed);
             let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.includes_usage = prompt.includes_usage();

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Charge, Object};
-use airlock_conversation::{Item, ItemPlace, Wire, chat, read::Untranslatable, responses};
+use airlock_conversation::{Item, ItemPlace, Wire};
 use airlock_core::tool::Tool;
 use airlock_json::{RawObject, raw};
 
@@ -167,15 +167,15 @@ impl Prompt {
         self.body.get(TOOLS)
     }
 
-    /// Returns a chat completion request as JSON text: the caller's `members` in their order, then those of
-    /// `set`, which replace the caller's, and `tools` last if the gateway adds some. Fails if a round came
-    /// from a provider of another API.
+    /// Returns a chat completion request as JSON text: the caller's `members` in their order, with the messages
+    /// of the `rounds` after the caller's, then those of `set`, which replace the caller's, and `tools` last if
+    /// the gateway adds some.
     pub(crate) fn to_chat(
         &self,
         members: &RawObject,
+        rounds: &[String],
         set: &[(&str, &str)],
-    ) -> Result<Vec<u8>, Untranslatable> {
-        let rounds = chat::write_messages(self.rounds.clone())?;
+    ) -> Vec<u8> {
         let mut out = Vec::with_capacity(members.text_len() + 2);
         out.push(b'{');
         let kept = members.iter().filter(|(name, _)| set.iter().all(|(own, _)| own != name));
@@ -184,7 +184,7 @@ impl Prompt {
                 TOOLS if !self.tools.is_empty() => {}
                 MESSAGES if !rounds.is_empty() => {
                     member(&mut out, name);
-                    write_messages(text, &rounds, &mut out);
+                    write_messages(text, rounds, &mut out);
                 }
                 _ => {
                     member(&mut out, name);
@@ -201,13 +201,7 @@ impl Prompt {
             self.write_tools(members, &mut out);
         }
         out.push(b'}');
-        Ok(out)
-    }
-
-    /// Returns the finished rounds as items of the Responses API, each as JSON text.
-    pub(crate) fn rounds_as_input(&self) -> Result<Vec<String>, Untranslatable> {
-        let items = responses::write_items(self.rounds.clone())?;
-        Ok(items.iter().map(Value::to_string).collect())
+        out
     }
 
     fn write_tools(&self, members: &RawObject, out: &mut Vec<u8>) {
@@ -276,15 +270,12 @@ fn name_of(tool: &str) -> Option<String> {
 }
 
 /// Writes the caller's messages, and those of the rounds after them.
-fn write_messages(own: &str, rounds: &[Value], out: &mut Vec<u8>) {
+fn write_messages(own: &str, rounds: &[String], out: &mut Vec<u8>) {
     out.push(b'[');
-    for message in raw::elements(own).into_iter().flatten() {
+    let own = raw::elements(own).into_iter().flatten();
+    for message in own.chain(rounds.iter().map(String::as_str)) {
         separate(out, b'[');
         out.extend_from_slice(message.as_bytes());
-    }
-    for message in rounds {
-        separate(out, b'[');
-        serde_json::to_writer(&mut *out, message).expect("JSON can be written to memory");
     }
     out.push(b']');
 }
@@ -322,7 +313,6 @@ mod tests {
 
     use super::*;
     use crate::object;
-    use airlock_conversation::ToolResult;
 
     fn prompt(body: Value, tools: &[&'static str]) -> Prompt {
         let tools = tools.iter().map(|name| {
@@ -334,7 +324,7 @@ mod tests {
     }
 
     fn text(prompt: &Prompt) -> String {
-        String::from_utf8(prompt.to_chat(&prompt.body, &[]).expect("messages")).expect("it is text")
+        String::from_utf8(prompt.to_chat(&prompt.body, &[], &[])).expect("it is text")
     }
 
     #[test]
@@ -365,11 +355,12 @@ mod tests {
         let body = br#"{"seed":12345678901234567890123,"messages":[{"n":0.10}],"tools":[{"max":18446744073709551616}]}"#;
         let body = RawObject::parse(body.to_vec(), &airlock_json::Caps::memory(1 << 20));
         let mut prompt = Prompt::new(body.expect("an object").0);
-        prompt.rounds.push(Item::ToolResult(ToolResult::new("c", Vec::new())));
         prompt.tools.push(Arc::new(Tool::own("x", "", json!({"type": "object"}))));
-        let text = text(&prompt);
+        let rounds = [r#"{"role":"tool"}"#.to_owned()];
+        let text = prompt.to_chat(&prompt.body, &rounds, &[]);
+        let text = String::from_utf8(text).expect("it is text");
         assert!(
-            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool","tool_call_id":"c","content":""}],"tools":[{"max":18446744073709551616},"#),
+            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool"}],"tools":[{"max":18446744073709551616},"#),
             "{text}"
         );
     }
@@ -377,8 +368,7 @@ mod tests {
     #[test]
     fn members_can_be_replaced_and_added_in_the_text() {
         let prompt = prompt(json!({"stream": false, "a": 1}), &[]);
-        let text = prompt.to_chat(&prompt.body, &[("stream", "true"), ("b", "{}")]);
-        let text = text.expect("messages");
+        let text = prompt.to_chat(&prompt.body, &[], &[("stream", "true"), ("b", "{}")]);
         assert_eq!(String::from_utf8_lossy(&text), r#"{"a":1,"stream":true,"b":{}}"#);
     }
 

@@ -32,8 +32,9 @@ use super::{
     openai::OpenAi,
     prompt::TargetApi,
     signin::SignIn,
-    translation::{self, Untranslated},
+    translation,
 };
+use airlock_conversation::responses::write_items;
 use airlock_json::raw;
 
 /// Maximum number of models that are remembered as models without encrypted reasoning. A request
@@ -64,8 +65,10 @@ impl Responses {
         let uri = exchange.uri(&*self.addresses, Operation::Responses)?;
         let members = translation::members(prompt, TargetApi::Responses, terms.held).await;
         let members = members.map_err(|error| error.into_model_error(client))?;
-        let body = send::to_text(members, prompt, model, terms.is_streamed, !is_plain);
-        let body = body.map_err(|error| Untranslated::from(error).into_model_error(client))?;
+        let rounds = translation::rounds(prompt, write_items, terms.held).await;
+        let rounds = rounds.map_err(|error| error.into_model_error(client))?;
+        let texts = &rounds.texts;
+        let body = send::to_text(members, texts, prompt, model, terms.is_streamed, !is_plain);
         let mut outgoing = client.outgoing(&uri, body, terms.is_streamed, terms.held)?;
         outgoing.includes_usage = prompt.includes_usage();
         outgoing.is_plain = is_plain;

@@ -60,12 +60,10 @@ use self::stream::ScriptedChunks;
 use super::{
     BadProvider, BadScript, Charge, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
-    listing, object,
-    prompt::TargetApi,
-    translation,
+    listing, object, translation,
 };
 use airlock_core::units::Span;
-use airlock_json::{self as json, Caps, RawObject};
+use airlock_json::{self as json, Caps};
 
 const LAST_TOOL_RESULT: &str = "{{last_tool_result}}";
 const LAST_USER_MESSAGE: &str = "{{last_user_message}}";
@@ -159,19 +157,18 @@ impl Script {
     fn reply(
         &self,
         prompt: &Prompt,
-        members: &RawObject,
+        text: &[u8],
         is_streamed: bool,
         held: &Charge,
     ) -> Result<Response<'static>, ModelError> {
-        let text = prompt.to_chat(members, &[]).map_err(|error| self.bad_request(&error))?;
         let own = held.beside();
-        let checked = json::check(&text, &CAPS).map_err(|error| self.bad_request(&error))?;
+        let checked = json::check(text, &CAPS).map_err(|error| self.bad_request(&error))?;
         let tree_bytes = checked.tree_bytes;
         if text.len() > FREE_BYTES && !own.grow(tree_bytes.saturating_add(text.len())) {
             return Err(ModelError::NoMemory { provider: self.provider.clone() });
         }
         let request: Object =
-            serde_json::from_slice(&text).map_err(|error| self.bad_request(&error))?;
+            serde_json::from_slice(text).map_err(|error| self.bad_request(&error))?;
         let offered = prompt.own_names();
         let offered = offered.chain(prompt.tools.iter().map(|tool| tool.name.as_str().to_owned()));
         let seen = ConversationState::new(&request, offered.collect());
@@ -215,9 +212,9 @@ impl Backend for Script {
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             let Terms { is_streamed, held, .. } = terms;
-            let members = translation::members(prompt, TargetApi::Chat, held).await;
-            let members = members.map_err(|error| error.into_error_of(&self.provider))?;
-            self.reply(prompt, members, is_streamed, held)
+            let text = translation::chat_text(prompt, &[], held).await;
+            let text = text.map_err(|error| error.into_error_of(&self.provider))?;
+            self.reply(prompt, &text, is_streamed, held)
         })
     }
 

@@ -12,7 +12,7 @@ use super::{
     prompt::{HeldMembers, TargetApi},
 };
 use airlock_conversation::{
-    Conversation, FunctionTool, ReplyError, ToolDefinition, Wire,
+    Conversation, FunctionTool, Item, ReplyError, ToolDefinition, Wire,
     chat::{self, ChatDialect},
     messages,
     read::Untranslatable,
@@ -173,14 +173,14 @@ pub(super) async fn members<'p>(
     if let Some(translated) = translated.get() {
         return Ok(&translated.members);
     }
-    let write = move |conversation, _: &Charge| {
+    let members = with_conversation(prompt, Vec::new(), held, move |conversation, _| {
         let written = match api {
             TargetApi::Chat => chat::write_request(conversation, ChatDialect::OpenAi),
             TargetApi::Responses => responses::write_request(conversation),
         };
         Ok(RawObject::from(&written?))
-    };
-    let members = with_conversation(prompt, held, write).await?;
+    });
+    let members = members.await?;
     let own = held.beside();
     if !own.grow(members.text_len()) {
         return Err(Untranslated::NoMemory);
@@ -196,10 +196,9 @@ pub(super) async fn with_rounds<T: Send + 'static>(
     held: &Charge,
     write: impl FnOnce(Conversation) -> Result<T, Untranslated> + Send + 'static,
 ) -> Result<T, Untranslated> {
-    let rounds = prompt.rounds.clone();
     let tools = prompt.tools.clone();
-    let write = move |mut conversation: Conversation, working: &Charge| {
-        conversation.items.extend(rounds);
+    let written = with_conversation(prompt, prompt.rounds.clone(), held, move |read, working| {
+        let mut conversation = read;
         for tool in &tools {
             conversation.tools.push(definition(tool, working)?);
         }
@@ -207,8 +206,8 @@ pub(super) async fn with_rounds<T: Send + 'static>(
             return Err(Untranslated::NoMemory);
         }
         write(conversation)
-    };
-    with_conversation(prompt, held, write).await
+    });
+    written.await
 }
 
 /// Returns the definition of a tool of the gateway. Memory for its schema is held.
@@ -230,26 +229,28 @@ fn definition(tool: &Tool, held: &Charge) -> Result<ToolDefinition, Untranslated
     }))
 }
 
-/// Reads the caller's members of a request and writes them. While this runs, memory for their text in both
-/// forms and for the tree between them is held.
-pub(super) async fn with_conversation<T: Send + 'static>(
+/// Reads the caller's members of a request, adds rounds, and writes them. While this runs, memory for the
+/// text of the members in both forms, for the tree between them, and for the rounds is held.
+async fn with_conversation<T: Send + 'static>(
     prompt: &Prompt,
+    rounds: Vec<Item>,
     held: &Charge,
     write: impl FnOnce(Conversation, &Charge) -> Result<T, Untranslated> + Send + 'static,
 ) -> Result<T, Untranslated> {
     let working = held.beside();
     let text = prompt.body.to_text().into_bytes();
+    let bytes = rounds.iter().map(Item::bytes).fold(text.len(), usize::saturating_add);
     // Once as it is and once translated.
-    if !working.grow(text.len().saturating_mul(2)) {
+    if !working.grow(bytes.saturating_mul(2)) {
         return Err(Untranslated::NoMemory);
     }
-    let bytes = text.len();
     let wire = prompt.wire;
     let places = prompt.places.clone();
-    let work = move || {
+    let tenant = held.tenant();
+    let written = threads::read(&tenant, bytes, move || {
         let body = read(&text, &working)?;
         drop(text);
-        let conversation = match wire {
+        let mut conversation = match wire {
             Wire::Responses => {
                 if !working.grow(responses::state_bytes(&body)) {
                     return Err(Untranslated::NoMemory);
@@ -259,9 +260,51 @@ pub(super) async fn with_conversation<T: Send + 'static>(
             Wire::Messages => messages::read_request(body)?,
             Wire::Chat | Wire::Gemini => chat::read_request(body)?,
         };
+        conversation.items.extend(rounds);
         write(conversation, &working)
-    };
-    threads::read(&held.tenant(), bytes, work).await
+    });
+    written.await
+}
+
+/// Returns a request as the text of a chat completion request. The members of `set` replace the caller's.
+pub(super) async fn chat_text(
+    prompt: &Prompt,
+    set: &[(&str, &str)],
+    held: &Charge,
+) -> Result<Vec<u8>, Untranslated> {
+    let members = members(prompt, TargetApi::Chat, held).await?;
+    let rounds = rounds(prompt, chat::write_messages, held).await?;
+    Ok(prompt.to_chat(members, &rounds.texts, set))
+}
+
+/// The finished rounds in the API of a provider, as JSON texts.
+pub(super) struct RoundTexts {
+    pub(super) texts: Vec<String>,
+    /// Their memory; `None` if there are none.
+    _held: Option<Charge>,
+}
+
+/// Writes the finished rounds of a request.
+pub(super) async fn rounds(
+    prompt: &Prompt,
+    write: fn(Vec<Item>) -> Result<Vec<Value>, Untranslatable>,
+    held: &Charge,
+) -> Result<RoundTexts, Untranslated> {
+    if prompt.rounds.is_empty() {
+        return Ok(RoundTexts { texts: Vec::new(), _held: None });
+    }
+    let own = held.beside();
+    let bytes = prompt.rounds.iter().map(Item::bytes).fold(0, usize::saturating_add);
+    // Once as a copy and once as texts.
+    if !own.grow(bytes.saturating_mul(2)) {
+        return Err(Untranslated::NoMemory);
+    }
+    let items = prompt.rounds.clone();
+    let tenant = held.tenant();
+    let texts = threads::read(&tenant, bytes, move || {
+        Ok::<_, Untranslatable>(write(items)?.iter().map(Value::to_string).collect())
+    });
+    Ok(RoundTexts { texts: texts.await?, _held: Some(own) })
 }
 
 /// Holds memory for the arguments of all calls as objects, beside their texts: the APIs of some services
@@ -297,6 +340,43 @@ pub(super) fn take_text(object: &mut Object, name: &str) -> Result<String, Unsup
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemoryBudget;
+    use airlock_conversation::{Part, ToolResult};
+    use airlock_core::memory::Limited;
+
+    #[tokio::test]
+    async fn members_are_translated_once_and_held_with_their_request() {
+        let memory = Limited::new(1 << 20);
+        let held = MemoryBudget::new(memory.clone()).charge();
+        let item = json!({"role": "user", "content": "x".repeat(10_000)});
+        let body = RawObject::from(&object(json!({"model": "m", "input": [item]})));
+        let prompt = Prompt::responses(body, Arc::default());
+        let first = members(&prompt, TargetApi::Chat, &held).await.ok().expect("a good request");
+        assert!(first.get("messages").is_some_and(|messages| messages.len() > 10_000));
+        assert!((10_000..11_000).contains(&memory.taken()), "{}", memory.taken());
+        let second = members(&prompt, TargetApi::Chat, &held).await.ok().expect("a good request");
+        assert!(std::ptr::eq(first, second));
+        drop(prompt);
+        assert_eq!(memory.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn rounds_are_held_while_they_are_sent_and_refused_without_room() {
+        let mut prompt = Prompt::new(RawObject::default());
+        let text = Part::text("x".repeat(10_000));
+        prompt.rounds.push(Item::ToolResult(ToolResult::new("c", vec![text])));
+        for (limit, has_room) in [(30_000, true), (15_000, false)] {
+            let memory = Limited::new(limit);
+            let held = MemoryBudget::new(memory.clone()).charge();
+            let written = rounds(&prompt, chat::write_messages, &held).await;
+            assert_eq!(written.is_ok(), has_room, "{limit}");
+            if let Ok(rounds) = written {
+                assert_eq!(rounds.texts.len(), 1);
+                assert!(memory.taken() > 20_000, "{}", memory.taken());
+            }
+            assert_eq!(memory.taken(), 0);
+        }
+    }
 
     #[test]
     fn an_unsupported_field_is_named_with_its_whole_path() {

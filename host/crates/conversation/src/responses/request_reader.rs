@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 pub use self::{
     reasoning::{is_own_id, is_own_reasoning, state_bytes},
-    tools::unavailable_tool,
+    tools::{check_definition, unavailable_tool},
 };
 use super::object_of;
 use crate::{

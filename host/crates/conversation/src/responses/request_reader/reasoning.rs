@@ -4,6 +4,8 @@
 //! state that the gateway made from the members of a chat completion which must be returned unchanged:
 //! Anthropic's signed `thinking_blocks`, and `OpenRouter`'s `reasoning_details`.
 
+use std::borrow::Cow;
+
 use airlock_json::{self as json, Caps, raw};
 use serde_json::Value;
 
@@ -58,14 +60,17 @@ fn part_texts(item: &mut Members<'_>, name: &str, kind: &str) -> Result<String, 
 
 /// Returns whether the gateway made a reasoning item, JSON text, from the reply of another API.
 pub fn is_own_reasoning(item: &str) -> bool {
-    let text = |name| raw::member(item, name).and_then(raw::string);
-    if text("type").is_none_or(|kind| kind != "reasoning") {
+    if text_of(item, "type").is_none_or(|kind| kind != "reasoning") {
         return false;
     }
-    match text("encrypted_content") {
+    match text_of(item, "encrypted_content") {
         Some(state) => is_own_state(&state),
-        None => text("id").is_some_and(|id| is_own_id(&id)),
+        None => text_of(item, "id").is_some_and(|id| is_own_id(&id)),
     }
+}
+
+fn text_of<'t>(item: &'t str, name: &str) -> Option<Cow<'t, str>> {
+    raw::member(item, name).and_then(raw::string)
 }
 
 /// Returns whether an identifier of an item has the form of those that the gateway makes: the UUID of its

@@ -26,6 +26,11 @@ pub(super) fn read_definitions(
     tools.map(|(index, tool)| definition(tool, &path.element(index))).collect()
 }
 
+/// Fails if a provider of another API could not receive the definition of a tool.
+pub fn check_definition(tool: &Value, path: &Path<'_>) -> Result<(), Untranslatable> {
+    definition(tool.clone(), path).map(drop)
+}
+
 /// Reads the definition of a tool.
 ///
 /// `strict` is not added if it is absent. The Responses API is then strict where the schema permits

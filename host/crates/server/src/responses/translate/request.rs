@@ -75,7 +75,8 @@ pub(crate) fn prepare(
     let stored = if store { input.clone() } else { Vec::new() };
     let tools = members.list("tools")?;
     let path = members.path("tools");
-    let tools = tools.map(|tools| client_tools.read(tools, &path, checked)).transpose()?;
+    let check = if is_native { checked } else { checked_for_others };
+    let tools = tools.map(|tools| client_tools.read(tools, &path, check)).transpose()?;
     let choice = members.take("tool_choice");
     let choice = choice.map(|choice| with_functions(choice, &members.path("tool_choice")));
     let choice = choice.transpose()?;
@@ -111,6 +112,13 @@ fn checked(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
         Some(Value::Null) | None => Err(Untranslatable::missing(&path)),
         Some(other) => Err(Untranslatable::invalid_type(&path, "a string", other)),
     }
+}
+
+/// As [`checked`], for a provider that does not have the Responses API. Later, the places of the client's
+/// tools are not known.
+fn checked_for_others(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
+    responses::check_definition(&tool, path)?;
+    Ok(tool)
 }
 
 /// Returns a `tool_choice` in which a tool of the gateway is a function, as it is for the model.

@@ -87,6 +87,21 @@ fn two_functions_of_groups_with_one_name_are_refused() {
 }
 
 #[test]
+fn an_error_of_a_function_names_its_place_in_the_list_of_the_client() {
+    let group = json!({"type": "namespace", "name": "n", "tools": [
+        {"type": "function", "name": "f"}, {"type": "function", "name": "g", "async": true},
+    ]});
+    let tools = json!([{"type": "web_search"}, group]);
+    let request = object(request(json!({"tools": tools})));
+    let refused = prepare(request.clone(), Vec::new(), false, &BuiltinTools::Drop);
+    assert_eq!(refused.expect_err("it is asynchronous").param, "tools[1].tools[1].async");
+    assert!(
+        prepare(request, Vec::new(), true, &BuiltinTools::Drop).is_ok(),
+        "the provider judges it"
+    );
+}
+
+#[test]
 fn built_in_tools_and_items_about_them_are_left_out_and_named() {
     let tools = json!([{"type": "web_search"}, {"type": "namespace", "name": "n", "tools": [{"type": "tool_search"}]}]);
     let input = json!([{"type": "web_search_call", "id": "ws_1", "status": "completed"}, {"role": "user", "content": "x"}]);
