@@ -87,7 +87,7 @@ impl Conversation {
         // The answer holds its memory while it is read.
         let object = answer.object();
         if items.is_empty() {
-            self.prompt.rounds.extend(turns(object, results));
+            self.prompt.add_round(turns(object, results));
             return;
         }
         // The provider gets all later rounds, so the chat form of them is never sent.
@@ -132,9 +132,9 @@ impl Conversation {
         let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
         let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
         let results = texts(ran.map(result).collect());
-        let rounds = &self.prompt.rounds;
-        let hidden = &self.hidden;
-        let before = texts(if hidden.is_empty() { rounds } else { hidden }.clone());
+        let shown = self.prompt.rounds.as_slice();
+        let before = if self.hidden.is_empty() { shown } else { &self.hidden };
+        let before = texts(before.to_vec());
         Some(Rounds { before, message, results })
     }
 
@@ -150,7 +150,7 @@ impl Conversation {
             let item = NativeItem::new(Wire::Responses, item);
             Item::Native(as_in_message(item, &mut calls))
         });
-        self.prompt.rounds.extend(items.chain(results.iter().map(result)));
+        self.prompt.add_round(items.chain(results.iter().map(result)));
     }
 }
 

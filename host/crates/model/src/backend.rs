@@ -1,7 +1,7 @@
 //! The interfaces of providers: what routing needs of any provider, and what the client of a service
 //! needs of its API.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use futures_util::{
     StreamExt as _,
@@ -48,27 +48,28 @@ pub(super) struct Exchange<'t> {
     pub(super) terms: Terms<'t>,
 }
 
-impl Exchange<'_> {
+impl<'t> Exchange<'t> {
     /// Returns the text of the request as a chat completion request. Fails if it has no form as one.
     pub(super) async fn chat_text(&self) -> Result<Vec<u8>, ModelError> {
         let Self { client, prompt, terms, .. } = self;
         let is_chat = prompt.wire == Wire::Chat;
         let mut set = Vec::new();
         if terms.is_streamed {
-            set.push(("stream", "true"));
-            set.extend((!is_chat).then_some(("stream_options", r#"{"include_usage":true}"#)));
+            set.push(("stream", Cow::Borrowed("true")));
+            let usage = Cow::Borrowed(r#"{"include_usage":true}"#);
+            set.extend((!is_chat).then_some(("stream_options", usage)));
         }
         // The route sets that of the body.
         let model = self.model.or_else(|| prompt.body.get("model").filter(|_| !is_chat));
-        set.extend(model.map(|model| ("model", model)));
-        let text = translation::chat_text(prompt, &set, terms.held).await;
+        set.extend(model.map(|model| ("model", model.to_owned().into())));
+        let text = translation::chat_text(prompt, set, terms.held).await;
         text.map_err(|error| error.into_model_error(client))
     }
 
     /// Returns the host's name of the model.
-    pub(super) fn model(&self) -> String {
+    pub(super) fn model(&self) -> Cow<'t, str> {
         let model = self.model.or_else(|| self.prompt.body.get("model"));
-        model.and_then(raw::string).unwrap_or_default().into_owned()
+        model.and_then(raw::string).unwrap_or_default()
     }
 
     /// Returns the URI of an operation for the model of the request.

@@ -64,7 +64,7 @@ impl ServiceApi for Gemini {
         Box::pin(async move {
             let Exchange { client, prompt, terms, .. } = exchange;
             let Terms { is_streamed, held, .. } = terms;
-            let model = exchange.model();
+            let model = exchange.model().into_owned();
             let written = translation::with_rounds(prompt, held, move |conversation| {
                 write(Conversation { model, ..conversation })
             });

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Charge, Object};
-use airlock_conversation::{Item, ItemPlace, Wire};
+use airlock_conversation::{Item, ItemPlace, Wire, chat, read::Untranslatable};
 use airlock_core::tool::Tool;
 use airlock_json::{RawObject, raw};
 
@@ -37,7 +37,7 @@ pub struct Prompt {
     /// The finished rounds: the items of the model, and the results of its calls. Those of a model
     /// whose provider has the Responses API are native, as they came. Unknown members of the others
     /// are those of chat completions.
-    pub rounds: Vec<Item>,
+    pub rounds: Arc<Vec<Item>>,
     /// The gateway's tools.
     pub tools: Vec<Arc<Tool>>,
     /// The caller's members in other APIs, written when a provider first needs them.
@@ -78,7 +78,7 @@ impl Prompt {
             wire: Wire::Chat,
             body,
             places: Arc::default(),
-            rounds: Vec::new(),
+            rounds: Arc::default(),
             tools: Vec::new(),
             translated: TranslatedMembers::default(),
         }
@@ -87,6 +87,33 @@ impl Prompt {
     /// Creates a request of the Responses API, with the places of the elements of `input`.
     pub fn responses(body: RawObject, places: Arc<[ItemPlace]>) -> Self {
         Self { wire: Wire::Responses, places, ..Self::new(body) }
+    }
+
+    /// Adds items to the finished rounds.
+    pub fn add_round(&mut self, items: impl IntoIterator<Item = Item>) {
+        Arc::make_mut(&mut self.rounds).extend(items);
+    }
+
+    /// Returns an estimate of the memory of the finished rounds, in bytes.
+    pub(crate) fn rounds_bytes(&self) -> usize {
+        self.rounds.iter().map(Item::bytes).fold(0, usize::saturating_add)
+    }
+
+    /// Writes the finished rounds into a JSON list, after its other elements. Fails if a round came from a
+    /// provider of another API.
+    pub(crate) fn write_rounds(
+        &self,
+        write: fn(Vec<Item>) -> Result<Vec<Value>, Untranslatable>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Untranslatable> {
+        // One turn after the other, so that no more than one is copied at a time.
+        for turn in self.rounds.chunk_by(|one, next| !is_result(one) || is_result(next)) {
+            for value in write(turn.to_vec())? {
+                separate(out, b'[');
+                serde_json::to_writer(&mut *out, &value).expect("JSON can be written to memory");
+            }
+        }
+        Ok(())
     }
 
     /// Returns the place for the members in another API.
@@ -167,24 +194,23 @@ impl Prompt {
         self.body.get(TOOLS)
     }
 
-    /// Returns a chat completion request as JSON text: the caller's `members` in their order, with the messages
-    /// of the `rounds` after the caller's, then those of `set`, which replace the caller's, and `tools` last if
-    /// the gateway adds some.
+    /// Returns a chat completion request as JSON text: the caller's `members` in their order, then those of
+    /// `set`, which replace the caller's, and `tools` last if the gateway adds some. Fails if a round came from a
+    /// provider of another API.
     pub(crate) fn to_chat(
         &self,
         members: &RawObject,
-        rounds: &[String],
-        set: &[(&str, &str)],
-    ) -> Vec<u8> {
+        set: &[(&str, Cow<'_, str>)],
+    ) -> Result<Vec<u8>, Untranslatable> {
         let mut out = Vec::with_capacity(members.text_len() + 2);
         out.push(b'{');
         let kept = members.iter().filter(|(name, _)| set.iter().all(|(own, _)| own != name));
         for (name, text) in kept {
             match name {
                 TOOLS if !self.tools.is_empty() => {}
-                MESSAGES if !rounds.is_empty() => {
+                MESSAGES if !self.rounds.is_empty() => {
                     member(&mut out, name);
-                    write_messages(text, rounds, &mut out);
+                    self.write_messages(text, &mut out)?;
                 }
                 _ => {
                     member(&mut out, name);
@@ -201,7 +227,19 @@ impl Prompt {
             self.write_tools(members, &mut out);
         }
         out.push(b'}');
-        out
+        Ok(out)
+    }
+
+    /// Writes the caller's messages, and those of the rounds after them.
+    fn write_messages(&self, own: &str, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
+        out.push(b'[');
+        for message in raw::elements(own).into_iter().flatten() {
+            separate(out, b'[');
+            out.extend_from_slice(message.as_bytes());
+        }
+        self.write_rounds(chat::write_messages, out)?;
+        out.push(b']');
+        Ok(())
     }
 
     fn write_tools(&self, members: &RawObject, out: &mut Vec<u8>) {
@@ -269,15 +307,8 @@ fn name_of(tool: &str) -> Option<String> {
     raw::string(raw::member(named.unwrap_or(tool), "name")?).map(Cow::into_owned)
 }
 
-/// Writes the caller's messages, and those of the rounds after them.
-fn write_messages(own: &str, rounds: &[String], out: &mut Vec<u8>) {
-    out.push(b'[');
-    let own = raw::elements(own).into_iter().flatten();
-    for message in own.chain(rounds.iter().map(String::as_str)) {
-        separate(out, b'[');
-        out.extend_from_slice(message.as_bytes());
-    }
-    out.push(b']');
+fn is_result(item: &Item) -> bool {
+    matches!(item, Item::ToolResult(_))
 }
 
 fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
@@ -313,6 +344,7 @@ mod tests {
 
     use super::*;
     use crate::object;
+    use airlock_conversation::ToolResult;
 
     fn prompt(body: Value, tools: &[&'static str]) -> Prompt {
         let tools = tools.iter().map(|name| {
@@ -324,7 +356,8 @@ mod tests {
     }
 
     fn text(prompt: &Prompt) -> String {
-        String::from_utf8(prompt.to_chat(&prompt.body, &[], &[])).expect("it is text")
+        let text = prompt.to_chat(&prompt.body, &[]).expect("messages");
+        String::from_utf8(text).expect("it is text")
     }
 
     #[test]
@@ -356,11 +389,10 @@ mod tests {
         let body = RawObject::parse(body.to_vec(), &airlock_json::Caps::memory(1 << 20));
         let mut prompt = Prompt::new(body.expect("an object").0);
         prompt.tools.push(Arc::new(Tool::own("x", "", json!({"type": "object"}))));
-        let rounds = [r#"{"role":"tool"}"#.to_owned()];
-        let text = prompt.to_chat(&prompt.body, &rounds, &[]);
-        let text = String::from_utf8(text).expect("it is text");
+        prompt.add_round([Item::ToolResult(ToolResult::new("c", Vec::new()))]);
+        let text = text(&prompt);
         assert!(
-            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool"}],"tools":[{"max":18446744073709551616},"#),
+            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool","tool_call_id":"c","content":""}],"tools":[{"max":18446744073709551616},"#),
             "{text}"
         );
     }
@@ -368,7 +400,8 @@ mod tests {
     #[test]
     fn members_can_be_replaced_and_added_in_the_text() {
         let prompt = prompt(json!({"stream": false, "a": 1}), &[]);
-        let text = prompt.to_chat(&prompt.body, &[], &[("stream", "true"), ("b", "{}")]);
+        let text = prompt.to_chat(&prompt.body, &[("stream", "true".into()), ("b", "{}".into())]);
+        let text = text.expect("messages");
         assert_eq!(String::from_utf8_lossy(&text), r#"{"a":1,"stream":true,"b":{}}"#);
     }
 

@@ -34,7 +34,6 @@ use super::{
     signin::SignIn,
     translation,
 };
-use airlock_conversation::responses::write_items;
 use airlock_json::raw;
 
 /// Maximum number of models that are remembered as models without encrypted reasoning. A request
@@ -65,10 +64,12 @@ impl Responses {
         let uri = exchange.uri(&*self.addresses, Operation::Responses)?;
         let members = translation::members(prompt, TargetApi::Responses, terms.held).await;
         let members = members.map_err(|error| error.into_model_error(client))?;
-        let rounds = translation::rounds(prompt, write_items, terms.held).await;
-        let rounds = rounds.map_err(|error| error.into_model_error(client))?;
-        let texts = &rounds.texts;
-        let body = send::to_text(members, texts, prompt, model, terms.is_streamed, !is_plain);
+        let is_streamed = terms.is_streamed;
+        let model = model.map(str::to_owned);
+        let body = translation::write_text(prompt, members, terms.held, move |prompt, members| {
+            send::to_text(members, prompt, model.as_deref(), is_streamed, !is_plain)
+        });
+        let body = body.await.map_err(|error| error.into_model_error(client))?;
         let mut outgoing = client.outgoing(&uri, body, terms.is_streamed, terms.held)?;
         outgoing.includes_usage = prompt.includes_usage();
         outgoing.is_plain = is_plain;

@@ -212,7 +212,7 @@ impl Backend for Script {
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             let Terms { is_streamed, held, .. } = terms;
-            let text = translation::chat_text(prompt, &[], held).await;
+            let text = translation::chat_text(prompt, Vec::new(), held).await;
             let text = text.map_err(|error| error.into_error_of(&self.provider))?;
             self.reply(prompt, &text, is_streamed, held)
         })

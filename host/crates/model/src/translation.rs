@@ -1,6 +1,6 @@
 //! Translation between chat completions and another API: its errors, and what its modules share.
 
-use std::{fmt::Display, sync::Arc};
+use std::{borrow::Cow, fmt::Display, sync::Arc};
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -18,7 +18,10 @@ use airlock_conversation::{
     read::Untranslatable,
     responses,
 };
-use airlock_core::{threads, tool::Tool};
+use airlock_core::{
+    threads::{self, INLINE_BYTES},
+    tool::Tool,
+};
 use airlock_json::{self as json, Caps, RawObject};
 
 /// Maximum memory of a request as a tree, in bytes.
@@ -173,7 +176,7 @@ pub(super) async fn members<'p>(
     if let Some(translated) = translated.get() {
         return Ok(&translated.members);
     }
-    let members = with_conversation(prompt, Vec::new(), held, move |conversation, _| {
+    let members = with_conversation(prompt, Arc::default(), held, move |conversation, _| {
         let written = match api {
             TargetApi::Chat => chat::write_request(conversation, ChatDialect::OpenAi),
             TargetApi::Responses => responses::write_request(conversation),
@@ -233,7 +236,7 @@ fn definition(tool: &Tool, held: &Charge) -> Result<ToolDefinition, Untranslated
 /// text of the members in both forms, for the tree between them, and for the rounds is held.
 async fn with_conversation<T: Send + 'static>(
     prompt: &Prompt,
-    rounds: Vec<Item>,
+    rounds: Arc<Vec<Item>>,
     held: &Charge,
     write: impl FnOnce(Conversation, &Charge) -> Result<T, Untranslated> + Send + 'static,
 ) -> Result<T, Untranslated> {
@@ -260,7 +263,7 @@ async fn with_conversation<T: Send + 'static>(
             Wire::Messages => messages::read_request(body)?,
             Wire::Chat | Wire::Gemini => chat::read_request(body)?,
         };
-        conversation.items.extend(rounds);
+        conversation.items.extend(rounds.iter().cloned());
         write(conversation, &working)
     });
     written.await
@@ -269,42 +272,29 @@ async fn with_conversation<T: Send + 'static>(
 /// Returns a request as the text of a chat completion request. The members of `set` replace the caller's.
 pub(super) async fn chat_text(
     prompt: &Prompt,
-    set: &[(&str, &str)],
+    set: Vec<(&'static str, Cow<'static, str>)>,
     held: &Charge,
 ) -> Result<Vec<u8>, Untranslated> {
     let members = members(prompt, TargetApi::Chat, held).await?;
-    let rounds = rounds(prompt, chat::write_messages, held).await?;
-    Ok(prompt.to_chat(members, &rounds.texts, set))
+    write_text(prompt, members, held, move |prompt, members| prompt.to_chat(members, &set)).await
 }
 
-/// The finished rounds in the API of a provider, as JSON texts.
-pub(super) struct RoundTexts {
-    pub(super) texts: Vec<String>,
-    /// Their memory; `None` if there are none.
-    _held: Option<Charge>,
-}
-
-/// Writes the finished rounds of a request.
-pub(super) async fn rounds(
+/// Writes the text of a request: here, or on a blocking thread if its finished rounds are long.
+pub(super) async fn write_text(
     prompt: &Prompt,
-    write: fn(Vec<Item>) -> Result<Vec<Value>, Untranslatable>,
+    members: &RawObject,
     held: &Charge,
-) -> Result<RoundTexts, Untranslated> {
-    if prompt.rounds.is_empty() {
-        return Ok(RoundTexts { texts: Vec::new(), _held: None });
+    write: impl FnOnce(&Prompt, &RawObject) -> Result<Vec<u8>, Untranslatable> + Send + 'static,
+) -> Result<Vec<u8>, Untranslated> {
+    let bytes = prompt.rounds_bytes();
+    if bytes <= INLINE_BYTES {
+        return Ok(write(prompt, members)?);
     }
-    let own = held.beside();
-    let bytes = prompt.rounds.iter().map(Item::bytes).fold(0, usize::saturating_add);
-    // Once as a copy and once as texts.
-    if !own.grow(bytes.saturating_mul(2)) {
-        return Err(Untranslated::NoMemory);
-    }
-    let items = prompt.rounds.clone();
+    // Their texts are shared.
+    let prompt = prompt.clone();
+    let members = members.clone();
     let tenant = held.tenant();
-    let texts = threads::read(&tenant, bytes, move || {
-        Ok::<_, Untranslatable>(write(items)?.iter().map(Value::to_string).collect())
-    });
-    Ok(RoundTexts { texts: texts.await?, _held: Some(own) })
+    Ok(threads::read(&tenant, bytes, move || write(&prompt, &members)).await?)
 }
 
 /// Holds memory for the arguments of all calls as objects, beside their texts: the APIs of some services
@@ -343,6 +333,7 @@ mod tests {
     use crate::MemoryBudget;
     use airlock_conversation::{Part, ToolResult};
     use airlock_core::memory::Limited;
+    use futures_util::FutureExt as _;
 
     #[tokio::test]
     async fn members_are_translated_once_and_held_with_their_request() {
@@ -361,20 +352,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rounds_are_held_while_they_are_sent_and_refused_without_room() {
-        let mut prompt = Prompt::new(RawObject::default());
-        let text = Part::text("x".repeat(10_000));
-        prompt.rounds.push(Item::ToolResult(ToolResult::new("c", vec![text])));
-        for (limit, has_room) in [(30_000, true), (15_000, false)] {
-            let memory = Limited::new(limit);
-            let held = MemoryBudget::new(memory.clone()).charge();
-            let written = rounds(&prompt, chat::write_messages, &held).await;
-            assert_eq!(written.is_ok(), has_room, "{limit}");
-            if let Ok(rounds) = written {
-                assert_eq!(rounds.texts.len(), 1);
-                assert!(memory.taken() > 20_000, "{}", memory.taken());
-            }
-            assert_eq!(memory.taken(), 0);
+    async fn long_rounds_are_not_written_on_a_worker() {
+        let held = MemoryBudget::unlimited().charge();
+        for (bytes, is_here) in [(10, true), (INLINE_BYTES, false)] {
+            let mut prompt = Prompt::new(RawObject::from(&object(json!({"messages": []}))));
+            let text = Part::text("x".repeat(bytes));
+            prompt.add_round([Item::ToolResult(ToolResult::new("c", vec![text]))]);
+            let occupied = threads::occupy(&held.tenant()).await;
+            let mut writing = Box::pin(chat_text(&prompt, Vec::new(), &held));
+            let at_once = writing.as_mut().now_or_never();
+            assert_eq!(at_once.is_some(), is_here, "{bytes}");
+            drop(occupied);
+            let written = if let Some(written) = at_once { written } else { writing.await };
+            assert!(written.is_ok_and(|text| text.len() > bytes), "{bytes}");
         }
     }
 

@@ -31,7 +31,8 @@ fn respond(
 ) -> Result<Response<'static>, ModelError> {
     let held = MemoryBudget::unlimited().charge();
     let prompt = Prompt::new(RawObject::from(body));
-    script.reply(&prompt, &prompt.to_chat(&prompt.body, &[], &[]), is_streamed, &held)
+    let text = prompt.to_chat(&prompt.body, &[]).expect("messages");
+    script.reply(&prompt, &text, is_streamed, &held)
 }
 
 /// Returns the chunks of a streamed answer, and the error at its end.
