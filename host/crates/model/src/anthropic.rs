@@ -27,6 +27,7 @@ use super::{
     backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
+    prompt::TargetApi,
     signin::SignIn,
     translation::{self, Untranslated},
 };
@@ -83,7 +84,7 @@ impl ServiceApi for Anthropic {
         Box::pin(async move {
             let Exchange { client, prompt, terms: Terms { is_streamed, held, .. }, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
-            let text = exchange.chat_text().await?;
+            let text = exchange.chat_text(TargetApi::AnthropicChat).await?;
             let working = held.beside();
             // Once as it is and once translated.
             if !working.grow(text.len().saturating_mul(2)) {

@@ -13,6 +13,7 @@ use super::{
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
+    prompt::TargetApi,
     retry,
     signin::SignIn,
 };
@@ -52,7 +53,12 @@ impl ServiceApi for OpenAi {
         Box::pin(async move {
             let Exchange { client, terms, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions)?;
-            client.outgoing(&uri, exchange.chat_text().await?, terms.is_streamed, terms.held)
+            client.outgoing(
+                &uri,
+                exchange.chat_text(TargetApi::Chat).await?,
+                terms.is_streamed,
+                terms.held,
+            )
         })
     }
 

@@ -60,7 +60,9 @@ use self::stream::ScriptedChunks;
 use super::{
     BadProvider, BadScript, Charge, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
-    listing, object, translation,
+    listing, object,
+    prompt::TargetApi,
+    translation,
 };
 use airlock_core::units::Span;
 use airlock_json::{self as json, Caps};
@@ -212,7 +214,7 @@ impl Backend for Script {
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
             let Terms { is_streamed, held, .. } = terms;
-            let text = translation::chat_text(prompt, Vec::new(), held).await;
+            let text = translation::chat_text(prompt, TargetApi::Chat, Vec::new(), held).await;
             let text = text.map_err(|error| error.into_error_of(&self.provider))?;
             self.reply(prompt, &text, is_streamed, held)
         })
