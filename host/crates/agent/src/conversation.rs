@@ -11,9 +11,10 @@ use super::{
     round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
+use airlock_conversation::{Item, NativeItem, Part, ToolResult, Wire, chat};
 use airlock_core::{door::Caller, threads};
-use airlock_json::{self as json, RawObject, raw};
-use airlock_model::{Document, Object, Prompt, Unforced};
+use airlock_json::{self as json, Caps, raw};
+use airlock_model::{Document, Object, Prompt, Unforced, weight};
 
 /// Largest number of choices (`n`) that OpenAI's API takes. A provider that takes more gets the
 /// request as it is; only the gateway's own work for the choices is bounded.
@@ -25,8 +26,8 @@ pub(super) struct Conversation {
     pub(super) names: CallableNames,
     /// True if the rounds may have to be kept.
     keeps: bool,
-    /// The rounds as messages, if the prompt has them as items.
-    messages: Vec<String>,
+    /// The rounds to keep, if those of the prompt are native items.
+    hidden: Vec<Item>,
     /// The choice of tools after the first round.
     unforced: Unforced,
 }
@@ -36,7 +37,7 @@ impl Conversation {
     /// precedence: a call of such a name is for the caller. A long request is read on a blocking
     /// thread.
     pub(super) async fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
-        let prompt = Prompt { native: request.native, ..Prompt::new(request.body) };
+        let prompt = request.prompt;
         let tenant = caller.view().tenant().clone();
         let keeps = request.keeper.is_some();
         let offers = !settings.disable_auto_tool_inject || request.names_tools;
@@ -49,7 +50,7 @@ impl Conversation {
     fn with_tools(prompt: Prompt, caller: &Caller, offers: bool, keeps: bool) -> Self {
         let unforced = prompt.unforced();
         let names = CallableNames::default();
-        let mut this = Self { prompt, names, keeps, messages: Vec::new(), unforced };
+        let mut this = Self { prompt, names, keeps, hidden: Vec::new(), unforced };
         if offers && this.prompt.takes_tools() {
             this.offer(caller);
         }
@@ -83,29 +84,17 @@ impl Conversation {
         // If a choice stayed forced after its call, the model could never end with text.
         self.prompt.stop_forcing(std::mem::take(&mut self.unforced));
         let items = answer.take_items();
-        let mut answer = answer.into_object();
-        let added = if items.is_empty() {
-            &mut self.prompt.added
-        } else {
-            // The provider gets all later rounds, so the chat form of them is never sent.
-            self.add_round_natively(items, &answer, results);
-            if !self.keeps {
-                return;
-            }
-            &mut self.messages
-        };
-        let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
-        for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
-            let choice = choices.as_mut().and_then(|choices| choices.get_mut(round[0].call.choice));
-            let message = choice.and_then(|choice| choice.get_mut("message")).map(Value::take);
-            added.extend(message.map(|message| message.to_string()));
-            added.extend(round.iter().map(result));
+        // The answer holds its memory while it is read.
+        let object = answer.object();
+        if items.is_empty() {
+            self.prompt.add_round(turns(object, results));
+            return;
         }
-    }
-
-    /// Returns the members that the caller sent.
-    pub(super) fn sent(&self) -> &RawObject {
-        &self.prompt.body
+        // The provider gets all later rounds, so the chat form of them is never sent.
+        self.add_native_turn(items, object, results);
+        if self.keeps {
+            self.hidden.extend(turns(object, results));
+        }
     }
 
     /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].
@@ -116,9 +105,16 @@ impl Conversation {
 
     /// Returns whether the caller asked for JSON.
     pub(super) fn wants_json(&self) -> bool {
-        let native = self.prompt.native.as_ref().and_then(|native| native.body.get("text"));
-        let native = native.and_then(|text| raw::member(text, "format"));
-        let format = native.or_else(|| self.prompt.body.get("response_format"));
+        let body = &self.prompt.body;
+        let format = match self.prompt.wire {
+            Wire::Responses => body.get("text").and_then(|text| raw::member(text, "format")),
+            Wire::Messages => {
+                let config = body.get("output_config");
+                let format = config.and_then(|config| raw::member(config, "format"));
+                format.or_else(|| body.get("output_format"))
+            }
+            _ => body.get("response_format"),
+        };
         let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);
         kind.is_some_and(|kind| kind != "text")
     }
@@ -135,67 +131,99 @@ impl Conversation {
         pending.iter().find(|pending| pending.call.choice == choice)?;
         let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
         let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
-        let results = ran.map(result).collect();
-        let added = &self.prompt.added;
-        let messages = &self.messages;
-        let before = if added.is_empty() { messages } else { added }.clone();
+        let results = texts(ran.map(result).collect());
+        let shown = self.prompt.rounds.as_slice();
+        let before = if self.hidden.is_empty() { shown } else { &self.hidden };
+        let before = texts(before.to_vec());
         Some(Rounds { before, message, results })
     }
 
-    /// Adds a round in the form of the Responses API: the items of the model as they came, and the
+    /// Adds a round of a provider that has the Responses API: the items of the model as they came, and the
     /// results of its calls.
-    fn add_round_natively(&mut self, items: Vec<String>, answer: &Object, results: &[CallOutcome]) {
+    fn add_native_turn(&mut self, items: Vec<String>, answer: &Object, results: &[CallOutcome]) {
         let calls = answer
             .get("choices")
             .and_then(|choices| choices.pointer("/0/message/tool_calls").and_then(Value::as_array));
         let mut calls = calls.into_iter().flatten();
-        let items = items.into_iter().map(|item| as_in_message(item, &mut calls));
-        self.prompt.added_items.extend(items);
-        self.prompt.added_items.extend(results.iter().map(item));
+        let items = items.into_iter().filter_map(|item| serde_json::from_str(&item).ok());
+        let items = items.map(|item| {
+            let item = NativeItem::new(Wire::Responses, item);
+            Item::Native(as_in_message(item, &mut calls))
+        });
+        self.prompt.add_round(items.chain(results.iter().map(result)));
     }
 }
 
-/// Returns the item with the result of a call.
-fn item(ended: &CallOutcome) -> String {
-    let parts = ended.parts.as_deref().and_then(parts::to_input);
-    let output = parts.unwrap_or_else(|| Value::from(&*ended.text));
-    let members = [
-        ("type", Value::from("function_call_output")),
-        ("call_id", ended.call.id.as_str().into()),
-        ("output", output),
-    ];
-    Value::from_iter(members).to_string()
+/// Returns the messages of the model that have calls, each followed by the results of its calls.
+fn turns(answer: &Object, results: &[CallOutcome]) -> Vec<Item> {
+    let mut items = Vec::new();
+    let choices = answer.get("choices");
+    for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
+        let choice = choices.and_then(|choices| choices.get(round[0].call.choice));
+        let message = choice.and_then(|choice| choice.get("message"));
+        items.extend(message.map(turn).into_iter().flatten());
+        items.extend(round.iter().map(result));
+    }
+    items
 }
 
-/// Returns the message with the result of a call.
-fn result(ended: &CallOutcome) -> String {
-    let id = Value::from(ended.call.id.as_str());
-    let parts = ended.parts.clone();
-    let content = parts.unwrap_or_else(|| Value::from(&*ended.text).to_string());
-    format!(r#"{{"role":"tool","tool_call_id":{id},"content":{content}}}"#)
+/// Returns the items of a message of the model. One that cannot be read is sent back as it came.
+fn turn(message: &Value) -> Vec<Item> {
+    if let Ok(items) = chat::read_message(message.clone()) {
+        return items;
+    }
+    let object = message.as_object().cloned().unwrap_or_default();
+    let kind = "assistant".to_owned();
+    vec![Item::Native(NativeItem { wire: Wire::Chat, kind, object })]
+}
+
+/// Returns the result of a call.
+fn result(ended: &CallOutcome) -> Item {
+    let parts = ended.parts.as_deref().and_then(parts::read);
+    let parts = parts.unwrap_or_else(|| vec![Part::text(&*ended.text)]);
+    Item::ToolResult(ToolResult::new(&*ended.call.id, parts))
+}
+
+/// Returns items as the JSON texts of messages.
+fn texts(items: Vec<Item>) -> Vec<String> {
+    let messages = chat::write_messages(items).unwrap_or_default();
+    messages.iter().map(Value::to_string).collect()
 }
 
 /// Returns the bytes that the messages of a response take in a conversation, in both of its forms.
 pub(super) fn message_bytes(answer: &Document) -> usize {
-    let choices = answer.object().get("choices").and_then(Value::as_array).into_iter().flatten();
-    let messages: usize = choices.map(|choice| json::text_len(&choice["message"])).sum();
-    messages.saturating_add(answer.items_len())
+    messages(answer).map(json::text_len).fold(answer.items_len(), usize::saturating_add)
+}
+
+/// Returns the memory that the messages of a response take as items.
+pub(super) fn turn_bytes(answer: &Document) -> usize {
+    let trees = messages(answer).map(weight);
+    let items = answer.items().iter().filter_map(|item| {
+        let cost = json::check(item.as_bytes(), &Caps::memory(usize::MAX));
+        cost.ok().map(|cost| cost.tree_bytes)
+    });
+    trees.chain(items).fold(0, usize::saturating_add)
+}
+
+fn messages(answer: &Document) -> impl Iterator<Item = &Value> {
+    let choices = answer.object().get("choices").and_then(Value::as_array);
+    choices.into_iter().flatten().filter_map(|choice| choice.get("message"))
 }
 
 /// Returns an item with the identifier and the name that its call has in the conversation: the gateway
 /// replaces an identifier that was used before, and repairs the name of an unknown tool. `calls` are
 /// those of the message, in the order of the items.
-fn as_in_message<'a>(item: String, calls: &mut impl Iterator<Item = &'a Value>) -> String {
-    let kind = raw::member(&item, "type").and_then(raw::string);
-    if !matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {
+fn as_in_message<'a>(
+    mut item: NativeItem,
+    calls: &mut impl Iterator<Item = &'a Value>,
+) -> NativeItem {
+    if !matches!(item.kind.as_str(), "function_call" | "custom_tool_call") {
         return item;
     }
-    let (Some(call), Ok(mut item)) = (calls.next(), serde_json::from_str::<Object>(&item)) else {
-        return item;
-    };
-    item.insert("call_id".to_owned(), call["id"].clone());
+    let Some(call) = calls.next() else { return item };
+    item.object.insert("call_id".to_owned(), call["id"].clone());
     if let Some(name) = call["function"].get("name") {
-        item.insert("name".to_owned(), name.clone());
+        item.object.insert("name".to_owned(), name.clone());
     }
-    Value::from(item).to_string()
+    item
 }

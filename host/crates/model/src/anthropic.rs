@@ -24,7 +24,7 @@ use super::{
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
-    translation::{self, ArgumentForm},
+    translation,
 };
 use airlock_conversation::{Conversation, messages, read::Untranslatable};
 
@@ -81,16 +81,15 @@ impl ServiceApi for Anthropic {
         Box::pin(async move {
             let Exchange { client, prompt, terms: Terms { is_streamed, held, .. }, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
-            let text = prompt.to_json(&exchange.members());
             let hosted = self.addresses.messages().map(|hosted| (hosted, self.betas.clone()));
-            let written = translation::write(
-                client,
-                text,
-                held.beside(),
-                ArgumentForm::Object,
-                move |read| write(read, hosted),
-            );
-            let MessagesRequest { body, betas } = written.await?;
+            let model = exchange.model().into_owned();
+            let written = translation::for_anthropic(prompt, held, move |mut conversation| {
+                conversation.model = model;
+                conversation.settings.stream = is_streamed;
+                write(conversation, hosted)
+            });
+            let MessagesRequest { body, betas } =
+                written.await.map_err(|error| error.into_model_error(client))?;
             let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.headers = self.headers(betas);
             outgoing.includes_usage = prompt.includes_usage();

@@ -182,6 +182,11 @@ impl Document {
         std::mem::take(&mut self.items)
     }
 
+    /// The native form of a whole response.
+    pub fn items(&self) -> &[String] {
+        &self.items
+    }
+
     /// Length of the native form of a whole response, in bytes.
     pub fn items_len(&self) -> usize {
         self.items.iter().map(String::len).sum()

@@ -1,5 +1,5 @@
-//! Gemini's API of `generateContent`. Requests and responses are translated from and to chat
-//! completions. This file does the exchange; the crate `airlock-conversation` knows the two formats.
+//! Gemini's API of `generateContent`. Responses are translated to chat completions. This file does the
+//! exchange; the crate `airlock-conversation` knows the formats.
 
 mod chunks;
 
@@ -19,7 +19,7 @@ use super::{
     http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
-    translation::{self, ArgumentForm, ResponseError},
+    translation::{self, ResponseError},
 };
 use airlock_conversation::{
     Conversation, Reply, ReplyError, chat, gemini,
@@ -65,12 +65,14 @@ impl Gemini {
 impl ServiceApi for Gemini {
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
-            let Exchange { client, prompt, model, terms } = exchange;
+            let Exchange { client, prompt, terms, .. } = exchange;
             let Terms { is_streamed, held, .. } = terms;
-            let text = prompt.to_json(model.map(|model| ("model", model)).as_slice());
-            let written =
-                translation::write(client, text, held.beside(), ArgumentForm::Object, write);
-            let GeminiRequest { path, body } = written.await?;
+            let model = exchange.model().into_owned();
+            let written = translation::with_rounds(prompt, held, move |conversation| {
+                write(Conversation { model, ..conversation })
+            });
+            let GeminiRequest { path, body } =
+                written.await.map_err(|error| error.into_model_error(client))?;
             let uri = self.uri(&path, is_streamed);
             let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.includes_usage = prompt.includes_usage();

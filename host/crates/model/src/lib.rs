@@ -1,7 +1,8 @@
-//! Sends chat completions to model providers.
+//! Sends requests to model providers.
 //!
-//! A request names its provider in `model`, as `NAME/model`. Requests and responses are the JSON
-//! objects of OpenAI's chat completions, and keep all members that this crate does not know; the
+//! A request names its provider in `model`, as `NAME/model`. It is sent as it came to a provider of the
+//! same API, and as the crate `airlock-conversation` reads and writes it to any other. Responses are the
+//! JSON objects of OpenAI's chat completions, and keep all members that this crate does not know; the
 //! clients of other APIs translate them. The crate adds the tools that it is given and does not know
 //! which callers may call them: the door decides that, for the crate `airlock-agent`.
 //!
@@ -20,7 +21,7 @@
 //! | `http` | exchanges over HTTP, bounded in time and memory |
 //! | `openai`, `responses`, `anthropic`, `gemini` | the four APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
-//! | `native`, `part` | a request and a response of the Responses API beside their chat form |
+//! | `part` | a response of the Responses API beside its chat form |
 //! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns instead of a service |
 //! | `document` | a JSON object of a provider, with its exact text |
@@ -39,7 +40,6 @@ mod keys;
 mod listing;
 mod merge;
 mod models;
-mod native;
 mod openai;
 mod part;
 mod prompt;
@@ -62,7 +62,6 @@ pub use self::{
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
     merge::Merged,
     models::Models,
-    native::Native,
     part::Part,
     prompt::Prompt,
     prompt::Unforced,

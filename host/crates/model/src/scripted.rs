@@ -61,6 +61,8 @@ use super::{
     BadProvider, BadScript, Charge, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
     listing, object,
+    prompt::TargetApi,
+    translation,
 };
 use airlock_core::units::Span;
 use airlock_json::{self as json, Caps};
@@ -157,18 +159,18 @@ impl Script {
     fn reply(
         &self,
         prompt: &Prompt,
+        text: &[u8],
         is_streamed: bool,
         held: &Charge,
     ) -> Result<Response<'static>, ModelError> {
-        let text = prompt.to_json(&[]);
         let own = held.beside();
-        let checked = json::check(&text, &CAPS).map_err(|error| self.bad_request(&error))?;
+        let checked = json::check(text, &CAPS).map_err(|error| self.bad_request(&error))?;
         let tree_bytes = checked.tree_bytes;
         if text.len() > FREE_BYTES && !own.grow(tree_bytes.saturating_add(text.len())) {
             return Err(ModelError::NoMemory { provider: self.provider.clone() });
         }
         let request: Object =
-            serde_json::from_slice(&text).map_err(|error| self.bad_request(&error.into()))?;
+            serde_json::from_slice(text).map_err(|error| self.bad_request(&error))?;
         let offered = prompt.own_names();
         let offered = offered.chain(prompt.tools.iter().map(|tool| tool.name.as_str().to_owned()));
         let seen = ConversationState::new(&request, offered.collect());
@@ -199,7 +201,7 @@ impl Script {
         }
     }
 
-    fn bad_request(&self, cause: &json::Error) -> ModelError {
+    fn bad_request(&self, cause: &dyn std::error::Error) -> ModelError {
         ModelError::BadRequest { provider: self.provider.clone(), reason: cause.to_string() }
     }
 }
@@ -210,7 +212,12 @@ impl Backend for Script {
         prompt: &'t Prompt,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        future::ready(self.reply(prompt, terms.is_streamed, terms.held)).boxed()
+        Box::pin(async move {
+            let Terms { is_streamed, held, .. } = terms;
+            let text = translation::chat_text(prompt, TargetApi::Chat, Vec::new(), held).await;
+            let text = text.map_err(|error| error.into_error_of(&self.provider))?;
+            self.reply(prompt, &text, is_streamed, held)
+        })
     }
 
     fn list(&self) -> BoxFuture<'_, Arc<str>> {

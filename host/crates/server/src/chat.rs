@@ -22,7 +22,7 @@ use airlock_core::{
     tool::QuestionKinds,
 };
 use airlock_json::RawObject;
-use airlock_model::{MemoryBudget, Object};
+use airlock_model::{MemoryBudget, Object, Prompt};
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future
@@ -87,8 +87,7 @@ fn start(
     let mut notes = Object::new();
     availability::add_notes(app, sender, &mut notes);
     let request = agent::Request {
-        body,
-        native: None,
+        prompt: Prompt::new(body),
         is_streamed,
         shows_rounds: false,
         names_tools: !sender.filter.is_none(),

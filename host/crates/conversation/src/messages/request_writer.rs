@@ -35,7 +35,6 @@
 
 mod content;
 mod media;
-mod place;
 mod settings;
 mod tools;
 mod turns;
@@ -83,8 +82,10 @@ const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 15] = [
 ///
 /// `betas` stays a member, as in Anthropic's SDKs; its sender moves it to a header.
 pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatable> {
-    let Conversation { wire, model, items, tools, tool_choice, mut settings, extra, hints } =
+    let sites = conversation.sites();
+    let Conversation { wire, model, items, tools, tool_choice, settings, extra, hints, .. } =
         conversation;
+    let mut settings = settings;
     let mut body = check_members(extra)?;
     if wire == Wire::Messages {
         body.extend(hints);
@@ -95,8 +96,8 @@ pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatabl
     let parallel = settings.parallel_tool_calls.take();
     settings::write(settings, wire, &mut body)?;
     let mut turns = TurnWriter::new(wire);
-    for item in items {
-        turns.add(item)?;
+    for (item, site) in items.into_iter().zip(sites) {
+        turns.add(item, site)?;
     }
     turns.finish(&mut body)?;
     tools::write(tools, tool_choice, parallel, &mut body)?;

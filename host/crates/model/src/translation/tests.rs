@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::*;
@@ -7,8 +9,8 @@ use crate::{
     Api, Apis, Key, MemoryBudget, Prompt, Response, Retries, Service, Terms, backend::Backend as _,
     service::ServiceClient,
 };
+use airlock_conversation::{Part, ToolResult};
 use airlock_core::{memory::Limited, secret::Secret};
-use airlock_json::RawObject;
 use airlock_test_http::model::{self as fake, FakeService};
 
 /// Services to which a chat request is translated.
@@ -83,5 +85,38 @@ async fn the_texts_and_the_tree_of_a_request_are_charged_and_released() {
         assert_eq!(fake.requests().await.len(), 1, "{api:?}");
         assert!(memory.most() > 600_000, "{api:?}: {}", memory.most());
         assert_eq!(memory.taken(), 0);
+    }
+}
+
+#[tokio::test]
+async fn members_are_translated_once_and_held_with_their_request() {
+    let memory = Limited::new(1 << 20);
+    let held = MemoryBudget::new(memory.clone()).charge();
+    let item = json!({"role": "user", "content": "x".repeat(10_000)});
+    let body = RawObject::from(&object(json!({"model": "m", "input": [item]})));
+    let prompt = Prompt::responses(body, Arc::default());
+    let first = members(&prompt, TargetApi::Chat, &held).await.ok().expect("a good request");
+    assert!(first.get("messages").is_some_and(|messages| messages.len() > 10_000));
+    assert!((10_000..11_000).contains(&memory.taken()), "{}", memory.taken());
+    let second = members(&prompt, TargetApi::Chat, &held).await.ok().expect("a good request");
+    assert!(std::ptr::eq(first, second));
+    drop(prompt);
+    assert_eq!(memory.taken(), 0);
+}
+
+#[tokio::test]
+async fn long_rounds_are_not_written_on_a_worker() {
+    let held = MemoryBudget::unlimited().charge();
+    for (bytes, is_here) in [(10, true), (INLINE_BYTES, false)] {
+        let mut prompt = Prompt::new(RawObject::from(&object(json!({"messages": []}))));
+        let text = Part::text("x".repeat(bytes));
+        prompt.add_round([Item::ToolResult(ToolResult::new("c", vec![text]))]);
+        let occupied = threads::occupy(&held.tenant()).await;
+        let mut writing = Box::pin(chat_text(&prompt, TargetApi::Chat, Vec::new(), &held));
+        let at_once = writing.as_mut().now_or_never();
+        assert_eq!(at_once.is_some(), is_here, "{bytes}");
+        drop(occupied);
+        let written = if let Some(written) = at_once { written } else { writing.await };
+        assert!(written.is_ok_and(|text| text.len() > bytes), "{bytes}");
     }
 }

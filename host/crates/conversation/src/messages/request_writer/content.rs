@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use super::{
-    super::object,
-    CACHE_CONTROL, media,
-    place::{ItemPlace, PartPlace},
+use super::{super::object, CACHE_CONTROL, media};
+use crate::{
+    Content, NativeItem, Object, Part, Wire,
+    read::{ItemSite, Untranslatable},
 };
-use crate::{Content, NativeItem, Object, Part, Wire, read::Untranslatable};
 
 /// Blocks of Anthropic's that chat has no part for, and that its callers send as parts.
 const OWN: [&str; 3] = ["image", "document", "search_result"];
@@ -30,7 +29,7 @@ pub(super) enum ContentPlace {
 pub(super) fn blocks(
     parts: Vec<Part>,
     place: ContentPlace,
-    item: &ItemPlace,
+    item: ItemSite,
 ) -> Result<Vec<Value>, Untranslatable> {
     let mut blocks: Vec<Value> = Vec::with_capacity(parts.len());
     for (index, part) in parts.into_iter().enumerate() {
@@ -40,7 +39,7 @@ pub(super) fn blocks(
             continue;
         }
         let mut block = block(content, place, item.part(index))?;
-        if item.is_own() {
+        if item.wire() == Wire::Messages {
             block.extend(extra);
         }
         block.extend(cache_control.map(|mark| (CACHE_CONTROL.to_owned(), mark)));
@@ -49,11 +48,7 @@ pub(super) fn blocks(
     Ok(blocks)
 }
 
-fn block(
-    content: Content,
-    place: ContentPlace,
-    part: PartPlace<'_>,
-) -> Result<Object, Untranslatable> {
+fn block(content: Content, place: ContentPlace, part: ItemSite) -> Result<Object, Untranslatable> {
     let has_media = matches!(place, ContentPlace::User | ContentPlace::ToolResult);
     match content {
         Content::Text(text) => Ok(text_block(text)),
@@ -64,9 +59,9 @@ fn block(
         Content::Native(native) if has_media && is_block(&native) => Ok(native.object),
         Content::Native(native) if has_media && native.kind == "file" => {
             let rule = "it must have one of `file_data` and `file_id`, as a string.";
-            Err(part.invalid("file", rule))
+            Err(part.invalid_member("file", rule))
         }
-        _ => Err(part.invalid("type", place.rule())),
+        _ => Err(part.invalid_member("type", place.rule())),
     }
 }
 

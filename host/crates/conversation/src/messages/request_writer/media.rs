@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{super::object, place::PartPlace};
+use super::super::object;
 use crate::{
-    Media, Object,
-    read::{Untranslatable, excerpt},
+    Media, Object, Wire,
+    read::{ItemSite, Untranslatable, excerpt},
 };
 
 /// Media types of images that the Messages API accepts.
@@ -13,24 +13,25 @@ const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"]
 const PDF: &str = "application/pdf";
 /// Start of every PDF file in base64.
 const PDF_MAGIC: &str = "JVBERi";
-/// Members of chat's parts.
-const IMAGE_URL: &str = "image_url.url";
-const FILE_DATA: &str = "file.file_data";
+/// Members of a part with the data of an image and of a document, in chat completions and in the Responses
+/// API.
+const IMAGE_URL: [&str; 2] = ["image_url.url", "image_url"];
+const FILE_DATA: [&str; 2] = ["file.file_data", "file_data"];
 const FORM: &str = "it must be of the form data:TYPE;base64,DATA.";
 
 /// Returns the block of an image. The API has no detail: it always uses the full resolution up to its
 /// maximum.
-pub(super) fn image(media: Media, part: PartPlace<'_>) -> Result<Object, Untranslatable> {
+pub(super) fn image(media: Media, part: ItemSite) -> Result<Object, Untranslatable> {
     let source = match media {
         Media::FileId(id) => file(id),
         Media::Url(url) if is_web(&url) => web(url),
         Media::Url(url) if has_scheme(&url, "data:") => {
-            return Err(part.invalid_source(IMAGE_URL, FORM));
+            return Err(invalid_source(part, IMAGE_URL, FORM));
         }
         Media::Url(url) => {
             let rule =
                 format!("it must be a data:, http:// or https:// URL, not '{}'.", excerpt(&url));
-            return Err(part.invalid_source(IMAGE_URL, &rule));
+            return Err(invalid_source(part, IMAGE_URL, &rule));
         }
         Media::Base64 { media_type, data } if IMAGES.contains(&media_type.as_str()) => {
             base64(media_type.into(), data)
@@ -38,10 +39,10 @@ pub(super) fn image(media: Media, part: PartPlace<'_>) -> Result<Object, Untrans
         Media::Base64 { media_type, .. } => {
             let found = excerpt(&media_type);
             let rule = format!("it must be one of {}, not '{found}'.", IMAGES.join(", "));
-            return Err(part.invalid_source(IMAGE_URL, &rule));
+            return Err(invalid_source(part, IMAGE_URL, &rule));
         }
         Media::Text(_) => {
-            return Err(part.invalid_source(IMAGE_URL, "it must be an image, and not a text."));
+            return Err(invalid_source(part, IMAGE_URL, "it must be an image, and not a text."));
         }
     };
     Ok(object([("type", "image".into()), ("source", source.into())]))
@@ -51,7 +52,7 @@ pub(super) fn image(media: Media, part: PartPlace<'_>) -> Result<Object, Untrans
 pub(super) fn document(
     media: Media,
     name: Option<String>,
-    part: PartPlace<'_>,
+    part: ItemSite,
 ) -> Result<Object, Untranslatable> {
     let source = match media {
         Media::FileId(id) => file(id),
@@ -62,23 +63,34 @@ pub(super) fn document(
         ]),
         Media::Url(url) if is_web(&url) => web(url),
         Media::Url(url) if has_scheme(&url, "data:") => {
-            return Err(part.invalid_source(FILE_DATA, FORM));
+            return Err(invalid_source(part, FILE_DATA, FORM));
         }
         Media::Base64 { media_type, data } if is_pdf(&media_type, &data) => {
             base64(PDF.into(), data)
         }
         Media::Base64 { media_type, .. } if !media_type.is_empty() => {
             let rule = format!("it must be of type {PDF}, not '{}'.", excerpt(&media_type));
-            return Err(part.invalid_source(FILE_DATA, &rule));
+            return Err(invalid_source(part, FILE_DATA, &rule));
         }
         Media::Url(_) | Media::Base64 { .. } => {
             let rule = "it must be a data: URL or the base64 text of a PDF file.";
-            return Err(part.invalid_source(FILE_DATA, rule));
+            return Err(invalid_source(part, FILE_DATA, rule));
         }
     };
     let mut block = object([("type", "document".into()), ("source", source.into())]);
     block.extend(name.map(|name| ("title".to_owned(), name.into())));
     Ok(block)
+}
+
+/// Returns the error of the data of a part. `members` are those that have it.
+fn invalid_source(part: ItemSite, members: [&str; 2], rule: &str) -> Untranslatable {
+    let [in_chat, in_responses] = members;
+    let member = match part.wire() {
+        Wire::Chat | Wire::Gemini => in_chat,
+        Wire::Responses => in_responses,
+        Wire::Messages => "source",
+    };
+    part.invalid_member(member, rule)
 }
 
 /// Returns whether base64 is that of a PDF file. OpenAI's reference describes `file_data` as base64

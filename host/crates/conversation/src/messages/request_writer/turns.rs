@@ -7,11 +7,12 @@ use super::{
     CACHE_CONTROL,
     content::{self, ContentPlace},
     invalid,
-    place::ItemPlace,
 };
 use crate::{
     CallInput, Item, Message, NativeItem, Object, Part, Role, ToolCall, ToolResult, Wire,
-    arguments_object, chat, read::Untranslatable, thought_signature::EXTRA_CONTENT,
+    arguments_object, chat,
+    read::{ItemSite, Untranslatable},
+    thought_signature::EXTRA_CONTENT,
 };
 
 const SYSTEM: &str = "system";
@@ -26,7 +27,8 @@ const WITHOUT_COUNTERPART: [(&str, &str); 3] = [
 /// The turns of a request, as they grow.
 #[derive(Debug)]
 pub(super) struct TurnWriter {
-    place: ItemPlace,
+    /// Position of the item that is written.
+    site: ItemSite,
     /// Text blocks of messages with instructions. Those of other APIs move here from the middle of the
     /// conversation.
     system: Vec<Value>,
@@ -44,12 +46,12 @@ struct MessageTurn {
 
 impl TurnWriter {
     pub(super) fn new(wire: Wire) -> Self {
-        Self { place: ItemPlace::new(wire), system: Vec::new(), turns: Vec::new() }
+        Self { site: ItemSite::list(wire), system: Vec::new(), turns: Vec::new() }
     }
 
     /// Adds an item.
-    pub(super) fn add(&mut self, item: Item) -> Result<(), Untranslatable> {
-        self.place.advance(&item);
+    pub(super) fn add(&mut self, item: Item, site: ItemSite) -> Result<(), Untranslatable> {
+        self.site = site;
         match item {
             Item::Message(message) => self.add_message(message)?,
             // `None` for reasoning without a proof of Anthropic's.
@@ -87,7 +89,7 @@ impl TurnWriter {
         let Message { role, parts, extra } = message;
         for (name, advice) in WITHOUT_COUNTERPART {
             if extra.contains_key(name) {
-                return Err(self.place.unsupported(name, advice));
+                return Err(self.site.unsupported_member(name, advice));
             }
         }
         let place = match role {
@@ -99,7 +101,7 @@ impl TurnWriter {
         match place {
             ContentPlace::Assistant => self.push("assistant", blocks),
             // Its caller knows which models take instructions between messages.
-            ContentPlace::System if self.place.is_own() && !self.turns.is_empty() => {
+            ContentPlace::System if self.is_own() && !self.turns.is_empty() => {
                 self.push(SYSTEM, blocks);
             }
             ContentPlace::System => self.system.append(&mut blocks),
@@ -115,15 +117,14 @@ impl TurnWriter {
             return Ok(());
         }
         let rule = "it must be 'system', 'developer', 'user', 'assistant' or 'tool'.";
-        Err(self.place.invalid("role", rule))
+        Err(self.site.invalid_member("role", rule))
     }
 
     fn tool_use(&self, call: ToolCall) -> Result<Object, Untranslatable> {
         let ToolCall { id, name, input, cache_control, mut extra } = call;
         let CallInput::Arguments(arguments) = input else {
-            return Err(self
-                .place
-                .invalid("type", "it must be 'function' for Anthropic's models."));
+            let rule = "it must be 'function' for Anthropic's models.";
+            return Err(self.site.invalid_member("type", rule));
         };
         // The signature of another provider.
         extra.shift_remove(EXTRA_CONTENT);
@@ -151,14 +152,19 @@ impl TurnWriter {
 
     /// Adds the unknown members of an item, if they are those of this API, and its mark.
     fn add_members(&self, block: &mut Object, extra: Object, cache_control: Option<Value>) {
-        if self.place.is_own() {
+        if self.is_own() {
             block.extend(extra);
         }
         block.extend(cache_control.map(|mark| (CACHE_CONTROL.to_owned(), mark)));
     }
 
+    /// Returns whether the request came in this API: the unknown members of its items are written.
+    fn is_own(&self) -> bool {
+        self.site.wire() == Wire::Messages
+    }
+
     fn blocks(&self, parts: Vec<Part>, place: ContentPlace) -> Result<Vec<Value>, Untranslatable> {
-        content::blocks(parts, place, &self.place)
+        content::blocks(parts, place, self.site)
     }
 
     /// Adds blocks to the turn of a role.
