@@ -35,13 +35,14 @@ pub(super) struct ToolCall {
     pub(super) raw: Value,
 }
 
-/// Returns the number of calls in all choices, without copying them.
-pub(super) fn count(answer: &Object) -> usize {
+/// Returns the number of calls in all choices, without copying them. Fails if there are more than
+/// [`MAX_CALLS_READ`].
+pub(super) fn count(answer: &Object) -> Result<usize, Failure> {
     let choices = answer.get("choices").and_then(Value::as_array).into_iter().flatten();
-    choices
-        .filter_map(|choice| choice.get("message")?.get("tool_calls")?.as_array())
-        .map(Vec::len)
-        .sum()
+    let calls = choices.filter_map(|choice| choice.get("message")?.get("tool_calls")?.as_array());
+    let found = calls.map(Vec::len).sum();
+    let limit = MAX_CALLS_READ as usize;
+    if found > limit { Err(Failure::TooManyCalls { found, limit }) } else { Ok(found) }
 }
 
 /// Reads the calls of all choices in order and repairs them in the response.
@@ -121,13 +122,6 @@ fn put_arguments_right(raw: &mut Object) -> Option<String> {
     Some(arguments)
 }
 
-/// Fails if a response has more than [`MAX_CALLS_READ`] calls. Checked before the calls are copied.
-pub(super) fn check_count(answer: &Object) -> Result<(), Failure> {
-    let found = count(answer);
-    let limit = MAX_CALLS_READ as usize;
-    if found > limit { Err(Failure::TooManyCalls { found, limit }) } else { Ok(()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,7 +146,7 @@ mod tests {
             [(0, "x", Some("{}")), (0, "y", Some(r#"{"n":1}"#)), (2, "z", Some(""))]
         );
         assert_eq!((calls[0].id.as_str(), ids.len()), ("a", 3));
-        assert_eq!(count(&answer), 4, "what is no call counts as well");
+        assert_eq!(count(&answer).ok(), Some(4), "what is no call counts as well");
         let shown = &answer["choices"][0]["message"]["tool_calls"][1];
         assert_eq!(shown["id"], calls[1].id);
         assert_eq!(

@@ -114,6 +114,11 @@ impl Conversation {
         asked.unwrap_or(1).clamp(1, MAX_CHOICES)
     }
 
+    /// Returns whether the caller receives the usage of a stream.
+    pub(super) fn includes_usage(&self) -> bool {
+        self.prompt.native.is_some() || self.prompt.includes_usage()
+    }
+
     /// Returns whether the caller asked for JSON.
     pub(super) fn wants_json(&self) -> bool {
         let native = self.prompt.native.as_ref().and_then(|native| native.body.get("text"));

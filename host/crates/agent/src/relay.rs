@@ -41,8 +41,8 @@ use super::{
     round::PendingCall,
 };
 use airlock_model::{
-    Calls, Charge, Chunks, Document, Merged, Object, Part,
-    document::{choices, choices_mut, head, index_of},
+    Calls, Charge, ChatForm, Chunks, Document, Merged, Object, Part,
+    document::{choices, choices_mut, index_of},
 };
 
 /// Bytes of a merged response that are charged at a time.
@@ -106,6 +106,7 @@ impl Relay {
     pub(super) async fn response(
         &mut self,
         mut chunks: Chunks<'_>,
+        mut form: ChatForm,
         names: &CallableNames,
         ids: &mut BTreeSet<String>,
         allowance: &Allowance,
@@ -124,25 +125,28 @@ impl Relay {
                 chunk = chunks.next() => chunk?,
                 () = &mut over => return Err(allowance.timeout()),
             };
-            let Some(mut chunk) = chunk else { break };
-            // A timer does not fire while the stream is always ready, so a provider that sends
-            // without a pause would not be stopped.
-            if allowance.is_over() {
-                return Err(allowance.timeout());
-            }
-            calls.repair(&mut chunk, ids, MAX_CALLS_READ as usize).map_err(|many| {
-                Failure::TooManyCalls { found: many.found, limit: MAX_CALLS_READ as usize }
-            })?;
-            if self.style.holds {
-                merged.add(chunk.object());
-                if let Some(Part::Item { index, item }) = chunk.part() {
-                    let item = json!(item).to_string();
-                    items_bytes += item.len();
-                    items.insert(*index, item);
+            let Some(chunk) = chunk else { break };
+            let chunks = form.chunks(chunk, &allowance.held).ok_or(Failure::NoMemory)?;
+            for mut chunk in chunks {
+                // A timer does not fire while the stream is always ready, so a provider that sends
+                // without a pause would not be stopped.
+                if allowance.is_over() {
+                    return Err(allowance.timeout());
                 }
-                charge(&allowance.held, &mut charged, merged.bytes() + items_bytes)?;
+                calls.repair(&mut chunk, ids, MAX_CALLS_READ as usize).map_err(|many| {
+                    Failure::TooManyCalls { found: many.found, limit: MAX_CALLS_READ as usize }
+                })?;
+                if self.style.holds {
+                    merged.add(chunk.object());
+                    if let Some(Part::Item { index, item }) = chunk.part() {
+                        let item = json!(item).to_string();
+                        items_bytes += item.len();
+                        items.insert(*index, item);
+                    }
+                    charge(&allowance.held, &mut charged, merged.bytes() + items_bytes)?;
+                }
+                self.chunk(chunk, names, allowance, emitter).await?;
             }
-            self.chunk(chunk, names, allowance, emitter).await?;
         }
         let merged = if self.style.holds { merged.finish() } else { Object::new() };
         Ok(Document::from(merged).with_items(items.into_values().collect()))
@@ -242,14 +246,14 @@ impl Relay {
         let held = &allowance.held;
         let is_first = self.head.is_none();
         if is_first {
-            self.head = Some(head(chunk.object()));
+            self.head = Some(chunk.head());
         }
         // The end of an item, for which chat completions have no chunk.
         if self.style.is_one_text && chunk.part().is_some() && !has_content(chunk.object()) {
             return Ok(());
         }
         if !self.style.holds {
-            self.has_ended |= is_end(chunk.object());
+            self.has_ended |= chunk.has_end();
             emitter.emit(Event::Chunk(chunk)).await;
             return Ok(());
         }
@@ -271,7 +275,7 @@ impl Relay {
             // The caller's own call ends the loop, so the text before it is shown.
             self.release_texts(emitter).await;
         }
-        if is_end(chunk.object()) {
+        if chunk.has_end() {
             self.release_ends(Some(chunk.object()), emitter).await;
             if !self.style.is_one_text && has_content(chunk.object()) {
                 // Text in the same chunk as the end is shown now, before the calls of its round.

@@ -42,7 +42,7 @@ use super::{
 };
 use crate::recall::Keeper;
 use airlock_core::door::Caller;
-use airlock_model::{Document, Models, Response, Route, Terms};
+use airlock_model::{ChatForm, Document, Models, ReplyChunk, Response, Route, Terms};
 
 mod ending;
 
@@ -177,7 +177,6 @@ impl<'a> AgentLoop<'a> {
     async fn ask(&mut self, route: &mut Route<'_>) -> Result<LoopState, Failure> {
         let terms = Terms {
             is_streamed: self.is_streamed,
-            in_chunks: self.relay.is_some(),
             deadline: self.allowance.deadline,
             held: &self.allowance.held,
         };
@@ -191,25 +190,36 @@ impl<'a> AgentLoop<'a> {
         let allowance = &self.allowance;
         // The calls of chunks were repaired before they were shown.
         let mut repaired = BTreeSet::new();
+        let form = ChatForm::new(self.conversation.includes_usage());
         let (mut answer, ids, is_whole) = match (response, &mut self.relay) {
-            (Response::Whole(answer), _) => (answer, &mut self.ids, true),
+            (Response::Whole(reply), None) | (Response::Whole(reply @ ReplyChunk::Chat(_)), _) => {
+                let answer = ChatForm::whole(reply, &allowance.held).ok_or(Failure::NoMemory)?;
+                (answer, &mut self.ids, true)
+            }
+            (Response::Whole(reply), Some(relay)) => {
+                let ids = &mut self.ids;
+                let answer =
+                    relay.response(reply.into(), form, names, ids, allowance, emitter).await?;
+                (answer, &mut repaired, false)
+            }
             (Response::Chunks(chunks), Some(relay)) => {
                 let ids = &mut self.ids;
-                let answer = relay.response(chunks, names, ids, allowance, emitter).await?;
+                let answer = relay.response(chunks, form, names, ids, allowance, emitter).await?;
                 (answer, &mut repaired, false)
             }
             (Response::Chunks(_), None) => unreachable!("no stream was asked for"),
         };
-        self.usage.add(answer.object());
-        calls::check_count(answer.object())?;
+        if let Some(usage) = answer.usage() {
+            self.usage.add(&usage);
+        }
         let mut calls = Vec::new();
-        // A response without calls keeps its text.
-        if calls::count(answer.object()) > 0 {
+        // A response without calls keeps its text, and needs no tree.
+        if answer.may_have_calls() && calls::count(answer.object())? > 0 {
             calls = calls::read(answer.object_mut(), ids, names);
         }
         if let Some(relay) = &mut self.relay {
             if is_whole {
-                let includes_usage = self.conversation.prompt.includes_usage();
+                let includes_usage = self.conversation.includes_usage();
                 relay.whole(answer.object(), includes_usage, names, allowance, emitter).await?;
             }
             // After the last round every call was shown, and one of a gateway's tool is pending for

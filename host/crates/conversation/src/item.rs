@@ -1,5 +1,6 @@
 //! The items of a conversation.
 
+use airlock_json::weight::object_weight;
 use serde_json::Value;
 
 use super::{Object, Wire};
@@ -226,6 +227,19 @@ impl ToolResult {
             cache_control: None,
             extra: Object::new(),
         }
+    }
+}
+
+impl Reasoning {
+    /// Returns an upper estimate of the memory that the reasoning owns, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let Self { id, text, summary, seal, extra } = self;
+        let summary = summary.iter().map(|text| 2 * size_of::<String>() + text.len());
+        let seal = seal.as_ref().map_or(0, |seal| match seal {
+            Seal::Signature(data) | Seal::Redacted(data) | Seal::Encrypted(data) => data.len(),
+        });
+        let id = id.as_ref().map_or(0, String::len);
+        id + text.len() + summary.sum::<usize>() + seal + object_weight(extra)
     }
 }
 

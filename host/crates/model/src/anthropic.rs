@@ -1,15 +1,12 @@
 //! Anthropic's Messages API. Requests and responses are translated from and to chat completions.
 //! This file does the exchange; the submodules know the two formats and nothing of HTTP.
 
-mod answer;
-mod chunks;
 mod content;
 mod media;
 mod messages;
 #[cfg(test)]
 mod recorded;
 mod request;
-mod stream;
 mod tools;
 
 use std::{
@@ -20,16 +17,17 @@ use std::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-use self::chunks::AnthropicChunks;
 use super::{
     Charge, Object, Response, Service, Terms,
     address::{Addresses, HostedMessages, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
+    delta_stream::DeltaStream,
+    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
     translation::{self, Untranslated},
 };
+use airlock_conversation::messages::ReplyReader;
 use airlock_core::threads;
 
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
@@ -98,7 +96,6 @@ impl ServiceApi for Anthropic {
                 translated.map_err(|error| error.into_model_error(client))?;
             let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.headers = self.headers(betas);
-            outgoing.includes_usage = prompt.includes_usage();
             Ok(outgoing)
         })
     }
@@ -111,15 +108,14 @@ impl ServiceApi for Anthropic {
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
-            let created = seconds_since_1970(SystemTime::now());
+            let mut reader = ReplyReader::default();
             if outgoing.is_streamed && service::is_stream(&response) {
                 let events = Events::new(client, response, terms.held.beside());
-                let chunks = AnthropicChunks::new(events, created, outgoing.includes_usage);
-                return Ok(Response::streamed(chunks));
+                return Ok(Response::streamed(DeltaStream::new(events, reader)));
             }
-            let message = client.receive(response, error_of, terms.held).await?;
-            let answer = message.map(|message| answer::to_completion(message, created));
-            Ok(Response::Whole(answer.map_err(|failure| failure.into_model_error(client))?))
+            let reply = client
+                .receive_deltas(response, error_of, terms.held, |message| reader.whole(message));
+            reply.await.map(Response::Whole)
         })
     }
 
@@ -132,7 +128,7 @@ impl ServiceApi for Anthropic {
         Box::pin(async move {
             let models = self.addresses.below("models?limit=1000");
             let response = client.get(&models, &self.headers(None), sign_in).await?;
-            let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
+            let list = client.receive_within(LIST, response, error_of, held).await?;
             Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
         })
     }

@@ -23,7 +23,11 @@
 //! | `native`, `part` | a request and a response of the Responses API beside their chat form |
 //! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns instead of a service |
+//! | `reply` | a reply in pieces: as it came, or as deltas |
+//! | `delta_stream` | streams of APIs other than chat completions |
+//! | `chat_form` | the chat form of a reply |
 //! | `document` | a JSON object of a provider, with its exact text |
+//! | `outline` | the outline of a chat completion, without its tree |
 //! | `repair` | repairs the calls in the chunks of a stream |
 //! | `merge` | merges the chunks of a stream into one response |
 //! | `error` | errors of providers, in OpenAI's form |
@@ -31,6 +35,10 @@
 mod address;
 mod anthropic;
 mod backend;
+mod chat_form;
+#[cfg(test)]
+mod chat_replies;
+mod delta_stream;
 pub mod document;
 mod error;
 mod gemini;
@@ -41,9 +49,11 @@ mod merge;
 mod models;
 mod native;
 mod openai;
+mod outline;
 mod part;
 mod prompt;
 mod repair;
+mod reply;
 mod responses;
 mod retry;
 mod route;
@@ -57,6 +67,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     backend::{Chunks, Response, Terms},
+    chat_form::ChatForm,
     document::Document,
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
@@ -67,6 +78,7 @@ pub use self::{
     prompt::Prompt,
     prompt::Unforced,
     repair::{Calls, TooManyCalls},
+    reply::{Deltas, ReplyChunk},
     route::Route,
     settings::{
         Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service,

@@ -13,7 +13,7 @@ use super::{
     Charge, Document, ModelError, Object, Refusal, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
+    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     retry,
     signin::SignIn,
 };
@@ -35,7 +35,10 @@ impl OpenAi {
         held: &Charge,
     ) -> Result<Document, ModelError> {
         let retry_after = retry::read(response.headers());
-        let answer = client.receive(response, error_of, held).await?;
+        let answer = client.receive_completion(response, error_of, held).await?;
+        if answer.outlines().is_some() {
+            return Ok(answer);
+        }
         // Some services return an error with status 200.
         match own_error(answer.object()) {
             Some(error) => {
@@ -71,10 +74,12 @@ impl ServiceApi for OpenAi {
                 return Ok(Response::streamed(OpenAiChunks::new(events)));
             }
             let answer = Self::receive(client, response, terms.held).await?;
-            match answer.object().get("choices") {
-                Some(Value::Array(_)) => Ok(Response::Whole(answer)),
-                _ => Err(client.bad_answer("no `choices`")),
-            }
+            let has_choices = answer.outlines().is_some()
+                || answer.object().get("choices").is_some_and(Value::is_array);
+            let answer = has_choices.then_some(answer);
+            answer
+                .map(|answer| Response::Whole(answer.into()))
+                .ok_or_else(|| client.bad_answer("no `choices`"))
         })
     }
 
@@ -87,7 +92,7 @@ impl ServiceApi for OpenAi {
         Box::pin(async move {
             let models = self.addresses.below("models");
             let response = client.get(&models, &HeaderMap::new(), sign_in).await?;
-            Ok(service::listed(client.receive_within(LIST_SIZES, response, error_of, held).await?))
+            Ok(service::listed(client.receive_within(LIST, response, error_of, held).await?))
         })
     }
 }

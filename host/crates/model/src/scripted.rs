@@ -58,7 +58,7 @@ use uuid::Uuid;
 
 use self::stream::ScriptedChunks;
 use super::{
-    BadProvider, BadScript, Charge, ModelError, Object, Prompt, Refusal, Response, Terms,
+    BadProvider, BadScript, Charge, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
     listing, object,
 };
@@ -195,7 +195,7 @@ impl Script {
                 );
                 Ok(Response::streamed(chunks))
             }
-            _ => Ok(Response::Whole(answer.to_completion(&request, &seen).into())),
+            _ => Ok(Response::Whole(Document::from(answer.to_completion(&request, &seen)).into())),
         }
     }
 

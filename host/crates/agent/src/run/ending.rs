@@ -32,6 +32,7 @@ impl AgentLoop<'_> {
         let own_text = match (is_mixed, is_in_text) {
             (_, false) => None,
             (true, true) => Some(answer::summary(self.trace.results())),
+            (false, true) if pending.is_empty() => None,
             (false, true) => self.approval_note(answer.object(), &pending),
         };
         let Self { relay, trace, usage, allowance, conversation, listener, .. } = self;

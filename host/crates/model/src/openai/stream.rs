@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::{
-    Document, ModelError, Object, Refusal,
+    Document, ModelError, Object, Refusal, ReplyChunk,
     backend::ChunkSource,
     document::{choices, choices_mut, finish_reason, index_of},
     http::{DONE, Events},
@@ -34,7 +34,7 @@ impl<'a> OpenAiChunks<'a> {
 }
 
 impl ChunkSource for OpenAiChunks<'_> {
-    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+    async fn next(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
         if self.has_ended {
             return Ok(None);
         }
@@ -46,7 +46,8 @@ impl ChunkSource for OpenAiChunks<'_> {
             }
             Some(event) => {
                 let kind = event.kind.clone();
-                self.chunk(self.events.parse(event).await?, &kind).map(Some)
+                let chunk = self.chunk(self.events.parse_chunk(event).await?, &kind)?;
+                Ok(Some(chunk.into()))
             }
             None => {
                 self.has_ended = true;
@@ -77,25 +78,36 @@ impl OpenAiChunks<'_> {
 
     fn chunk(&mut self, mut chunk: Document, kind: &str) -> Result<Document, ModelError> {
         let client = self.events.client;
-        if choices(chunk.object()).count() > MAX_CHOICES {
-            return Err(client.bad_answer("more choices than the gateway accepts"));
+        let outlines = chunk.outlines().filter(|_| kind != ERROR);
+        if let Some(outlines) = outlines {
+            self.note(outlines.iter().map(|choice| (choice.index, choice.has_ended)))?;
+            return Ok(chunk);
         }
         if let Some(error) = self.error_in(chunk.object(), kind) {
             let status = status_of(&error);
             return Err(client.refused(Refusal { status, error, retry_after: None }));
         }
         use_deltas(&mut chunk);
-        for (position, choice) in choices(chunk.object()).enumerate() {
-            let index = index_of(choice, position);
+        let choices = choices(chunk.object()).enumerate();
+        self.note(choices.map(|(position, choice)| {
+            (index_of(choice, position), finish_reason(choice).is_some())
+        }))?;
+        Ok(chunk)
+    }
+
+    /// Notes the choices of a chunk: the index of each, and whether it ends. Fails if there are too many.
+    fn note(&mut self, choices: impl Iterator<Item = (u64, bool)>) -> Result<(), ModelError> {
+        for (position, (index, has_ended)) in choices.enumerate() {
             self.seen.insert(index);
-            if finish_reason(choice).is_some() {
+            if has_ended {
                 self.finished.insert(index);
             }
+            if position >= MAX_CHOICES || self.seen.len() > MAX_CHOICES {
+                let what = "more choices than the gateway accepts";
+                return Err(self.events.client.bad_answer(what));
+            }
         }
-        if self.seen.len() > MAX_CHOICES {
-            return Err(client.bad_answer("more choices than the gateway accepts"));
-        }
-        Ok(chunk)
+        Ok(())
     }
 
     /// Returns the error that an event reports, in OpenAI's form.

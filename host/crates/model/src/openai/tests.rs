@@ -9,7 +9,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    Api, BadProvider, Key, MemoryBudget, Prompt, Retries, Service as Settings,
+    Api, BadProvider, Key, MemoryBudget, Prompt, ReplyChunk, Retries, Service as Settings,
     backend::Backend as _, http::ServiceBounds, object, service::ServiceClient,
 };
 use airlock_core::{
@@ -85,12 +85,9 @@ async fn respond(
     held: &Charge,
 ) -> Result<Document, ModelError> {
     let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-    match client
-        .respond(prompt, Terms { is_streamed: false, in_chunks: false, deadline, held })
-        .await?
-    {
-        Response::Whole(answer) => Ok(answer),
-        Response::Chunks(_) => unreachable!("no stream was asked for"),
+    match client.respond(prompt, Terms { is_streamed: false, deadline, held }).await? {
+        Response::Whole(ReplyChunk::Chat(answer)) => Ok(answer),
+        _ => unreachable!("no stream was asked for"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{Document, ModelError, Object, backend::ChunkSource};
+use crate::{Document, ModelError, Object, ReplyChunk, backend::ChunkSource};
 
 /// Bytes of arguments in one chunk.
 const ARGUMENT_BYTES: usize = 16;
@@ -47,7 +47,7 @@ impl ScriptedChunks {
 impl ChunkSource for ScriptedChunks {
     /// Waits for the pace of the turn and returns the next chunk; `None` after the last one. Fails
     /// with the error of the turn in its place.
-    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+    async fn next(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
         if let Some(pace) = self.pace {
             sleep(pace).await;
         }
@@ -55,7 +55,7 @@ impl ChunkSource for ScriptedChunks {
             (None, Some(error)) => Err(error),
             (next, end) => {
                 self.end = end;
-                Ok(next.map(Document::from))
+                Ok(next.map(|chunk| Document::from(chunk).into()))
             }
         }
     }

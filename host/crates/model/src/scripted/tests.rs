@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::MemoryBudget;
+use crate::{MemoryBudget, ReplyChunk, chat_replies};
 use airlock_json::RawObject;
 
 fn script(turns: &Value) -> Result<Script, BadProvider> {
@@ -18,10 +18,7 @@ fn answer(turns: &Value, messages: &Value) -> Value {
 }
 
 fn whole(script: &Script, body: &Object) -> Result<Object, ModelError> {
-    match respond(script, body, false)? {
-        Response::Whole(answer) => Ok(answer.into_object()),
-        Response::Chunks(_) => unreachable!("no stream was asked for"),
-    }
+    respond(script, body, false).map(chat_replies::whole)
 }
 
 fn respond(
@@ -42,7 +39,8 @@ async fn streamed(answer: Value, body: Value) -> (Vec<Object>, Option<ModelError
     let mut all = Vec::new();
     loop {
         match chunks.next().await {
-            Ok(Some(chunk)) => all.push(chunk.into_object()),
+            Ok(Some(ReplyChunk::Chat(chunk))) => all.push(chunk.into_object()),
+            Ok(Some(ReplyChunk::Deltas(_))) => panic!("a script has chunks"),
             Ok(None) => return (all, None),
             Err(error) => return (all, Some(error)),
         }

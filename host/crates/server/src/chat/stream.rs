@@ -8,7 +8,7 @@ use crate::{
     respond::ApiError,
 };
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
-use airlock_model::{Object, document::head};
+use airlock_model::Object;
 use airlock_strings::cut;
 
 /// Data of the last event.
@@ -44,7 +44,7 @@ impl ChatStream {
         match event {
             Event::Chunk(chunk) => {
                 if self.wants_events && self.head.is_empty() {
-                    self.head = head(chunk.object());
+                    self.head = chunk.head();
                 }
                 Some(events::data(&chunk.into_line()))
             }

@@ -34,7 +34,8 @@ async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
     let mut ids = BTreeSet::new();
     loop {
         match chunks.next().await {
-            Ok(Some(mut chunk)) => {
+            Ok(Some(ReplyChunk::Deltas(_))) => panic!("they are chunks"),
+            Ok(Some(ReplyChunk::Chat(mut chunk))) => {
                 calls.repair(&mut chunk, &mut ids, 100).expect("few calls");
                 merged.add(chunk.object());
             }
