@@ -6,18 +6,20 @@ use serde_json::Value;
 
 use super::{
     Request, Settings,
+    answer::Answer,
     names::CallableNames,
     parts,
     round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
+use airlock_conversation::{Item, Object, Reply, ToolCall, chat};
 use airlock_core::{door::Caller, threads};
-use airlock_json::{self as json, RawObject, raw};
-use airlock_model::{Document, Object, Prompt, Unforced};
+use airlock_json::{RawObject, raw};
+use airlock_model::{Prompt, Unforced};
 
 /// Largest number of choices (`n`) that OpenAI's API takes. A provider that takes more gets the
 /// request as it is; only the gateway's own work for the choices is bounded.
-const MAX_CHOICES: usize = 128;
+const MAX_CHOICES: u64 = 128;
 
 /// A request to the model, with the names that the model can call.
 pub(super) struct Conversation {
@@ -79,26 +81,23 @@ impl Conversation {
 
     /// Adds a round: each message of the model, followed by the results of its calls, as OpenAI's
     /// API requires. `results` are in the order of the calls. Messages without calls are left out.
-    pub(super) fn add_round(&mut self, mut answer: Document, results: &[CallOutcome]) {
+    pub(super) fn add_round(&mut self, mut answer: Answer, results: &[CallOutcome]) {
         // If a choice stayed forced after its call, the model could never end with text.
         self.prompt.stop_forcing(std::mem::take(&mut self.unforced));
         let items = answer.take_items();
-        let mut answer = answer.into_object();
         let added = if items.is_empty() {
             &mut self.prompt.added
         } else {
             // The provider gets all later rounds, so the chat form of them is never sent.
-            self.add_round_natively(items, &answer, results);
+            self.add_round_natively(items, &answer.reply, results);
             if !self.keeps {
                 return;
             }
             &mut self.messages
         };
-        let mut choices = answer.get_mut("choices").and_then(Value::as_array_mut);
         for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
-            let choice = choices.as_mut().and_then(|choices| choices.get_mut(round[0].call.choice));
-            let message = choice.and_then(|choice| choice.get_mut("message")).map(Value::take);
-            added.extend(message.map(|message| message.to_string()));
+            let message = answer.take_message(round[0].call.choice);
+            added.extend(message.map(|message| Value::from(message).to_string()));
             added.extend(round.iter().map(result));
         }
     }
@@ -109,14 +108,9 @@ impl Conversation {
     }
 
     /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].
-    pub(super) fn choices(&self) -> usize {
+    pub(super) fn choices(&self) -> u64 {
         let asked = self.prompt.body.get("n").and_then(|n| n.parse().ok());
         asked.unwrap_or(1).clamp(1, MAX_CHOICES)
-    }
-
-    /// Returns whether the caller receives the usage of a stream.
-    pub(super) fn includes_usage(&self) -> bool {
-        self.prompt.native.is_some() || self.prompt.includes_usage()
     }
 
     /// Returns whether the caller asked for JSON.
@@ -132,13 +126,14 @@ impl Conversation {
     /// ran; `None` if the choice has no pending calls.
     pub(super) fn rounds(
         &self,
-        choice: usize,
-        answer: &Object,
+        choice: u64,
+        reply: &Reply,
         pending: &[PendingCall],
         ended: &[CallOutcome],
     ) -> Option<Rounds> {
         pending.iter().find(|pending| pending.call.choice == choice)?;
-        let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
+        let message = chat::write_message(reply.choices.get(&choice)?.clone());
+        let message = Value::from(message).to_string();
         let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
         let results = ran.map(result).collect();
         let added = &self.prompt.added;
@@ -149,11 +144,12 @@ impl Conversation {
 
     /// Adds a round in the form of the Responses API: the items of the model as they came, and the
     /// results of its calls.
-    fn add_round_natively(&mut self, items: Vec<String>, answer: &Object, results: &[CallOutcome]) {
-        let calls = answer
-            .get("choices")
-            .and_then(|choices| choices.pointer("/0/message/tool_calls").and_then(Value::as_array));
-        let mut calls = calls.into_iter().flatten();
+    fn add_round_natively(&mut self, items: Vec<Object>, reply: &Reply, results: &[CallOutcome]) {
+        let made = reply.choices.get(&0).into_iter().flat_map(|choice| &choice.items);
+        let mut calls = made.filter_map(|item| match item {
+            Item::ToolCall(call) => Some(call),
+            _ => None,
+        });
         let items = items.into_iter().map(|item| as_in_message(item, &mut calls));
         self.prompt.added_items.extend(items);
         self.prompt.added_items.extend(results.iter().map(item));
@@ -180,27 +176,15 @@ fn result(ended: &CallOutcome) -> String {
     format!(r#"{{"role":"tool","tool_call_id":{id},"content":{content}}}"#)
 }
 
-/// Returns the bytes that the messages of a response take in a conversation, in both of its forms.
-pub(super) fn message_bytes(answer: &Document) -> usize {
-    let choices = answer.object().get("choices").and_then(Value::as_array).into_iter().flatten();
-    let messages: usize = choices.map(|choice| json::text_len(&choice["message"])).sum();
-    messages.saturating_add(answer.items_len())
-}
-
 /// Returns an item with the identifier and the name that its call has in the conversation: the gateway
 /// replaces an identifier that was used before, and repairs the name of an unknown tool. `calls` are
 /// those of the message, in the order of the items.
-fn as_in_message<'a>(item: String, calls: &mut impl Iterator<Item = &'a Value>) -> String {
-    let kind = raw::member(&item, "type").and_then(raw::string);
-    if !matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {
-        return item;
-    }
-    let (Some(call), Ok(mut item)) = (calls.next(), serde_json::from_str::<Object>(&item)) else {
-        return item;
-    };
-    item.insert("call_id".to_owned(), call["id"].clone());
-    if let Some(name) = call["function"].get("name") {
-        item.insert("name".to_owned(), name.clone());
+fn as_in_message<'a>(mut item: Object, calls: &mut impl Iterator<Item = &'a ToolCall>) -> String {
+    let is_call =
+        item.get("type").is_some_and(|kind| kind == "function_call" || kind == "custom_tool_call");
+    if let Some(call) = is_call.then(|| calls.next()).flatten() {
+        item.insert("call_id".to_owned(), call.id.as_str().into());
+        item.insert("name".to_owned(), call.name.as_str().into());
     }
     Value::from(item).to_string()
 }

@@ -1,6 +1,7 @@
 //! Requests to the agent loop.
 
 use super::{recall::Keeper, results::Results, waiting::Approver};
+use airlock_conversation::Wire;
 use airlock_core::door::Events;
 use airlock_json::RawObject;
 use airlock_model::{MemoryBudget, Native, Object};
@@ -8,6 +9,9 @@ use airlock_model::{MemoryBudget, Native, Object};
 /// A chat completion request.
 #[derive(Debug)]
 pub struct Request {
+    /// The API in which the caller receives the response. A chat completion in which nothing is changed is
+    /// passed on as it came.
+    pub wire: Wire,
     /// Request body. Members that the loop does not use reach the provider unchanged.
     pub body: RawObject,
     /// The request as it came, if it came in the Responses API and its provider has that API.

@@ -34,13 +34,14 @@ use serde_json::Value;
 
 use crate::{Object, object_of, read::Members};
 
+pub use self::reasoning::sealed as sealed_reasoning;
 pub(crate) use self::{reasoning::take_mixed_details, request_writer::effort_of};
 pub use self::{
     reply_reader::{ReplyReader, pieces},
-    reply_writer::{ChunkWriter, write_reply},
+    reply_writer::{ChunkWriter, write_message, write_reply},
     request_reader::read_request,
     request_writer::{ChatDialect, write_request},
-    usage::read as read_usage,
+    usage::{read as read_usage, write as write_usage},
 };
 
 /// Member that marks the end of a cached prefix.

@@ -126,6 +126,24 @@ pub enum Delta {
 }
 
 impl Delta {
+    /// Returns the choice; `None` if the delta is about the whole reply.
+    pub fn choice(&self) -> Option<u64> {
+        match self {
+            Self::Begin(_) | Self::ServiceTier(_) | Self::Usage(_) => None,
+            Self::Text { choice, .. }
+            | Self::Refusal { choice, .. }
+            | Self::Reasoning { choice, .. }
+            | Self::ReasoningPart { choice, .. }
+            | Self::ReasoningEnd { choice, .. }
+            | Self::Citation { choice, .. }
+            | Self::Call { choice, .. }
+            | Self::Arguments { choice, .. }
+            | Self::Member { choice, .. }
+            | Self::ItemEnd { choice, .. }
+            | Self::End { choice, .. } => Some(*choice),
+        }
+    }
+
     /// Returns an upper estimate of the memory that the delta takes, in bytes.
     pub fn bytes(&self) -> usize {
         let owned = match self {

@@ -193,6 +193,14 @@ impl Part {
     }
 }
 
+impl CallInput {
+    /// Returns the input as text.
+    pub fn text(&self) -> &str {
+        let (Self::Arguments(text) | Self::Text(text)) = self;
+        text
+    }
+}
+
 impl Message {
     /// Creates a message without other members.
     pub fn new(role: Role, parts: Vec<Part>) -> Self {
@@ -232,7 +240,7 @@ impl ToolResult {
 
 impl Reasoning {
     /// Returns an upper estimate of the memory that the reasoning owns, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let Self { id, text, summary, seal, extra } = self;
         let summary = summary.iter().map(|text| 2 * size_of::<String>() + text.len());
         let seal = seal.as_ref().map_or(0, |seal| match seal {

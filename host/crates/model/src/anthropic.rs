@@ -21,7 +21,7 @@ use super::{
     Charge, Object, Response, Service, Terms,
     address::{Addresses, HostedMessages, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    delta_stream::DeltaStream,
+    delta_stream::{self, DeltaStream},
     http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
@@ -113,8 +113,9 @@ impl ServiceApi for Anthropic {
                 let events = Events::new(client, response, terms.held.beside());
                 return Ok(Response::streamed(DeltaStream::new(events, reader)));
             }
-            let reply = client
-                .receive_deltas(response, error_of, terms.held, |message| reader.whole(message));
+            let reply = delta_stream::receive(client, response, error_of, terms.held, |message| {
+                reader.whole(message)
+            });
             reply.await.map(Response::Whole)
         })
     }

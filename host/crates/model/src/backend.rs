@@ -24,6 +24,11 @@ use airlock_json::raw;
 pub struct Terms<'h> {
     /// True if the response is to be streamed.
     pub is_streamed: bool,
+    /// True if chat completions are passed on as they came: they are not read unless they have to be
+    /// changed.
+    pub passes_on: bool,
+    /// Maximum number of calls of one response.
+    pub max_calls: usize,
     /// Deadline of the request. No attempt is begun after it.
     pub deadline: Instant,
     /// Account for the memory of the request and the response.

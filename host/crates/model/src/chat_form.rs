@@ -1,129 +1,113 @@
-//! The form of a reply in chat completions, with the parts of it that these do not have.
+//! A reply as chunks of a chat completion: as they came, or written from deltas.
 
-use std::{
-    collections::BTreeMap,
-    mem,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
 use super::{
-    Charge, Document, Object, Part,
-    document::keep_all,
-    reply::{Deltas, ReplyChunk},
+    Document, Object, ReplyChunk,
+    document::{OWN_MEMBER, choices, finish_reason},
 };
 use airlock_conversation::{
-    Delta, Reply,
+    Begin, Delta, Reply,
     chat::{self, ChunkWriter},
 };
-
-/// A chunk, with its native form.
-type Chunk = (Object, Option<Part>);
 
 /// Writes a reply as chunks of a chat completion.
 #[derive(Debug)]
 pub struct ChatForm {
     writer: ChunkWriter,
-    /// The open part of the reasoning, of an API that has parts.
-    reasoning: Option<ReasoningPart>,
-}
-
-#[derive(Debug)]
-struct ReasoningPart {
-    item_id: String,
-    /// Number of the part, if it is a summary.
-    summary: Option<u64>,
+    /// True if the members that all chunks share are known.
+    has_head: bool,
+    /// The ends of the choices and the usage, until the calls are described.
+    last: Vec<Object>,
 }
 
 impl ChatForm {
-    /// Creates the writer of a reply that begins now. `includes_usage` adds a last chunk without choices.
+    /// Creates the writer of a reply that begins now. `includes_usage` is the one of the request's
+    /// `stream_options`.
     pub fn new(includes_usage: bool) -> Self {
-        Self::begun_at(now(), includes_usage)
+        let writer = ChunkWriter::new(now(), includes_usage);
+        Self { writer, has_head: false, last: Vec::new() }
     }
 
-    /// Creates the writer of a reply that begins at this time, in seconds since 1970.
-    pub(super) fn begun_at(created: u64, includes_usage: bool) -> Self {
-        let writer = ChunkWriter::new(created, includes_usage);
-        Self { writer, reasoning: None }
+    /// Returns the chat completion of a whole reply, with the description of its calls.
+    pub fn whole(reply: Reply, airlock: Option<Object>) -> Object {
+        let mut completion = chat::write_reply(reply, now());
+        describe(&mut completion, airlock);
+        completion
     }
 
-    /// Returns the chunks that a piece becomes. `None` if there is no memory for them.
-    pub fn chunks(&mut self, chunk: ReplyChunk, held: &Charge) -> Option<Vec<Document>> {
-        let deltas = match chunk {
-            ReplyChunk::Chat(chunk) => return Some(vec![chunk]),
-            ReplyChunk::Deltas(deltas) => deltas,
-        };
-        let chunks = self.write(deltas.into_deltas()).into_iter();
-        let mut chunks: Vec<_> = chunks.map(Document::from).collect();
-        keep_all(&mut chunks, held).then_some(chunks)
-    }
-
-    /// Returns the chat completion that a whole reply becomes. `None` if there is no memory for it.
-    pub fn whole(chunk: ReplyChunk, held: &Charge) -> Option<Document> {
-        match chunk {
-            ReplyChunk::Chat(answer) => Some(answer),
-            ReplyChunk::Deltas(deltas) => {
-                let mut answer = completion(deltas, now());
-                answer.keep_large(held).then_some(answer)
-            }
-        }
-    }
-
-    fn write(&mut self, deltas: Vec<Delta>) -> Vec<Chunk> {
-        let mut chunks: Vec<Chunk> = Vec::with_capacity(deltas.len());
+    /// Returns the chunks that a piece becomes, each as one line of JSON. Those that end a reply which is
+    /// written here are returned by [`finish`](Self::finish).
+    pub fn lines(&mut self, chunk: ReplyChunk) -> Vec<String> {
+        let (deltas, exact, _) = chunk.into_parts();
         let mut written = Vec::new();
-        let mut has_details = false;
-        for mut delta in deltas {
-            let mut part = self.part(&mut delta);
-            // The end of sealed reasoning is the chunk with its details.
-            if mem::replace(&mut has_details, matches!(delta, Delta::ReasoningEnd { .. }))
-                && part.is_some()
-                && let Some((_, last)) = chunks.last_mut()
-            {
-                *last = part;
-                continue;
-            }
-            self.writer.delta(delta, &mut written);
-            chunks.extend(written.drain(..).map(|chunk| (chunk, part.take())));
+        if let Some(exact) = exact {
+            self.note(&exact, deltas);
+            return vec![exact.into_line()];
         }
-        chunks
+        self.has_head |= !deltas.is_empty();
+        deltas.into_iter().for_each(|delta| self.writer.delta(delta, &mut written));
+        let (mut last, now): (Vec<_>, Vec<_>) = written.into_iter().partition(is_last);
+        self.last.append(&mut last);
+        now.into_iter().map(to_line).collect()
     }
 
-    /// Returns the native form of a delta; `None` if chat expresses it.
-    fn part(&mut self, delta: &mut Delta) -> Option<Part> {
-        match delta {
-            Delta::ReasoningPart { item_id, is_summary, index, .. } => {
-                let summary = is_summary.then_some(*index);
-                self.reasoning = Some(ReasoningPart { item_id: item_id.clone(), summary });
-                Some(Part::Joint)
-            }
-            Delta::Reasoning { text, .. } => {
-                let ReasoningPart { item_id, summary } = self.reasoning.as_ref()?;
-                let item_id = item_id.clone();
-                Some(Part::Reasoning { item_id, summary: *summary, text: text.clone() })
-            }
-            Delta::ItemEnd { index, item, .. } => {
-                Some(Part::Item { index: *index, item: mem::take(item) })
-            }
-            _ => None,
+    /// Returns the last chunks. The one that ends the last choice describes the calls.
+    pub fn finish(&mut self, airlock: Option<Object>) -> Vec<String> {
+        let mut last = std::mem::take(&mut self.last);
+        let end = last.iter_mut().rev().find(|chunk| choices(chunk).next().is_some());
+        if let Some(end) = end {
+            describe(end, airlock);
+        }
+        last.into_iter().map(to_line).collect()
+    }
+
+    /// Returns a chunk without content.
+    pub fn empty(&self) -> Object {
+        self.writer.empty()
+    }
+
+    /// Notes a chunk that is sent as it came. One that was not read begins the reply.
+    fn note(&mut self, exact: &Document, mut deltas: Vec<Delta>) {
+        exact.indices().into_iter().for_each(|choice| self.writer.note_choice(choice));
+        if !std::mem::replace(&mut self.has_head, true) && deltas.is_empty() {
+            deltas.push(Delta::Begin(begin_of(&exact.head())));
+        }
+        let mut sent = Vec::new();
+        for delta in deltas {
+            self.writer.delta(delta, &mut sent);
+            sent.clear();
         }
     }
 }
 
-/// Returns the chat completion of a whole reply, with its output items.
-fn completion(deltas: Deltas, created: u64) -> Document {
-    let mut items = BTreeMap::new();
-    let mut reply = Reply::default();
-    for delta in deltas.into_deltas() {
-        match delta {
-            Delta::ItemEnd { index, item, .. } => {
-                items.insert(index, Value::Object(item).to_string());
-            }
-            delta => reply.add(delta),
-        }
+/// Returns the beginning of a reply from the members that its chunks share.
+fn begin_of(head: &Object) -> Begin {
+    Begin {
+        id: text_of(head, "id"),
+        model: text_of(head, "model"),
+        created: head.get("created").and_then(Value::as_u64).unwrap_or_default(),
+        extra: Object::new(),
     }
-    Document::from(chat::write_reply(reply, created)).with_items(items.into_values().collect())
+}
+
+fn text_of(head: &Object, name: &str) -> String {
+    head.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Returns whether a chunk ends a choice, or has the usage alone.
+fn is_last(chunk: &Object) -> bool {
+    choices(chunk).all(|choice| finish_reason(choice).is_some())
+}
+
+fn describe(answer: &mut Object, airlock: Option<Object>) {
+    answer.extend(airlock.map(|airlock| (OWN_MEMBER.to_owned(), airlock.into())));
+}
+
+fn to_line(chunk: Object) -> String {
+    Value::from(chunk).to_string()
 }
 
 fn now() -> u64 {

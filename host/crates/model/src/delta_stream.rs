@@ -1,10 +1,10 @@
-//! Streams of APIs other than chat completions: their events become deltas.
+//! Replies of APIs other than chat completions, streamed and whole: they become deltas.
 
 use super::{
-    ModelError, Object,
+    Charge, ModelError, Object,
     backend::ChunkSource,
-    http::{DONE, Events, HttpClient},
-    reply::{Deltas, ReplyChunk},
+    http::{DONE, ErrorOf, Events, HttpClient, ServiceResponse},
+    reply::ReplyChunk,
     translation::ResponseError,
 };
 use airlock_conversation::{Delta, ReplyError, gemini, messages, responses};
@@ -45,7 +45,7 @@ impl<'a, R: EventReader> DeltaStream<'a, R> {
     }
 
     /// Returns the deltas of the next event, or of the end.
-    async fn deltas(&mut self) -> Result<Deltas, ModelError> {
+    async fn chunk(&mut self) -> Result<ReplyChunk, ModelError> {
         let client = self.events.client;
         // Some proxies send `[DONE]` in streams of every API.
         let event = self.events.next().await?.filter(|event| event.data.trim_ascii() != DONE);
@@ -57,27 +57,44 @@ impl<'a, R: EventReader> DeltaStream<'a, R> {
         let event = self.events.parse(event).await?;
         self.events.keep(R::kept_bytes(event.object()))?;
         let bytes = event.bytes();
-        let deltas = Deltas::read(event, |data| self.reader.event(data));
-        let mut deltas = deltas.map_err(|error| into_model_error(error, client))?;
+        let chunk = ReplyChunk::read(event, |data| self.reader.event(data));
+        let chunk = chunk.map_err(|error| into_model_error(error, client))?;
         self.has_ended = self.reader.has_ended();
-        self.events.keep_deltas(bytes, &mut deltas)?;
-        Ok(deltas)
+        self.events.keep_growth(bytes, chunk)
     }
 }
 
 impl<R: EventReader> ChunkSource for DeltaStream<'_, R> {
     async fn next(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
         while !self.has_ended {
-            let deltas = self.deltas().await?;
+            let chunk = self.chunk().await?;
             if self.has_ended {
                 self.events.end();
             }
-            if !deltas.is_empty() {
-                return Ok(Some(ReplyChunk::Deltas(deltas)));
+            if !chunk.is_empty() {
+                return Ok(Some(chunk));
             }
         }
         Ok(None)
     }
+}
+
+/// Receives a whole reply, whose deltas `read` returns. Fails as [`HttpClient::receive`] and `read` do.
+pub(super) async fn receive(
+    client: &HttpClient,
+    response: ServiceResponse,
+    error_of: ErrorOf,
+    held: &Charge,
+    read: impl FnOnce(Object) -> Result<Vec<Delta>, ReplyError>,
+) -> Result<ReplyChunk, ModelError> {
+    let answer = client.receive(response, error_of, held).await?;
+    let bytes = answer.bytes();
+    let reply = ReplyChunk::read(answer, read);
+    let mut reply = reply.map_err(|error| into_model_error(error, client))?;
+    if !reply.keep_growth(bytes, held) {
+        return Err(client.no_memory());
+    }
+    Ok(reply)
 }
 
 /// Returns the failure of a request whose reply was not read.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::OnceLock};
 use serde_json::{Map, Value};
 
 use super::{
-    Charge, Object, Part,
+    Charge, Object,
     outline::{ChoiceOutline, Outline},
 };
 use airlock_core::threads::INLINE_BYTES;
@@ -40,10 +40,6 @@ pub struct Document {
     /// Memory of the tree, or an estimate, in bytes.
     tree_bytes: usize,
     held: Option<Charge>,
-    /// Native form of a chunk of a provider's Responses API.
-    part: Option<Part>,
-    /// The output items of a whole response of that API, each as JSON text.
-    items: Vec<String>,
 }
 
 /// Reason that a text was not read.
@@ -89,8 +85,6 @@ impl Document {
             outline: None,
             tree_bytes: cost.tree_bytes,
             held: None,
-            part: None,
-            items: Vec::new(),
         };
         if this.bytes() > FREE_BYTES && !this.keep(held) {
             return Err(ReadError::NoMemory);
@@ -132,11 +126,6 @@ impl Document {
         true
     }
 
-    /// Holds the memory of the document if it is above [`FREE_BYTES`]. Returns false if there is no room.
-    pub(super) fn keep_large(&mut self, held: &Charge) -> bool {
-        self.bytes() <= FREE_BYTES || self.keep(held)
-    }
-
     /// Removes [`OWN_MEMBER`], which only the gateway may set, from the object and its `error`.
     fn remove_own(&mut self) {
         let error = self.object().get("error");
@@ -149,11 +138,10 @@ impl Document {
         }
     }
 
-    /// Returns the memory of the text, the tree and the native form of a chunk, in bytes.
+    /// Returns the memory of the text and the tree, in bytes.
     pub fn bytes(&self) -> usize {
         let text = self.text.as_ref().map_or(0, String::len);
-        let part = self.part.as_ref().map_or(0, Part::bytes);
-        self.tree_bytes.saturating_add(text).saturating_add(part)
+        self.tree_bytes.saturating_add(text)
     }
 
     /// Returns the object.
@@ -175,21 +163,67 @@ impl Document {
         self.into_parts().0
     }
 
+    /// Returns the memory that the document holds.
+    pub fn into_charge(self) -> Option<Charge> {
+        self.held
+    }
+
+    /// Takes the tree. The text stays; without one, the tree is copied.
+    pub(super) fn take_tree(&mut self) -> Object {
+        match &self.text {
+            Some(text) => self.object.take().unwrap_or_else(|| tree_of(Some(text))),
+            None => self.object().clone(),
+        }
+    }
+
+    /// Returns the number of calls in all choices of a whole response, without copying them.
+    pub(super) fn calls(&self) -> usize {
+        if !self.has_calls() {
+            return 0;
+        }
+        let calls = choices(self.object());
+        let calls = calls.filter_map(|choice| choice.get("message")?.get("tool_calls")?.as_array());
+        calls.map(Vec::len).sum()
+    }
+
+    /// Returns whether this is a chunk with the usage and without a choice.
+    pub(super) fn is_usage(&self) -> bool {
+        let has_choices = match &self.outline {
+            Some(outline) => !outline.choices.is_empty(),
+            None => choices(self.object()).next().is_some(),
+        };
+        !has_choices && self.usage().is_some_and(|usage| !usage.is_null())
+    }
+
     /// Returns the outlines of the choices; `None` if only the tree has them.
     pub(super) fn outlines(&self) -> Option<&[ChoiceOutline]> {
         self.outline.as_ref().map(|outline| outline.choices.as_slice())
     }
 
-    /// Returns whether a choice may have calls.
-    pub fn may_have_calls(&self) -> bool {
-        self.outline.as_ref().is_none_or(Outline::has_calls)
+    /// Returns whether a choice has calls, or another value in their place.
+    pub(super) fn has_calls(&self) -> bool {
+        match &self.outline {
+            Some(outline) => outline.has_calls(),
+            None => choices(self.object()).any(has_calls),
+        }
     }
 
     /// Returns whether a choice has a `finish_reason`.
-    pub fn has_end(&self) -> bool {
+    pub(super) fn has_end(&self) -> bool {
         match &self.outline {
             Some(outline) => outline.has_end(),
             None => choices(self.object()).any(|choice| finish_reason(choice).is_some()),
+        }
+    }
+
+    /// Returns the indices of the choices.
+    pub(super) fn indices(&self) -> Vec<u64> {
+        match &self.outline {
+            Some(outline) => outline.choices.iter().map(|choice| choice.index).collect(),
+            None => {
+                let choices = choices(self.object()).enumerate();
+                choices.map(|(position, choice)| index_of(choice, position)).collect()
+            }
         }
     }
 
@@ -237,26 +271,6 @@ impl Document {
         }
     }
 
-    /// Returns the response with its native form.
-    pub fn with_items(self, items: Vec<String>) -> Self {
-        Self { items, ..self }
-    }
-
-    /// The native form of a chunk.
-    pub fn part(&self) -> Option<&Part> {
-        self.part.as_ref()
-    }
-
-    /// Takes the native form of a whole response.
-    pub fn take_items(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.items)
-    }
-
-    /// Length of the native form of a whole response, in bytes.
-    pub fn items_len(&self) -> usize {
-        self.items.iter().map(String::len).sum()
-    }
-
     /// Returns whether the document has its original text.
     pub fn is_exact(&self) -> bool {
         self.text.is_some()
@@ -266,30 +280,8 @@ impl Document {
 impl From<Object> for Document {
     fn from(object: Object) -> Self {
         let tree_bytes = object_weight(&object);
-        Self {
-            object: OnceLock::from(object),
-            text: None,
-            outline: None,
-            tree_bytes,
-            held: None,
-            part: None,
-            items: Vec::new(),
-        }
+        Self { object: OnceLock::from(object), text: None, outline: None, tree_bytes, held: None }
     }
-}
-
-impl From<(Object, Option<Part>)> for Document {
-    fn from((chunk, part): (Object, Option<Part>)) -> Self {
-        Self { part, ..Self::from(chunk) }
-    }
-}
-
-/// Holds the memory of documents that were built from one event, if all together take more than
-/// [`FREE_BYTES`]: an element of a list in the event can become a whole document. Returns false if
-/// there is no room.
-pub(super) fn keep_all(documents: &mut [Document], held: &Charge) -> bool {
-    let bytes = documents.iter().map(Document::bytes).fold(0, usize::saturating_add);
-    bytes <= FREE_BYTES || documents.iter_mut().all(|document| document.keep(held))
 }
 
 /// Returns the tree of a text that was checked.
@@ -332,6 +324,12 @@ pub fn choices(object: &Object) -> impl Iterator<Item = &Object> {
         .into_iter()
         .flatten()
         .filter_map(Value::as_object)
+}
+
+fn has_calls(choice: &Object) -> bool {
+    let messages = ["delta", "message"].into_iter().filter_map(|name| choice.get(name));
+    let mut calls = messages.filter_map(|message| message.get("tool_calls"));
+    calls.any(|calls| !calls.is_null() && calls.as_array().is_none_or(|calls| !calls.is_empty()))
 }
 
 /// Iterates over the choices, for changes.
@@ -400,26 +398,5 @@ mod tests {
         assert!(!other.as_mut().expect("an object").keep(&held), "there is no room");
         drop(small);
         assert_eq!(memory.taken(), 0);
-    }
-
-    #[test]
-    fn small_documents_that_are_many_are_charged_each() {
-        let memory = Limited::new(100 << 10);
-        let held = MemoryBudget::new(memory.clone()).charge();
-        let built = |count| -> Vec<Document> {
-            let chunk = Object::from_iter([("a".to_owned(), Value::from("b"))]);
-            vec![chunk; count].into_iter().map(Document::from).collect()
-        };
-        let mut few = built(10);
-        assert!(keep_all(&mut few, &held));
-        assert_eq!(memory.taken(), 0);
-        let mut many = built(100);
-        assert!(keep_all(&mut many, &held));
-        let all = memory.taken();
-        assert!(all > FREE_BYTES, "{all}");
-        many.truncate(50);
-        assert_eq!(memory.taken(), all / 2, "each is released on its own");
-        assert!(!keep_all(&mut built(1_000), &held), "there is no room");
-        assert_eq!(memory.taken(), all / 2);
     }
 }

@@ -10,7 +10,7 @@ use super::{
     Charge, Document, ModelError, Object, Response, Terms,
     address::Addresses,
     backend::{Exchange, ModelFuture, ServiceApi},
-    delta_stream::DeltaStream,
+    delta_stream::{self, DeltaStream},
     http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
@@ -94,7 +94,7 @@ impl ServiceApi for Gemini {
                 let events = Events::new(client, response, terms.held.beside());
                 return Ok(Response::streamed(DeltaStream::new(events, ReplyReader::default())));
             }
-            let reply = client.receive_deltas(response, error_of, terms.held, whole).await;
+            let reply = delta_stream::receive(client, response, error_of, terms.held, whole).await;
             reply.map(Response::Whole).map_err(|error| with_credential(client, error))
         })
     }

@@ -26,11 +26,9 @@ pub(super) use self::{
     response::ServiceResponse,
 };
 use super::{
-    BadProvider, Charge, CloudCredential, Deltas, Document, ModelError, Object, Refusal,
-    ReplyChunk, Service, TransportError, delta_stream::into_model_error, document::ReadError,
-    object, retry, signin::SignIn,
+    BadProvider, Charge, CloudCredential, Document, ModelError, Object, Refusal, Service,
+    TransportError, document::ReadError, object, retry, signin::SignIn,
 };
-use airlock_conversation::{Delta, ReplyError};
 use airlock_core::{secret::Secret, threads};
 use airlock_egress::https::{HttpsClient, HttpsError};
 use airlock_json::Caps;
@@ -296,25 +294,6 @@ impl HttpClient {
         held: &Charge,
     ) -> Result<Document, ModelError> {
         self.receive_within(self.reading(Document::read_completion), response, error_of, held).await
-    }
-
-    /// Receives a whole response of another API, which becomes the deltas that `read` returns. Fails as
-    /// [`receive`](Self::receive) and `read` do.
-    pub(super) async fn receive_deltas(
-        &self,
-        response: ServiceResponse,
-        error_of: ErrorOf,
-        held: &Charge,
-        read: impl FnOnce(Object) -> Result<Vec<Delta>, ReplyError>,
-    ) -> Result<ReplyChunk, ModelError> {
-        let answer = self.receive(response, error_of, held).await?;
-        let bytes = answer.bytes();
-        let deltas = Deltas::read(answer, read);
-        let mut deltas = deltas.map_err(|error| into_model_error(error, self))?;
-        if !deltas.keep_growth(bytes, held) {
-            return Err(self.no_memory());
-        }
-        Ok(ReplyChunk::Deltas(deltas))
     }
 
     /// Returns the way in which a response is read, within the bounds of the service.
@@ -608,27 +587,4 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Charge) -> bool
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Api, Key};
-
-    #[test]
-    fn keys_are_redacted_unless_they_are_too_short_to_be_secret() {
-        let mut service = Service::new(Api::OpenAi, "http://localhost/v1");
-        service.keys =
-            ["x", "ollama", "12345678", ""].map(|text| Key::new("k", Secret::new(text))).to_vec();
-        service.keys[0].cloud = Some(CloudCredential::AccessKey {
-            access_key: Secret::new("AKIDEXAMPLE"),
-            secret_key: Secret::new("secret-key"),
-            session_token: Some(Secret::new("session-token")),
-        });
-        service.headers.insert("x-a".to_owned(), Secret::new("beta-1 Token-of-16-bytes"));
-        service.headers.insert("HTTP-Referer".to_owned(), Secret::new("https://a.example/"));
-        let secrets = secrets(&service);
-        let text = "secret-key session-token index 12345678 ollama beta-1 Token-of-16-bytes https://a.example/".to_owned();
-        assert_eq!(
-            without_secrets(&secrets, text),
-            "*** *** index *** ollama beta-1 *** https://a.example/"
-        );
-    }
-}
+mod tests;

@@ -1,8 +1,7 @@
 //! Sends chat completions to model providers.
 //!
-//! A request names its provider in `model`, as `NAME/model`. Requests and responses are the JSON
-//! objects of OpenAI's chat completions, and keep all members that this crate does not know; the
-//! clients of other APIs translate them. The crate adds the tools that it is given and does not know
+//! A request names its provider in `model`, as `NAME/model`. It is the JSON object of OpenAI's chat completions,
+//! and keeps all members that this crate does not know. Responses are read as the deltas of a reply. The crate adds the tools that it is given and does not know
 //! which callers may call them: the door decides that, for the crate `airlock-agent`.
 //!
 //! | file | purpose |
@@ -20,22 +19,23 @@
 //! | `http` | exchanges over HTTP, bounded in time and memory |
 //! | `openai`, `responses`, `anthropic`, `gemini` | the four APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
-//! | `native`, `part` | a request and a response of the Responses API beside their chat form |
+//! | `native` | a request of the Responses API beside its chat form |
 //! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns instead of a service |
 //! | `reply` | a reply in pieces: as it came, or as deltas |
+//! | `chat_reader` | chat completions as deltas, or to be passed on |
 //! | `delta_stream` | streams of APIs other than chat completions |
-//! | `chat_form` | the chat form of a reply |
+//! | `chat_form` | a reply as chunks of a chat completion |
 //! | `document` | a JSON object of a provider, with its exact text |
 //! | `outline` | the outline of a chat completion, without its tree |
 //! | `repair` | repairs the calls in the chunks of a stream |
-//! | `merge` | merges the chunks of a stream into one response |
 //! | `error` | errors of providers, in OpenAI's form |
 
 mod address;
 mod anthropic;
 mod backend;
 mod chat_form;
+mod chat_reader;
 #[cfg(test)]
 mod chat_replies;
 mod delta_stream;
@@ -45,12 +45,10 @@ mod gemini;
 mod http;
 mod keys;
 mod listing;
-mod merge;
 mod models;
 mod native;
 mod openai;
 mod outline;
-mod part;
 mod prompt;
 mod repair;
 mod reply;
@@ -71,14 +69,12 @@ pub use self::{
     document::Document,
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
-    merge::Merged,
     models::Models,
     native::Native,
-    part::Part,
     prompt::Prompt,
     prompt::Unforced,
     repair::{Calls, TooManyCalls},
-    reply::{Deltas, ReplyChunk},
+    reply::ReplyChunk,
     route::Route,
     settings::{
         Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service,

@@ -13,6 +13,8 @@ use super::{
     Charge, Document, ModelError, Object, Refusal, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
+    chat_reader::{ChatError, ChatReader},
+    delta_stream::into_model_error,
     http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     retry,
     signin::SignIn,
@@ -71,15 +73,16 @@ impl ServiceApi for OpenAi {
         Box::pin(async move {
             if outgoing.is_streamed && service::is_stream(&response) {
                 let events = Events::new(client, response, terms.held.beside());
-                return Ok(Response::streamed(OpenAiChunks::new(events)));
+                return Ok(Response::streamed(OpenAiChunks::new(events, &terms)));
             }
             let answer = Self::receive(client, response, terms.held).await?;
             let has_choices = answer.outlines().is_some()
                 || answer.object().get("choices").is_some_and(Value::is_array);
-            let answer = has_choices.then_some(answer);
-            answer
-                .map(|answer| Response::Whole(answer.into()))
-                .ok_or_else(|| client.bad_answer("no `choices`"))
+            if !has_choices {
+                return Err(client.bad_answer("no `choices`"));
+            }
+            let reply = ChatReader::whole(answer, &terms);
+            reply.map(Response::Whole).map_err(|error| failure(error, terms.max_calls, client))
         })
     }
 
@@ -95,6 +98,11 @@ impl ServiceApi for OpenAi {
             Ok(service::listed(client.receive_within(LIST, response, error_of, held).await?))
         })
     }
+}
+
+/// Returns the failure of a request whose response was not read.
+fn failure(error: ChatError, limit: usize, client: &HttpClient) -> ModelError {
+    error.into_model_error(limit, |error| into_model_error(error, client))
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

@@ -65,7 +65,7 @@ impl Calls {
         ids: &mut BTreeSet<String>,
         limit: usize,
     ) -> Result<(), TooManyCalls> {
-        let is_affected = chunk.may_have_calls()
+        let is_affected = chunk.has_calls()
             && choices(chunk.object()).any(|choice| choice.get("delta").is_some_and(has_calls));
         if !is_affected {
             return Ok(());

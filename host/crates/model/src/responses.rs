@@ -24,7 +24,7 @@ use super::{
     Charge, ModelError, Object, Prompt, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    delta_stream::DeltaStream,
+    delta_stream::{self, DeltaStream},
     http::{self as service, Events, HttpClient, Outgoing, ServiceResponse},
     openai::OpenAi,
     signin::SignIn,
@@ -102,8 +102,9 @@ impl ServiceApi for Responses {
                 let events = Events::new(client, response, terms.held.beside());
                 return Ok(Response::streamed(DeltaStream::new(events, reader)));
             }
-            let reply = client
-                .receive_deltas(response, error_of, terms.held, |response| reader.whole(response));
+            let reply = delta_stream::receive(client, response, error_of, terms.held, |response| {
+                reader.whole(response)
+            });
             reply.await.map(Response::Whole)
         })
     }

@@ -56,9 +56,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use self::stream::ScriptedChunks;
+use self::stream::{ScriptReader, ScriptedChunks};
 use super::{
-    BadProvider, BadScript, Charge, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
+    BadProvider, BadScript, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
     listing, object,
 };
@@ -154,12 +154,8 @@ impl Script {
 
     /// Returns the response of the first turn that matches. Memory for the tree of the conversation
     /// is held while it is read. Fails if no turn matches, or with the error of the turn.
-    fn reply(
-        &self,
-        prompt: &Prompt,
-        is_streamed: bool,
-        held: &Charge,
-    ) -> Result<Response<'static>, ModelError> {
+    fn reply(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Response<'static>, ModelError> {
+        let Terms { is_streamed, held, .. } = terms;
         let text = prompt.to_json(&[]);
         let own = held.beside();
         let checked = json::check(&text, &CAPS).map_err(|error| self.bad_request(&error))?;
@@ -187,15 +183,17 @@ impl Script {
                 let completion = answer.to_completion(&request, &seen);
                 let end = failure.map(|failure| (after, failure));
                 let includes_usage = prompt.includes_usage();
-                let chunks = ScriptedChunks::new(
-                    &completion,
-                    includes_usage,
-                    answer.pace.map(|pace| pace.0),
-                    end,
-                );
+                let reader = ScriptReader::new(&self.provider, &terms);
+                let pace = answer.pace.map(|pace| pace.0);
+                let chunks = ScriptedChunks::new(&completion, includes_usage, pace, end, reader);
                 Ok(Response::streamed(chunks))
             }
-            _ => Ok(Response::Whole(Document::from(answer.to_completion(&request, &seen)).into())),
+            _ => {
+                let completion = Document::from(answer.to_completion(&request, &seen));
+                ScriptReader::new(&self.provider, &terms)
+                    .whole(completion, &terms)
+                    .map(Response::Whole)
+            }
         }
     }
 
@@ -210,7 +208,7 @@ impl Backend for Script {
         prompt: &'t Prompt,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        future::ready(self.reply(prompt, terms.is_streamed, terms.held)).boxed()
+        future::ready(self.reply(prompt, terms)).boxed()
     }
 
     fn list(&self) -> BoxFuture<'_, Arc<str>> {

@@ -55,6 +55,7 @@ use super::{
     work,
 };
 use airlock_agent::{self as agent, EXTENSION, Run, recall::items::OutputKeeper};
+use airlock_conversation::Wire;
 use airlock_core::door::{Caller, Origin};
 use airlock_json::{self as json, RawObject};
 use airlock_model::{MemoryBudget, Object, weight};
@@ -324,6 +325,7 @@ fn start(
         notes.insert(DROPPED.to_owned(), dropped(&chat.dropped).collect());
     }
     let request = agent::Request {
+        wire: Wire::Responses,
         body,
         native: chat.native.clone(),
         is_streamed: chat.stream,

@@ -106,14 +106,11 @@ fn calls_are_streamed_in_pieces_with_their_ids() {
     {"tool_calls":[{"index":0,"id":"call_unLAR8MvFNptuiZK6K6HCy5k","type":"function","function":{"name":"get_weather","arguments":""}}]}
     {"tool_calls":[{"index":0,"function":{"arguments":"{\"loc"}}]}
     {"tool_calls":[{"index":0,"function":{"arguments":"ation\":\"Paris\"}"}}]}
-    {}
     {"tool_calls":[{"index":1,"id":"call_2","type":"function","function":{"name":"get_time","arguments":""}}]}
     {"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}
-    {}
     {"tool_calls":[{"index":2,"id":"call_3","type":"custom","custom":{"name":"run_sql","input":""}}]}
     {"tool_calls":[{"index":2,"custom":{"input":"SELECT"}}]}
     {"tool_calls":[{"index":2,"custom":{"input":" 1"}}]}
-    {}
     {} tool_calls
     "#);
 }
@@ -127,26 +124,19 @@ fn reasoning_is_readable_and_has_its_encrypted_form_in_details() {
     {"reasoning_content":"\n\n"}
     {"reasoning_content":"**Calling**"}
     {"reasoning_details":[{"type":"reasoning.summary","summary":"**Looking** up","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":0},{"type":"reasoning.summary","summary":"**Calling**","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":1},{"type":"reasoning.encrypted","data":"gAAAAABofyVzZGVtbw==","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":2}]}
-    {}
     {"content":"Let me look."}
-    {}
     {"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"get_weather","arguments":""}}]}
     {"tool_calls":[{"index":0,"function":{"arguments":"{\"location\":\"Paris\"}"}}]}
-    {}
     {"reasoning_details":[{"type":"reasoning.encrypted","data":"gAAAAABofyVzdHdv","id":"rs_2","format":"openai-responses-v1","index":3}]}
-    {}
     {"tool_calls":[{"index":1,"id":"call_b","type":"function","function":{"name":"get_time","arguments":""}}]}
     {"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}
-    {}
     {} tool_calls
     "#);
     insta::assert_snapshot!(lines("reasoning_text"), @r#"
     {"role":"assistant","content":null}
     {"reasoning_content":"Paris is"}
     {"reasoning_content":" the capital."}
-    {}
     {"content":"Paris"}
-    {}
     {} stop
     "#);
 }

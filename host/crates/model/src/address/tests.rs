@@ -1,11 +1,9 @@
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
+use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 
 use super::*;
 use crate::{
-    CloudCredential, Key, MemoryBudget, ModelError, Prompt, Retries, Terms, backend::Backend as _,
+    CloudCredential, Key, MemoryBudget, ModelError, Prompt, Retries, backend::Backend as _,
     chat_replies, http::aws_events, object, service::ServiceClient,
 };
 use airlock_core::secret::Secret;
@@ -113,8 +111,7 @@ async fn respond(service: &Service, is_streamed: bool) -> Result<Vec<Value>, Mod
     });
     let prompt = Prompt::new(RawObject::from(&object(body)));
     let held = MemoryBudget::unlimited().charge();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed, deadline, held: &held };
+    let terms = chat_replies::terms(is_streamed, &held);
     chat_replies::read(client.respond(&prompt, terms).await?).await
 }
 

@@ -2,7 +2,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream as pieces;
-use tokio::time::Instant;
 
 use super::{recorded::RECORDED, *};
 use crate::{
@@ -45,8 +44,7 @@ async fn respond(
     held: &Charge,
 ) -> Result<Vec<Value>, ModelError> {
     let client = service::ServiceClient::new("claude", service).expect("a good service");
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed, deadline, held };
+    let terms = chat_replies::terms(is_streamed, held);
     chat_replies::read(client.respond(prompt, terms).await?).await
 }
 
@@ -82,7 +80,7 @@ fn translated(sse: &str, includes_usage: bool) -> Vec<Value> {
     let mut reader = ReplyReader::default();
     let data = sse.lines().filter_map(|line| line.strip_prefix("data: "));
     let deltas = data.flat_map(|data| reader.event(&parse(data)).expect("a good event"));
-    chat_replies::written_deltas(deltas.collect(), &mut ChunkWriter::new(0, includes_usage))
+    chat_replies::written(deltas.collect(), &mut ChunkWriter::new(0, includes_usage))
 }
 
 fn body(request: &str) -> Value {

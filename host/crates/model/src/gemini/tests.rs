@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream as pieces;
-use tokio::time::Instant;
 
 use super::*;
 use crate::{
@@ -43,8 +42,7 @@ async fn respond(
     held: &Charge,
 ) -> Result<Vec<Value>, ModelError> {
     let client = client::ServiceClient::new("google", service).expect("a good service");
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed, deadline, held };
+    let terms = chat_replies::terms(is_streamed, held);
     chat_replies::read(client.respond(prompt, terms).await?).await
 }
 

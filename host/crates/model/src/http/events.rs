@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 #[cfg(feature = "bedrock")]
 use super::aws_events::{self, AwsDecoder};
 use super::{HttpClient, ReadDocument, ServiceResponse};
-use crate::{Charge, Deltas, Document, ModelError};
+use crate::{Charge, Document, ModelError, ReplyChunk};
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
@@ -148,10 +148,15 @@ impl<'a> Events<'a> {
         if self.held.grow(bytes) { Ok(()) } else { Err(self.client.no_memory()) }
     }
 
-    /// Holds the memory of the deltas that an event of `before` bytes became, until they are dropped. Fails
-    /// if there is none.
-    pub(crate) fn keep_deltas(&self, before: usize, deltas: &mut Deltas) -> Result<(), ModelError> {
-        if deltas.keep_growth(before, &self.held) { Ok(()) } else { Err(self.client.no_memory()) }
+    /// Holds the memory by which a chunk is larger than its event of `before` bytes, until it is dropped.
+    /// Fails if there is none.
+    pub(crate) fn keep_growth(
+        &self,
+        before: usize,
+        mut chunk: ReplyChunk,
+    ) -> Result<ReplyChunk, ModelError> {
+        let has_room = chunk.keep_growth(before, &self.held);
+        has_room.then_some(chunk).ok_or_else(|| self.client.no_memory())
     }
 
     async fn any(&mut self) -> Result<Option<SseEvent>, ModelError> {

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::failure;
 use crate::{
-    Document, ModelError, Object, Refusal, ReplyChunk,
+    Document, ModelError, Object, Refusal, ReplyChunk, Terms,
     backend::ChunkSource,
+    chat_reader::{ChatError, ChatReader},
     document::{choices, choices_mut, finish_reason, index_of},
     http::{DONE, Events},
 };
@@ -24,12 +26,24 @@ pub(super) struct OpenAiChunks<'a> {
     seen: BTreeSet<u64>,
     /// Choices with a `finish_reason`.
     finished: BTreeSet<u64>,
+    reader: ChatReader,
+    max_calls: usize,
+    /// Bytes that are held for the reader.
+    held_bytes: usize,
     has_ended: bool,
 }
 
 impl<'a> OpenAiChunks<'a> {
-    pub(super) fn new(events: Events<'a>) -> Self {
-        Self { events, seen: BTreeSet::new(), finished: BTreeSet::new(), has_ended: false }
+    pub(super) fn new(events: Events<'a>, terms: &Terms<'_>) -> Self {
+        Self {
+            events,
+            seen: BTreeSet::new(),
+            finished: BTreeSet::new(),
+            reader: ChatReader::new(terms),
+            max_calls: terms.max_calls,
+            held_bytes: 0,
+            has_ended: false,
+        }
     }
 }
 
@@ -42,16 +56,18 @@ impl ChunkSource for OpenAiChunks<'_> {
             Some(event) if event.data.trim_ascii() == DONE => {
                 self.events.end();
                 self.has_ended = true;
-                self.completed().map(|()| None)
+                self.completed()?;
+                self.finish()
             }
             Some(event) => {
                 let kind = event.kind.clone();
                 let chunk = self.chunk(self.events.parse_chunk(event).await?, &kind)?;
-                Ok(Some(chunk.into()))
+                self.read(chunk).map(Some)
             }
             None => {
                 self.has_ended = true;
-                self.not_cut().map(|()| None)
+                self.not_cut()?;
+                self.finish()
             }
         }
     }
@@ -93,6 +109,24 @@ impl OpenAiChunks<'_> {
             (index_of(choice, position), finish_reason(choice).is_some())
         }))?;
         Ok(chunk)
+    }
+
+    /// Reads a chunk. Memory is held for what is kept of it.
+    fn read(&mut self, chunk: Document) -> Result<ReplyChunk, ModelError> {
+        let bytes = chunk.bytes();
+        let chunk = self.reader.chunk(chunk).map_err(|error| self.failure(error))?;
+        let held = self.reader.held_bytes();
+        self.events.keep(held - self.held_bytes)?;
+        self.held_bytes = held;
+        self.events.keep_growth(bytes, chunk)
+    }
+
+    fn finish(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
+        self.reader.finish().map_err(|error| self.failure(error))
+    }
+
+    fn failure(&self, error: ChatError) -> ModelError {
+        failure(error, self.max_calls, self.events.client)
     }
 
     /// Notes the choices of a chunk: the index of each, and whether it ends. Fails if there are too many.

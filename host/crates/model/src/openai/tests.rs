@@ -9,8 +9,8 @@ use tokio::{
 
 use super::*;
 use crate::{
-    Api, BadProvider, Key, MemoryBudget, Prompt, ReplyChunk, Retries, Service as Settings,
-    backend::Backend as _, http::ServiceBounds, object, service::ServiceClient,
+    Api, BadProvider, Key, MemoryBudget, Prompt, Retries, Service as Settings,
+    backend::Backend as _, chat_replies, http::ServiceBounds, object, service::ServiceClient,
 };
 use airlock_core::{
     memory::Limited,
@@ -84,10 +84,9 @@ async fn respond(
     prompt: &Prompt,
     held: &Charge,
 ) -> Result<Document, ModelError> {
-    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-    match client.respond(prompt, Terms { is_streamed: false, deadline, held }).await? {
-        Response::Whole(ReplyChunk::Chat(answer)) => Ok(answer),
-        _ => unreachable!("no stream was asked for"),
+    match client.respond(prompt, chat_replies::terms(false, held)).await? {
+        Response::Whole(reply) => Ok(reply.into_parts().1.expect("it is a chat completion")),
+        Response::Chunks(_) => unreachable!("no stream was asked for"),
     }
 }
 

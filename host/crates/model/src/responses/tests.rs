@@ -1,12 +1,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::*;
 use crate::{
     Api, Apis, Key, MemoryBudget, Native, Refusal, ReplyChunk, Retries, Service,
-    backend::Backend as _, object, service::ServiceClient,
+    backend::Backend as _, chat_replies, object, service::ServiceClient,
 };
 use airlock_conversation::Delta;
 use airlock_core::{memory::Limited, secret::Secret};
@@ -50,8 +49,7 @@ async fn exchange(
 ) -> (Result<Vec<ReplyChunk>, ModelError>, Vec<String>) {
     let fake = FakeService::start(answers).await;
     let client = ServiceClient::new("up", &settings(&fake.base_url, apis)).expect("a good service");
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed, deadline, held };
+    let terms = chat_replies::terms(is_streamed, held);
     let mut read = Vec::new();
     let answered = match client.respond(prompt, terms).await {
         Ok(Response::Whole(answer)) => Ok(vec![answer]),
@@ -133,8 +131,7 @@ async fn streamed_and_whole_responses_have_the_same_items() {
             exchange(vec![answer], Apis::Both, &native(None), is_streamed, &free()).await;
         let mut deltas = Vec::new();
         for chunk in chunks.expect("an answer") {
-            let ReplyChunk::Deltas(read) = chunk else { panic!("it is of another API") };
-            deltas.append(&mut read.into_deltas());
+            deltas.append(&mut chunk.into_deltas());
         }
         let items = deltas.iter().filter(|delta| matches!(delta, Delta::ItemEnd { .. }));
         assert_eq!(items.count(), 5);
@@ -158,8 +155,7 @@ async fn a_model_without_encrypted_reasoning_is_asked_again_and_then_never_for_i
     let fake = FakeService::start(answers).await;
     let client = ServiceClient::new("up", &settings(&fake.base_url, Apis::Both)).expect("good");
     let held = free();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed: false, deadline, held: &held };
+    let terms = chat_replies::terms(false, &held);
     let mut prompt = native(None);
     for _ in 0..2 {
         assert!(client.respond(&prompt, terms).await.is_ok());

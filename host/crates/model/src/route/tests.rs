@@ -1,7 +1,6 @@
-use std::{fs, time::Duration};
+use std::fs;
 
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::*;
 use crate::{Kind, MemoryBudget, Settings, chat_replies, object};
@@ -35,8 +34,7 @@ fn request(fallbacks: &Value) -> RawObject {
 
 async fn ask(route: &mut Route<'_>, prompt: &mut Prompt) -> Result<Value, ModelError> {
     let held = MemoryBudget::unlimited().charge();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed: false, deadline, held: &held };
+    let terms = chat_replies::terms(false, &held);
     route.respond(prompt, terms).await.map(|response| chat_replies::whole(response).into())
 }
 

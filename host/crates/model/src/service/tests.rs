@@ -30,8 +30,7 @@ fn prompt() -> Prompt {
 async fn respond(service: &Service, is_streamed: bool) -> Result<Value, ModelError> {
     let client = ServiceClient::new("up", service).expect("a good service");
     let held = MemoryBudget::unlimited().charge();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed, deadline, held: &held };
+    let terms = chat_replies::terms(is_streamed, &held);
     let mut read = chat_replies::read(client.respond(&prompt(), terms).await?).await?;
     Ok(if is_streamed { read.into() } else { read.remove(0) })
 }

@@ -1,7 +1,7 @@
-//! Translates between OpenAI's Responses API and its chat completions.
+//! Translates requests of OpenAI's Responses API to chat completions, and writes Responses.
 //!
-//! The agent loop knows chat completions only. A Responses request becomes a chat completion
-//! request, and the events of the loop become a Response object and its stream events. The
+//! A Responses request becomes a chat completion request, and the deltas and the events of the loop become a
+//! Response object and its stream events. The
 //! translation does no I/O, makes no policy decisions and stores nothing. *Client* is OpenAI's word
 //! for the caller.
 //!
@@ -15,7 +15,7 @@
 //! | [`builtin`] | groups of functions, and built-in tools |
 //! | [`echo`] | the members of a request that its Response repeats |
 //! | [`output`] | the loop's events → stream events and the Response |
-//! | [`reasoning`] | reasoning in both directions |
+//! | [`reasoning`] | reasoning in requests, and its state in both directions |
 //! | [`failure`] | the error of a failed Response |
 
 //!

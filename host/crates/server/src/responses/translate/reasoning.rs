@@ -11,17 +11,16 @@ use serde_json::Value;
 use airlock_conversation::read::{Members, Untranslatable};
 use airlock_model::Object;
 
-/// Members of a delta with the text of the reasoning, the most common one first.
-const TEXT: [&str; 2] = ["reasoning_content", "reasoning"];
-/// Members of a delta, each a list, that the model needs back unchanged.
+/// Member of a message with the text of the reasoning.
+const TEXT: &str = "reasoning_content";
+/// Members of a message, each a list, that the model needs back unchanged.
 const STATE: [&str; 2] = ["thinking_blocks", "reasoning_details"];
 /// Text between two parts of reasoning.
 const SEPARATOR: &str = "\n\n";
 
-/// Returns the reasoning text of a delta. A server that sends both members sends the same text
-/// twice.
-pub(super) fn text(delta: &Object) -> Option<&str> {
-    TEXT.iter().find_map(|name| delta.get(*name)?.as_str().filter(|text| !text.is_empty()))
+/// Returns whether a member is state that the model needs back.
+pub(super) fn is_state(name: &str) -> bool {
+    STATE.contains(&name)
 }
 
 /// State that the model needs back, collected from deltas.
@@ -29,22 +28,11 @@ pub(super) fn text(delta: &Object) -> Option<&str> {
 pub(super) struct State(Object);
 
 impl State {
-    /// Returns whether a delta has any state.
-    pub(super) fn is_in(delta: &Object) -> bool {
-        STATE.iter().any(|name| {
-            delta.get(*name).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
-        })
-    }
-
-    /// Appends the state of a delta.
-    pub(super) fn add(&mut self, delta: &Object) {
-        for name in STATE {
-            if let Some(Value::Array(more)) = delta.get(name) {
-                let list = self.0.entry(name).or_insert_with(|| Value::Array(Vec::new()));
-                if let Value::Array(list) = list {
-                    list.extend(more.iter().cloned());
-                }
-            }
+    /// Appends a piece of a member.
+    pub(super) fn add(&mut self, name: &str, mut more: Vec<Value>) {
+        let list = self.0.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(list) = list {
+            list.append(&mut more);
         }
     }
 
@@ -107,7 +95,7 @@ impl Reasoning {
     /// Puts the reasoning into an assistant message.
     pub(super) fn put_into(self, message: &mut Object) {
         if !self.text.is_empty() {
-            message.insert(TEXT[0].to_owned(), self.text.into());
+            message.insert(TEXT.to_owned(), self.text.into());
         }
         message.extend(self.state);
     }

@@ -7,9 +7,12 @@ mod refusals;
 mod settings;
 mod stream;
 
+use std::mem;
+
 use serde_json::{Value, json};
 
 use super::{BuiltinTools, Call, Chat, Untranslatable, Writer, to_chat};
+use airlock_conversation::chat::ReplyReader;
 use airlock_model::{Object, object};
 
 /// Translates a request without earlier items.
@@ -41,21 +44,41 @@ fn request(members: Value) -> Value {
 /// Writes a Response and collects its stream events.
 struct Recorder {
     writer: Writer,
+    /// Reader of the chunks of the round.
+    reader: ReplyReader,
     events: Vec<Object>,
 }
 
 impl Recorder {
     fn new() -> Self {
         let echo = chat(json!({"model": "m", "input": "hi"})).echo;
-        let mut recorder = Self { writer: Writer::new("resp_1", 7, echo), events: Vec::new() };
+        let mut recorder = Self::of(Writer::new("resp_1", 7, echo));
         recorder.writer.begin(&mut recorder.events);
         recorder
     }
 
+    fn of(writer: Writer) -> Self {
+        Self { writer, reader: ReplyReader::default(), events: Vec::new() }
+    }
+
+    /// Writes the choice of a chunk of a chat completion.
     fn chunk(&mut self, choice: Value) -> &mut Self {
         let chunk = Object::from_iter([("choices".to_owned(), vec![choice].into())]);
-        self.writer.chunk(&chunk, &mut self.events);
+        self.add(chunk)
+    }
+
+    fn add(&mut self, chunk: Object) -> &mut Self {
+        if let Ok(deltas) = self.reader.chunk(chunk) {
+            self.writer.deltas(deltas, &mut self.events);
+        }
         self
+    }
+
+    /// Writes the end of the model's reply, if it has begun.
+    fn end_reply(&mut self) {
+        if let Ok(deltas) = mem::take(&mut self.reader).finish() {
+            self.writer.deltas(deltas, &mut self.events);
+        }
     }
 
     fn delta(&mut self, delta: Value) -> &mut Self {
@@ -67,7 +90,8 @@ impl Recorder {
     }
 
     fn start(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {
-        let call = Call { tool_call_id: id, server_label: "fs", name, arguments, raw: None };
+        let call =
+            Call { tool_call_id: id, server_label: "fs", name, arguments, extra: &Object::new() };
         self.writer.call_started(call, &mut self.events);
         self
     }
@@ -78,11 +102,13 @@ impl Recorder {
     }
 
     fn round(&mut self) -> &mut Self {
+        self.end_reply();
         self.writer.round_ended(&mut self.events);
         self
     }
 
     fn finish(&mut self) -> &mut Self {
+        self.end_reply();
         self.writer.finish(None, None, &mut self.events);
         self
     }
