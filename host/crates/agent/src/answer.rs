@@ -37,7 +37,9 @@ impl Answer {
     pub(super) fn new(whole: ReplyChunk) -> Self {
         let (deltas, exact, held) = whole.into_parts();
         let mut this = Self { exact, held, ..Self::default() };
-        deltas.into_iter().for_each(|delta| this.add(delta));
+        for delta in deltas {
+            this.add(delta);
+        }
         this
     }
 

@@ -163,7 +163,9 @@ impl Relay {
         }
         let StreamEnd { pending, is_mixed, own_text, usage, is_described } = end;
         let mut last = mem::take(&mut self.round.texts);
-        last.iter().for_each(|delta| self.round.note_text(delta));
+        for delta in &last {
+            self.round.note_text(delta);
+        }
         if let Some(text) = own_text.filter(|_| self.style.is_one_text || !is_mixed) {
             last.push(self.last_text(text));
         }

@@ -48,7 +48,9 @@ impl ChatForm {
             return vec![exact.into_line()];
         }
         self.has_head |= !deltas.is_empty();
-        deltas.into_iter().for_each(|delta| self.writer.delta(delta, &mut written));
+        for delta in deltas {
+            self.writer.delta(delta, &mut written);
+        }
         let (mut last, now): (Vec<_>, Vec<_>) = written.into_iter().partition(is_last);
         self.last.append(&mut last);
         now.into_iter().map(to_line).collect()

@@ -5,9 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{
-    Charge, Document, ModelError, Object, ReplyChunk, Response, Terms, backend::ChunkSource,
-};
+use super::{Charge, ModelError, Object, ReplyChunk, Response, Terms, backend::ChunkSource};
 use airlock_conversation::{
     Delta, Reply,
     chat::{self, ChunkWriter},
@@ -51,17 +49,20 @@ pub(crate) fn whole(response: Response<'_>) -> Object {
 
 fn completion(reply: ReplyChunk) -> Object {
     let (deltas, exact, _) = reply.into_parts();
-    exact.map(Document::into_object).unwrap_or_else(|| {
-        let mut reply = Reply::default();
-        reply.extend(deltas);
-        chat::write_reply(reply, 0)
-    })
+    if let Some(exact) = exact {
+        return exact.into_object();
+    }
+    let mut reply = Reply::default();
+    reply.extend(deltas);
+    chat::write_reply(reply, 0)
 }
 
 /// Returns the chunks that deltas become.
 pub(crate) fn written(deltas: Vec<Delta>, writer: &mut ChunkWriter) -> Vec<Value> {
     let mut out = Vec::new();
-    deltas.into_iter().for_each(|delta| writer.delta(delta, &mut out));
+    for delta in deltas {
+        writer.delta(delta, &mut out);
+    }
     out.into_iter().map(Value::from).collect()
 }
 

@@ -155,6 +155,10 @@ impl Document {
         self.object();
         self.outline = None;
         self.text = None;
+        self.tree_mut()
+    }
+
+    fn tree_mut(&mut self) -> &mut Object {
         self.object.get_mut().expect("it was read")
     }
 
@@ -218,13 +222,11 @@ impl Document {
 
     /// Returns the indices of the choices.
     pub(super) fn indices(&self) -> Vec<u64> {
-        match &self.outline {
-            Some(outline) => outline.choices.iter().map(|choice| choice.index).collect(),
-            None => {
-                let choices = choices(self.object()).enumerate();
-                choices.map(|(position, choice)| index_of(choice, position)).collect()
-            }
+        if let Some(outline) = &self.outline {
+            return outline.choices.iter().map(|choice| choice.index).collect();
         }
+        let choices = choices(self.object()).enumerate();
+        choices.map(|(position, choice)| index_of(choice, position)).collect()
     }
 
     /// Returns the `usage`; `None` if there is none.

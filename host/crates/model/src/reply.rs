@@ -126,7 +126,7 @@ impl ReplyChunk {
 
     /// Removes the exact form, because the deltas say something else. Its memory stays held.
     pub fn drop_exact(&mut self) {
-        let held = self.exact.take().and_then(|exact| exact.into_charge());
+        let held = self.exact.take().and_then(Document::into_charge);
         self.held = self.held.take().or(held);
         self.parts = ChunkParts::default();
     }

@@ -24,7 +24,6 @@ pub(super) async fn seen(turns: Value, request: Request, settings: Settings) -> 
 
 fn line(event: Event) -> Option<String> {
     Some(match event {
-        Event::Chunk(_) => return None,
         Event::Started(call) => format!("started {} {}", short_id(&call.tool_call_id), call.name),
         Event::Ended(call) => {
             let outcome = call.error.map_or("ok".to_owned(), |error| error.code);
@@ -33,7 +32,7 @@ fn line(event: Event) -> Option<String> {
         Event::Round { rounds } => format!("round {rounds}"),
         Event::Done(completion) => format!("done, airlock: {}", completion.airlock.is_some()),
         Event::Failed(error) => format!("failed: {}", error.error),
-        Event::Progress { .. } | Event::Partial { .. } => return None,
+        Event::Chunk(_) | Event::Progress { .. } | Event::Partial { .. } => return None,
     })
 }
 

@@ -69,7 +69,7 @@ impl ChatStream {
         match event {
             Event::Chunk(chunk) => {
                 let lines = self.form.lines(chunk);
-                self.send(lines)?;
+                self.send(&lines)?;
             }
             Event::Done(completion) => {
                 self.has_ended = true;
@@ -88,7 +88,7 @@ impl ChatStream {
     }
 
     /// Adds chunks. Those that many deltas became are charged.
-    fn send(&mut self, lines: Vec<String>) -> Result<(), ApiError> {
+    fn send(&mut self, lines: &[String]) -> Result<(), ApiError> {
         if lines.len() > 1 {
             let bytes = lines.iter().map(|line| line.len() + LINE_BYTES).sum();
             self.charge.grow(bytes).map_err(ChargeRefused::after_work)?;
