@@ -13,7 +13,7 @@ use crate::recall::note;
 use airlock_conversation::{
     Choice, Content, Delta, FinishReason, Item, Message, Object, Part, Reply, Role, chat,
 };
-use airlock_json as json;
+use airlock_json::{self as json, weight::object_weight};
 use airlock_model::{Charge, ChatForm, Document, ReplyChunk};
 
 /// Bytes of an item in a conversation, beside its texts.
@@ -77,20 +77,27 @@ impl Answer {
         std::mem::take(&mut self.items).into_values().collect()
     }
 
-    /// Takes the choice with this number as a message of chat completions; `None` if there is none.
-    pub(super) fn take_message(&mut self, choice: u64) -> Option<Object> {
-        self.reply.choices.remove(&choice).map(chat::write_message)
+    /// Takes the reply.
+    pub(super) fn take_reply(&mut self) -> Reply {
+        std::mem::take(&mut self.reply)
+    }
+
+    /// Returns the memory that the response takes as items of a conversation, in bytes.
+    pub(super) fn item_bytes(&self) -> usize {
+        let items = self.reply.choices.values().flat_map(|choice| &choice.items).map(Item::bytes);
+        let native = self.items.values().map(object_weight);
+        items.chain(native).fold(0, usize::saturating_add)
     }
 
     /// Returns the bytes that the response takes in a conversation.
     pub fn bytes(&self) -> usize {
-        let items = self.reply.choices.values().flat_map(|choice| &choice.items).map(item_bytes);
+        let items = self.reply.choices.values().flat_map(|choice| &choice.items).map(text_bytes);
         let native = self.items.values().map(json::text_len);
         items.chain(native).fold(0, usize::saturating_add)
     }
 }
 
-fn item_bytes(item: &Item) -> usize {
+fn text_bytes(item: &Item) -> usize {
     let texts = match item {
         Item::Message(message) => message.parts.iter().map(part_bytes).sum(),
         Item::Reasoning(reasoning) => reasoning.bytes(),

@@ -12,7 +12,9 @@ use super::{
     round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
-use airlock_conversation::{Item, Object, Reply, ToolCall, chat};
+use airlock_conversation::{
+    Choice, Item, NativeItem, Object, Part, Reply, ToolCall, ToolResult, Wire, chat,
+};
 use airlock_core::{door::Caller, threads};
 use airlock_json::{RawObject, raw};
 use airlock_model::{Prompt, Unforced};
@@ -27,8 +29,8 @@ pub(super) struct Conversation {
     pub(super) names: CallableNames,
     /// True if the rounds may have to be kept.
     keeps: bool,
-    /// The rounds as messages, if the prompt has them as items.
-    messages: Vec<String>,
+    /// The rounds to keep, if those of the prompt are native items.
+    hidden: Vec<Item>,
     /// The choice of tools after the first round.
     unforced: Unforced,
 }
@@ -38,7 +40,7 @@ impl Conversation {
     /// precedence: a call of such a name is for the caller. A long request is read on a blocking
     /// thread.
     pub(super) async fn begin(request: Request, caller: &Caller, settings: &Settings) -> Self {
-        let prompt = Prompt { native: request.native, ..Prompt::new(request.body) };
+        let prompt = request.prompt;
         let tenant = caller.view().tenant().clone();
         let keeps = request.keeper.is_some();
         let offers = !settings.disable_auto_tool_inject || request.names_tools;
@@ -51,7 +53,7 @@ impl Conversation {
     fn with_tools(prompt: Prompt, caller: &Caller, offers: bool, keeps: bool) -> Self {
         let unforced = prompt.unforced();
         let names = CallableNames::default();
-        let mut this = Self { prompt, names, keeps, messages: Vec::new(), unforced };
+        let mut this = Self { prompt, names, keeps, hidden: Vec::new(), unforced };
         if offers && this.prompt.takes_tools() {
             this.offer(caller);
         }
@@ -85,20 +87,14 @@ impl Conversation {
         // If a choice stayed forced after its call, the model could never end with text.
         self.prompt.stop_forcing(std::mem::take(&mut self.unforced));
         let items = answer.take_items();
-        let added = if items.is_empty() {
-            &mut self.prompt.added
-        } else {
-            // The provider gets all later rounds, so the chat form of them is never sent.
-            self.add_round_natively(items, &answer.reply, results);
-            if !self.keeps {
-                return;
-            }
-            &mut self.messages
-        };
-        for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
-            let message = answer.take_message(round[0].call.choice);
-            added.extend(message.map(|message| Value::from(message).to_string()));
-            added.extend(round.iter().map(result));
+        if items.is_empty() {
+            self.prompt.add_round(turns(answer.take_reply(), results));
+            return;
+        }
+        // The provider gets all later rounds, so the chat form of them is never sent.
+        self.add_native_turn(items, &answer.reply, results);
+        if self.keeps {
+            self.hidden.extend(turns(answer.take_reply(), results));
         }
     }
 
@@ -115,9 +111,11 @@ impl Conversation {
 
     /// Returns whether the caller asked for JSON.
     pub(super) fn wants_json(&self) -> bool {
-        let native = self.prompt.native.as_ref().and_then(|native| native.body.get("text"));
-        let native = native.and_then(|text| raw::member(text, "format"));
-        let format = native.or_else(|| self.prompt.body.get("response_format"));
+        let body = &self.prompt.body;
+        let format = match self.prompt.wire {
+            Wire::Responses => body.get("text").and_then(|text| raw::member(text, "format")),
+            _ => body.get("response_format"),
+        };
         let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);
         kind.is_some_and(|kind| kind != "text")
     }
@@ -135,56 +133,73 @@ impl Conversation {
         let message = chat::write_message(reply.choices.get(&choice)?.clone());
         let message = Value::from(message).to_string();
         let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
-        let results = ran.map(result).collect();
-        let added = &self.prompt.added;
-        let messages = &self.messages;
-        let before = if added.is_empty() { messages } else { added }.clone();
+        let results = texts(ran.map(result).collect());
+        let shown = self.prompt.rounds.as_slice();
+        let before = if self.hidden.is_empty() { shown } else { &self.hidden };
+        let before = texts(before.to_vec());
         Some(Rounds { before, message, results })
     }
 
-    /// Adds a round in the form of the Responses API: the items of the model as they came, and the
+    /// Adds a round of a provider that has the Responses API: the items of the model as they came, and the
     /// results of its calls.
-    fn add_round_natively(&mut self, items: Vec<Object>, reply: &Reply, results: &[CallOutcome]) {
+    fn add_native_turn(&mut self, items: Vec<Object>, reply: &Reply, results: &[CallOutcome]) {
         let made = reply.choices.get(&0).into_iter().flat_map(|choice| &choice.items);
         let mut calls = made.filter_map(|item| match item {
             Item::ToolCall(call) => Some(call),
             _ => None,
         });
-        let items = items.into_iter().map(|item| as_in_message(item, &mut calls));
-        self.prompt.added_items.extend(items);
-        self.prompt.added_items.extend(results.iter().map(item));
+        let items = items.into_iter().map(|item| {
+            let item = NativeItem::new(Wire::Responses, item);
+            Item::Native(as_in_message(item, &mut calls))
+        });
+        self.prompt.add_round(items.chain(results.iter().map(result)));
     }
 }
 
-/// Returns the item with the result of a call.
-fn item(ended: &CallOutcome) -> String {
-    let parts = ended.parts.as_deref().and_then(parts::to_input);
-    let output = parts.unwrap_or_else(|| Value::from(&*ended.text));
-    let members = [
-        ("type", Value::from("function_call_output")),
-        ("call_id", ended.call.id.as_str().into()),
-        ("output", output),
-    ];
-    Value::from_iter(members).to_string()
+/// Returns the turns of the model that have calls, each followed by the results of its calls.
+fn turns(mut reply: Reply, results: &[CallOutcome]) -> Vec<Item> {
+    let mut items = Vec::new();
+    for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
+        let choice = reply.choices.remove(&round[0].call.choice);
+        items.extend(choice.map(turn).into_iter().flatten());
+        items.extend(round.iter().map(result));
+    }
+    items
 }
 
-/// Returns the message with the result of a call.
-fn result(ended: &CallOutcome) -> String {
-    let id = Value::from(ended.call.id.as_str());
-    let parts = ended.parts.clone();
-    let content = parts.unwrap_or_else(|| Value::from(&*ended.text).to_string());
-    format!(r#"{{"role":"tool","tool_call_id":{id},"content":{content}}}"#)
+/// Returns the items of a turn of the model. Members that are not known belong to its message.
+fn turn(mut choice: Choice) -> Vec<Item> {
+    if choice.members.is_empty() {
+        return std::mem::take(&mut choice.items);
+    }
+    let message = Value::from(chat::write_message(choice));
+    chat::read_message(message).unwrap_or_default()
+}
+
+/// Returns the result of a call.
+fn result(ended: &CallOutcome) -> Item {
+    let parts = ended.parts.as_deref().and_then(parts::read);
+    let parts = parts.unwrap_or_else(|| vec![Part::text(&*ended.text)]);
+    Item::ToolResult(ToolResult::new(&*ended.call.id, parts))
+}
+
+/// Returns items as the JSON texts of messages.
+fn texts(items: Vec<Item>) -> Vec<String> {
+    let messages = chat::write_messages(items).unwrap_or_default();
+    messages.iter().map(Value::to_string).collect()
 }
 
 /// Returns an item with the identifier and the name that its call has in the conversation: the gateway
 /// replaces an identifier that was used before, and repairs the name of an unknown tool. `calls` are
 /// those of the message, in the order of the items.
-fn as_in_message<'a>(mut item: Object, calls: &mut impl Iterator<Item = &'a ToolCall>) -> String {
-    let is_call =
-        item.get("type").is_some_and(|kind| kind == "function_call" || kind == "custom_tool_call");
+fn as_in_message<'a>(
+    mut item: NativeItem,
+    calls: &mut impl Iterator<Item = &'a ToolCall>,
+) -> NativeItem {
+    let is_call = matches!(item.kind.as_str(), "function_call" | "custom_tool_call");
     if let Some(call) = is_call.then(|| calls.next()).flatten() {
-        item.insert("call_id".to_owned(), call.id.as_str().into());
-        item.insert("name".to_owned(), call.name.as_str().into());
+        item.object.insert("call_id".to_owned(), call.id.as_str().into());
+        item.object.insert("name".to_owned(), call.name.as_str().into());
     }
-    Value::from(item).to_string()
+    item
 }

@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use super::present::Frame;
+use airlock_conversation::{Part, chat, responses};
 use airlock_core::tool::{Content, ContentBlock, decode_base64};
 
 /// Media types of images that both OpenAI's and Anthropic's API accept.
@@ -35,17 +36,14 @@ pub(super) fn to_json<'c>(
     parts.finish()
 }
 
-/// Returns content parts of a tool message as parts of the Responses API.
+/// Reads the content that [`to_json`] wrote.
+pub(super) fn read(parts: &str) -> Option<Vec<Part>> {
+    chat::read_content(serde_json::from_str(parts).ok()?).ok()
+}
+
+/// Returns the content that [`to_json`] wrote in the form of the Responses API.
 pub(super) fn to_input(parts: &str) -> Option<Value> {
-    let Ok(Value::Array(mut parts)) = serde_json::from_str(parts) else { return None };
-    for part in parts.iter_mut().filter_map(Value::as_object_mut) {
-        let image = part.shift_remove("image_url");
-        let kind = if image.is_some() { "input_image" } else { "input_text" };
-        part.insert("type".to_owned(), kind.into());
-        let url = image.and_then(|mut image| image.get_mut("url").map(Value::take));
-        part.extend(url.map(|url| ("image_url".to_owned(), url)));
-    }
-    Some(parts.into())
+    responses::write_content(read(parts)?).ok()
 }
 
 /// Returns the media type and the base64 of an image that a model can read.

@@ -3,19 +3,16 @@
 use super::{recall::Keeper, results::Results, waiting::Approver};
 use airlock_conversation::Wire;
 use airlock_core::door::Events;
-use airlock_json::RawObject;
-use airlock_model::{MemoryBudget, Native, Object};
+use airlock_model::{MemoryBudget, Object, Prompt};
 
-/// A chat completion request.
+/// A request.
 #[derive(Debug)]
 pub struct Request {
     /// The API in which the caller receives the response. A chat completion in which nothing is changed is
     /// passed on as it came.
     pub wire: Wire,
-    /// Request body. Members that the loop does not use reach the provider unchanged.
-    pub body: RawObject,
-    /// The request as it came, if it came in the Responses API and its provider has that API.
-    pub native: Option<Native>,
+    /// The request as it came. Members that the loop does not use reach a provider of its API unchanged.
+    pub prompt: Prompt,
     /// True if the response is streamed: its chunks are events.
     pub is_streamed: bool,
     /// True if the events have chunks even if the model does not stream, and each round is on its

@@ -54,8 +54,9 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
     Run::new(|emitter| async move {
         let mut request = request;
         let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
-        let route = models.route(&mut request.body);
-        let agent = AgentLoop::begin(request, &caller, &settings, &listener).await;
+        let route = models.route(&mut request.prompt.body);
+        let has_responses = route.as_ref().is_ok_and(Route::has_responses);
+        let agent = AgentLoop::begin(request, has_responses, &caller, &settings, &listener).await;
         let last = match route {
             Ok(route) => agent.run(route).await,
             Err(error) => Err(agent.failure(error.into())),
@@ -120,6 +121,7 @@ struct AgentLoop<'a> {
 impl<'a> AgentLoop<'a> {
     async fn begin(
         mut request: Request,
+        has_responses: bool,
         caller: &'a Caller,
         settings: &'a Settings,
         listener: &'a Listener,
@@ -129,7 +131,7 @@ impl<'a> AgentLoop<'a> {
         let Request { is_streamed, shows_rounds, .. } = request;
         let is_chat = request.wire == Wire::Chat;
         let has_notes = !request.notes.is_empty();
-        let keeps_order = shows_rounds && request.native.is_none();
+        let keeps_order = shows_rounds && !has_responses;
         let trace = Trace::new(caller.ledger(), mem::take(&mut request.notes));
         let results = request.results.take();
         let approver = request.approver.take();
@@ -242,6 +244,9 @@ impl<'a> AgentLoop<'a> {
         // could not receive. A response that ends the loop adds nothing to the conversation.
         if !is_last && calls.iter().any(|call| call.owner != CallOwner::Caller) {
             self.allowance.take(answer.bytes())?;
+            if !self.allowance.held.grow(answer.item_bytes()) {
+                return Err(Failure::NoMemory);
+            }
         }
         let waits = self.approver.is_some();
         let calls = round::sort(calls, self.caller, waits, &mut self.quota).await;

@@ -14,7 +14,7 @@ use airlock_core::{
 };
 use airlock_fakes as fake;
 use airlock_json::RawObject;
-use airlock_model::{MemoryBudget, Models, Object, object};
+use airlock_model::{MemoryBudget, Models, Object, Prompt, object};
 
 mod hostile;
 mod images;
@@ -46,8 +46,7 @@ fn request() -> Request {
     let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
     Request {
         wire: Wire::Chat,
-        body: RawObject::from(&object(body)),
-        native: None,
+        prompt: Prompt::new(RawObject::from(&object(body))),
         is_streamed: false,
         shows_rounds: false,
         names_tools: false,
@@ -64,7 +63,7 @@ fn request() -> Request {
 /// Returns a request of a caller that has the tool `mine`.
 fn with_own_tool(mut request: Request) -> Request {
     let own = json!([{"type": "function", "function": {"name": "mine"}}]);
-    request.body.set("tools", own.to_string());
+    request.prompt.body.set("tools", own.to_string());
     request
 }
 
@@ -352,7 +351,8 @@ async fn a_result_without_memory_is_left_out_and_all_memory_is_released() {
         {"when": {"role": "user"}, "answer": {"tool_calls": [{"name": "desk-large"}, {"name": "desk-large"}]}},
         {"answer": {"content": "done: {{last_tool_result}}"}},
     ]);
-    let memory = Limited::new(3 * fake::LARGE);
+    // The calls as items take almost as much as one copy of a result.
+    let memory = Limited::new(4 * fake::LARGE);
     let request = Request { budget: MemoryBudget::new(memory.clone()), ..request() };
     let answer = ask_script(turns.clone(), request, SETTINGS).await.expect("an answer");
     let calls = answer["airlock"]["calls"].as_array().expect("a list");
@@ -511,7 +511,7 @@ async fn a_tool_of_the_caller_takes_precedence_and_is_never_run() {
     let mut request = request();
     let own =
         json!([{"type": "function", "function": {"name": "desk-echo", "description": "mine"}}]);
-    request.body.set("tools", own.to_string());
+    request.prompt.body.set("tools", own.to_string());
     let turns = json!([{"answer": {"tool_calls": [{"name": "desk-echo"}, {"name": "desk-fail"}]}}]);
     let answer = ask_script(turns, request, SETTINGS).await.expect("an answer");
     assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
@@ -522,7 +522,7 @@ async fn a_tool_of_the_caller_takes_precedence_and_is_never_run() {
 async fn tools_are_offered_sorted_after_the_callers_own() {
     let mut request = request();
     let own = json!({"type": "function", "function": {"name": "desk-write"}});
-    request.body.set("tools", json!([own]).to_string());
+    request.prompt.body.set("tools", json!([own]).to_string());
     let conversation = Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
     let names = names(&conversation.prompt);
     let sorted = [
@@ -550,7 +550,7 @@ async fn a_long_list_of_tools_is_not_read_on_a_worker() {
         ("tool_choice", format!(r#"{{"x":"{}"}}"#, "x".repeat(INLINE_BYTES))),
     ] {
         let mut request = request();
-        request.body.set(member, text);
+        request.prompt.body.set(member, text);
         let begun = Conversation::begin(request, &caller, &SETTINGS).now_or_never();
         assert!(begun.is_none(), "{member}");
     }
@@ -587,8 +587,8 @@ async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_
         (json!("none"), json!([]), "none"),
     ] {
         let mut request = request();
-        request.body.set("tool_choice", before.to_string());
-        request.body.set("tools", tools.to_string());
+        request.prompt.body.set("tool_choice", before.to_string());
+        request.prompt.body.set("tools", tools.to_string());
         let mut conversation =
             Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
         conversation.add_round(Reply::default().into(), &[]);

@@ -32,10 +32,18 @@ mod usage;
 
 use serde_json::Value;
 
-use crate::{Object, object_of, read::Members};
+use crate::{
+    Item, Object, Part, Wire, object_of,
+    read::{Members, Path, Untranslatable},
+};
 
 pub use self::reasoning::sealed as sealed_reasoning;
-pub(crate) use self::{reasoning::take_mixed_details, request_writer::effort_of};
+pub(crate) use self::{
+    parts::{from_file_data, from_url, read_audio},
+    reasoning::{SEPARATOR, read_state, take_mixed_details},
+    request_reader::{read_boolean, read_number, read_stop, read_top_k, read_user},
+    request_writer::effort_of,
+};
 pub use self::{
     reply_reader::{ReplyReader, pieces},
     reply_writer::{ChunkWriter, write_message, write_reply},
@@ -50,6 +58,24 @@ const CACHE_CONTROL: &str = "cache_control";
 const LOGPROBS: &str = "logprobs";
 /// Member of a message with the model's calls.
 const TOOL_CALLS: &str = "tool_calls";
+
+/// Reads a message of a reply as the items of its turn. Fails if a member has no valid value.
+pub fn read_message(message: Value) -> Result<Vec<Item>, Untranslatable> {
+    let mut items = Vec::new();
+    request_reader::read_message(message, &Path::Root.member("message"), &mut items)?;
+    Ok(items)
+}
+
+/// Reads the content of a message: a text or a list of parts.
+pub fn read_content(content: Value) -> Result<Vec<Part>, Untranslatable> {
+    parts::read(Some(content), &Path::Root.member("content"))
+}
+
+/// Writes the items of finished rounds as messages. Their unknown members are those of chat completions.
+/// Fails if an item is one of another API alone.
+pub fn write_messages(items: Vec<Item>) -> Result<Vec<Value>, Untranslatable> {
+    request_writer::write_messages(items, Wire::Chat, ChatDialect::OpenAi)
+}
 
 /// Returns the memory of the arguments of a message's calls as objects, in bytes, without that of their
 /// texts.
@@ -85,7 +111,7 @@ fn take_list(object: &mut Object, name: &str) -> Vec<Value> {
 }
 
 /// Returns the members that were not taken, without those that are null.
-fn rest(members: Members<'_>) -> Object {
+pub(crate) fn rest(members: Members<'_>) -> Object {
     let mut rest = members.into_rest();
     rest.retain(|_, value| !value.is_null());
     rest

@@ -187,6 +187,18 @@ impl Part {
         Self { content, cache_control: None, extra: Object::new() }
     }
 
+    /// Returns an estimate of the memory that the part takes, in bytes.
+    fn bytes(&self) -> usize {
+        let content = match &self.content {
+            Content::Text(text) | Content::Refusal(text) => text.len(),
+            Content::Image { media, .. } | Content::Audio(media) | Content::File { media, .. } => {
+                media.text().len()
+            }
+            Content::Native(native) => object_weight(&native.object),
+        };
+        size_of::<Self>() + content + object_weight(&self.extra)
+    }
+
     /// Creates a part with text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(Content::Text(text.into()))
@@ -198,6 +210,26 @@ impl CallInput {
     pub fn text(&self) -> &str {
         let (Self::Arguments(text) | Self::Text(text)) = self;
         text
+    }
+}
+
+impl Media {
+    /// Returns the data, the address or the identifier.
+    fn text(&self) -> &str {
+        match self {
+            Self::Base64 { data: text, .. }
+            | Self::Url(text)
+            | Self::Text(text)
+            | Self::FileId(text) => text,
+        }
+    }
+}
+
+impl Seal {
+    fn text(&self) -> &str {
+        match self {
+            Self::Signature(text) | Self::Redacted(text) | Self::Encrypted(text) => text,
+        }
     }
 }
 
@@ -259,6 +291,30 @@ impl Item {
             Self::Reasoning(_) | Self::ToolCall(_) => true,
             Self::ToolResult(_) | Self::Native(_) => false,
         }
+    }
+
+    /// Returns an estimate of the memory that the item takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Message(Message { parts, extra, .. }) => {
+                    parts.iter().map(Part::bytes).sum::<usize>() + object_weight(extra)
+                }
+                Self::Reasoning(Reasoning { text, summary, seal, extra, .. }) => {
+                    let seal = seal.as_ref().map_or(0, |seal| seal.text().len());
+                    let summary = summary.iter().map(String::len).sum::<usize>();
+                    text.len() + summary + seal + object_weight(extra)
+                }
+                Self::ToolCall(ToolCall { id, name, input, extra, .. }) => {
+                    let (CallInput::Arguments(input) | CallInput::Text(input)) = input;
+                    id.len() + name.len() + input.len() + object_weight(extra)
+                }
+                Self::ToolResult(ToolResult { call_id, parts, extra, .. }) => {
+                    let parts = parts.iter().map(Part::bytes).sum::<usize>();
+                    call_id.len() + parts + object_weight(extra)
+                }
+                Self::Native(native) => object_weight(&native.object),
+            }
     }
 }
 

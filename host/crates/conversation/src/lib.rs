@@ -9,7 +9,7 @@
 //! |---|---|---|---|---|
 //! | [`chat`]: OpenAI's chat completions | yes | yes | yes | yes |
 //! | [`messages`]: Anthropic's Messages | yes | | yes | yes |
-//! | [`responses`]: OpenAI's Responses | | yes | yes | |
+//! | [`responses`]: OpenAI's Responses | yes | yes | yes | |
 //! | [`gemini`]: Gemini's `generateContent` | | yes | yes | |
 //!
 //! Members that are not known are carried along as they came. One that its API documents and that
@@ -55,7 +55,7 @@ use self::item::data_url;
 
 pub use self::{
     arguments::{arguments_bytes, arguments_object},
-    conversation::{Conversation, Wire},
+    conversation::{Conversation, ItemPlace, Wire},
     delta::{Begin, Delta, ReplyError},
     item::{
         CallInput, Content, Item, Media, Message, NativeItem, Part, Reasoning, Role, Seal,

@@ -3,9 +3,11 @@
 mod error;
 mod members;
 mod path;
+mod site;
 
 pub use self::{
     error::{Untranslatable, excerpt},
     members::Members,
     path::Path,
+    site::ItemSite,
 };

@@ -79,9 +79,9 @@ impl ServiceApi for Anthropic {
     /// held while this runs.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
-            let Exchange { client, prompt, terms: Terms { is_streamed, held, .. }, .. } = exchange;
+            let Exchange { client, terms: Terms { is_streamed, held, .. }, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
-            let text = prompt.to_json(&exchange.members());
+            let text = exchange.chat_text().await?;
             let working = held.beside();
             // Once as it is and once translated.
             if !working.grow(text.len().saturating_mul(2)) {

@@ -1,7 +1,7 @@
 //! The interfaces of providers: what routing needs of any provider, and what the client of a service
 //! needs of its API.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use futures_util::{
     StreamExt as _,
@@ -16,7 +16,9 @@ use super::{
     address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
     signin::SignIn,
+    translation,
 };
+use airlock_conversation::Wire;
 use airlock_json::raw;
 
 /// Conditions of one request to a provider.
@@ -49,10 +51,27 @@ pub(super) struct Exchange<'t> {
 }
 
 impl<'t> Exchange<'t> {
-    /// Returns the members that replace those of the prompt.
-    pub(super) fn members(&self) -> Vec<(&'static str, &'t str)> {
-        let stream = self.terms.is_streamed.then_some(("stream", "true"));
-        stream.into_iter().chain(self.model.map(|model| ("model", model))).collect()
+    /// Returns the text of the request as a chat completion request. Fails if it has no form as one.
+    pub(super) async fn chat_text(&self) -> Result<Vec<u8>, ModelError> {
+        let Self { client, prompt, terms, .. } = self;
+        let is_chat = prompt.wire == Wire::Chat;
+        let mut set = Vec::new();
+        if terms.is_streamed {
+            set.push(("stream", Cow::Borrowed("true")));
+            let usage = Cow::Borrowed(r#"{"include_usage":true}"#);
+            set.extend((!is_chat).then_some(("stream_options", usage)));
+        }
+        // The route sets that of the body.
+        let model = self.model.or_else(|| prompt.body.get("model").filter(|_| !is_chat));
+        set.extend(model.map(|model| ("model", model.to_owned().into())));
+        let text = translation::chat_text(prompt, set, terms.held).await;
+        text.map_err(|error| error.into_model_error(client))
+    }
+
+    /// Returns the host's name of the model.
+    pub(super) fn model(&self) -> Cow<'t, str> {
+        let model = self.model.or_else(|| self.prompt.body.get("model"));
+        model.and_then(raw::string).unwrap_or_default()
     }
 
     /// Returns the URI of an operation for the model of the request.
@@ -61,9 +80,7 @@ impl<'t> Exchange<'t> {
         addresses: &dyn Addresses,
         operation: Operation,
     ) -> Result<Uri, ModelError> {
-        let model = self.model.or_else(|| self.prompt.body.get("model"));
-        let model = model.and_then(raw::string).unwrap_or_default();
-        let uri = addresses.uri(operation, &model, self.terms.is_streamed);
+        let uri = addresses.uri(operation, &self.model(), self.terms.is_streamed);
         uri.map_err(|error| self.client.refused(error.into_refusal()))
     }
 }

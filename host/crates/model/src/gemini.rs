@@ -1,5 +1,5 @@
-//! Gemini's API of `generateContent`. Requests and responses are translated from and to chat
-//! completions. This file does the exchange; the crate `airlock-conversation` knows the two formats.
+//! Gemini's API of `generateContent`. Responses are translated to chat completions. This file does the
+//! exchange; the crate `airlock-conversation` knows the formats.
 
 use std::sync::Arc;
 
@@ -17,10 +17,9 @@ use super::{
     translation::{self, Unsupported, Untranslated},
 };
 use airlock_conversation::{
-    Delta, ReplyError, chat,
+    Conversation, Delta, ReplyError,
     gemini::{self, ReplyReader},
 };
-use airlock_core::threads;
 
 /// Folder of models in the paths of the API, which names can have.
 const MODELS: &str = "models";
@@ -59,24 +58,16 @@ impl Gemini {
 }
 
 impl ServiceApi for Gemini {
-    /// Translates a request. Memory for the texts of both forms and for the tree between them is
-    /// held while this runs.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
         Box::pin(async move {
-            let Exchange { client, prompt, model, terms } = exchange;
+            let Exchange { client, prompt, terms, .. } = exchange;
             let Terms { is_streamed, held, .. } = terms;
-            let text = prompt.to_json(model.map(|model| ("model", model)).as_slice());
-            let working = held.beside();
-            // Once as it is and once translated.
-            if !working.grow(text.len().saturating_mul(2)) {
-                return Err(client.no_memory());
-            }
-            let length = text.len();
-            let tenant = held.tenant();
-            let translated =
-                threads::read(&tenant, length, move || translate(text, &working)).await;
+            let model = exchange.model().into_owned();
+            let written = translation::with_rounds(prompt, held, move |conversation| {
+                write(Conversation { model, ..conversation })
+            });
             let GeminiRequest { path, body } =
-                translated.map_err(|error| error.into_model_error(client))?;
+                written.await.map_err(|error| error.into_model_error(client))?;
             let uri = self.uri(&path, is_streamed);
             client.outgoing(&uri, body, is_streamed, held)
         })
@@ -114,14 +105,10 @@ impl ServiceApi for Gemini {
     }
 }
 
-/// Translates the text of a chat request. Memory for its tree is held in `held`.
-fn translate(text: Vec<u8>, held: &Charge) -> Result<GeminiRequest, Untranslated> {
-    let chat = translation::read(&text, held)?;
-    drop(text);
-    translation::hold_arguments(&chat, held)?;
-    let conversation = chat::read_request(chat).map_err(Untranslated::Untranslatable)?;
+/// Writes a request.
+fn write(conversation: Conversation) -> Result<GeminiRequest, Untranslated> {
     let path = path_of(&conversation.model).map_err(Untranslated::Unsupported)?;
-    let request = gemini::write_request(conversation).map_err(Untranslated::Untranslatable)?;
+    let request = gemini::write_request(conversation)?;
     let body = serde_json::to_vec(&request).expect("an object can be written");
     Ok(GeminiRequest { path, body })
 }

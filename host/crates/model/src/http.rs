@@ -8,7 +8,7 @@ mod error_body;
 mod events;
 mod response;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -449,10 +449,6 @@ impl HttpClient {
 
     pub(super) fn bad_answer(&self, what: &'static str) -> ModelError {
         ModelError::BadAnswer { provider: self.provider.clone(), what }
-    }
-
-    pub(super) fn bad_request(&self, reason: &dyn fmt::Display) -> ModelError {
-        ModelError::BadRequest { provider: self.provider.clone(), reason: reason.to_string() }
     }
 
     /// Returns the error object for a response that has only a status.

@@ -1,7 +1,8 @@
-//! Sends chat completions to model providers.
+//! Sends requests to model providers.
 //!
-//! A request names its provider in `model`, as `NAME/model`. It is the JSON object of OpenAI's chat completions,
-//! and keeps all members that this crate does not know. Responses are read as the deltas of a reply. The crate adds the tools that it is given and does not know
+//! A request names its provider in `model`, as `NAME/model`. It is sent as it came to a provider of the
+//! same API, and as the crate `airlock-conversation` reads and writes it to any other. Responses are read as
+//! the deltas of a reply. The crate adds the tools that it is given and does not know
 //! which callers may call them: the door decides that, for the crate `airlock-agent`.
 //!
 //! | file | purpose |
@@ -19,7 +20,6 @@
 //! | `http` | exchanges over HTTP, bounded in time and memory |
 //! | `openai`, `responses`, `anthropic`, `gemini` | the four APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
-//! | `native` | a request of the Responses API beside its chat form |
 //! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns instead of a service |
 //! | `reply` | a reply in pieces: as it came, or as deltas |
@@ -46,7 +46,6 @@ mod http;
 mod keys;
 mod listing;
 mod models;
-mod native;
 mod openai;
 mod outline;
 mod prompt;
@@ -70,7 +69,6 @@ pub use self::{
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
     models::Models,
-    native::Native,
     prompt::Prompt,
     prompt::Unforced,
     repair::{Calls, TooManyCalls},

@@ -77,26 +77,12 @@ impl Provider {
         Ok(Self { name, backend, fallbacks: settings.fallbacks.clone() })
     }
 
-    /// Fails if a request came in the Responses API, cannot be translated, and the provider does not
-    /// have that API.
-    pub(super) fn check(&self, prompt: &Prompt) -> Result<(), ModelError> {
-        match prompt.native.as_ref().and_then(|native| native.only.as_ref()) {
-            Some(refusal) if !self.backend.has_responses() => {
-                let provider = self.name.clone();
-                let refusal = refusal.clone();
-                Err(ModelError::Refused { provider, refusal })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Sends a request that [passes the check](Self::check).
+    /// Sends a request. Fails if it has no form in the API of the provider.
     pub(super) async fn respond(
         &self,
         prompt: &Prompt,
         terms: Terms<'_>,
     ) -> Result<Response<'_>, ModelError> {
-        self.check(prompt)?;
         self.backend.respond(prompt, terms).await
     }
 }

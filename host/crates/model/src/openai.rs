@@ -4,7 +4,6 @@ mod stream;
 
 use std::sync::Arc;
 
-use futures_util::{FutureExt as _, future};
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
@@ -53,14 +52,13 @@ impl OpenAi {
 }
 
 impl ServiceApi for OpenAi {
-    /// The caller's text is sent.
+    /// The text of a chat completion request is sent as it came.
     fn encode<'a>(&'a self, exchange: Exchange<'a>) -> ModelFuture<'a, Outgoing> {
-        let Exchange { client, prompt, terms, .. } = exchange;
-        let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions);
-        let text = prompt.to_json(&exchange.members());
-        let outgoing =
-            uri.and_then(|uri| client.outgoing(&uri, text, terms.is_streamed, terms.held));
-        future::ready(outgoing).boxed()
+        Box::pin(async move {
+            let Exchange { client, terms, .. } = exchange;
+            let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions)?;
+            client.outgoing(&uri, exchange.chat_text().await?, terms.is_streamed, terms.held)
+        })
     }
 
     fn decode<'a: 't, 't>(

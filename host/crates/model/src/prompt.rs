@@ -1,10 +1,15 @@
-//! Requests for chat completions, as a provider receives them.
+//! Requests as they came, with what the gateway adds to them.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use serde_json::Value;
 
-use super::{Native, Object};
+use super::{Charge, Object};
+use airlock_conversation::{Item, ItemPlace, Wire, chat, read::Untranslatable};
 use airlock_core::tool::Tool;
 use airlock_json::{RawObject, raw};
 
@@ -17,39 +22,114 @@ const ALLOWED_TOOLS: &str = "allowed_tools";
 /// Member that holds the conversation.
 const MESSAGES: &str = "messages";
 
-/// Request for a chat completion: the members that the caller sent, messages that were added, and
-/// the gateway's tools. The caller's members keep their text, so that numbers stay exact. Schemas
-/// of the gateway's tools are copied into the request as they are.
-#[derive(Debug, Clone, Default)]
+/// A request to a model: the members that the caller sent, the rounds that were added, and the gateway's
+/// tools. The caller's members keep their text, so that numbers stay exact. Schemas of the gateway's tools
+/// are copied into the request as they are.
+#[derive(Debug, Clone)]
 pub struct Prompt {
+    /// API in which the request came.
+    pub wire: Wire,
     /// The caller's members. Its own `tools`, if any, are offered before the gateway's.
     pub body: RawObject,
-    /// Messages that follow the caller's, each as JSON text.
-    pub added: Vec<String>,
-    /// The messages of `added` as items of the Responses API, each as JSON text. Empty if the model's
-    /// part of them came from another API.
-    pub added_items: Vec<String>,
+    /// Places of the elements of `input` in the caller's list; see
+    /// [`read_request`](airlock_conversation::responses::read_request).
+    pub places: Arc<[ItemPlace]>,
+    /// The finished rounds: the items of the model, and the results of its calls. Those of a model
+    /// whose provider has the Responses API are native, as they came. Unknown members of the others
+    /// are those of chat completions.
+    pub rounds: Arc<Vec<Item>>,
     /// The gateway's tools.
     pub tools: Vec<Arc<Tool>>,
-    /// The request as it came, if it came in the Responses API.
-    pub native: Option<Native>,
+    /// The caller's members in other APIs, written when a provider first needs them.
+    translated: TranslatedMembers,
 }
 
-/// A `tool_choice` that forces no call, in both forms of a request; `None` where none is forced.
-#[derive(Debug, Default)]
-pub struct Unforced {
-    native: Option<Arc<str>>,
-    body: Option<Arc<str>>,
+/// API in which members are sent that came in another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TargetApi {
+    /// Chat completions.
+    Chat,
+    /// The Responses API.
+    Responses,
 }
+
+/// The caller's members of a request in the APIs in which it did not come.
+#[derive(Debug, Clone, Default)]
+struct TranslatedMembers {
+    chat: OnceLock<Arc<HeldMembers>>,
+    responses: OnceLock<Arc<HeldMembers>>,
+}
+
+/// Members whose memory is held until they are dropped.
+#[derive(Debug)]
+pub(crate) struct HeldMembers {
+    pub(crate) members: RawObject,
+    pub(crate) _held: Charge,
+}
+
+/// A `tool_choice` that forces no call; `None` if none is forced.
+#[derive(Debug, Default)]
+pub struct Unforced(Option<Arc<str>>);
 
 impl Prompt {
-    /// Creates the request with the caller's members.
+    /// Creates a chat completion request with the caller's members.
     pub fn new(body: RawObject) -> Self {
-        Self { body, ..Self::default() }
+        Self {
+            wire: Wire::Chat,
+            body,
+            places: Arc::default(),
+            rounds: Arc::default(),
+            tools: Vec::new(),
+            translated: TranslatedMembers::default(),
+        }
     }
 
-    /// Returns whether `stream_options.include_usage` is true.
+    /// Creates a request of the Responses API, with the places of the elements of `input`.
+    pub fn responses(body: RawObject, places: Arc<[ItemPlace]>) -> Self {
+        Self { wire: Wire::Responses, places, ..Self::new(body) }
+    }
+
+    /// Adds items to the finished rounds.
+    pub fn add_round(&mut self, items: impl IntoIterator<Item = Item>) {
+        Arc::make_mut(&mut self.rounds).extend(items);
+    }
+
+    /// Returns an estimate of the memory of the finished rounds, in bytes.
+    pub(crate) fn rounds_bytes(&self) -> usize {
+        self.rounds.iter().map(Item::bytes).fold(0, usize::saturating_add)
+    }
+
+    /// Writes the finished rounds into a JSON list, after its other elements. Fails if a round came from a
+    /// provider of another API.
+    pub(crate) fn write_rounds(
+        &self,
+        write: fn(Vec<Item>) -> Result<Vec<Value>, Untranslatable>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Untranslatable> {
+        // One turn after the other, so that no more than one is copied at a time.
+        for turn in self.rounds.chunk_by(|one, next| !is_result(one) || is_result(next)) {
+            for value in write(turn.to_vec())? {
+                separate(out, b'[');
+                serde_json::to_writer(&mut *out, &value).expect("JSON can be written to memory");
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the place for the members in another API.
+    pub(crate) fn translated(&self, api: TargetApi) -> &OnceLock<Arc<HeldMembers>> {
+        match api {
+            TargetApi::Chat => &self.translated.chat,
+            TargetApi::Responses => &self.translated.responses,
+        }
+    }
+
+    /// Returns whether the reply has its usage: in chat completions, if `stream_options.include_usage` is
+    /// true.
     pub fn includes_usage(&self) -> bool {
+        if self.wire != Wire::Chat {
+            return true;
+        }
         let options = self.body.get("stream_options");
         options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"))
     }
@@ -64,7 +144,7 @@ impl Prompt {
     /// provider: its calls may have any name. In the Responses API they are items of other types.
     pub fn has_unnamed_tools(&self) -> bool {
         let tools = self.own_tools().and_then(raw::elements).into_iter().flatten();
-        self.native.is_none() && tools.map(name_of).any(|name| name.is_none())
+        self.wire == Wire::Chat && tools.map(name_of).any(|name| name.is_none())
     }
 
     /// Returns whether the caller defines tools. Does not read them.
@@ -82,8 +162,7 @@ impl Prompt {
 
     /// Returns the bytes of the members that are about tools.
     pub fn tool_bytes(&self) -> usize {
-        let bodies = self.native.iter().map(|native| &native.body).chain([&self.body]);
-        let members = bodies.flat_map(|body| [body.get(TOOLS), body.get(TOOL_CHOICE)]);
+        let members = [self.body.get(TOOLS), self.body.get(TOOL_CHOICE)].into_iter();
         members.flatten().map(str::len).sum()
     }
 
@@ -92,47 +171,46 @@ impl Prompt {
     /// its own, with which the loop ends.
     pub fn unforced(&self) -> Unforced {
         let own: BTreeSet<String> = self.own_names().collect();
-        Unforced {
-            native: self.native.as_ref().and_then(|native| unforced_in(&native.body, &own)),
-            body: unforced_in(&self.body, &own),
-        }
+        let choice = self.body.get(TOOL_CHOICE).filter(|choice| !is_for_any(choice, &own));
+        Unforced(choice.and_then(unforced).map(Arc::from))
     }
 
-    /// Resets a forced `tool_choice`, in both forms of the request.
+    /// Resets a forced `tool_choice`.
     pub fn stop_forcing(&mut self, unforced: Unforced) {
-        if let (Some(native), Some(choice)) = (&mut self.native, unforced.native) {
-            native.body.set(TOOL_CHOICE, choice);
-        }
-        if let Some(choice) = unforced.body {
+        if let Some(choice) = unforced.0 {
             self.body.set(TOOL_CHOICE, choice);
+            self.translated = TranslatedMembers::default();
         }
     }
 
     /// Returns the names of the tools to which `tool_choice` restricts the model; `None` if it may
     /// call all.
     pub fn allowed_names(&self) -> Option<BTreeSet<String>> {
-        let body = self.native.as_ref().map_or(&self.body, |native| &native.body);
-        allowed_by(body.get(TOOL_CHOICE)?)
+        allowed_by(self.body.get(TOOL_CHOICE)?)
     }
 
-    /// Returns the tools that the caller defines, as text. The form in which they came has all of
-    /// them.
+    /// Returns the tools that the caller defines, as text.
     fn own_tools(&self) -> Option<&str> {
-        self.native.as_ref().map_or(&self.body, |native| &native.body).get(TOOLS)
+        self.body.get(TOOLS)
     }
 
-    /// Returns the request as JSON text: the caller's members in their order, then those of `set`,
-    /// which replace the caller's, and `tools` last if the gateway adds some.
-    pub(crate) fn to_json(&self, set: &[(&str, &str)]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.body.text_len() + 2);
+    /// Returns a chat completion request as JSON text: the caller's `members` in their order, then those of
+    /// `set`, which replace the caller's, and `tools` last if the gateway adds some. Fails if a round came from a
+    /// provider of another API.
+    pub(crate) fn to_chat(
+        &self,
+        members: &RawObject,
+        set: &[(&str, Cow<'_, str>)],
+    ) -> Result<Vec<u8>, Untranslatable> {
+        let mut out = Vec::with_capacity(members.text_len() + 2);
         out.push(b'{');
-        let kept = self.body.iter().filter(|(name, _)| set.iter().all(|(own, _)| own != name));
+        let kept = members.iter().filter(|(name, _)| set.iter().all(|(own, _)| own != name));
         for (name, text) in kept {
             match name {
                 TOOLS if !self.tools.is_empty() => {}
-                MESSAGES if !self.added.is_empty() => {
+                MESSAGES if !self.rounds.is_empty() => {
                     member(&mut out, name);
-                    self.write_messages(text, &mut out);
+                    self.write_messages(text, &mut out)?;
                 }
                 _ => {
                     member(&mut out, name);
@@ -146,25 +224,27 @@ impl Prompt {
         }
         if !self.tools.is_empty() {
             member(&mut out, TOOLS);
-            self.write_tools(&mut out);
+            self.write_tools(members, &mut out);
         }
         out.push(b'}');
-        out
+        Ok(out)
     }
 
-    fn write_messages(&self, own: &str, out: &mut Vec<u8>) {
+    /// Writes the caller's messages, and those of the rounds after them.
+    fn write_messages(&self, own: &str, out: &mut Vec<u8>) -> Result<(), Untranslatable> {
         out.push(b'[');
-        let own = raw::elements(own).into_iter().flatten();
-        for message in own.chain(self.added.iter().map(String::as_str)) {
+        for message in raw::elements(own).into_iter().flatten() {
             separate(out, b'[');
             out.extend_from_slice(message.as_bytes());
         }
+        self.write_rounds(chat::write_messages, out)?;
         out.push(b']');
+        Ok(())
     }
 
-    fn write_tools(&self, out: &mut Vec<u8>) {
+    fn write_tools(&self, members: &RawObject, out: &mut Vec<u8>) {
         out.push(b'[');
-        for tool in self.body.get(TOOLS).and_then(raw::elements).into_iter().flatten() {
+        for tool in members.get(TOOLS).and_then(raw::elements).into_iter().flatten() {
             separate(out, b'[');
             out.extend_from_slice(tool.as_bytes());
         }
@@ -202,12 +282,6 @@ fn is_for_any(choice: &str, names: &BTreeSet<String>) -> bool {
     }
 }
 
-/// Returns the `tool_choice` that replaces that of a request; `None` if it stays.
-fn unforced_in(body: &RawObject, own: &BTreeSet<String>) -> Option<Arc<str>> {
-    let choice = body.get(TOOL_CHOICE).filter(|choice| !is_for_any(choice, own))?;
-    unforced(choice).map(Arc::from)
-}
-
 /// Returns a `tool_choice` that forces no call; `None` if this one forces none. A restriction to
 /// some tools stays.
 fn unforced(choice: &str) -> Option<String> {
@@ -231,6 +305,10 @@ fn name_of(tool: &str) -> Option<String> {
     let named = raw::member(tool, "function").or_else(|| raw::member(tool, "custom"));
     // The Responses API has the name beside the type.
     raw::string(raw::member(named.unwrap_or(tool), "name")?).map(Cow::into_owned)
+}
+
+fn is_result(item: &Item) -> bool {
+    matches!(item, Item::ToolResult(_))
 }
 
 fn write_definition(out: &mut Vec<u8>, tool: &Tool) {
@@ -266,6 +344,7 @@ mod tests {
 
     use super::*;
     use crate::object;
+    use airlock_conversation::ToolResult;
 
     fn prompt(body: Value, tools: &[&'static str]) -> Prompt {
         let tools = tools.iter().map(|name| {
@@ -277,7 +356,8 @@ mod tests {
     }
 
     fn text(prompt: &Prompt) -> String {
-        String::from_utf8(prompt.to_json(&[])).expect("it is text")
+        let text = prompt.to_chat(&prompt.body, &[]).expect("messages");
+        String::from_utf8(text).expect("it is text")
     }
 
     #[test]
@@ -308,11 +388,11 @@ mod tests {
         let body = br#"{"seed":12345678901234567890123,"messages":[{"n":0.10}],"tools":[{"max":18446744073709551616}]}"#;
         let body = RawObject::parse(body.to_vec(), &airlock_json::Caps::memory(1 << 20));
         let mut prompt = Prompt::new(body.expect("an object").0);
-        prompt.added.push(r#"{"role":"tool"}"#.to_owned());
         prompt.tools.push(Arc::new(Tool::own("x", "", json!({"type": "object"}))));
+        prompt.add_round([Item::ToolResult(ToolResult::new("c", Vec::new()))]);
         let text = text(&prompt);
         assert!(
-            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool"}],"tools":[{"max":18446744073709551616},"#),
+            text.starts_with(r#"{"seed":12345678901234567890123,"messages":[{"n":0.10},{"role":"tool","tool_call_id":"c","content":""}],"tools":[{"max":18446744073709551616},"#),
             "{text}"
         );
     }
@@ -320,7 +400,8 @@ mod tests {
     #[test]
     fn members_can_be_replaced_and_added_in_the_text() {
         let prompt = prompt(json!({"stream": false, "a": 1}), &[]);
-        let text = prompt.to_json(&[("stream", "true"), ("b", "{}")]);
+        let text = prompt.to_chat(&prompt.body, &[("stream", "true".into()), ("b", "{}".into())]);
+        let text = text.expect("messages");
         assert_eq!(String::from_utf8_lossy(&text), r#"{"a":1,"stream":true,"b":{}}"#);
     }
 
@@ -338,8 +419,8 @@ mod tests {
         }
         assert!(!prompt(json!({}), &[]).has_own_tools());
         assert_eq!(
-            prompt(json!({"tools": null}), &["x"]).to_json(&[]).first_chunk(),
-            Some(br#"{"tools":[{"type":"#)
+            text(&prompt(json!({"tools": null}), &["x"])).get(..18),
+            Some(r#"{"tools":[{"type":"#)
         );
     }
 
@@ -352,7 +433,7 @@ mod tests {
         let client = airlock_core::tool::ClientName::parse("web").expect("a name");
         let mut tool = Tool::adopt(&client, definition.expect("a definition")).expect("a tool");
         tool.trust = airlock_core::tool::Trust::Untrusted;
-        let prompt = Prompt { tools: vec![Arc::new(tool)], ..Prompt::default() };
+        let prompt = Prompt { tools: vec![Arc::new(tool)], ..Prompt::new(RawObject::default()) };
         assert_eq!(
             text(&prompt),
             r#"{"tools":[{"type":"function","function":{"name":"web-t","description":"[MCP Service: web (external)] Reads.","parameters":{"additionalProperties":false,"$defs":{},"type":"object","properties":{"a":{}}}}}]}"#
@@ -362,7 +443,7 @@ mod tests {
     #[test]
     fn a_prompt_shares_its_tools_with_the_catalog() {
         let tool = Arc::new(Tool::own("x", "", json!({"type": "object"})));
-        let prompt = Prompt { tools: vec![tool.clone()], ..Prompt::default() };
+        let prompt = Prompt { tools: vec![tool.clone()], ..Prompt::new(RawObject::default()) };
         assert!(Arc::ptr_eq(&prompt.clone().tools[0], &tool));
     }
 
@@ -381,7 +462,7 @@ mod tests {
                 r#"{"type":"allowed_tools","mode":"auto","tools":[]}"#,
             ),
         ] {
-            let mut prompt = Prompt::default();
+            let mut prompt = Prompt::new(RawObject::default());
             prompt.body.set(TOOL_CHOICE, choice);
             prompt.stop_forcing(prompt.unforced());
             assert_eq!(prompt.body.get(TOOL_CHOICE), Some(expected));
@@ -396,11 +477,9 @@ mod tests {
             (json!({"type": "bash_20250124", "name": "bash"}), false),
             (json!({"type": "web_search", "web_search": {"enable": true}}), true),
         ] {
-            let tools = json!({"tools": [function("y"), tool]});
-            let mut prompt = prompt(tools.clone(), &[]);
+            let mut prompt = prompt(json!({"tools": [function("y"), tool]}), &[]);
             assert_eq!(prompt.has_unnamed_tools(), is_unnamed, "{tool}");
-            let native = Native { body: RawObject::from(&object(tools)), only: None };
-            prompt.native = Some(native);
+            prompt.wire = Wire::Responses;
             assert!(!prompt.has_unnamed_tools(), "{tool}");
         }
     }
@@ -431,7 +510,7 @@ mod tests {
             (allowed(&["web-t"]), false),
         ] {
             let choice = choice.to_string();
-            let mut prompt = Prompt::default();
+            let mut prompt = Prompt::new(RawObject::default());
             prompt.body.set(TOOLS, own);
             prompt.body.set(TOOL_CHOICE, choice.as_str());
             prompt.stop_forcing(prompt.unforced());
@@ -450,7 +529,7 @@ mod tests {
             ),
             (r#"{"type":"allowed_tools","tools":[{"type":"function","name":"x"}]}"#, Some("x")),
         ] {
-            let mut prompt = Prompt::default();
+            let mut prompt = Prompt::new(RawObject::default());
             prompt.body.set(TOOL_CHOICE, choice);
             let names = expected.map(|name| BTreeSet::from([name.to_owned()]));
             assert_eq!(prompt.allowed_names(), names, "{choice}");

@@ -27,15 +27,12 @@ use super::{
     delta_stream::{self, DeltaStream},
     http::{self as service, Events, HttpClient, Outgoing, ServiceResponse},
     openai::OpenAi,
+    prompt::TargetApi,
     signin::SignIn,
-    translation::{self, Untranslated},
+    translation,
 };
-use airlock_conversation::{
-    chat,
-    responses::{self, ReplyReader},
-};
-use airlock_core::threads;
-use airlock_json::{RawObject, raw};
+use airlock_conversation::responses::ReplyReader;
+use airlock_json::raw;
 
 /// Maximum number of models that are remembered as models without encrypted reasoning. A request
 /// for a model beyond it is sent twice. Callers choose the names, so they could be any number.
@@ -59,19 +56,18 @@ impl Responses {
     }
 
     /// Returns a request as it is sent; with `is_plain`, without asking for encrypted reasoning.
-    /// While this runs, the tree of a request that is translated is held; the result holds its own
-    /// text.
+    /// The result holds its own text.
     async fn write(&self, exchange: Exchange<'_>, is_plain: bool) -> Result<Outgoing, ModelError> {
         let Exchange { client, prompt, model, terms } = exchange;
         let uri = exchange.uri(&*self.addresses, Operation::Responses)?;
-        let working = terms.held.beside();
-        let translated = match &prompt.native {
-            Some(_) => None,
-            None => Some(translated(client, prompt, working).await?),
-        };
-        let native = prompt.native.as_ref().map(|native| &native.body);
-        let members = translated.as_ref().or(native).unwrap_or(&prompt.body);
-        let body = send::to_text(members, prompt, model, terms.is_streamed, !is_plain);
+        let members = translation::members(prompt, TargetApi::Responses, terms.held).await;
+        let members = members.map_err(|error| error.into_model_error(client))?;
+        let is_streamed = terms.is_streamed;
+        let model = model.map(str::to_owned);
+        let body = translation::write_text(prompt, members, terms.held, move |prompt, members| {
+            send::to_text(members, prompt, model.as_deref(), is_streamed, !is_plain)
+        });
+        let body = body.await.map_err(|error| error.into_model_error(client))?;
         let mut outgoing = client.outgoing(&uri, body, terms.is_streamed, terms.held)?;
         outgoing.is_plain = is_plain;
         Ok(outgoing)
@@ -143,35 +139,6 @@ impl ServiceApi for Responses {
 
 fn model_of(prompt: &Prompt) -> Option<String> {
     prompt.body.get("model").and_then(raw::string).map(std::borrow::Cow::into_owned)
-}
-
-/// Translates a chat completion request, without the gateway's tools and without rounds of which
-/// there are items. `working` pays for its text and its tree.
-async fn translated(
-    client: &HttpClient,
-    prompt: &Prompt,
-    working: Charge,
-) -> Result<RawObject, ModelError> {
-    let mut chat = Prompt::new(prompt.body.clone());
-    if prompt.added_items.is_empty() {
-        chat.added.clone_from(&prompt.added);
-    }
-    let text = chat.to_json(&[]);
-    // Once as it is and once translated.
-    if !working.grow(text.len().saturating_mul(2)) {
-        return Err(client.no_memory());
-    }
-    let length = text.len();
-    let tenant = working.tenant();
-    let translated = threads::read(&tenant, length, move || translate(text, &working)).await;
-    translated.map_err(|error| error.into_model_error(client))
-}
-
-fn translate(text: Vec<u8>, held: &Charge) -> Result<RawObject, Untranslated> {
-    let chat = translation::read(&text, held)?;
-    drop(text);
-    let request = chat::read_request(chat).and_then(responses::write_request);
-    request.map(|request| RawObject::from(&request)).map_err(Untranslated::Untranslatable)
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

@@ -65,13 +65,10 @@ impl Models {
         Ok(Route { first, fallbacks, unnamed })
     }
 
-    /// Returns whether a request of the Responses API for this model is sent in that API first, and
-    /// may be sent to another provider if that fails.
-    pub fn responses_for(&self, model: &str, has_own_fallbacks: bool) -> (bool, bool) {
+    /// Returns whether a request of the Responses API for this model is sent in that API first.
+    pub fn has_responses(&self, model: &str) -> bool {
         let provider = self.target(model).map(|target| target.provider);
-        let Some(provider) = provider.or(self.providers.first()) else { return (false, false) };
-        let may_fall_back = has_own_fallbacks || !provider.fallbacks.is_empty();
-        (provider.backend.has_responses(), may_fall_back)
+        provider.or(self.providers.first()).is_some_and(|provider| provider.backend.has_responses())
     }
 
     /// Returns the model for a client of one provider's API: a `model` that does not start with the name
@@ -140,15 +137,6 @@ impl<'a> Route<'a> {
             return Err(error);
         }
         for target in std::mem::take(&mut self.fallbacks) {
-            if let Err(unfit) = target.provider.check(prompt) {
-                let reason = unfit.to_object();
-                warn!(
-                    fallback = %target.provider.name,
-                    member = reason.get("param").and_then(serde_json::Value::as_str),
-                    "a fallback is skipped: the request has a part for the Responses API alone"
-                );
-                continue;
-            }
             warn!(
                 provider = %self.first.provider.name,
                 fallback = %target.provider.name,
@@ -186,6 +174,11 @@ impl<'a> Route<'a> {
         };
         let name = model.split('/').next().unwrap_or_default().to_owned();
         ModelError::NoSuchProvider { name, model: model.clone(), cause: Box::new(error) }
+    }
+
+    /// Returns whether the provider has the Responses API.
+    pub fn has_responses(&self) -> bool {
+        self.first.provider.backend.has_responses()
     }
 
     /// Returns whether the provider that has responded reads images in the results of tools.

@@ -60,7 +60,7 @@ use self::stream::{ScriptReader, ScriptedChunks};
 use super::{
     BadProvider, BadScript, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
-    listing, object,
+    listing, object, translation,
 };
 use airlock_core::units::Span;
 use airlock_json::{self as json, Caps};
@@ -154,17 +154,21 @@ impl Script {
 
     /// Returns the response of the first turn that matches. Memory for the tree of the conversation
     /// is held while it is read. Fails if no turn matches, or with the error of the turn.
-    fn reply(&self, prompt: &Prompt, terms: Terms<'_>) -> Result<Response<'static>, ModelError> {
+    fn reply(
+        &self,
+        prompt: &Prompt,
+        text: &[u8],
+        terms: Terms<'_>,
+    ) -> Result<Response<'static>, ModelError> {
         let Terms { is_streamed, held, .. } = terms;
-        let text = prompt.to_json(&[]);
         let own = held.beside();
-        let checked = json::check(&text, &CAPS).map_err(|error| self.bad_request(&error))?;
+        let checked = json::check(text, &CAPS).map_err(|error| self.bad_request(&error))?;
         let tree_bytes = checked.tree_bytes;
         if text.len() > FREE_BYTES && !own.grow(tree_bytes.saturating_add(text.len())) {
             return Err(ModelError::NoMemory { provider: self.provider.clone() });
         }
         let request: Object =
-            serde_json::from_slice(&text).map_err(|error| self.bad_request(&error.into()))?;
+            serde_json::from_slice(text).map_err(|error| self.bad_request(&error))?;
         let offered = prompt.own_names();
         let offered = offered.chain(prompt.tools.iter().map(|tool| tool.name.as_str().to_owned()));
         let seen = ConversationState::new(&request, offered.collect());
@@ -197,7 +201,7 @@ impl Script {
         }
     }
 
-    fn bad_request(&self, cause: &json::Error) -> ModelError {
+    fn bad_request(&self, cause: &dyn std::error::Error) -> ModelError {
         ModelError::BadRequest { provider: self.provider.clone(), reason: cause.to_string() }
     }
 }
@@ -208,7 +212,11 @@ impl Backend for Script {
         prompt: &'t Prompt,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        future::ready(self.reply(prompt, terms)).boxed()
+        Box::pin(async move {
+            let text = translation::chat_text(prompt, Vec::new(), terms.held).await;
+            let text = text.map_err(|error| error.into_error_of(&self.provider))?;
+            self.reply(prompt, &text, terms)
+        })
     }
 
     fn list(&self) -> BoxFuture<'_, Arc<str>> {

@@ -26,6 +26,7 @@ use super::{
     settings::{Api, Apis, Hosting, Retries, Service},
     signin::sign_in,
 };
+use airlock_conversation::Wire;
 use airlock_json::raw;
 use airlock_strings::with_causes;
 
@@ -149,7 +150,7 @@ impl ServiceClient {
     /// Returns the API in which a request is sent.
     fn api_for(&self, prompt: &Prompt) -> &dyn ServiceApi {
         match &self.for_responses {
-            Some(native) if prompt.native.is_some() => native.as_ref(),
+            Some(native) if prompt.wire == Wire::Responses => native.as_ref(),
             _ => self.for_chat.as_ref(),
         }
     }

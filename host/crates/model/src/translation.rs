@@ -1,13 +1,28 @@
 //! Translation between chat completions and another API: its errors, and what its modules share.
 
-use std::fmt::Display;
+use std::{borrow::Cow, fmt::Display, sync::Arc};
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Charge, ModelError, Object, Refusal, http::HttpClient, object};
-use airlock_conversation::{ReplyError, chat, read::Untranslatable};
-use airlock_json::{self as json, Caps};
+use super::{
+    Charge, ModelError, Object, Prompt, Refusal,
+    http::HttpClient,
+    object,
+    prompt::{HeldMembers, TargetApi},
+};
+use airlock_conversation::{
+    Conversation, FunctionTool, Item, ReplyError, ToolDefinition, Wire,
+    chat::{self, ChatDialect},
+    messages,
+    read::Untranslatable,
+    responses,
+};
+use airlock_core::{
+    threads::{self, INLINE_BYTES},
+    tool::Tool,
+};
+use airlock_json::{self as json, Caps, RawObject};
 
 /// Maximum memory of a request as a tree, in bytes.
 const CAPS: Caps = Caps::memory(256 << 20);
@@ -76,11 +91,23 @@ impl Untranslated {
     /// Returns the failure of the request.
     pub(super) fn into_model_error(self, client: &HttpClient) -> ModelError {
         match self {
-            Self::Json(error) => client.bad_request(&error),
             Self::NoMemory => client.no_memory(),
-            Self::Unsupported(error) => client.refused(error.into_refusal()),
-            Self::Untranslatable(error) => client.refused(to_refusal(error)),
+            error => error.into_error_of(&client.provider),
         }
+    }
+
+    /// Returns the failure of the request to a provider.
+    pub(super) fn into_error_of(self, provider: &str) -> ModelError {
+        let provider = provider.to_owned();
+        let refusal = match self {
+            Self::Json(error) => {
+                return ModelError::BadRequest { provider, reason: error.to_string() };
+            }
+            Self::NoMemory => return ModelError::NoMemory { provider },
+            Self::Unsupported(error) => error.into_refusal(),
+            Self::Untranslatable(error) => to_refusal(error),
+        };
+        ModelError::Refused { provider, refusal: Box::new(refusal) }
     }
 }
 
@@ -91,6 +118,12 @@ impl ResponseError {
             Self::Refused(refusal) => client.refused(*refusal),
             Self::Invalid { what } => client.bad_answer(what),
         }
+    }
+}
+
+impl From<Untranslatable> for Untranslated {
+    fn from(error: Untranslatable) -> Self {
+        Self::Untranslatable(error)
     }
 }
 
@@ -126,6 +159,144 @@ pub(super) fn read(text: &[u8], held: &Charge) -> Result<Object, Untranslated> {
     serde_json::from_slice(text).map_err(|error| Untranslated::Json(error.into()))
 }
 
+/// Returns the caller's members of a request in an API. If it came in another one, they are read and written
+/// when they are first needed, and their text is held with the request.
+pub(super) async fn members<'p>(
+    prompt: &'p Prompt,
+    api: TargetApi,
+    held: &Charge,
+) -> Result<&'p RawObject, Untranslated> {
+    match (prompt.wire, api) {
+        (Wire::Chat, TargetApi::Chat) | (Wire::Responses, TargetApi::Responses) => {
+            return Ok(&prompt.body);
+        }
+        _ => {}
+    }
+    let translated = prompt.translated(api);
+    if let Some(translated) = translated.get() {
+        return Ok(&translated.members);
+    }
+    let members = with_conversation(prompt, Arc::default(), held, move |conversation, _| {
+        let written = match api {
+            TargetApi::Chat => chat::write_request(conversation, ChatDialect::OpenAi),
+            TargetApi::Responses => responses::write_request(conversation),
+        };
+        Ok(RawObject::from(&written?))
+    });
+    let members = members.await?;
+    let own = held.beside();
+    if !own.grow(members.text_len()) {
+        return Err(Untranslated::NoMemory);
+    }
+    Ok(&translated.get_or_init(|| Arc::new(HeldMembers { members, _held: own })).members)
+}
+
+/// Reads a request, with the rounds and the tools of the gateway, and writes it; see [`with_conversation`].
+/// Memory for the arguments of all calls as objects is held too, because most APIs have no arguments as
+/// text.
+pub(super) async fn with_rounds<T: Send + 'static>(
+    prompt: &Prompt,
+    held: &Charge,
+    write: impl FnOnce(Conversation) -> Result<T, Untranslated> + Send + 'static,
+) -> Result<T, Untranslated> {
+    let tools = prompt.tools.clone();
+    let written = with_conversation(prompt, prompt.rounds.clone(), held, move |read, working| {
+        let mut conversation = read;
+        for tool in &tools {
+            conversation.tools.push(definition(tool, working)?);
+        }
+        if !working.grow(conversation.arguments_bytes()) {
+            return Err(Untranslated::NoMemory);
+        }
+        write(conversation)
+    });
+    written.await
+}
+
+/// Returns the definition of a tool of the gateway. Memory for its schema is held.
+fn definition(tool: &Tool, held: &Charge) -> Result<ToolDefinition, Untranslated> {
+    let schema = tool.parameters();
+    let schema = schema.as_str().as_bytes();
+    let cost = json::check(schema, &CAPS).map_err(Untranslated::Json)?;
+    if !held.grow(cost.tree_bytes) {
+        return Err(Untranslated::NoMemory);
+    }
+    let parameters = serde_json::from_slice(schema);
+    Ok(ToolDefinition::Function(FunctionTool {
+        name: tool.name.as_str().to_owned(),
+        description: Some(tool.described().into()),
+        parameters: Some(parameters.map_err(|error| Untranslated::Json(error.into()))?),
+        strict: None,
+        cache_control: None,
+        extra: Object::new(),
+    }))
+}
+
+/// Reads the caller's members of a request, adds rounds, and writes them. While this runs, memory for the
+/// text of the members in both forms, for the tree between them, and for the rounds is held.
+async fn with_conversation<T: Send + 'static>(
+    prompt: &Prompt,
+    rounds: Arc<Vec<Item>>,
+    held: &Charge,
+    write: impl FnOnce(Conversation, &Charge) -> Result<T, Untranslated> + Send + 'static,
+) -> Result<T, Untranslated> {
+    let working = held.beside();
+    let text = prompt.body.to_text().into_bytes();
+    let bytes = rounds.iter().map(Item::bytes).fold(text.len(), usize::saturating_add);
+    // Once as it is and once translated.
+    if !working.grow(bytes.saturating_mul(2)) {
+        return Err(Untranslated::NoMemory);
+    }
+    let wire = prompt.wire;
+    let places = prompt.places.clone();
+    let tenant = held.tenant();
+    let written = threads::read(&tenant, bytes, move || {
+        let body = read(&text, &working)?;
+        drop(text);
+        let mut conversation = match wire {
+            Wire::Responses => {
+                if !working.grow(responses::state_bytes(&body)) {
+                    return Err(Untranslated::NoMemory);
+                }
+                responses::read_request(body, &places)?
+            }
+            Wire::Messages => messages::read_request(body)?,
+            Wire::Chat | Wire::Gemini => chat::read_request(body)?,
+        };
+        conversation.items.extend(rounds.iter().cloned());
+        write(conversation, &working)
+    });
+    written.await
+}
+
+/// Returns a request as the text of a chat completion request. The members of `set` replace the caller's.
+pub(super) async fn chat_text(
+    prompt: &Prompt,
+    set: Vec<(&'static str, Cow<'static, str>)>,
+    held: &Charge,
+) -> Result<Vec<u8>, Untranslated> {
+    let members = members(prompt, TargetApi::Chat, held).await?;
+    write_text(prompt, members, held, move |prompt, members| prompt.to_chat(members, &set)).await
+}
+
+/// Writes the text of a request: here, or on a blocking thread if its finished rounds are long.
+pub(super) async fn write_text(
+    prompt: &Prompt,
+    members: &RawObject,
+    held: &Charge,
+    write: impl FnOnce(&Prompt, &RawObject) -> Result<Vec<u8>, Untranslatable> + Send + 'static,
+) -> Result<Vec<u8>, Untranslated> {
+    let bytes = prompt.rounds_bytes();
+    if bytes <= INLINE_BYTES {
+        return Ok(write(prompt, members)?);
+    }
+    // Their texts are shared.
+    let prompt = prompt.clone();
+    let members = members.clone();
+    let tenant = held.tenant();
+    Ok(threads::read(&tenant, bytes, move || write(&prompt, &members)).await?)
+}
+
 /// Holds memory for the arguments of all calls as objects, beside their texts: the APIs of some services
 /// have no arguments as text.
 pub(super) fn hold_arguments(chat: &Object, held: &Charge) -> Result<(), Untranslated> {
@@ -159,6 +330,43 @@ pub(super) fn take_text(object: &mut Object, name: &str) -> Result<String, Unsup
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MemoryBudget;
+    use airlock_conversation::{Part, ToolResult};
+    use airlock_core::memory::Limited;
+    use futures_util::FutureExt as _;
+
+    #[tokio::test]
+    async fn members_are_translated_once_and_held_with_their_request() {
+        let memory = Limited::new(1 << 20);
+        let held = MemoryBudget::new(memory.clone()).charge();
+        let item = json!({"role": "user", "content": "x".repeat(10_000)});
+        let body = RawObject::from(&object(json!({"model": "m", "input": [item]})));
+        let prompt = Prompt::responses(body, Arc::default());
+        let first = members(&prompt, TargetApi::Chat, &held).await.ok().expect("a good request");
+        assert!(first.get("messages").is_some_and(|messages| messages.len() > 10_000));
+        assert!((10_000..11_000).contains(&memory.taken()), "{}", memory.taken());
+        let second = members(&prompt, TargetApi::Chat, &held).await.ok().expect("a good request");
+        assert!(std::ptr::eq(first, second));
+        drop(prompt);
+        assert_eq!(memory.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn long_rounds_are_not_written_on_a_worker() {
+        let held = MemoryBudget::unlimited().charge();
+        for (bytes, is_here) in [(10, true), (INLINE_BYTES, false)] {
+            let mut prompt = Prompt::new(RawObject::from(&object(json!({"messages": []}))));
+            let text = Part::text("x".repeat(bytes));
+            prompt.add_round([Item::ToolResult(ToolResult::new("c", vec![text]))]);
+            let occupied = threads::occupy(&held.tenant()).await;
+            let mut writing = Box::pin(chat_text(&prompt, Vec::new(), &held));
+            let at_once = writing.as_mut().now_or_never();
+            assert_eq!(at_once.is_some(), is_here, "{bytes}");
+            drop(occupied);
+            let written = if let Some(written) = at_once { written } else { writing.await };
+            assert!(written.is_ok_and(|text| text.len() > bytes), "{bytes}");
+        }
+    }
 
     #[test]
     fn an_unsupported_field_is_named_with_its_whole_path() {

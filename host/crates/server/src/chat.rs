@@ -23,7 +23,7 @@ use airlock_core::{
     tool::QuestionKinds,
 };
 use airlock_json::RawObject;
-use airlock_model::{ChatForm, MemoryBudget, Object};
+use airlock_model::{ChatForm, MemoryBudget, Object, Prompt};
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future
@@ -91,8 +91,7 @@ fn start(
     availability::add_notes(app, sender, &mut notes);
     let request = agent::Request {
         wire: Wire::Chat,
-        body,
-        native: None,
+        prompt: Prompt::new(body),
         is_streamed,
         shows_rounds: false,
         names_tools: !sender.filter.is_none(),

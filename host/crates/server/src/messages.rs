@@ -37,7 +37,7 @@ use airlock_core::{
     door::{Caller, Hearing, Origin},
     tool::QuestionKinds,
 };
-use airlock_model::{MemoryBudget, Object};
+use airlock_model::{MemoryBudget, Object, Prompt};
 
 /// Path of the API.
 pub(super) const PATH: &str = "/v1/messages";
@@ -121,8 +121,7 @@ fn start(
     }
     let request = agent::Request {
         wire: Wire::Messages,
-        body: chat.body,
-        native: None,
+        prompt: Prompt::new(chat.body),
         is_streamed: chat.is_streamed,
         shows_rounds: false,
         names_tools: !sender.filter.is_none(),

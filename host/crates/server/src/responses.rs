@@ -1,8 +1,7 @@
 //! `POST /v1/responses`: OpenAI's Responses API, whole or streamed, and the stored responses below
 //! it.
 //!
-//! A request is translated into a chat completion request, which the agent loop runs. With it goes
-//! the request as it came, if its provider has the Responses API. The events of the loop become one
+//! A request goes to the agent loop as it came, with the conversation that it continues. The events of the loop become one
 //! *Response*, the object of the API, and its stream events. The whole and the streamed form come
 //! from the same events: if the caller does not ask for a stream, neither does the loop, and it
 //! renders the model's responses as chunks.
@@ -14,7 +13,7 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `translate` | between the Responses API and chat completions |
+//! | `translate` | between the Responses API and the loop |
 //! | `composer` | one Response from the events of the loop |
 //! | `stream` | its stream events, as server-sent events |
 //! | `archive` | the store of Responses |
@@ -44,7 +43,7 @@ use self::{
     archive::Deposit,
     composer::Composer,
     stream::ResponseStream,
-    translate::{Chat, Untranslatable},
+    translate::{Prepared, Untranslatable},
 };
 use super::{
     App, availability, body, events,
@@ -55,10 +54,10 @@ use super::{
     work,
 };
 use airlock_agent::{self as agent, EXTENSION, Run, recall::items::OutputKeeper};
-use airlock_conversation::Wire;
+use airlock_conversation::{Wire, responses::read_request};
 use airlock_core::door::{Caller, Origin};
 use airlock_json::{self as json, RawObject};
-use airlock_model::{MemoryBudget, Object, weight};
+use airlock_model::{MemoryBudget, Object, Prompt, weight};
 
 /// Path of the API.
 const PATH: &str = "/v1/responses";
@@ -119,27 +118,27 @@ pub(super) async fn create(
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
-    let (TranslatedRequest { chat, body }, keeper) = read(app, sender, request, charge).await?;
+    let (prepared, prompt, keeper) = read(app, sender, request, charge, false).await?;
     availability::wait_for_sources(app, sender).await;
     let caller = Caller::new(app.model_view(sender), Origin::Model, app.budget);
-    let dropped = report_dropped(sender, &chat.dropped);
-    let is_streamed = chat.stream;
+    let dropped = report_dropped(sender, &prepared.dropped);
+    let is_streamed = prepared.stream;
     let id = format!("resp_{}", Uuid::new_v4().simple());
-    let run = start(app, sender, caller.clone(), &chat, body, timeout, charge);
+    let run = start(app, sender, caller.clone(), &prepared, prompt, timeout, charge);
     let answering = run.answering();
     let deposit = match &app.archive {
-        Some(archive) if chat.store => Some(Deposit {
+        Some(archive) if prepared.store => Some(Deposit {
             archive: archive.clone(),
             scope: sender.tenant().scope(),
             id: id.clone(),
-            previous: previous(chat.echo.members()).map(str::to_owned),
-            input: chat.input,
+            previous: previous(prepared.echo.members()).map(str::to_owned),
+            input: prepared.input,
             charge: charge.clone(),
         }),
         _ => None,
     };
-    let composer = Composer::new(&id, chat.echo, caller, deposit, Some(keeper), charge.clone())
-        .with_groups(chat.groups);
+    let composer = Composer::new(&id, prepared.echo, caller, deposit, Some(keeper), charge.clone())
+        .with_groups(prepared.groups);
     let reply = if is_streamed {
         let stream = ResponseStream::begin(run, composer).await?;
         respond::events(events::parts(stream))
@@ -188,9 +187,8 @@ pub(super) async fn count(
     request: Request<Incoming>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let (TranslatedRequest { chat, body }, _) = read(app, sender, request, charge).await?;
-    let native = chat.native.as_ref().map_or(0, |native| native.body.text_len());
-    let bytes = body.text_len().max(native);
+    let (_, prompt, _) = read(app, sender, request, charge, true).await?;
+    let bytes = prompt.body.text_len();
     let tokens = bytes.saturating_add(tool_bytes(app, sender)).div_ceil(TOKEN_BYTES);
     Ok(respond::json(&json!({
         "object": "response.input_tokens",
@@ -199,29 +197,22 @@ pub(super) async fn count(
     })))
 }
 
-/// A translated request.
-struct TranslatedRequest {
-    /// The request without the members of `body`.
-    chat: Chat,
-    /// The chat completion request.
-    body: RawObject,
-}
-
-/// Reads and translates a request, together with the conversation that it continues.
+/// Reads and prepares a request, together with the conversation that it continues. With `checks`, fails if
+/// its provider could not receive it.
 async fn read(
     app: &App,
     sender: &Sender,
     request: Request<Incoming>,
     charge: &RequestCharge,
-) -> Result<(TranslatedRequest, OutputKeeper), ApiError> {
+    checks: bool,
+) -> Result<(Prepared, Prompt, OutputKeeper), ApiError> {
     // Checked, although it has no effect: calls are items of every Response.
     options::events(request.headers())?;
     let mut body = body::object(request, &app.settings, charge).await?;
     // It has no effect on this API.
     options::take_parsed_extension(&mut body)?;
     let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
-    let has_fallbacks = body.get("fallbacks").is_some_and(|fallbacks| !fallbacks.is_null());
-    let (has_responses, may_fall_back) = app.models.responses_for(model, has_fallbacks);
+    let has_responses = app.models.has_responses(model);
     let earlier = match previous(&body) {
         Some(_) if app.archive.is_none() => return Err(stores_nothing()),
         Some(id) => stored::conversation(app, sender, id, charge).await?,
@@ -233,38 +224,30 @@ async fn read(
     let keeper = restore(app, sender, &mut body, &earlier, charge).await?;
     let stores = app.archive.is_some();
     let builtin_tools = app.settings.builtin_tools.clone();
-    let translated = work::on_tree(charge, move |charge| {
-        let mut chat = if has_responses {
-            charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
-            if body.get("store").is_none_or(|store| *store != false) {
-                // The input is copied for the store.
-                charge.grow(body.get("input").map_or(0, weight))?;
-            }
-            if may_fall_back {
-                // A second tree, for the providers that have another API.
-                charge.grow(body.values().chain(&earlier).map(weight).sum())?;
-            }
-            translate::to_native(body, earlier, may_fall_back, &builtin_tools)?
-        } else {
-            // The messages are made while the items are still held.
-            charge.grow(body.values().chain(&earlier).map(weight).sum())?;
-            translate::to_chat(body, earlier, &builtin_tools)?
-        };
+    let prepared = work::on_tree(charge, move |charge| {
+        charge.grow(json::text_len(&body).saturating_add(json::text_len(&earlier)))?;
+        if body.get("store").is_none_or(|store| *store != false) {
+            // The input is copied for the store.
+            charge.grow(body.get("input").map_or(0, weight))?;
+        }
+        let mut prepared = translate::prepare(body, earlier, has_responses, &builtin_tools)?;
         if !stores {
-            chat.echo.set("store", false.into());
+            prepared.echo.set("store", false.into());
         }
-        let echo = chat.echo.members().values().map(weight).sum::<usize>()
-            + json::text_len(chat.echo.members());
-        let text = json::text_len(&chat.body);
-        charge.grow(text.saturating_add(echo.saturating_mul(ECHOES)))?;
-        // The tree is dropped. It stays charged, for its parts in `chat`.
-        let mut body = RawObject::from(&std::mem::take(&mut chat.body));
-        if chat.stream {
-            body.set("stream_options", r#"{"include_usage":true}"#);
+        let echo = prepared.echo.members().values().map(weight).sum::<usize>()
+            + json::text_len(prepared.echo.members());
+        charge.grow(echo.saturating_mul(ECHOES))?;
+        // The tree is dropped. It stays charged, for its parts in `prepared`.
+        let tree = std::mem::take(&mut prepared.body);
+        let body = RawObject::from(&tree);
+        if checks && !has_responses {
+            read_request(tree, &prepared.places)?;
         }
-        Ok(TranslatedRequest { chat, body })
+        let prompt = Prompt::responses(body, std::mem::take(&mut prepared.places).into());
+        Ok((prepared, prompt))
     });
-    Ok((translated.await?, keeper))
+    let (prepared, prompt) = prepared.await?;
+    Ok((prepared, prompt, keeper))
 }
 
 /// Puts calls that the client dropped back into the input, and returns the keeper of those of the
@@ -314,24 +297,25 @@ fn start(
     app: &App,
     sender: &Sender,
     caller: Caller,
-    chat: &Chat,
-    body: RawObject,
+    prepared: &Prepared,
+    prompt: Prompt,
     timeout: Duration,
     charge: &RequestCharge,
 ) -> Run {
     let mut notes = Object::new();
     availability::add_notes(app, sender, &mut notes);
-    if !chat.dropped.is_empty() {
-        notes.insert(DROPPED.to_owned(), dropped(&chat.dropped).collect());
+    if !prepared.dropped.is_empty() {
+        notes.insert(DROPPED.to_owned(), dropped(&prepared.dropped).collect());
     }
     let request = agent::Request {
         wire: Wire::Responses,
-        body,
-        native: chat.native.clone(),
-        is_streamed: chat.stream,
+        prompt,
+        is_streamed: prepared.stream,
         shows_rounds: true,
         names_tools: !sender.filter.is_none(),
-        max_tool_calls: chat.max_tool_calls.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        max_tool_calls: prepared
+            .max_tool_calls
+            .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         reports: None,
         results: Some(app.hooks.results.clone()),
         keeper: None,

@@ -59,7 +59,7 @@ async fn a_call_that_was_shown_to_the_caller_is_never_run() {
             delta(json!({"index": 0, "function": echo}), json!("tool_calls")),
         ];
         let mut request = streamed();
-        request.body.set("tools", r#"[{"type":"custom","custom":{"name":"zz"}}]"#);
+        request.prompt.body.set("tools", r#"[{"type":"custom","custom":{"name":"zz"}}]"#);
         let events = events(sse(&chunks), request).await;
         let is_shown = events
             .iter()
@@ -101,7 +101,7 @@ async fn too_many_calls_of_a_response_that_is_not_streamed_fail_before_any_is_sh
 #[tokio::test]
 async fn a_stream_without_an_end_gets_one() {
     let mut request = streamed();
-    request.body.set("tools", "7");
+    request.prompt.body.set("tools", "7");
     let chunk = json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "hi"}}]});
     let events = events(sse(&[chunk]), request).await;
     let [.., Event::Chunk(end), Event::Done(_)] = &events[..] else { panic!("{events:?}") };

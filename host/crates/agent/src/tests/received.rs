@@ -14,7 +14,7 @@ pub(super) struct ReceivedStream {
 
 impl ReceivedStream {
     pub(super) fn new(request: &Request) -> Self {
-        let includes_usage = request.body.get("stream_options").is_some();
+        let includes_usage = request.prompt.body.get("stream_options").is_some();
         Self {
             form: ChatForm::new(includes_usage),
             reader: ReplyReader::default(),

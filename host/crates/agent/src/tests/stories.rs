@@ -89,7 +89,7 @@ async fn plain(turns: &Value) -> Story {
 
 async fn streamed(turns: &Value) -> Story {
     let mut request = Request { is_streamed: true, ..with_own_tool(request()) };
-    request.body.set("stream_options", r#"{"include_usage": true}"#);
+    request.prompt.body.set("stream_options", r#"{"include_usage": true}"#);
     let models = Arc::new(fake::scripted(turns));
     let mut stream = ReceivedStream::new(&request);
     let mut run = run(models, caller(&Filter::none()), request, SETTINGS);

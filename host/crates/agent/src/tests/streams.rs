@@ -176,8 +176,8 @@ async fn several_choices_and_the_usage_of_all_rounds_end_the_stream() {
         {"answer": {"content": "done"}},
     ]);
     let mut request = streamed();
-    request.body.set("n", "2");
-    request.body.set("stream_options", r#"{"include_usage": true}"#);
+    request.prompt.body.set("n", "2");
+    request.prompt.body.set("stream_options", r#"{"include_usage": true}"#);
     let seen = seen(turns, request, SETTINGS).await;
     let end: Vec<_> = seen.iter().rev().take(6).rev().map(String::as_str).collect();
     assert_eq!(
@@ -383,7 +383,7 @@ async fn text_before_a_call_of_the_gateway_is_not_part_of_json() {
 }
 
 fn wants_json(mut request: Request) -> Request {
-    request.body.set("response_format", r#"{"type":"json_object"}"#);
+    request.prompt.body.set("response_format", r#"{"type":"json_object"}"#);
     request
 }
 

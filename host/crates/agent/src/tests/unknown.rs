@@ -184,7 +184,7 @@ async fn unknown_tools_count_towards_the_limit_of_the_request() {
 #[tokio::test]
 async fn calls_are_the_callers_beside_a_tool_without_a_name() {
     let mut request = request();
-    request.body.set("tools", r#"[{"type":"web_search","web_search":{}}]"#);
+    request.prompt.body.set("tools", r#"[{"type":"web_search","web_search":{}}]"#);
     let answer = ask_script(turns("other"), request, SETTINGS).await.expect("an answer");
     assert_eq!(answer["airlock"]["pending"][0]["reason"], "not_offered");
     assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "other");
@@ -199,7 +199,7 @@ async fn a_restriction_to_some_tools_holds_whatever_the_model_calls() {
     let mut request = request();
     let allowed = json!({"tools": [{"type": "function", "function": {"name": "desk-echo"}}]});
     let choice = json!({"type": "allowed_tools", "allowed_tools": allowed});
-    request.body.set("tool_choice", choice.to_string());
+    request.prompt.body.set("tool_choice", choice.to_string());
     let answer = ask_script(turns, request, SETTINGS).await.expect("an answer");
     assert_eq!(answer["airlock"]["calls"][0]["error"]["code"], "airlock.not_found");
 }

@@ -42,8 +42,8 @@ async fn answered(recall: &Recall, message: &Value) -> Value {
         message,
         {"role": "tool", "tool_call_id": MINE, "content": "mine"},
     ]);
-    request.body.set("messages", messages.to_string());
-    restore(recall, &mut request.body).await;
+    request.prompt.body.set("messages", messages.to_string());
+    restore(recall, &mut request.prompt.body).await;
     let answer = ask_script(turns(), request, SETTINGS).await.expect("an answer");
     answer["choices"][0]["message"]["content"].clone()
 }
@@ -78,7 +78,7 @@ async fn calls_are_kept_of_as_many_choices_as_were_asked_for() {
         let recall = recall();
         let mut request = kept_by(&recall);
         if let Some(n) = n {
-            request.body.set("n", n.to_string());
+            request.prompt.body.set("n", n.to_string());
         }
         let answer = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": choices});
         let service = FakeService::start(vec![service::json("200 OK", &answer.to_string())]).await;
@@ -87,7 +87,7 @@ async fn calls_are_kept_of_as_many_choices_as_were_asked_for() {
         let models = Models::new(&[provider]).expect("a good provider");
         complete(models, request, SETTINGS).await.expect("an answer");
         for (id, is_kept) in [MINE, other].into_iter().zip(kept) {
-            let mut body = kept_by(&recall).body;
+            let mut body = kept_by(&recall).prompt.body;
             let call = json!({"id": id, "type": "function", "function": {"name": "mine", "arguments": "{}"}});
             let messages = json!([
                 {"role": "user", "content": "go"},
@@ -118,7 +118,7 @@ async fn a_refusal_of_an_unknown_tool_is_kept_beside_a_call_of_the_caller() {
     let message = &answer["choices"][0]["message"];
     let calls = message["tool_calls"].as_array().expect("calls");
     assert_eq!(calls.iter().map(|call| &call["id"]).collect::<Vec<_>>(), [MINE]);
-    let mut body = kept_by(&recall).body;
+    let mut body = kept_by(&recall).prompt.body;
     let result = json!({"role": "tool", "tool_call_id": MINE, "content": "of the caller"});
     let messages = json!([{"role": "user", "content": "go"}, message, result]);
     body.set("messages", messages.to_string());
@@ -168,7 +168,7 @@ async fn results_are_text_only_if_all_pending_calls_need_an_approval_and_no_json
     ] {
         let turns = json!([{"answer": {"content": "own text", "tool_calls": calls}}]);
         let mut request = kept_by(&recall());
-        request.body.set("response_format", json!({"type": format}).to_string());
+        request.prompt.body.set("response_format", json!({"type": format}).to_string());
         let settings = Settings { results_as_text, ..SETTINGS };
         let answer = ask_script(turns, request, settings).await.expect("an answer");
         let text = answer["choices"][0]["message"]["content"].as_str().unwrap_or_default();
@@ -218,7 +218,7 @@ async fn an_answer_without_text_whose_calls_need_an_approval_says_so_to_a_client
             let mut request =
                 Request { is_streamed, shows_rounds, ..kept_without_tools_by(&recall()) };
             if let Some((name, value)) = &member {
-                request.body.set(name, value.to_string());
+                request.prompt.body.set(name, value.to_string());
             }
             let text = text_of(&turns, request, settings).await;
             let form = format!("streamed {is_streamed}, rounds {shows_rounds}");
@@ -261,7 +261,7 @@ async fn rounds_before_the_depth_limit_are_kept() {
     let answer = ask_script(again, kept_by(&recall), settings).await.expect("an answer");
     let message = &answer["choices"][0]["message"];
     let id = message["tool_calls"][0]["id"].as_str().expect("an id").to_owned();
-    let mut body = kept_by(&recall).body;
+    let mut body = kept_by(&recall).prompt.body;
     let messages = json!([
         {"role": "user", "content": "go"},
         message,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{CACHE_CONTROL, keep_inner, object_of, request_writer::ChatForm, rest, restore_inner};
 use crate::{
     Content, Media, NativeItem, Object, Part, Wire, data_url,
-    read::{Members, Path, Untranslatable},
+    read::{ItemSite, Members, Path, Untranslatable},
 };
 
 /// Scheme of URLs that hold their data.
@@ -37,13 +37,11 @@ fn read_part(part: Value, path: &Path<'_>) -> Result<Part, Untranslatable> {
         "text" => Content::Text(part.required_text("text")?),
         "refusal" => Content::Refusal(part.required_text("refusal")?),
         "image_url" => read_image(&mut part, &mut extra)?,
-        "input_audio" if count_texts(&part, "input_audio", &["data", "format"]) == 2 => {
-            read_audio(&mut part, &mut extra)?
-        }
+        "input_audio" => read_audio(&mut part, &mut extra)?,
         "file" if count_texts(&part, "file", &["file_data", "file_id"]) == 1 => {
             read_file(&mut part, &mut extra)?
         }
-        // The provider judges a sound or a document of another form.
+        // The provider judges a document of another form.
         _ => {
             let mut object = object_of([("type", kind.into())]);
             object.extend(rest(part));
@@ -75,9 +73,20 @@ fn read_image(part: &mut Members<'_>, extra: &mut Object) -> Result<Content, Unt
     Ok(Content::Image { media, detail })
 }
 
-fn read_audio(part: &mut Members<'_>, extra: &mut Object) -> Result<Content, Untranslatable> {
-    let path = part.path("input_audio");
-    let mut audio = Members::read(&path, part.required("input_audio")?)?;
+/// Reads a sound. The provider judges one of another form.
+pub(crate) fn read_audio(
+    part: &mut Members<'_>,
+    extra: &mut Object,
+) -> Result<Content, Untranslatable> {
+    const KIND: &str = "input_audio";
+    if count_texts(part, KIND, &["data", "format"]) != 2 {
+        let members = part.take(KIND).map(|audio| (KIND, audio));
+        let mut object = object_of([("type", KIND.into())]);
+        object.extend(members.map(|(name, value)| (name.to_owned(), value)));
+        return Ok(Content::Native(NativeItem::new(Wire::Chat, object)));
+    }
+    let path = part.path(KIND);
+    let mut audio = Members::read(&path, part.required(KIND)?)?;
     let data = audio.required_text("data")?;
     let media_type = format!("audio/{}", audio.required_text("format")?);
     keep_inner(extra, "input_audio", audio);
@@ -98,7 +107,7 @@ fn read_file(part: &mut Members<'_>, extra: &mut Object) -> Result<Content, Untr
 
 /// Reads `file_data`. OpenAI's reference describes it as base64, its examples as a `data:` URL;
 /// `OpenRouter` takes an address too.
-fn from_file_data(data: String) -> Media {
+pub(crate) fn from_file_data(data: String) -> Media {
     match from_url(data) {
         Media::Url(data) if !is_web(&data) && !has_scheme(&data, DATA) => {
             Media::Base64 { media_type: String::new(), data }
@@ -108,7 +117,7 @@ fn from_file_data(data: String) -> Media {
 }
 
 /// Reads an address. The data of a `data:` URL is moved out of it.
-fn from_url(mut url: String) -> Media {
+pub(crate) fn from_url(mut url: String) -> Media {
     let Some((media_type, start)) = data_head(&url) else { return Media::Url(url) };
     url.drain(..start);
     Media::Base64 { media_type, data: url }
@@ -133,16 +142,25 @@ fn has_scheme(url: &str, scheme: &str) -> bool {
     url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
 
+/// A part with its position in the request.
+pub(super) type PlacedPart = (ItemSite, Part);
+
+/// Returns the parts of an item with their positions.
+pub(super) fn placed(parts: Vec<Part>, site: ItemSite) -> Vec<PlacedPart> {
+    let parts = parts.into_iter().enumerate();
+    parts.map(|(index, part)| (site.part(index), part)).collect()
+}
+
 /// Writes content. A single part that is only text becomes a text, because many servers take no lists
 /// outside of user messages. With a `separator`, several such parts become one text too.
 pub(super) fn write(
-    parts: Vec<Part>,
+    parts: Vec<PlacedPart>,
     separator: Option<&str>,
     form: ChatForm,
 ) -> Result<Value, Untranslatable> {
     let mut written = Vec::with_capacity(parts.len());
-    for part in parts {
-        written.push(write_part(part, form)?);
+    for (site, part) in parts {
+        written.push(write_part(part, form.at(site))?);
     }
     Ok(match (written.as_mut_slice(), separator) {
         ([], _) => "".into(),
@@ -223,7 +241,7 @@ fn write_file(
         Media::FileId(id) => ("file_id", id),
         Media::Base64 { media_type, data } if media_type.is_empty() => ("file_data", data),
         Media::Base64 { media_type, data } => ("file_data", data_url(&media_type, data)),
-        Media::Url(url) if form.is_own() => ("file_data", url),
+        Media::Url(url) if form.is_openai() => ("file_data", url),
         Media::Url(_) | Media::Text(_) if form.has_anthropic_blocks() => {
             return Ok(to_document(media, name));
         }

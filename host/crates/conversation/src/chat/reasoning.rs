@@ -18,7 +18,7 @@ const FORMAT: &str = "openai-responses-v1";
 const ENCRYPTED: &str = "reasoning.encrypted";
 const SUMMARY: &str = "reasoning.summary";
 /// Text between two blocks of reasoning in one message, and between two parts of a block.
-pub(super) const SEPARATOR: &str = "\n\n";
+pub(crate) const SEPARATOR: &str = "\n\n";
 
 /// Takes the readable reasoning of a message or a delta; `None` if it has none.
 pub(super) fn take_text(object: &mut Object) -> Option<String> {
@@ -70,6 +70,55 @@ pub(super) fn read_block(block: Value) -> Result<Reasoning, Value> {
     // Clients that collect a stream keep the position of each block.
     block.retain(|name, value| name != "type" && name != "index" && !value.is_null());
     Ok(Reasoning { extra: block, ..reasoning })
+}
+
+/// Reads reasoning that was kept as its text and the lists of a message that the model needs back: the
+/// members `thinking_blocks` and `reasoning_details`. What cannot be read, and blocks that are not those
+/// of the text, are unknown members of the reasoning.
+pub(crate) fn read_state(text: String, mut state: Object) -> Vec<Reasoning> {
+    let blocks = state.get(BLOCKS).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut joined = String::new();
+    for block in blocks {
+        join(&mut joined, block["thinking"].as_str().unwrap_or_default());
+    }
+    let is_text = joined.is_empty() || text.is_empty() || joined == text;
+    let mut read = Vec::new();
+    if is_text && blocks.iter().all(is_sealed) {
+        let blocks = super::take_list(&mut state, BLOCKS).into_iter();
+        read.extend(blocks.filter_map(|block| read_block(block).ok()));
+    }
+    let details = super::take_list(&mut state, DETAILS);
+    match read_details(details) {
+        Ok(items) => read.extend(items),
+        Err(details) if details.is_empty() => {}
+        Err(details) => drop(state.insert(DETAILS.to_owned(), details.into())),
+    }
+    let is_repeated = read.iter().any(|block| !block.text.is_empty());
+    let text = if is_repeated { String::new() } else { text };
+    if !text.is_empty() || !state.is_empty() {
+        read.insert(0, Reasoning { text, extra: state, ..Reasoning::default() });
+    }
+    read
+}
+
+/// Returns whether an element of `thinking_blocks` is a block that can be sent back.
+fn is_sealed(block: &Value) -> bool {
+    let seal = match block.get("type").and_then(Value::as_str) {
+        Some("thinking") => block.get("signature"),
+        Some("redacted_thinking") => block.get("data"),
+        _ => None,
+    };
+    seal.and_then(Value::as_str).is_some_and(|seal| !seal.is_empty())
+}
+
+/// Adds the unknown members of reasoning to a message. Lists are joined.
+pub(super) fn add_unknown(message: &mut Object, extra: Object) {
+    for (name, value) in extra {
+        match (message.get_mut(&name), value) {
+            (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+            (_, value) => drop(message.insert(name, value)),
+        }
+    }
 }
 
 /// Returns the element of `thinking_blocks` of a block; `None` if it has no seal of Anthropic's.

@@ -26,6 +26,8 @@ const HINTS: [&str; 6] = [
 pub(super) const MAX_TOKENS: &str = "max_tokens";
 pub(super) const USER: &str = "user";
 
+pub(super) use self::messages::read_message;
+
 /// Reads the body of a chat completion request. Fails if a member that the conversation needs has no
 /// valid value; the provider checks the rest. A member that is `null` counts as absent.
 ///
@@ -38,7 +40,7 @@ pub fn read_request(body: Object) -> Result<Conversation, Untranslatable> {
     let messages = request.list("messages")?;
     let path = request.path("messages");
     let messages = messages.ok_or_else(|| Untranslatable::missing(&path))?;
-    conversation.items = messages::read(messages, &path)?;
+    (conversation.items, conversation.places) = messages::read(messages, &path)?;
     conversation.tools = tools::read_definitions(&mut request)?;
     conversation.tool_choice = tools::read_choice(&mut request)?;
     conversation.settings = read_settings(&mut request, &mut conversation.hints)?;
@@ -90,13 +92,13 @@ fn read_max_tokens(
 
 /// Takes `top_k`, which is a member of servers other than OpenAI's. The provider judges a value of
 /// another type.
-fn read_top_k(request: &mut Members<'_>) -> Option<u64> {
+pub(crate) fn read_top_k(request: &mut Members<'_>) -> Option<u64> {
     let count = request.get("top_k").and_then(Value::as_u64)?;
     request.take("top_k");
     Some(count)
 }
 
-fn read_stop(request: &mut Members<'_>) -> Result<Vec<String>, Untranslatable> {
+pub(crate) fn read_stop(request: &mut Members<'_>) -> Result<Vec<String>, Untranslatable> {
     let path = request.path("stop");
     let texts = match request.take("stop") {
         None => return Ok(Vec::new()),
@@ -140,7 +142,7 @@ fn read_schema(request: &mut Members<'_>) -> Result<ReplyFormat, Untranslatable>
 }
 
 /// Takes the identifier of the user. The newer member has precedence.
-fn read_user(
+pub(crate) fn read_user(
     request: &mut Members<'_>,
     hints: &mut Object,
 ) -> Result<Option<String>, Untranslatable> {
@@ -151,7 +153,10 @@ fn read_user(
     Ok(request.text("safety_identifier")?.or(user))
 }
 
-fn read_number(request: &mut Members<'_>, name: &str) -> Result<Option<Number>, Untranslatable> {
+pub(crate) fn read_number(
+    request: &mut Members<'_>,
+    name: &str,
+) -> Result<Option<Number>, Untranslatable> {
     match request.take(name) {
         None => Ok(None),
         Some(Value::Number(number)) => Ok(Some(number)),
@@ -159,7 +164,10 @@ fn read_number(request: &mut Members<'_>, name: &str) -> Result<Option<Number>, 
     }
 }
 
-fn read_boolean(members: &mut Members<'_>, name: &str) -> Result<Option<bool>, Untranslatable> {
+pub(crate) fn read_boolean(
+    members: &mut Members<'_>,
+    name: &str,
+) -> Result<Option<bool>, Untranslatable> {
     match members.take(name) {
         None => Ok(None),
         Some(Value::Bool(value)) => Ok(Some(value)),

@@ -10,9 +10,9 @@ use super::{
     restore_inner,
 };
 use crate::{
-    Conversation, FunctionTool, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
+    Conversation, FunctionTool, Item, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
     ToolDefinition, Wire,
-    read::{Path, Untranslatable, excerpt},
+    read::{ItemSite, Path, Untranslatable, excerpt},
     thought_signature,
 };
 
@@ -28,7 +28,7 @@ const MEDIUM_BUDGET: u64 = 16_384;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatDialect {
     /// OpenAI's, and those that other servers of chat completions have. Members of Anthropic's are written
-    /// only if the caller itself sent them in a chat completion request.
+    /// only if the caller itself sent them in a request of OpenAI's APIs.
     OpenAi,
     /// Those that the gateway translates for Anthropic's models too: `thinking`, `thinking_blocks`,
     /// `cache_control`, `is_error`, and blocks of Anthropic's as content parts.
@@ -40,6 +40,8 @@ pub enum ChatDialect {
 pub(super) struct ChatForm {
     wire: Wire,
     dialect: ChatDialect,
+    /// Position of what is written, for errors.
+    site: ItemSite,
 }
 
 /// Writes the body of a chat completion request. Fails if an item, a tool or a member of another API
@@ -51,17 +53,18 @@ pub fn write_request(
     conversation: Conversation,
     dialect: ChatDialect,
 ) -> Result<Object, Untranslatable> {
-    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints } =
+    let sites = conversation.sites();
+    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints, .. } =
         conversation;
     let form = ChatForm::new(wire, dialect);
-    if !form.is_own() {
+    if !form.is_openai() {
         hints.clear();
     }
     let mut body = Object::new();
     if !model.is_empty() {
         body.insert("model".to_owned(), model.into());
     }
-    body.insert("messages".to_owned(), messages::write(items, form)?.into());
+    body.insert("messages".to_owned(), messages::write(items, sites, form)?.into());
     if !tools.is_empty() {
         body.insert("tools".to_owned(), write_tools(tools, form)?.into());
     }
@@ -76,14 +79,35 @@ pub fn write_request(
     Ok(body)
 }
 
+/// Writes items as messages. Their unknown members are those of `wire`.
+pub(super) fn write_messages(
+    items: Vec<Item>,
+    wire: Wire,
+    dialect: ChatDialect,
+) -> Result<Vec<Value>, Untranslatable> {
+    let form = ChatForm::new(wire, dialect);
+    let sites = vec![form.site; items.len()];
+    messages::write(items, sites, form)
+}
+
 impl ChatForm {
     pub(super) fn new(wire: Wire, dialect: ChatDialect) -> Self {
-        Self { wire, dialect }
+        Self { wire, dialect, site: ItemSite::list(wire) }
+    }
+
+    /// Returns the form of what is at a position.
+    pub(super) fn at(self, site: ItemSite) -> Self {
+        Self { site, ..self }
     }
 
     /// Returns whether the request came as a chat completion request.
     pub(super) fn is_own(self) -> bool {
         self.wire == Wire::Chat
+    }
+
+    /// Returns whether the request came in an API of OpenAI's, whose members both have.
+    pub(super) fn is_openai(self) -> bool {
+        matches!(self.wire, Wire::Chat | Wire::Responses)
     }
 
     /// Returns whether content can have blocks of Anthropic's as parts.
@@ -93,7 +117,17 @@ impl ChatForm {
 
     /// Returns whether Anthropic's members are written.
     pub(super) fn has_anthropic_members(self) -> bool {
-        self.is_own() || self.has_anthropic_blocks()
+        self.is_openai() || self.has_anthropic_blocks()
+    }
+
+    /// Returns whether a refusal is a member of a message, and not a part of its content.
+    pub(super) fn has_refusal_member(self) -> bool {
+        self.wire != Wire::Responses
+    }
+
+    /// Returns whether Anthropic's blocks are written in a message without calls.
+    pub(super) fn has_blocks_without_calls(self) -> bool {
+        self.has_anthropic_members() && self.wire != Wire::Responses
     }
 
     /// Returns whether the text of a sealed block is written beside the block. Anthropic's models read
@@ -154,24 +188,13 @@ impl ChatForm {
     /// Returns the error of an item or a part of another API.
     pub(super) fn unknown(self, kind: String) -> Untranslatable {
         let advice = "It has no counterpart in chat completions.";
-        Untranslatable::unsupported_value(&self.content_path(), &kind.into(), advice)
+        let error = Untranslatable::unsupported_value(&self.site.path(), &kind.into(), advice);
+        self.site.locate(error)
     }
 
     /// Returns the error of content that has no form in chat. `advice` is a sentence.
     pub(super) fn refused(self, advice: &str) -> Untranslatable {
-        Untranslatable::unsupported_parameter(&self.content_path(), advice)
-    }
-
-    /// Returns the member that has the items in the caller's API.
-    fn content_path(self) -> Path<'static> {
-        Path::Member(
-            &Path::Root,
-            match self.wire {
-                Wire::Chat | Wire::Messages => "messages",
-                Wire::Responses => "input",
-                Wire::Gemini => "contents",
-            },
-        )
+        self.site.unsupported(advice)
     }
 
     /// Fails if a request of the Messages API has an unknown member that another service than Anthropic's
@@ -225,7 +248,7 @@ fn write_settings(settings: Settings, form: ChatForm, hints: &mut Object, body: 
 /// left out, because a part of it could be that of another user.
 fn write_user(user: Option<String>, form: ChatForm, hints: &Object, body: &mut Object) {
     let Some(user) = user else { return };
-    if !form.is_own() {
+    if !form.is_openai() {
         if form.has_anthropic_blocks() || user.len() <= MAX_USER {
             body.insert(USER.to_owned(), user.into());
         }

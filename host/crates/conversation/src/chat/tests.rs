@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::*;
-use crate::{Delta, Reply};
+use crate::{Delta, ItemPlace, Reply, gemini, messages, responses};
 
 /// Any JSON, with names and words that the readers know.
 fn json_value() -> impl Strategy<Value = Value> {
@@ -189,5 +189,77 @@ proptest! {
         let text = pieces.concat();
         let expected = if text.is_empty() { Value::Null } else { text.into() };
         prop_assert_eq!(&whole["choices"][0]["message"]["content"], &expected);
+    }
+}
+
+#[test]
+fn writers_of_other_apis_name_the_member_of_the_caller() {
+    let user = |content: Value| json!({"role": "user", "content": content});
+    let call = json!({"id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}});
+    let text = json!({"type": "text", "text": "a"});
+    for (message, param) in [
+        (user(json!([text, {"type": "odd"}])), "messages[1].content[1]"),
+        (
+            json!({"role": "assistant", "content": "b", "tool_calls": [call]}),
+            "messages[1].tool_calls[0]",
+        ),
+        (json!({"role": "tool", "tool_call_id": "d", "content": "x"}), "messages[1].tool_call_id"),
+        (json!({"role": "user", "name": "n", "content": "x"}), "messages[1].name"),
+        (json!({"role": "function", "content": "x"}), "messages[1]"),
+    ] {
+        let request = json!({"model": "m", "messages": [user("go".into()), message]});
+        let read = read_request(airlock_json::object(request)).expect("a good request");
+        assert_eq!(gemini::write_request(read).expect_err("refused").param, param);
+    }
+    for (message, param) in [
+        (user(json!([text, {"type": "odd"}])), "messages[1].content[1].type"),
+        (
+            json!({"role": "tool", "tool_call_id": "d", "name": "n", "content": "x"}),
+            "messages[1].name",
+        ),
+        (json!({"role": "function", "content": "x"}), "messages[1].role"),
+    ] {
+        let request = json!({"model": "m", "messages": [user("go".into()), message]});
+        let read = read_request(airlock_json::object(request)).expect("a good request");
+        assert_eq!(responses::write_request(read).expect_err("refused").param, param);
+    }
+}
+
+#[test]
+fn an_error_of_a_block_names_its_place_in_the_message_of_the_caller() {
+    let uploaded = json!({"type": "image", "source": {"type": "file", "file_id": "f"}});
+    let text = json!({"type": "text", "text": "a"});
+    let call = json!({"type": "tool_use", "id": "t", "name": "f", "input": {}});
+    let result =
+        |content: Value| json!({"type": "tool_result", "tool_use_id": "t", "content": content});
+    for (content, param) in [
+        (json!([result("x".into()), text, uploaded]), "messages[1].content[2]"),
+        (json!([text, result(json!([text, uploaded]))]), "messages[1].content[1].content[1]"),
+    ] {
+        let messages = json!([{"role": "assistant", "content": [text, call]}, {"role": "user", "content": content}]);
+        let request = json!({"model": "m", "max_tokens": 9, "messages": messages});
+        let read = messages::read_request(airlock_json::object(request)).expect("a good request");
+        let refused = write_request(read, ChatDialect::OpenAi).expect_err("refused");
+        assert_eq!(refused.param, param);
+    }
+}
+
+#[test]
+fn an_error_of_a_part_names_its_place_in_the_input_or_the_previous_response() {
+    let file = json!({"type": "input_file", "file_data": "AAAA"});
+    let text = json!({"type": "input_text", "text": "a"});
+    let input = json!([
+        {"role": "user", "content": "go"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [text, file]},
+    ]);
+    let request = json!({"model": "m", "instructions": "i", "input": input});
+    for (place, param) in
+        [(ItemPlace::listed(5), "input[5].output[1]"), (ItemPlace::Stored, "previous_response_id")]
+    {
+        let places = [ItemPlace::Stored, ItemPlace::Stored, place];
+        let read = responses::read_request(airlock_json::object(request.clone()), &places);
+        let refused = gemini::write_request(read.expect("a good request"));
+        assert_eq!(refused.expect_err("refused").param, param);
     }
 }

@@ -86,8 +86,11 @@ const REFUSED: [(&str, &str); 5] = [
 /// Writes the body of a request. The model and whether the reply is streamed are parts of its
 /// address. Fails if an item, a tool or a member has no form in this API.
 pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatable> {
-    let Conversation { model, items, tools, tool_choice, mut settings, extra, mut hints, .. } =
+    let sites = conversation.sites();
+    let Conversation { wire, model, items, tools, tool_choice, settings, extra, hints, .. } =
         conversation;
+    let mut settings = settings;
+    let mut hints = hints;
     let is_old = is_before_gemini_3(&model);
     let mut extra = read_extra(extra)?;
     // A hint that this API has too.
@@ -102,9 +105,9 @@ pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatabl
     }
     let tier = settings.service_tier.take();
     config::write(&mut extra, settings, is_old)?;
-    let mut contents = ContentsWriter::new(is_old);
-    for item in items {
-        contents.add(item)?;
+    let mut contents = ContentsWriter::new(wire, is_old);
+    for (item, site) in items.into_iter().zip(sites) {
+        contents.add(item, site)?;
     }
     let (system, contents) = contents.finish()?;
     let mut body = Object::new();

@@ -42,7 +42,7 @@ pub fn read_request(body: Object) -> Result<Conversation, Untranslatable> {
     members.refuse("container", advice)?;
     let mut conversation = Conversation::new(Wire::Messages, members.required_text("model")?);
     settings::read(&mut members, &mut conversation)?;
-    content::read(&mut members, &mut conversation.items)?;
+    content::read(&mut members, &mut conversation)?;
     tools::read(&mut members, &mut conversation)?;
     for name in OF_PAYER {
         members.take(name);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::ItemSite;
+
 /// Position of a value in a request. Displays as OpenAI writes `param`: `input[0].content[1].type`.
 ///
 /// Borrows its parents, so that text is built only for errors.
@@ -13,6 +15,8 @@ pub enum Path<'a> {
     Member(&'a Path<'a>, &'a str),
     /// An element of an array.
     Element(&'a Path<'a>, usize),
+    /// An item or a part.
+    Item(&'a ItemSite),
 }
 
 impl<'a> Path<'a> {
@@ -34,6 +38,7 @@ impl fmt::Display for Path<'_> {
             Self::Member(Path::Root, name) => f.write_str(name),
             Self::Member(parent, name) => write!(f, "{parent}.{name}"),
             Self::Element(parent, index) => write!(f, "{parent}[{index}]"),
+            Self::Item(site) => site.fmt(f),
         }
     }
 }

@@ -30,11 +30,12 @@ mod tools;
 
 use serde_json::{Value, json};
 
+use self::content::ContentPlace;
 use super::object_of;
 use crate::{
-    Conversation, Object, ReplyFormat, Settings, Wire,
+    Conversation, Item, Object, Part, ReplyFormat, Settings, Wire,
     chat::effort_of,
-    read::{Path, Untranslatable},
+    read::{ItemSite, Path, Untranslatable},
 };
 
 type Predicate = fn(&Value) -> bool;
@@ -63,13 +64,14 @@ const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 12] = [
 /// item, a tool or a member has no form in this API. Members whose value only the provider can judge are
 /// left to it.
 pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatable> {
-    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints } =
+    let sites = conversation.sites();
+    let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints, .. } =
         conversation;
     let mut body = check_members(extra, &settings)?;
     if !model.is_empty() {
         body.insert("model".to_owned(), model.into());
     }
-    body.insert("input".to_owned(), items::write(items)?.into());
+    body.insert("input".to_owned(), items::write(items, sites)?.into());
     if !tools.is_empty() {
         body.insert("tools".to_owned(), tools::write_definitions(tools)?.into());
     }
@@ -86,6 +88,17 @@ pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatabl
         body.extend(hints.shift_remove(name).map(|value| (name.to_owned(), value)));
     }
     Ok(body)
+}
+
+/// Writes the content of a result. Fails if a part has no form in this API.
+pub fn write_content(parts: Vec<Part>) -> Result<Value, Untranslatable> {
+    content::write(parts, ContentPlace::Input, ItemSite::list(Wire::Chat))
+}
+
+/// Writes the items of finished rounds as items of `input`. Fails if one has no form in this API.
+pub fn write_items(items: Vec<Item>) -> Result<Vec<Value>, Untranslatable> {
+    let sites = vec![ItemSite::list(Wire::Chat); items.len()];
+    items::write(items, sites)
 }
 
 /// Returns the members that pass through. Refuses those without a counterpart.

@@ -180,7 +180,8 @@ async fn a_response_over_the_inline_limit_is_parsed() {
     ))
     .await;
     let bounds = ServiceBounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
-    let answered = respond(&client(&base_url, bounds), &Prompt::default(), &free()).await;
+    let answered =
+        respond(&client(&base_url, bounds), &Prompt::new(RawObject::default()), &free()).await;
     let answered = answered.expect("a completion").into_object();
     assert_eq!(answered["x"].as_str().map(str::len), Some(2 * INLINE_BYTES));
     task.await.expect("the service ends");
@@ -196,7 +197,8 @@ async fn a_response_is_held_with_its_text_until_it_is_dropped() {
         let memory = Limited::new(1 << 20);
         let held = MemoryBudget::new(memory.clone()).charge();
         let (base_url, task) = service(answer("200 OK", &text)).await;
-        let answer = respond(&client(&base_url, bounds), &Prompt::default(), &held).await;
+        let answer =
+            respond(&client(&base_url, bounds), &Prompt::new(RawObject::default()), &held).await;
         task.await.expect("the service ends");
         assert_eq!(memory.taken(), tree + text.len());
         drop(answer.expect("a completion"));
@@ -213,7 +215,7 @@ async fn a_response_without_memory_is_refused_and_all_memory_is_released() {
         let held = MemoryBudget::new(memory.clone()).charge();
         let (base_url, task) = service(answer("200 OK", &text)).await;
         let bounds = ServiceBounds { answer_bytes: 1 << 20, answer_tree_bytes: 1 << 20, ..SMALL };
-        let error = respond(&client(&base_url, bounds), &Prompt::default(), &held)
+        let error = respond(&client(&base_url, bounds), &Prompt::new(RawObject::default()), &held)
             .await
             .expect_err("no room");
         assert!(matches!(error, ModelError::NoMemory { .. }), "{error:?}");
@@ -252,7 +254,7 @@ async fn long_responses_are_parsed_on_a_thread_of_the_tenant() {
     let (base_url, task) = service(answer("200 OK", &text)).await;
     let client = client(&base_url, bounds);
     let taken = threads::occupy(&Tenant::GATEWAY).await;
-    let prompt = Prompt::default();
+    let prompt = Prompt::new(RawObject::default());
     let held = free();
     let mut answering = std::pin::pin!(respond(&client, &prompt, &held));
     let early = tokio::time::timeout(Duration::from_millis(50), &mut answering).await;
@@ -267,13 +269,13 @@ async fn callers_read_no_address_of_a_transport_failure() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let nobody = format!("http://{}/v1", gone.local_addr().expect("an address"));
     drop(gone);
-    let unreachable = respond(&client(&nobody, SMALL), &Prompt::default(), &free())
+    let unreachable = respond(&client(&nobody, SMALL), &Prompt::new(RawObject::default()), &free())
         .await
         .expect_err("nobody listens");
     let hung_up = complete(Service::HangsUp).await.expect_err("no answer");
     let (base_url, task) = service(Service::IsSilent).await;
     let short = ServiceBounds { answer: Duration::from_millis(50), ..SMALL };
-    let late = respond(&client(&base_url, short), &Prompt::default(), &free())
+    let late = respond(&client(&base_url, short), &Prompt::new(RawObject::default()), &free())
         .await
         .expect_err("no answer");
     task.await.expect("the service ends");
@@ -332,7 +334,9 @@ async fn the_message_of_an_error_in_another_form_is_kept() {
     ] {
         let server = FakeService::start(vec![answer]).await;
         let client = client(&server.base_url, SMALL);
-        let error = respond(&client, &Prompt::default(), &free()).await.expect_err("an error");
+        let error = respond(&client, &Prompt::new(RawObject::default()), &free())
+            .await
+            .expect_err("an error");
         let expected = format!("provider 'up' answered with status 400: {message}");
         assert_eq!(
             (&error.to_object()["message"], error.said()),
@@ -347,7 +351,8 @@ async fn a_proxy_that_refuses_is_named() {
     let answer = fake::json("407 No", "{}");
     let server = FakeService::start(vec![answer]).await;
     let client = client(&server.base_url, SMALL);
-    let error = respond(&client, &Prompt::default(), &free()).await.expect_err("an error");
+    let error =
+        respond(&client, &Prompt::new(RawObject::default()), &free()).await.expect_err("an error");
     assert_eq!(
         (error.to_string().as_str(), error.status().as_u16()),
         ("the proxy of provider 'up' does not accept the gateway's credential (status 407)", 502)

@@ -4,6 +4,10 @@ use crate::{
     Prompt,
     prompt::{member, separate, write},
 };
+use airlock_conversation::{
+    read::Untranslatable,
+    responses::{is_own_reasoning, write_items},
+};
 use airlock_core::tool::Tool;
 use airlock_json::{RawObject, raw};
 
@@ -29,14 +33,16 @@ const OWN: [&str; 14] = [
 ];
 
 /// Returns the text of a request: its members, with the rounds and the tools that the gateway added.
-/// The model is `model`, or else that of `prompt`, which the route has set.
+/// Reasoning that the gateway made from the reply of another API is left out: the provider cannot read it.
+/// The model is `model`, or else that of `prompt`, which the route has set. Fails if a round has no form in
+/// this API.
 pub(super) fn to_text(
     members: &RawObject,
     prompt: &Prompt,
     model: Option<&str>,
     is_streamed: bool,
     asks_reasoning: bool,
-) -> Vec<u8> {
+) -> Result<Vec<u8>, Untranslatable> {
     let mut out = Vec::with_capacity(members.text_len() + 2);
     out.push(b'{');
     if let Some(model) = model.or(prompt.body.get("model")) {
@@ -50,7 +56,10 @@ pub(super) fn to_text(
         set(&mut out, "stream", "true");
     }
     member(&mut out, "input");
-    list(&mut out, elements(members, "input").chain(prompt.added_items.iter().map(String::as_str)));
+    list(&mut out, elements(members, "input").filter(|item| !is_own_reasoning(item)));
+    out.pop();
+    prompt.write_rounds(write_items, &mut out)?;
+    out.push(b']');
     let include: Vec<&str> = elements(members, "include").collect();
     let is_asked = include.contains(&ENCRYPTED) || !asks_reasoning;
     let asked = include.into_iter().filter(|value| asks_reasoning || *value != ENCRYPTED);
@@ -61,7 +70,7 @@ pub(super) fn to_text(
     }
     write_tools(&mut out, members, &prompt.tools);
     out.push(b'}');
-    out
+    Ok(out)
 }
 
 fn set(out: &mut Vec<u8>, name: &str, text: &str) {
@@ -122,27 +131,39 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use airlock_conversation::{Item, ToolResult};
     use airlock_json::Caps;
 
     fn text(members: &str, prompt: &Prompt, asks_reasoning: bool) -> String {
         let members = RawObject::parse(members.into(), &Caps::memory(1 << 20)).expect("an object");
         let text = to_text(&members.0, prompt, None, true, asks_reasoning);
-        String::from_utf8(text).expect("it is text")
+        String::from_utf8(text.expect("items")).expect("it is text")
     }
 
     #[test]
     fn members_keep_their_text_and_those_of_the_gateway_are_replaced() {
-        let mut prompt = Prompt::default();
+        let mut prompt = Prompt::new(RawObject::default());
         prompt.body.set("model", r#""m""#);
-        prompt.added_items.push(r#"{"type":"function_call_output"}"#.to_owned());
+        prompt.add_round([Item::ToolResult(ToolResult::new("c", Vec::new()))]);
         prompt.tools.push(Arc::new(Tool::own("x", "", json!({"type": "object"}))));
         let members = r#"{"model":"NAME/m","input":[{"n":0.10}],"tools":[{"max":18446744073709551616}],
             "store":true,"stream":false,"previous_response_id":"resp_1","max_tool_calls":3,
             "include":["a"],"truncation":"auto","seed":12345678901234567890123}"#;
         assert_eq!(
             text(members, &prompt, true),
-            r#"{"model":"m","truncation":"auto","seed":12345678901234567890123,"store":false,"stream":true,"input":[{"n":0.10},{"type":"function_call_output"}],"include":["a","reasoning.encrypted_content"],"tools":[{"max":18446744073709551616},{"type":"function","name":"x","description":"","parameters":{"type":"object"},"strict":false}]}"#
+            r#"{"model":"m","truncation":"auto","seed":12345678901234567890123,"store":false,"stream":true,"input":[{"n":0.10},{"type":"function_call_output","call_id":"c","output":""}],"include":["a","reasoning.encrypted_content"],"tools":[{"max":18446744073709551616},{"type":"function","name":"x","description":"","parameters":{"type":"object"},"strict":false}]}"#
         );
+    }
+
+    #[test]
+    fn reasoning_that_the_gateway_made_is_left_out() {
+        let own = r#"{"type":"reasoning","encrypted_content":"{\"thinking_blocks\":[]}"}"#;
+        let unsealed =
+            r#"{"type":"reasoning","id":"rs_0123456789abcdef0123456789abcdef0001","summary":[]}"#;
+        let foreign = r#"{"type":"reasoning","id":"rs_1","encrypted_content":"gAAAA"}"#;
+        let members = format!(r#"{{"input":[{own},{foreign},{unsealed}]}}"#);
+        let text = text(&members, &Prompt::new(RawObject::default()), false);
+        assert_eq!(text, format!(r#"{{"store":false,"stream":true,"input":[{foreign}]}}"#));
     }
 
     #[test]
@@ -156,9 +177,13 @@ mod tests {
             ),
             (r#"["reasoning.encrypted_content","b"]"#, false, r#""include":["b"]"#),
         ] {
-            let text = text(&format!(r#"{{"include":{include}}}"#), &Prompt::default(), asks);
+            let text = text(
+                &format!(r#"{{"include":{include}}}"#),
+                &Prompt::new(RawObject::default()),
+                asks,
+            );
             assert!(text.contains(expected), "{text}");
         }
-        assert!(!text("{}", &Prompt::default(), false).contains("include"));
+        assert!(!text("{}", &Prompt::new(RawObject::default()), false).contains("include"));
     }
 }

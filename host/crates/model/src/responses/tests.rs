@@ -4,11 +4,12 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    Api, Apis, Key, MemoryBudget, Native, Refusal, ReplyChunk, Retries, Service,
-    backend::Backend as _, chat_replies, object, service::ServiceClient,
+    Api, Apis, Key, MemoryBudget, ReplyChunk, Retries, Service, backend::Backend as _,
+    chat_replies, object, service::ServiceClient,
 };
 use airlock_conversation::Delta;
 use airlock_core::{memory::Limited, secret::Secret};
+use airlock_json::RawObject;
 use airlock_test_http::model::{self as fake, FakeService};
 
 const REASONING: [&str; 2] = [
@@ -33,10 +34,10 @@ fn chat() -> Prompt {
     Prompt::new(RawObject::from(&object(body)))
 }
 
-fn native(only: Option<Refusal>) -> Prompt {
-    let body = json!({"model": "NAME/m", "input": [{"role": "user", "content": "hi"}], "truncation": "auto"});
-    let native = Native { body: RawObject::from(&object(body)), only: only.map(Box::new) };
-    Prompt { native: Some(native), ..chat() }
+fn native() -> Prompt {
+    let body =
+        json!({"model": "m", "input": [{"role": "user", "content": "hi"}], "truncation": "auto"});
+    Prompt::responses(RawObject::from(&object(body)), Arc::default())
 }
 
 /// Sends requests until one succeeds. Returns the completion or the chunks, and the requests.
@@ -87,9 +88,9 @@ async fn a_request_is_sent_in_the_api_in_which_it_came_if_the_service_has_it() {
         (chat(), Apis::Chat, completion(), "/v1/chat/completions"),
         (chat(), Apis::Both, completion(), "/v1/chat/completions"),
         (chat(), Apis::Responses, whole(), "/v1/responses"),
-        (native(None), Apis::Chat, completion(), "/v1/chat/completions"),
-        (native(None), Apis::Both, whole(), "/v1/responses"),
-        (native(None), Apis::Responses, whole(), "/v1/responses"),
+        (native(), Apis::Chat, completion(), "/v1/chat/completions"),
+        (native(), Apis::Both, whole(), "/v1/responses"),
+        (native(), Apis::Responses, whole(), "/v1/responses"),
     ] {
         let (answered, requests) = exchange(vec![answer], apis, &prompt, false, &free()).await;
         assert!(answered.is_ok(), "{answered:?}");
@@ -103,7 +104,7 @@ fn completion() -> String {
 
 #[tokio::test]
 async fn a_request_is_sent_without_storage_and_asks_for_encrypted_reasoning() {
-    let (_, requests) = exchange(vec![whole()], Apis::Both, &native(None), false, &free()).await;
+    let (_, requests) = exchange(vec![whole()], Apis::Both, &native(), false, &free()).await;
     assert_eq!(
         body(&requests[0]),
         json!({
@@ -127,8 +128,7 @@ async fn a_request_is_sent_without_storage_and_asks_for_encrypted_reasoning() {
 async fn streamed_and_whole_responses_have_the_same_items() {
     let streamed = fake::events(REASONING[0]);
     for (answer, is_streamed) in [(streamed, true), (whole(), true), (whole(), false)] {
-        let (chunks, _) =
-            exchange(vec![answer], Apis::Both, &native(None), is_streamed, &free()).await;
+        let (chunks, _) = exchange(vec![answer], Apis::Both, &native(), is_streamed, &free()).await;
         let mut deltas = Vec::new();
         for chunk in chunks.expect("an answer") {
             deltas.append(&mut chunk.into_deltas());
@@ -156,7 +156,7 @@ async fn a_model_without_encrypted_reasoning_is_asked_again_and_then_never_for_i
     let client = ServiceClient::new("up", &settings(&fake.base_url, Apis::Both)).expect("good");
     let held = free();
     let terms = chat_replies::terms(false, &held);
-    let mut prompt = native(None);
+    let mut prompt = native();
     for _ in 0..2 {
         assert!(client.respond(&prompt, terms).await.is_ok());
     }
@@ -173,13 +173,13 @@ async fn a_model_without_encrypted_reasoning_is_asked_again_and_then_never_for_i
 #[tokio::test]
 async fn a_failure_before_the_first_item_is_repeated_and_a_cut_stream_fails() {
     let answers = vec![fake::events(FAILED), fake::events(REASONING[0])];
-    let (chunks, requests) = exchange(answers, Apis::Both, &native(None), true, &free()).await;
+    let (chunks, requests) = exchange(answers, Apis::Both, &native(), true, &free()).await;
     assert!(chunks.is_ok(), "{chunks:?}");
     assert_eq!(requests.len(), 2);
     let cut = REASONING[0].split_once("event: response.completed").expect("an end").0;
     for end in ["", "data: [DONE]\n\n"] {
         let answer = fake::events(&format!("{cut}{end}"));
-        let (chunks, _) = exchange(vec![answer], Apis::Both, &native(None), true, &free()).await;
+        let (chunks, _) = exchange(vec![answer], Apis::Both, &native(), true, &free()).await;
         assert_eq!(
             chunks.expect_err("it is cut").to_string(),
             "provider 'up' answered with a stream that ended before the response did"
@@ -202,7 +202,7 @@ async fn errors_of_the_service_keep_their_status_and_shape() {
         ),
     ] {
         let answer = fake::json(status, text);
-        let (answered, _) = exchange(vec![answer], Apis::Both, &native(None), false, &free()).await;
+        let (answered, _) = exchange(vec![answer], Apis::Both, &native(), false, &free()).await;
         let error = answered.expect_err("an error");
         assert_eq!(error.status().as_u16().to_string(), status[..3]);
         assert_eq!(Value::from(error.to_object()), expected);
@@ -220,7 +220,7 @@ async fn all_memory_is_released_and_a_request_without_room_is_not_sent() {
         drop(chunks);
         assert_eq!(memory.taken(), 0);
     }
-    for prompt in [chat(), native(None)] {
+    for prompt in [chat(), native()] {
         let held = MemoryBudget::new(Limited::new(20)).charge();
         let (answered, _) = exchange(Vec::new(), Apis::Responses, &prompt, false, &held).await;
         assert!(matches!(answered, Err(ModelError::NoMemory { .. })), "{answered:?}");
@@ -240,8 +240,7 @@ async fn the_chunks_of_one_event_are_charged_until_they_are_dropped() {
     for (answer, is_streamed) in [(streamed, true), (whole, false)] {
         let memory = Limited::new(16 << 20);
         let held = MemoryBudget::new(memory.clone()).charge();
-        let (chunks, _) =
-            exchange(vec![answer], Apis::Both, &native(None), is_streamed, &held).await;
+        let (chunks, _) = exchange(vec![answer], Apis::Both, &native(), is_streamed, &held).await;
         let chunks = chunks.expect("there is room");
         assert!(memory.taken() > 1_000 * 300, "{}", memory.taken());
         drop(chunks);

@@ -28,7 +28,9 @@ fn respond(
     is_streamed: bool,
 ) -> Result<Response<'static>, ModelError> {
     let held = MemoryBudget::unlimited().charge();
-    script.reply(&Prompt::new(RawObject::from(body)), chat_replies::terms(is_streamed, &held))
+    let prompt = Prompt::new(RawObject::from(body));
+    let text = prompt.to_chat(&prompt.body, &[]).expect("messages");
+    script.reply(&prompt, &text, chat_replies::terms(is_streamed, &held))
 }
 
 /// Returns the chunks of a streamed answer, and the error at its end.

@@ -176,7 +176,7 @@ mod tests {
     };
     use airlock_fakes as fake;
     use airlock_json::RawObject;
-    use airlock_model::{MemoryBudget, object};
+    use airlock_model::{MemoryBudget, Prompt, object};
 
     /// Starts a streamed chat and returns its body.
     async fn begin(turns: Value, timeout: Duration) -> Parts {
@@ -185,8 +185,7 @@ mod tests {
         let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
         let request = agent::Request {
             wire: Wire::Chat,
-            body: RawObject::from(&object(body)),
-            native: None,
+            prompt: Prompt::new(RawObject::from(&object(body))),
             is_streamed: true,
             shows_rounds: false,
             max_tool_calls: None,

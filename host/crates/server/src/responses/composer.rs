@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use crate::{
         memory::Memory,
-        responses::translate::{BuiltinTools, to_chat},
+        responses::translate::{BuiltinTools, prepare},
     };
     use airlock_conversation::chat::ReplyReader;
     use airlock_core::{door::Filter, tenant::Tenant};
@@ -277,7 +277,8 @@ mod tests {
 
     fn composer(memory: usize) -> (Composer, RequestCharge) {
         let request = object(json!({"model": "m", "input": "x"}));
-        let echo = to_chat(request, Vec::new(), &BuiltinTools::Drop).expect("a good request").echo;
+        let prepared = prepare(request, Vec::new(), false, &BuiltinTools::Drop);
+        let echo = prepared.expect("a good request").echo;
         let view = fake::catalog().0.snapshot().view(&Filter::none(), None);
         let caller = Caller::new(view, Origin::Model, fake::BUDGET);
         let memory = Memory::new(memory);

@@ -322,6 +322,36 @@ async fn a_fallback_that_cannot_take_the_request_is_skipped_and_one_that_can_is_
 }
 
 #[tokio::test]
+async fn a_fallback_that_has_the_api_receives_the_request_as_it_came_without_the_gateways_reasoning()
+ {
+    let busy = service::json("503 Busy", r#"{"error":{"message":"busy"}}"#);
+    let first = FakeService::start(vec![busy]).await;
+    let second = FakeService::start(vec![whole(&json!([message("Hi")]))]).await;
+    let (gateway, _directory) = gateway(&[
+        provider("demo", &first.base_url, Apis::Chat, &["other/x"]),
+        provider("other", &second.base_url, Apis::Both, &[]),
+    ])
+    .await;
+    let state = json!({"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]});
+    let own = json!({"type": "reasoning", "summary": [], "encrypted_content": state.to_string()});
+    let asked = json!({"type": "function_call", "call_id": "c", "name": "mine", "arguments": "{}"});
+    let ended = json!({"type": "function_call_output", "call_id": "c", "output": "done"});
+    let user = json!({"type": "message", "role": "user", "content": "go"});
+    let input = json!([user, own, asked, ended]);
+    let request = json!({"input": input, "reasoning": {"effort": "low"}});
+    let (status, response) = gateway.respond(request).await;
+    let text = &response["output"][0]["content"][0]["text"];
+    assert_eq!((status, text), (200, &json!("Hi")), "{response}");
+    gateway.stop().await;
+    let chat = body(&first.requests().await[0]);
+    assert_eq!(chat["reasoning_effort"], "low");
+    assert_eq!(chat["messages"][1]["reasoning_details"], state["reasoning_details"]);
+    let sent = body(&second.requests().await[0]);
+    assert_eq!((&sent["model"], &sent["reasoning"]), (&json!("x"), &json!({"effort": "low"})));
+    assert_eq!(sent["input"], json!([user, asked, ended]));
+}
+
+#[tokio::test]
 async fn a_chat_client_is_served_by_a_provider_that_has_the_responses_api_alone() {
     let first = json!([reasoning("rs_1"), message("Let me see."), call("c1", "desk-echo")]);
     let answers = vec![whole(&first), whole(&json!([message("done")]))];

@@ -131,11 +131,16 @@ fn texts_become_one_text_where_other_services_expect_it() {
         (Wire::Chat, OpenAi, list),
     ] {
         let form = ChatForm::new(wire, dialect);
-        assert_eq!(write(parts(), form.separator("\n\n"), form), Ok(expected), "{wire:?}");
+        assert_eq!(
+            write(placed(parts(), ItemSite::list(wire)), form.separator("\n\n"), form),
+            Ok(expected),
+            "{wire:?}"
+        );
     }
     let image = Content::Image { media: Media::Url("https://a".to_owned()), detail: None };
     let form = ChatForm::new(Wire::Messages, OpenAi);
-    let mixed = write(vec![Part::text("a"), Part::new(image)], Some(""), form).expect("parts");
+    let parts = placed(vec![Part::text("a"), Part::new(image)], ItemSite::list(Wire::Messages));
+    let mixed = write(parts, Some(""), form).expect("parts");
     assert_eq!(mixed.as_array().map(Vec::len), Some(2));
 }
 

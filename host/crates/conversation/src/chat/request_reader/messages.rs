@@ -7,21 +7,31 @@ use super::{
     read_boolean,
 };
 use crate::{
-    CallInput, Content, Item, Message, NativeItem, Object, Part, Reasoning, Role, ToolCall,
-    ToolResult, Wire,
+    CallInput, Content, Item, ItemPlace, Message, NativeItem, Object, Part, Reasoning, Role,
+    ToolCall, ToolResult, Wire,
     read::{Members, Path, Untranslatable},
 };
 
-/// Reads messages.
-pub(super) fn read(messages: Vec<Value>, path: &Path<'_>) -> Result<Vec<Item>, Untranslatable> {
+/// Reads messages, as items with their places.
+pub(super) fn read(
+    messages: Vec<Value>,
+    path: &Path<'_>,
+) -> Result<(Vec<Item>, Vec<ItemPlace>), Untranslatable> {
     let mut items = Vec::with_capacity(messages.len());
+    let mut places = Vec::with_capacity(messages.len());
     for (index, message) in messages.into_iter().enumerate() {
+        let from = items.len();
         read_message(message, &path.element(index), &mut items)?;
+        let mut calls = 0..;
+        places.extend(items[from..].iter().map(|item| match item {
+            Item::ToolCall(_) => ItemPlace::within(index, calls.next().unwrap_or_default()),
+            _ => ItemPlace::listed(index),
+        }));
     }
-    Ok(items)
+    Ok((items, places))
 }
 
-fn read_message(
+pub(in super::super) fn read_message(
     message: Value,
     path: &Path<'_>,
     items: &mut Vec<Item>,

@@ -8,12 +8,16 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    super::{TOOL_CALLS, object_of, parts, reasoning, restore_inner},
+    super::{
+        TOOL_CALLS, object_of,
+        parts::{self, PlacedPart},
+        reasoning, restore_inner,
+    },
     ChatForm,
 };
 use crate::{
-    CallInput, Content, Item, Message, Object, Part, Reasoning, Role, Seal, ToolCall, ToolResult,
-    Wire, read::Untranslatable,
+    CallInput, Content, Item, Message, Object, Reasoning, Role, Seal, ToolCall, ToolResult, Wire,
+    read::{ItemSite, Untranslatable},
 };
 
 /// Text between the texts of a message that is not of the model.
@@ -21,7 +25,7 @@ const BETWEEN_PARTS: &str = "\n\n";
 
 /// Results by the identifier of their call, in order, each with its number among all results: some servers
 /// use the same identifiers in every reply.
-type Results = BTreeMap<String, VecDeque<(usize, ToolResult)>>;
+type Results = BTreeMap<String, VecDeque<(usize, ItemSite, ToolResult)>>;
 
 /// Messages so far.
 struct MessageWriter {
@@ -37,7 +41,8 @@ struct MessageWriter {
 #[derive(Default)]
 struct AssistantTurn {
     reasoning: Vec<Reasoning>,
-    message: Option<Message>,
+    /// Content and unknown members.
+    message: Option<(Vec<PlacedPart>, Object)>,
     calls: Vec<ToolCall>,
 }
 
@@ -47,46 +52,50 @@ struct AssistantTurn {
 /// Only content or reasoning after content without calls begins another message, so that signed reasoning
 /// stays where it was. The results of the calls follow the message at once, as chat completions require, even if other messages stand between. A result
 /// without a call stays in its place.
-pub(super) fn write(mut items: Vec<Item>, form: ChatForm) -> Result<Vec<Value>, Untranslatable> {
+pub(super) fn write(
+    mut items: Vec<Item>,
+    sites: Vec<ItemSite>,
+    form: ChatForm,
+) -> Result<Vec<Value>, Untranslatable> {
     let mut writer = MessageWriter {
         form,
         messages: Vec::with_capacity(items.len()),
         turn: AssistantTurn::default(),
-        results: take_results(&mut items),
+        results: take_results(&mut items, &sites),
         passed: 0,
     };
-    for item in items {
-        writer.add(item)?;
+    for (item, site) in items.into_iter().zip(sites) {
+        writer.add(item, site)?;
     }
     writer.end_turn()?;
     Ok(writer.messages)
 }
 
 /// Takes the results, and leaves empty ones in their places.
-fn take_results(items: &mut [Item]) -> Results {
+fn take_results(items: &mut [Item], sites: &[ItemSite]) -> Results {
     let mut results = Results::new();
-    let taken = items.iter_mut().filter_map(|item| match item {
-        Item::ToolResult(result) => Some(result),
+    let taken = items.iter_mut().zip(sites).filter_map(|(item, site)| match item {
+        Item::ToolResult(result) => Some((site, result)),
         _ => None,
     });
-    for (number, result) in taken.enumerate() {
+    for (number, (site, result)) in taken.enumerate() {
         let marker = ToolResult::new(result.call_id.clone(), Vec::new());
         let result = mem::replace(result, marker);
-        results.entry(result.call_id.clone()).or_default().push_back((number, result));
+        results.entry(result.call_id.clone()).or_default().push_back((number, *site, result));
     }
     results
 }
 
 impl MessageWriter {
-    fn add(&mut self, item: Item) -> Result<(), Untranslatable> {
+    fn add(&mut self, item: Item, site: ItemSite) -> Result<(), Untranslatable> {
         match item {
             Item::Message(message) if message.role == Role::Assistant => {
                 self.end_turn_with_content()?;
-                self.turn.add_message(message);
+                self.turn.add_message(message, site);
             }
             Item::Message(message) => {
                 self.end_turn()?;
-                let message = self.plain(message)?;
+                let message = self.plain(message, site)?;
                 self.messages.push(message.into());
             }
             Item::Reasoning(reasoning) => {
@@ -102,7 +111,7 @@ impl MessageWriter {
                 self.end_turn()?;
                 self.messages.push(native.object.into());
             }
-            Item::Native(native) => return Err(self.form.unknown(native.kind)),
+            Item::Native(native) => return Err(self.form.at(site).unknown(native.kind)),
         }
         Ok(())
     }
@@ -121,15 +130,16 @@ impl MessageWriter {
         let number = self.passed;
         self.passed += 1;
         let queue = self.results.get_mut(call_id);
-        let result = queue.and_then(|queue| queue.pop_front_if(|(next, _)| *next == number));
-        if let Some((_, result)) = result {
-            self.add_result(result)?;
+        let result = queue.and_then(|queue| queue.pop_front_if(|(next, ..)| *next == number));
+        if let Some((_, site, result)) = result {
+            self.add_result(result, site)?;
         }
         Ok(())
     }
 
-    fn add_result(&mut self, result: ToolResult) -> Result<(), Untranslatable> {
+    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<(), Untranslatable> {
         let ToolResult { call_id, parts, is_error, cache_control, extra } = result;
+        let parts = parts::placed(parts, site);
         let content = parts::write(parts, self.form.separator(BETWEEN_PARTS), self.form)?;
         let mut out = object_of([
             ("role", "tool".into()),
@@ -146,14 +156,14 @@ impl MessageWriter {
     }
 
     /// Returns a message that is not of the model.
-    fn plain(&self, message: Message) -> Result<Object, Untranslatable> {
+    fn plain(&self, message: Message, site: ItemSite) -> Result<Object, Untranslatable> {
         let Message { role, parts, extra } = message;
         let (role, separator) = match role {
             Role::System => ("system", self.form.separator(BETWEEN_PARTS)),
             Role::Developer => ("developer", self.form.separator(BETWEEN_PARTS)),
             Role::User | Role::Assistant => ("user", None),
         };
-        let content = parts::write(parts, separator, self.form)?;
+        let content = parts::write(parts::placed(parts, site), separator, self.form)?;
         let mut out = object_of([("role", role.into()), ("content", content)]);
         out.extend(self.form.extra(extra));
         Ok(out)
@@ -166,8 +176,8 @@ impl MessageWriter {
         if message.is_none() && calls.is_empty() {
             return Ok(());
         }
-        let message = message.unwrap_or_else(|| Message::new(Role::Assistant, Vec::new()));
-        let mut out = self.content(message, !calls.is_empty())?;
+        let (parts, extra) = message.unwrap_or_default();
+        let mut out = self.content(parts, extra, !calls.is_empty())?;
         self.add_reasoning(&mut out, reasoning, !calls.is_empty());
         let results: Vec<_> = calls.iter().filter_map(|call| self.take_result(&call.id)).collect();
         if !calls.is_empty() {
@@ -175,17 +185,22 @@ impl MessageWriter {
             out.insert(TOOL_CALLS.to_owned(), calls.into());
         }
         self.messages.push(out.into());
-        results.into_iter().try_for_each(|result| self.add_result(result))
+        results.into_iter().try_for_each(|(site, result)| self.add_result(result, site))
     }
 
-    fn take_result(&mut self, call_id: &str) -> Option<ToolResult> {
-        self.results.get_mut(call_id)?.pop_front().map(|(_, result)| result)
+    fn take_result(&mut self, call_id: &str) -> Option<(ItemSite, ToolResult)> {
+        self.results.get_mut(call_id)?.pop_front().map(|(_, site, result)| (site, result))
     }
 
     /// Returns a message of the model without its reasoning and its calls.
-    fn content(&self, message: Message, has_calls: bool) -> Result<Object, Untranslatable> {
-        let Message { mut parts, extra, .. } = message;
-        let refusal = take_refusal(&mut parts);
+    fn content(
+        &self,
+        mut parts: Vec<PlacedPart>,
+        extra: Object,
+        has_calls: bool,
+    ) -> Result<Object, Untranslatable> {
+        let has_member = self.form.has_refusal_member();
+        let refusal = has_member.then(|| take_refusal(&mut parts)).flatten();
         let content = if parts.is_empty() && (has_calls || refusal.is_some()) {
             Value::Null
         } else {
@@ -202,6 +217,11 @@ impl MessageWriter {
     /// it as older `DeepSeek` models do; only what the caller sent in a chat completion request is kept.
     fn add_reasoning(&self, out: &mut Object, reasoning: Vec<Reasoning>, has_calls: bool) {
         let is_shown = has_calls || self.form.is_own();
+        let has_blocks = if has_calls {
+            self.form.has_anthropic_members()
+        } else {
+            self.form.has_blocks_without_calls()
+        };
         let mut text = String::new();
         let mut blocks = Vec::new();
         let mut details = Vec::new();
@@ -217,17 +237,19 @@ impl MessageWriter {
                 Some(Seal::Encrypted(_)) if is_shown => {
                     reasoning::write_details(block, &mut details, 0);
                 }
-                Some(_) if is_anthropic && self.form.has_anthropic_members() => {
+                Some(_) if is_anthropic && has_blocks => {
                     blocks.extend(reasoning::write_block(block).map(Value::from));
                 }
-                None if self.form.is_own() => out.extend(block.extra),
+                None if is_shown && self.form.is_openai() => {
+                    reasoning::add_unknown(out, block.extra);
+                }
                 _ => {}
             }
         }
         reasoning::add_text(out, text);
         for (name, list) in [(reasoning::BLOCKS, blocks), (reasoning::DETAILS, details)] {
             if !list.is_empty() {
-                out.insert(name.to_owned(), list.into());
+                reasoning::add_unknown(out, object_of([(name, list.into())]));
             }
         }
     }
@@ -249,25 +271,21 @@ impl MessageWriter {
 }
 
 impl AssistantTurn {
-    fn add_message(&mut self, message: Message) {
-        match &mut self.message {
-            Some(earlier) => {
-                earlier.parts.extend(message.parts);
-                earlier.extra.extend(message.extra);
-            }
-            None => self.message = Some(message),
-        }
+    fn add_message(&mut self, message: Message, site: ItemSite) {
+        let (parts, extra) = self.message.get_or_insert_default();
+        parts.extend(parts::placed(message.parts, site));
+        extra.extend(message.extra);
     }
 }
 
 /// Takes a refusal at the end of a message, which has a member of its own in chat.
-fn take_refusal(parts: &mut Vec<Part>) -> Option<String> {
-    let last = parts.pop_if(|part| {
+fn take_refusal(parts: &mut Vec<PlacedPart>) -> Option<String> {
+    let (_, last) = parts.pop_if(|(_, part)| {
         matches!(part.content, Content::Refusal(_))
             && part.cache_control.is_none()
             && part.extra.is_empty()
-    });
-    match last?.content {
+    })?;
+    match last.content {
         Content::Refusal(text) => Some(text),
         _ => None,
     }

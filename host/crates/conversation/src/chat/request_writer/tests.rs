@@ -159,7 +159,9 @@ fn content_after_content_begins_another_message_and_content_after_calls_does_not
         json!([
             {"role": "assistant", "content": "a"},
             {"role": "assistant", "content": "b"},
-            {"role": "assistant", "content": "d", "reasoning_content": "Hm.", "tool_calls": [call_of("c")]},
+            {"role": "assistant", "content": "d", "reasoning_content": "Hm.",
+             "thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}],
+             "tool_calls": [call_of("c")]},
             {"role": "tool", "tool_call_id": "c", "content": "1"},
         ])
     );
@@ -298,15 +300,17 @@ fn a_limit_on_the_tokens_of_reasoning_has_a_form_for_every_provider() {
 
 #[test]
 fn defaults_that_openai_refuses_without_tools_are_left_out() {
-    let mut request = conversation(Wire::Responses, Vec::new());
-    request.tool_choice = Some(ToolChoice::Auto);
-    request.settings.parallel_tool_calls = Some(true);
-    request.settings.max_output_tokens = Some(3);
-    request.hints.insert("seed".to_owned(), 1.into());
-    assert_eq!(
-        written(request, OpenAi),
-        json!({"model": "m", "messages": [], "max_completion_tokens": 3})
-    );
+    for (wire, hint) in [(Wire::Responses, None), (Wire::Messages, Some("cache_control"))] {
+        let mut request = conversation(wire, Vec::new());
+        request.tool_choice = Some(ToolChoice::Auto);
+        request.settings.parallel_tool_calls = Some(true);
+        request.settings.max_output_tokens = Some(3);
+        request.hints.extend(hint.map(|name| (name.to_owned(), 1.into())));
+        assert_eq!(
+            written(request, OpenAi),
+            json!({"model": "m", "messages": [], "max_completion_tokens": 3})
+        );
+    }
 }
 
 #[test]

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::media::{self, INLINE_DATA, TEXT, refused};
+use super::media::{self, INLINE_DATA, TEXT};
 use crate::{
-    CallInput, Content, Item, Message, Object, Role, ToolCall, ToolResult, arguments_object,
+    CallInput, Content, Item, Message, Object, Role, ToolCall, ToolResult, Wire, arguments_object,
     gemini::{THOUGHT_SIGNATURE, object_of},
-    read::{Path, Untranslatable, excerpt},
+    read::{ItemSite, Untranslatable, excerpt},
     thought_signature,
 };
 
@@ -46,6 +46,8 @@ pub(super) struct ContentsWriter {
     names: HashMap<String, String>,
     /// True if the model is older than Gemini 3.
     is_old: bool,
+    /// Position of the list of items.
+    list: ItemSite,
 }
 
 /// One content.
@@ -65,18 +67,19 @@ enum TurnKind {
 }
 
 impl ContentsWriter {
-    pub(super) fn new(is_old: bool) -> Self {
-        Self { system: Vec::new(), turns: Vec::new(), names: HashMap::new(), is_old }
+    pub(super) fn new(wire: Wire, is_old: bool) -> Self {
+        let list = ItemSite::list(wire);
+        Self { system: Vec::new(), turns: Vec::new(), names: HashMap::new(), is_old, list }
     }
 
     /// Adds an item. Reasoning is left out: the API reads the signatures of the calls after it.
-    pub(super) fn add(&mut self, item: Item) -> Result<(), Untranslatable> {
+    pub(super) fn add(&mut self, item: Item, site: ItemSite) -> Result<(), Untranslatable> {
         match item {
-            Item::Message(message) => self.add_message(message),
+            Item::Message(message) => self.add_message(message, site),
             Item::Reasoning(_) => Ok(()),
-            Item::ToolCall(call) => self.add_call(call),
-            Item::ToolResult(result) => self.add_result(result),
-            Item::Native(item) => Err(refused(&format!(
+            Item::ToolCall(call) => self.add_call(call, site),
+            Item::ToolResult(result) => self.add_result(result, site),
+            Item::Native(item) => Err(site.invalid(&format!(
                 "An item of the type '{}' has no counterpart in Gemini's API.",
                 excerpt(&item.kind)
             ))),
@@ -87,7 +90,7 @@ impl ContentsWriter {
     pub(super) fn finish(mut self) -> Result<(Vec<Value>, Vec<Value>), Untranslatable> {
         if self.turns.is_empty() {
             let rule = "There must be a user, assistant or tool message that is not empty.";
-            return Err(refused(rule));
+            return Err(self.list.invalid(rule));
         }
         if !self.is_old {
             self.sign_foreign_calls();
@@ -95,23 +98,23 @@ impl ContentsWriter {
         Ok((self.system, self.turns.into_iter().map(ContentTurn::into_content).collect()))
     }
 
-    fn add_message(&mut self, message: Message) -> Result<(), Untranslatable> {
+    fn add_message(&mut self, message: Message, site: ItemSite) -> Result<(), Untranslatable> {
         let Message { role, parts, mut extra } = message;
         for (name, advice) in WITHOUT_COUNTERPART {
             if extra.get(name).is_some_and(|value| !value.is_null()) {
-                let path = Path::Member(&Path::Root, "messages");
-                return Err(Untranslatable::unsupported_parameter(&path.member(name), advice));
+                return Err(site.unsupported_member(name, advice));
             }
         }
         let mut written = Vec::with_capacity(parts.len());
-        for part in parts {
+        for (index, part) in parts.into_iter().enumerate() {
+            let site = site.part(index);
             let is_text = matches!(part.content, Content::Text(_) | Content::Refusal(_));
             if role != Role::User && !is_text {
-                return Err(refused(
+                return Err(site.invalid(
                     "A message of the role system, developer or assistant must have text alone.",
                 ));
             }
-            let part = media::part(part.content)?;
+            let part = media::part(part.content, &site)?;
             // The API refuses empty texts.
             if part.get(TEXT).is_none_or(|text| text != "") {
                 written.push(part);
@@ -134,13 +137,15 @@ impl ContentsWriter {
         Ok(())
     }
 
-    fn add_call(&mut self, call: ToolCall) -> Result<(), Untranslatable> {
+    fn add_call(&mut self, call: ToolCall, site: ItemSite) -> Result<(), Untranslatable> {
         let ToolCall { id, name, input, mut extra, .. } = call;
         let CallInput::Arguments(arguments) = input else {
-            return Err(refused("A call of a custom tool has no counterpart in Gemini's API."));
+            return Err(site.invalid("A call of a custom tool has no counterpart in Gemini's API."));
         };
         if name.len() > MAX_NAME_BYTES {
-            return Err(refused("A call must have the name of a function, of at most 256 bytes."));
+            return Err(
+                site.invalid("A call must have the name of a function, of at most 256 bytes.")
+            );
         }
         self.names.insert(id.clone(), name.clone());
         let mut function = Object::new();
@@ -157,21 +162,22 @@ impl ContentsWriter {
         Ok(())
     }
 
-    fn add_result(&mut self, result: ToolResult) -> Result<(), Untranslatable> {
+    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<(), Untranslatable> {
         let ToolResult { call_id, parts, is_error, mut extra, .. } = result;
         let name = self.names.get(&call_id).cloned().map(Value::from);
         let name = name.or_else(|| extra.shift_remove("name").filter(Value::is_string));
         let Some(name) = name else {
-            let path = Path::Member(&Path::Root, "messages");
             let rule =
                 format!("'{}' must be the id of a call before the result.", excerpt(&call_id));
-            return Err(Untranslatable::invalid(&path.member("tool_call_id"), &rule));
+            let path = site.path();
+            let path = path.member(site.call_id());
+            return Err(site.locate(Untranslatable::invalid(&path, &rule)));
         };
         let mut text = String::new();
         let mut nested = Vec::new();
         let mut beside = Vec::new();
-        for part in parts {
-            let mut part = media::part(part.content)?;
+        for (index, part) in parts.into_iter().enumerate() {
+            let mut part = media::part(part.content, &site.part(index))?;
             match part.get_mut(TEXT).map(Value::take) {
                 Some(Value::String(more)) => join(&mut text, more),
                 _ if !self.is_old && part.contains_key(INLINE_DATA) => nested.push(part.into()),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     Content, Media, Object,
     gemini::object_of,
-    read::{Path, Untranslatable, excerpt},
+    read::{ItemSite, Untranslatable, excerpt},
 };
 
 /// Member of a part that has its data.
@@ -31,28 +31,28 @@ const TYPES: [(&str, &str); 6] = [
 
 /// Returns the part for a content. `detail` of an image has no counterpart, and the name of a document
 /// only labels it.
-pub(super) fn part(content: Content) -> Result<Object, Untranslatable> {
+pub(super) fn part(content: Content, site: &ItemSite) -> Result<Object, Untranslatable> {
     match content {
         Content::Text(text) | Content::Refusal(text) => Ok(object_of([(TEXT, text.into())])),
         Content::Image { media, .. } | Content::Audio(media) | Content::File { media, .. } => {
-            media_part(media)
+            media_part(media, site)
         }
-        Content::Native(part) => Err(refused(&format!(
+        Content::Native(part) => Err(site.invalid(&format!(
             "A content part of the type '{}' has no counterpart in Gemini's API.",
             excerpt(&part.kind)
         ))),
     }
 }
 
-fn media_part(media: Media) -> Result<Object, Untranslatable> {
+fn media_part(media: Media, site: &ItemSite) -> Result<Object, Untranslatable> {
     match media {
         Media::Text(text) => Ok(object_of([(TEXT, text.into())])),
         // An uploaded file has an address too.
-        Media::FileId(id) if id.contains("://") => media_part(Media::Url(id)),
+        Media::FileId(id) if id.contains("://") => media_part(Media::Url(id), site),
         Media::FileId(id) => Ok(file_data(id, None)),
         Media::Url(url) => {
             if !SCHEMES.iter().any(|scheme| has_scheme(&url, scheme)) {
-                return Err(refused(&format!(
+                return Err(site.invalid(&format!(
                     "The address of a file must be a data:, https:// or http:// URL, not '{}'.",
                     excerpt(&url)
                 )));
@@ -65,7 +65,7 @@ fn media_part(media: Media) -> Result<Object, Untranslatable> {
                 "" if data.starts_with(PDF_MAGIC) => PDF.to_owned(),
                 "" => {
                     let rule = "A file must be a data: URL with its media type, or a PDF file.";
-                    return Err(refused(rule));
+                    return Err(site.invalid(rule));
                 }
                 _ => media_type,
             };
@@ -73,11 +73,6 @@ fn media_part(media: Media) -> Result<Object, Untranslatable> {
             Ok(object_of([(INLINE_DATA, blob.into())]))
         }
     }
-}
-
-/// Returns an error about the content of a message.
-pub(super) fn refused(rule: &str) -> Untranslatable {
-    Untranslatable::invalid(&Path::Root.member("messages"), rule)
 }
 
 fn file_data(uri: String, media_type: Option<&str>) -> Object {

@@ -9,23 +9,26 @@ use super::{
     kind,
 };
 use crate::{
-    Content, Item, Media, Message, NativeItem, Object, Part, Reasoning, Role, Seal, ToolCall,
-    ToolResult, Wire,
+    Content, Conversation, Item, ItemPlace, Media, Message, NativeItem, Object, Part, Reasoning,
+    Role, Seal, ToolCall, ToolResult, Wire,
     arguments::INVALID_JSON,
     read::{Members, Path, Untranslatable},
 };
 
 /// Reads `system` and `messages`.
-pub(super) fn read(members: &mut Members<'_>, items: &mut Vec<Item>) -> Result<(), Untranslatable> {
+pub(super) fn read(
+    members: &mut Members<'_>,
+    conversation: &mut Conversation,
+) -> Result<(), Untranslatable> {
     if let Some(system) = members.take("system") {
         let parts = parts(system, &members.path("system"))?;
-        items.extend(message(Role::System, parts));
+        push_message(Role::System, parts, ItemPlace::Instructions, conversation);
     }
     let messages = members.list("messages")?;
     let path = members.path("messages");
     let messages = messages.ok_or_else(|| Untranslatable::missing(&path))?;
     for (index, message) in messages.into_iter().enumerate() {
-        read_message(message, &path.element(index), items)?;
+        read_message(message, &path.element(index), index, conversation)?;
     }
     Ok(())
 }
@@ -33,17 +36,19 @@ pub(super) fn read(members: &mut Members<'_>, items: &mut Vec<Item>) -> Result<(
 fn read_message(
     value: Value,
     path: &Path<'_>,
-    items: &mut Vec<Item>,
+    index: usize,
+    conversation: &mut Conversation,
 ) -> Result<(), Untranslatable> {
     let mut members = Members::read(path, value)?;
     let role = members.required_text("role")?;
     let content = members.required("content")?;
     let path = members.path("content");
     match role.as_str() {
-        "user" => user(content, &path, items),
-        "assistant" => assistant(content, &path, items),
+        "user" => user(content, &path, index, conversation),
+        "assistant" => assistant(content, &path, index, conversation),
         "system" => {
-            items.extend(message(Role::System, parts(content, &path)?));
+            let parts = parts(content, &path)?;
+            push_message(Role::System, parts, ItemPlace::listed(index), conversation);
             Ok(())
         }
         other => {
@@ -55,24 +60,40 @@ fn read_message(
 
 /// Reads a message of the user. Its results come first, as the API requires: other APIs refuse a message
 /// between a call and its result.
-fn user(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(), Untranslatable> {
+fn user(
+    content: Value,
+    path: &Path<'_>,
+    message: usize,
+    conversation: &mut Conversation,
+) -> Result<(), Untranslatable> {
     let mut parts = Vec::new();
+    let mut first = 0;
     for (index, block) in blocks(content, path)?.into_iter().enumerate() {
         let path = path.element(index);
         if kind(&block) == "tool_result" {
-            items.push(Item::ToolResult(tool_result(block, &path)?));
+            let result = Item::ToolResult(tool_result(block, &path)?);
+            conversation.push(result, ItemPlace::within(message, index));
         } else {
+            if parts.is_empty() {
+                first = index;
+            }
             parts.push(part(block, &path)?);
         }
     }
-    items.extend(message(Role::User, parts));
+    push_message(Role::User, parts, ItemPlace::within(message, first), conversation);
     Ok(())
 }
 
 /// Reads a message of the model. A block of thinking that carries the signature of a call becomes a member
 /// of the call.
-fn assistant(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(), Untranslatable> {
+fn assistant(
+    content: Value,
+    path: &Path<'_>,
+    message: usize,
+    conversation: &mut Conversation,
+) -> Result<(), Untranslatable> {
     let mut parts = Vec::new();
+    let mut first = 0;
     let mut signatures = BTreeMap::new();
     for (index, block) in blocks(content, path)?.into_iter().enumerate() {
         let path = path.element(index);
@@ -82,6 +103,9 @@ fn assistant(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(
         }
         let item = match kind(&block) {
             "text" | "" => {
+                if parts.is_empty() {
+                    first = index;
+                }
                 parts.push(part(block, &path)?);
                 continue;
             }
@@ -94,16 +118,19 @@ fn assistant(content: Value, path: &Path<'_>, items: &mut Vec<Item>) -> Result<(
             }
             _ => Item::Native(native(block, &path)?),
         };
-        items.extend(message(Role::Assistant, std::mem::take(&mut parts)));
-        items.push(item);
+        let place = ItemPlace::within(message, first);
+        push_message(Role::Assistant, std::mem::take(&mut parts), place, conversation);
+        conversation.push(item, ItemPlace::within(message, index));
     }
-    items.extend(message(Role::Assistant, parts));
+    push_message(Role::Assistant, parts, ItemPlace::within(message, first), conversation);
     Ok(())
 }
 
-/// Returns a message, unless it has no parts.
-fn message(role: Role, parts: Vec<Part>) -> Option<Item> {
-    (!parts.is_empty()).then(|| Item::Message(Message::new(role, parts)))
+/// Adds a message, unless it has no parts.
+fn push_message(role: Role, parts: Vec<Part>, place: ItemPlace, conversation: &mut Conversation) {
+    if !parts.is_empty() {
+        conversation.push(Item::Message(Message::new(role, parts)), place);
+    }
 }
 
 /// Returns the blocks of content, which is a text or a list.

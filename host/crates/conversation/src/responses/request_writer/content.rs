@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{super::object_of, items::refused};
+use super::super::object_of;
 use crate::{
     Content, Media, NativeItem, Object, Part, Wire, data_url,
-    read::{Path, Untranslatable},
+    read::{ItemSite, Untranslatable},
 };
 
 /// Place of content, which decides the types of its parts.
@@ -18,18 +18,24 @@ pub(super) enum ContentPlace {
 }
 
 /// Writes content: a text if it is only one, or a list of parts.
-pub(super) fn write(mut parts: Vec<Part>, place: ContentPlace) -> Result<Value, Untranslatable> {
+pub(super) fn write(
+    mut parts: Vec<Part>,
+    place: ContentPlace,
+    site: ItemSite,
+) -> Result<Value, Untranslatable> {
     match parts.as_mut_slice() {
         [] => return Ok("".into()),
         [Part { content: Content::Text(text), .. }] => return Ok(std::mem::take(text).into()),
         _ => {}
     }
-    parts.into_iter().map(|part| write_part(part, place).map(Value::Object)).collect()
+    let parts = parts.into_iter().enumerate();
+    let parts = parts.map(|(index, part)| write_part(part, place, site.part(index)));
+    parts.map(|part| part.map(Value::Object)).collect()
 }
 
 /// Writes a part. `extra` has the unknown members of the object in which chat has an image, a sound or a
 /// document; other unknown members are left out.
-fn write_part(part: Part, place: ContentPlace) -> Result<Object, Untranslatable> {
+fn write_part(part: Part, place: ContentPlace, site: ItemSite) -> Result<Object, Untranslatable> {
     let Part { content, mut extra, .. } = part;
     match (content, place) {
         (Content::Text(text), ContentPlace::Input) => {
@@ -44,7 +50,7 @@ fn write_part(part: Part, place: ContentPlace) -> Result<Object, Untranslatable>
             Ok(object_of([("type", "refusal".into()), ("refusal", text.into())]))
         }
         (_, ContentPlace::Assistant) => {
-            Err(refused("A message of the model must have text and refusals alone."))
+            Err(site.unsupported("A message of the model must have text and refusals alone."))
         }
         (Content::Image { media, detail }, _) => {
             let member = match media {
@@ -53,7 +59,7 @@ fn write_part(part: Part, place: ContentPlace) -> Result<Object, Untranslatable>
                     ("image_url", data_url(&media_type, data).into())
                 }
                 Media::FileId(id) => ("file_id", id.into()),
-                Media::Text(_) => return Err(refused("An image must not be a text.")),
+                Media::Text(_) => return Err(site.unsupported("An image must not be a text.")),
             };
             let mut image = object_of([("type", "input_image".into()), member]);
             image.extend(detail.map(|detail| ("detail".to_owned(), detail.into())));
@@ -66,7 +72,7 @@ fn write_part(part: Part, place: ContentPlace) -> Result<Object, Untranslatable>
                 // Chat has addresses in `file_data`.
                 Media::Url(url) => ("file_data", url),
                 Media::FileId(id) => ("file_id", id),
-                Media::Text(text) => return write_part(Part::text(text), place),
+                Media::Text(text) => return write_part(Part::text(text), place, site),
             };
             let mut file = object_of([("type", "input_file".into()), (member, value.into())]);
             file.extend(name.map(|name| ("filename".to_owned(), name.into())));
@@ -78,13 +84,13 @@ fn write_part(part: Part, place: ContentPlace) -> Result<Object, Untranslatable>
             let audio = with_inner(audio, extra.shift_remove("input_audio"));
             Ok(object_of([("type", "input_audio".into()), ("input_audio", audio.into())]))
         }
-        (Content::Native(native), _) if native.wire == Wire::Chat => write_native(native),
-        _ => Err(refused("Content must be texts, images, documents and sounds.")),
+        (Content::Native(native), _) if native.wire == Wire::Chat => write_native(native, site),
+        _ => Err(site.unsupported("Content must be texts, images, documents and sounds.")),
     }
 }
 
 /// Writes a sound or a document of chat as it came. The provider judges it.
-fn write_native(native: NativeItem) -> Result<Object, Untranslatable> {
+fn write_native(native: NativeItem, site: ItemSite) -> Result<Object, Untranslatable> {
     let NativeItem { kind, mut object, .. } = native;
     let inner = object.shift_remove(&kind).unwrap_or_default();
     match kind.as_str() {
@@ -92,8 +98,9 @@ fn write_native(native: NativeItem) -> Result<Object, Untranslatable> {
         "input_audio" => Ok(object_of([("type", kind.into()), ("input_audio", inner)])),
         _ => {
             let types = ["text", "image_url", "file", "input_audio"];
-            let path = Path::Member(&Path::Root, "messages");
-            Err(Untranslatable::invalid_value(&path.member("type"), &kind, &types))
+            let path = site.path();
+            let error = Untranslatable::invalid_value(&path.member("type"), &kind, &types);
+            Err(site.locate(error))
         }
     }
 }

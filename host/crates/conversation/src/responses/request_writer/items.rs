@@ -11,7 +11,7 @@ use super::{
 use crate::{
     CallInput, Item, Message, Object, Reasoning, Role, Seal, ToolCall, ToolResult, Wire,
     chat::take_mixed_details,
-    read::{Path, Untranslatable},
+    read::{ItemSite, Untranslatable},
 };
 
 /// Members of chat messages without a counterpart.
@@ -32,55 +32,47 @@ struct InputItems {
 }
 
 /// Writes items.
-pub(super) fn write(items: Vec<Item>) -> Result<Vec<Value>, Untranslatable> {
+pub(super) fn write(items: Vec<Item>, sites: Vec<ItemSite>) -> Result<Vec<Value>, Untranslatable> {
     let mut input = InputItems::default();
-    for item in items {
-        input.add(item)?;
+    for (item, site) in items.into_iter().zip(sites) {
+        input.add(item, site)?;
     }
     Ok(input.items)
 }
 
-/// Returns the error of content that has no form in this API. `advice` is a sentence.
-pub(super) fn refused(advice: &str) -> Untranslatable {
-    Untranslatable::unsupported_parameter(&Path::Root.member("messages"), advice)
-}
-
 impl InputItems {
-    fn add(&mut self, item: Item) -> Result<(), Untranslatable> {
+    fn add(&mut self, item: Item, site: ItemSite) -> Result<(), Untranslatable> {
         match item {
-            Item::Message(message) => self.add_message(message)?,
+            Item::Message(message) => self.add_message(message, site)?,
             Item::Reasoning(mut block) => {
                 let mixed = take_mixed_details(&mut block.extra);
                 self.items.extend(mixed.into_iter().chain([block]).filter_map(reasoning));
             }
             Item::ToolCall(call) => self.add_call(call),
-            Item::ToolResult(result) => self.add_result(result)?,
+            Item::ToolResult(result) => self.add_result(result, site)?,
             Item::Native(native) if native.wire == Wire::Responses => {
                 self.items.push(native.object.into());
             }
             Item::Native(native) => {
-                let path = Path::Member(&Path::Root, "messages");
-                return Err(Untranslatable::invalid_value(
-                    &path.member("role"),
-                    &native.kind,
-                    ROLES,
-                ));
+                let path = site.path();
+                let path = path.member("role");
+                return Err(site.locate(Untranslatable::invalid_value(&path, &native.kind, ROLES)));
             }
         }
         Ok(())
     }
 
     /// Adds a message. One of the model without content, beside its calls, is left out.
-    fn add_message(&mut self, message: Message) -> Result<(), Untranslatable> {
+    fn add_message(&mut self, message: Message, site: ItemSite) -> Result<(), Untranslatable> {
         let Message { role, parts, extra } = message;
-        check_members(&extra)?;
+        check_members(&extra, site)?;
         let (role, place) = match role {
             Role::System => ("system", ContentPlace::Input),
             Role::Developer => ("developer", ContentPlace::Input),
             Role::User => ("user", ContentPlace::Input),
             Role::Assistant => ("assistant", ContentPlace::Assistant),
         };
-        let content = content::write(parts, place)?;
+        let content = content::write(parts, place, site)?;
         if place == ContentPlace::Input || content != "" {
             let kind = "message".into();
             self.push([("type", kind), ("role", role.into()), ("content", content)]);
@@ -105,10 +97,10 @@ impl InputItems {
         ]);
     }
 
-    fn add_result(&mut self, result: ToolResult) -> Result<(), Untranslatable> {
+    fn add_result(&mut self, result: ToolResult, site: ItemSite) -> Result<(), Untranslatable> {
         let ToolResult { call_id, parts, extra, .. } = result;
-        check_members(&extra)?;
-        let output = content::write(parts, ContentPlace::Input)?;
+        check_members(&extra, site)?;
+        let output = content::write(parts, ContentPlace::Input, site)?;
         let is_custom = self.custom.contains(&call_id);
         let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
         self.push([("type", kind.into()), ("call_id", call_id.into()), ("output", output)]);
@@ -120,13 +112,10 @@ impl InputItems {
     }
 }
 
-fn check_members(extra: &Object) -> Result<(), Untranslatable> {
+fn check_members(extra: &Object, site: ItemSite) -> Result<(), Untranslatable> {
     match WITHOUT_COUNTERPART.into_iter().find(|(name, _)| extra.contains_key(*name)) {
         None => Ok(()),
-        Some((name, advice)) => {
-            let path = Path::Member(&Path::Root, "messages");
-            Err(Untranslatable::unsupported_parameter(&path.member(name), advice))
-        }
+        Some((name, advice)) => Err(site.unsupported_member(name, advice)),
     }
 }
 

@@ -194,31 +194,31 @@ fn messages_that_cannot_be_expressed_are_refused_with_their_place() {
         ),
         (
             json!({"role": "function", "content": ""}),
-            "Invalid value: 'function'. Supported values for 'messages.role' are: 'system', \
+            "Invalid value: 'function'. Supported values for 'messages[0].role' are: 'system', \
              'developer', 'user', 'assistant', and 'tool'.",
         ),
         (
             json!({"role": "user", "name": "bob", "content": ""}),
-            "Unsupported parameter: 'messages.name'. It has no counterpart in the Responses API; \
+            "Unsupported parameter: 'messages[0].name'. It has no counterpart in the Responses API; \
              write it in the text.",
         ),
         (
             json!({"role": "user", "content": [{"type": "video"}]}),
-            "Invalid value: 'video'. Supported values for 'messages.type' are: 'text', \
+            "Invalid value: 'video'. Supported values for 'messages[0].content[0].type' are: 'text', \
              'image_url', 'file', and 'input_audio'.",
         ),
         (
             json!({"role": "user", "content": [{"type": "refusal", "refusal": "no"}, {"type": "text", "text": "a"}]}),
-            "Unsupported parameter: 'messages'. Content must be texts, images, documents and sounds.",
+            "Unsupported parameter: 'messages[0].content[0]'. Content must be texts, images, documents and sounds.",
         ),
         (
             json!({"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}),
-            "Unsupported parameter: 'messages'. A message of the model must have text and \
+            "Unsupported parameter: 'messages[0].content[0]'. A message of the model must have text and \
              refusals alone.",
         ),
         (
             json!({"role": "assistant", "audio": {"id": "x"}}),
-            "Unsupported parameter: 'messages.audio'. It has no counterpart in the Responses API.",
+            "Unsupported parameter: 'messages[0].audio'. It has no counterpart in the Responses API.",
         ),
         (
             json!({"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": 1}}]}),

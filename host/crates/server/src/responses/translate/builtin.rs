@@ -181,6 +181,11 @@ impl<'p> ClientTools<'p> {
         Ok(())
     }
 
+    /// Returns whether the provider has the Responses API.
+    pub(super) fn is_native(&self) -> bool {
+        self.is_native
+    }
+
     /// Returns whether the provider receives built-in tools of this type.
     fn passes(&self, kind: &str) -> bool {
         self.is_native && matches!(self.policy, BuiltinTools::Pass(kinds) if kinds.contains(kind))

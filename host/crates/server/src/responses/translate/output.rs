@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 pub(crate) use self::calls::Call;
-pub(super) use self::item::{Round, is_own_id};
+pub(super) use self::item::Round;
 use self::{
     calls::{CallBegin, ClientCall, ExecutedCall},
     ending::Ending,

@@ -1,171 +1,147 @@
-//! A request → a chat completion request, field by field.
+//! A request as the gateway hands it on: the members that the gateway acts on itself are taken, and its
+//! own items become those of the API.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `input` | the items of the conversation |
 
-mod settings;
-pub(super) mod tools;
+mod input;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    builtin::{BuiltinTools, ClientTools, Groups},
+    builtin::{BuiltinTools, ClientTools, DEFINABLE, Groups},
     echo::Echo,
-    items, messages,
 };
-use airlock_conversation::read::{Members, Path, Untranslatable};
-use airlock_model::{Native, Object};
+use airlock_conversation::{
+    ItemPlace,
+    read::{Members, Path, Untranslatable},
+    responses,
+};
+use airlock_model::Object;
 
-/// Members of chat completions that have another name in the Responses API.
-const MOVED: &[(&str, &str)] = &[
-    ("messages", "input"),
-    ("functions", "tools"),
-    ("function_call", "tool_choice"),
-    ("response_format", "text.format"),
-    ("verbosity", "text.verbosity"),
-    ("reasoning_effort", "reasoning.effort"),
-    ("max_tokens", "max_output_tokens"),
-    ("max_completion_tokens", "max_output_tokens"),
-    ("logprobs", "include"),
-];
-/// Members without a counterpart, and advice for the client.
-const REFUSED: &[(&str, &str)] = &[
-    ("context_management", "Items are never removed. Send a shorter 'input'."),
-    ("moderation", "Its results have no counterpart in chat completions."),
-    ("access_programs", "It has no counterpart in chat completions."),
-    ("image", "It has no counterpart in chat completions."),
-    ("background_options", "Responses cannot be made in the background."),
-    ("audio", "Responses have no audio."),
-];
+/// Forms of an object `tool_choice`.
+const TYPED_CHOICES: &[&str] = &["function", "custom", "mcp", "allowed_tools"];
 
-/// Members that bound a request or choose its conversation. A misspelt one would reach the provider
-/// as an unknown member, and the request would run without the bound.
-const BOUNDING: [&str; 4] =
-    ["max_tool_calls", "max_output_tokens", "parallel_tool_calls", "previous_response_id"];
-
-/// A Responses request, translated.
+/// A Responses request, prepared for the loop.
 #[derive(Debug)]
-pub(crate) struct Chat {
-    /// The chat completion request, without `stream` and `stream_options`.
+pub(crate) struct Prepared {
+    /// The request. `input` is the whole conversation, as a list of items.
     pub(crate) body: Object,
+    /// Places of the elements of `input` in the client's list.
+    pub(crate) places: Vec<ItemPlace>,
     /// True if the client asks for stream events.
     pub(crate) stream: bool,
     /// True if the response is to be stored.
     pub(crate) store: bool,
-    /// Maximum number of calls of the gateway's tools. Chat completions have no such limit, so the
-    /// agent loop applies it.
+    /// Maximum number of calls of the gateway's tools. Other APIs have no such limit, so the agent loop
+    /// applies it.
     pub(crate) max_tool_calls: Option<u64>,
     /// The items of `input`, for the store. Empty if the response is not to be stored.
     pub(crate) input: Vec<Value>,
     /// The members that the Response repeats.
     pub(crate) echo: Echo,
-    /// The request as it came, if its provider has the Responses API.
-    pub(crate) native: Option<Native>,
     /// Names of the functions of groups.
     pub(crate) groups: Groups,
     /// Types of built-in tools, and of items about them, that are left out.
     pub(crate) dropped: BTreeSet<String>,
 }
 
-/// Translates a request. `earlier` has the stored items of the previous Responses, input and
-/// output, the oldest first; as the API requires, their instructions are not part of it. Fails with
-/// the position of the first member that is invalid or has no counterpart.
-pub(crate) fn to_chat(
+/// Prepares a request. `earlier` has the stored items of the previous Responses, input and output, the
+/// oldest first; as the API requires, their instructions are not part of it. With `is_native`, its
+/// provider has the Responses API and judges the request. Fails with the position of the first member
+/// that is invalid or that no provider may receive.
+pub(crate) fn prepare(
     request: Object,
     earlier: Vec<Value>,
+    is_native: bool,
     builtin: &BuiltinTools,
-) -> Result<Chat, Untranslatable> {
-    let mut client_tools = ClientTools::new(builtin, false);
+) -> Result<Prepared, Untranslatable> {
+    let mut client_tools = ClientTools::new(builtin, is_native);
     let mut echo = Echo::from_request(&request);
-    // No item is ever removed.
-    echo.set("truncation", "disabled".into());
-    let mut request = Members::new(&Path::Root, request);
-    refuse(&mut request)?;
-    let store = request.flag("store", true)?;
-    let stream = request.flag("stream", false)?;
-    let input = read_input(&mut request)?;
+    if !is_native {
+        // No item is ever removed.
+        echo.set("truncation", "disabled".into());
+    }
+    let mut members = Members::new(&Path::Root, request);
+    responses::refuse_always(&mut members)?;
+    let store = members.flag("store", true)?;
+    let stream = members.flag("stream", false)?;
+    let max_tool_calls = members.count("max_tool_calls")?;
+    members.text("previous_response_id")?;
+    let input = responses::read_input(&mut members)?;
     let stored = if store { input.clone() } else { Vec::new() };
-    let instructions = request.text("instructions")?;
-    let mut body = Object::new();
-    body.extend(request.take("model").map(|model| ("model".to_owned(), model)));
-    let messages = messages::translate(instructions, earlier, input, &mut client_tools)?;
-    body.insert("messages".to_owned(), messages.into());
-    tools::translate(&mut request, &mut client_tools, &mut body)?;
-    let max_tool_calls = settings::translate(&mut request, &mut body)?;
-    body.extend(request.into_rest());
+    let tools = members.list("tools")?;
+    let path = members.path("tools");
+    let check = if is_native { checked } else { checked_for_others };
+    let tools = tools.map(|tools| client_tools.read(tools, &path, check)).transpose()?;
+    let choice = members.take("tool_choice");
+    let choice = choice.map(|choice| with_functions(choice, &members.path("tool_choice")));
+    let choice = choice.transpose()?;
+    let (items, places) = input::prepare(earlier, input, &mut client_tools)?;
+    let mut body = members.into_rest();
+    body.insert("input".to_owned(), items.into());
+    body.extend(tools.map(|tools| ("tools".to_owned(), tools.into())));
+    body.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
     let ClientTools { groups, dropped, .. } = client_tools;
-    Ok(Chat {
+    Ok(Prepared {
         body,
+        places,
         stream,
         store,
         max_tool_calls,
         input: stored,
         echo,
-        native: None,
         groups,
         dropped,
     })
 }
 
-/// Refuses members of another API, those that the gateway itself would have to act on, and misspelt
-/// ones.
-pub(super) fn refuse_always(request: &mut Members<'_>) -> Result<(), Untranslatable> {
-    for name in BOUNDING {
-        if let Some(found) = request.like(name) {
-            return Err(Untranslatable::misspelt(&request.path(found), name));
-        }
-    }
-    for (name, replacement) in MOVED {
-        let advice = format!("In the Responses API, this parameter has moved to '{replacement}'.");
-        request.refuse(name, &advice)?;
-    }
-    let advice = "Conversations are not available. Use 'previous_response_id'.";
-    request.refuse("conversation", advice)?;
-    // It may name tools that run at the provider, without a decision of the gateway.
-    let advice = "Stored prompts are not available. Use 'instructions' and 'input'.";
-    request.refuse("prompt", advice)?;
-    let advice = "Responses are made while the client waits. Only false is supported.";
-    request.refuse_unless("background", &false.into(), advice)?;
-    settings::stream_options(request)
-}
-
-fn refuse(request: &mut Members<'_>) -> Result<(), Untranslatable> {
-    refuse_always(request)?;
-    for (name, advice) in REFUSED {
-        request.refuse(name, advice)?;
-    }
-    truncation(request)?;
-    // Codex describes its user's machine and session in it, for OpenAI alone.
-    request.take("client_metadata");
-    request.refuse_unless("n", &1.into(), "A response has one choice.")?;
-    request.refuse_unless("modalities", &json!(["text"]), "Responses have text only.")
-}
-
-/// Checks `truncation`. `auto` permits that items are removed from the input, and does not require it.
-fn truncation(request: &mut Members<'_>) -> Result<(), Untranslatable> {
-    match request.text("truncation")?.as_deref() {
-        None | Some("auto" | "disabled") => Ok(()),
-        Some(other) => {
-            let supported = &["auto", "disabled"];
-            Err(Untranslatable::invalid_value(&request.path("truncation"), other, supported))
-        }
+/// Returns the definition of a tool as it came. Built-in tools run at the provider, where no policy of
+/// the gateway applies.
+fn checked(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
+    let Value::Object(members) = &tool else {
+        return Err(Untranslatable::invalid_type(path, "an object", &tool));
+    };
+    let path = path.member("type");
+    match members.get("type") {
+        Some(Value::String(kind)) if DEFINABLE.contains(&kind.as_str()) => Ok(tool),
+        Some(Value::String(kind)) => Err(responses::unavailable_tool(&path, kind)),
+        Some(Value::Null) | None => Err(Untranslatable::missing(&path)),
+        Some(other) => Err(Untranslatable::invalid_type(&path, "a string", other)),
     }
 }
 
-/// Reads `input` as items. A text is a message of the user.
-pub(super) fn read_input(request: &mut Members<'_>) -> Result<Vec<Value>, Untranslatable> {
-    match request.required("input")? {
-        Value::String(text) => {
-            let content = json!([{"type": "input_text", "text": text}]);
-            Ok(vec![json!({"type": "message", "role": "user", "content": content})])
+/// As [`checked`], for a provider that does not have the Responses API. Later, the places of the client's
+/// tools are not known.
+fn checked_for_others(tool: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
+    responses::check_definition(&tool, path)?;
+    Ok(tool)
+}
+
+/// Returns a `tool_choice` in which a tool of the gateway is a function, as it is for the model.
+fn with_functions(choice: Value, path: &Path<'_>) -> Result<Value, Untranslatable> {
+    let Value::Object(mut members) = choice else { return Ok(choice) };
+    let kind = members.get("type").and_then(Value::as_str).unwrap_or_default();
+    match kind {
+        "function" | "custom" => {}
+        "mcp" => {
+            members.insert("type".to_owned(), "function".into());
+            members.shift_remove("server_label");
         }
-        Value::Array(mut items) => {
-            items.iter_mut().for_each(items::normalise);
-            Ok(items)
+        "allowed_tools" => {
+            if let Some(Value::Array(tools)) = members.get_mut("tools") {
+                let path = path.member("tools");
+                for (index, tool) in tools.iter_mut().enumerate() {
+                    *tool = with_functions(tool.take(), &path.element(index))?;
+                }
+            }
         }
-        other => Err(Untranslatable::invalid_type(
-            &request.path("input"),
-            "a string or an array of items",
-            &other,
-        )),
+        other => {
+            return Err(Untranslatable::invalid_value(&path.member("type"), other, TYPED_CHOICES));
+        }
     }
+    Ok(members.into())
 }

@@ -1,37 +1,44 @@
 //! Tests of the whole translation.
 
 mod continuation;
-mod input;
 mod properties;
-mod refusals;
-mod settings;
+mod request;
 mod stream;
 
 use std::mem;
 
 use serde_json::{Value, json};
 
-use super::{BuiltinTools, Call, Chat, Untranslatable, Writer, to_chat};
-use airlock_conversation::chat::ReplyReader;
+use super::{BuiltinTools, Call, Prepared, Untranslatable, Writer, prepare};
+use airlock_conversation::{
+    chat::{self, ChatDialect, ReplyReader},
+    responses,
+};
 use airlock_model::{Object, object};
 
-/// Translates a request without earlier items.
-fn chat(request: Value) -> Chat {
-    to_chat(object(request), Vec::new(), &BuiltinTools::Drop)
-        .expect("the request can be translated")
+/// Prepares a request without earlier items.
+fn prepared(request: Value) -> Prepared {
+    prepare(object(request), Vec::new(), false, &BuiltinTools::Drop)
+        .expect("the request can be prepared")
 }
 
-/// Translates a request that must be refused.
+/// Prepares a request that must be refused.
 fn refusal(request: Value) -> Untranslatable {
-    to_chat(object(request), Vec::new(), &BuiltinTools::Refuse)
-        .expect_err("the request cannot be translated")
+    prepare(object(request), Vec::new(), false, &BuiltinTools::Refuse)
+        .expect_err("the request cannot be prepared")
+}
+
+/// Returns a prepared request as the chat completion request that a provider receives.
+fn sent(prepared: &Prepared) -> Result<Object, Untranslatable> {
+    let conversation = responses::read_request(prepared.body.clone(), &prepared.places)?;
+    chat::write_request(conversation, ChatDialect::OpenAi)
 }
 
 /// Translates input items into messages.
 fn messages(input: Value) -> Value {
     let request =
         Object::from_iter([("model".to_owned(), "m".into()), ("input".to_owned(), input)]);
-    chat(request.into()).body["messages"].take()
+    sent(&prepared(request.into())).expect("it can be sent")["messages"].take()
 }
 
 /// A request with members beside the required ones.
@@ -51,7 +58,7 @@ struct Recorder {
 
 impl Recorder {
     fn new() -> Self {
-        let echo = chat(json!({"model": "m", "input": "hi"})).echo;
+        let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
         let mut recorder = Self::of(Writer::new("resp_1", 7, echo));
         recorder.writer.begin(&mut recorder.events);
         recorder

@@ -3,20 +3,13 @@
 use serde_json::Value;
 
 use super::events::Events;
+use airlock_conversation::responses::is_own_id;
 use airlock_model::Object;
 
-/// Length of the part of an identifier behind its prefix: a UUID, a round and a place in hexadecimal.
-const DIGITS: usize = 36;
-/// Length of the UUID, which is that of the Response.
+/// Length of the UUID in an identifier, which is that of the Response.
 const RESPONSE_DIGITS: usize = 32;
 /// Number of rounds that an identifier tells apart.
 const ROUNDS: usize = 16;
-
-/// Returns whether an identifier has the form of those that the gateway makes.
-pub(crate) fn is_own_id(id: &str) -> bool {
-    let digits = id.split_once('_').map_or("", |(_, digits)| digits);
-    digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
 
 /// The round of an item, from its identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

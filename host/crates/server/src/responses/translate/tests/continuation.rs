@@ -2,14 +2,16 @@
 
 use super::*;
 
-/// Translates a request behind the items of an earlier one.
-fn continued(earlier: &Recorder, input: Value) -> Result<Chat, Untranslatable> {
+/// Prepares a request behind the items of an earlier one.
+fn continued(earlier: &Recorder, input: Value) -> (Prepared, Object) {
     let mut items = vec![json!({"type": "message", "role": "user", "content": "first"})];
     items.extend_from_slice(earlier.writer.output_items());
     let mut request =
         object(json!({"model": "m", "instructions": "new", "previous_response_id": "resp_1"}));
     request.insert("input".to_owned(), input);
-    to_chat(request, items, &BuiltinTools::Drop)
+    let prepared = prepare(request, items, false, &BuiltinTools::Drop).expect("a good request");
+    let sent = sent(&prepared).expect("it can be sent");
+    (prepared, sent)
 }
 
 #[test]
@@ -20,9 +22,9 @@ fn the_model_sees_the_calls_and_results_of_the_earlier_response() {
     let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "own", "arguments": "{}"}});
     recorder.delta(json!({"tool_calls": [call]})).finish();
     let output = json!([{"type": "function_call_output", "call_id": "call_1", "output": "B"}]);
-    let chat = continued(&recorder, output.clone()).expect("a good request");
+    let (prepared, sent) = continued(&recorder, output.clone());
     assert_eq!(
-        chat.body["messages"],
+        sent["messages"],
         json!([
             {"role": "system", "content": "new"},
             {"role": "user", "content": "first"},
@@ -32,8 +34,8 @@ fn the_model_sees_the_calls_and_results_of_the_earlier_response() {
             {"role": "tool", "tool_call_id": "call_1", "content": "B"},
         ])
     );
-    assert_eq!(json!(chat.input), output, "earlier items are stored already");
-    assert_eq!(chat.echo.members()["previous_response_id"], "resp_1");
+    assert_eq!(json!(prepared.input), output, "earlier items are stored already");
+    assert_eq!(prepared.echo.members()["previous_response_id"], "resp_1");
 }
 
 fn asked(id: &str, name: &str) -> Value {
@@ -42,7 +44,7 @@ fn asked(id: &str, name: &str) -> Value {
 
 #[test]
 fn calls_of_two_rounds_are_two_messages_and_those_of_one_round_are_one() {
-    let echo = chat(json!({"model": "m", "input": "hi"})).echo;
+    let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
     let writer = Writer::new("resp_0123456789abcdef0123456789abcdef", 7, echo);
     let mut recorder = Recorder::of(writer);
     recorder.start("a", "fs-read", "{}").start("b", "fs-read", "{}");
@@ -51,8 +53,8 @@ fn calls_of_two_rounds_are_two_messages_and_those_of_one_round_are_one() {
     let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "own", "arguments": "{}"}});
     recorder.delta(json!({"tool_calls": [call]})).finish();
     let output = json!([{"type": "function_call_output", "call_id": "call_1", "output": "D"}]);
-    let chat = continued(&recorder, output).expect("a good request");
-    let messages = chat.body["messages"].as_array().expect("messages").iter().skip(2);
+    let (_, sent) = continued(&recorder, output);
+    let messages = sent["messages"].as_array().expect("messages").iter().skip(2);
     let seen: Vec<_> = messages
         .map(|message| {
             let calls = message["tool_calls"].as_array().map_or(0, Vec::len);
@@ -94,8 +96,8 @@ fn a_failed_call_is_shown_to_the_model_as_it_was_the_first_time() {
         .start("x", "fs-read", "{}")
         .end("x", Err("Error executing tool fs-read: gone"))
         .finish();
-    let chat = continued(&recorder, json!("and?")).expect("a good request");
-    assert_eq!(chat.body["messages"][3]["content"], "Error executing tool fs-read: gone");
+    let (_, sent) = continued(&recorder, json!("and?"));
+    assert_eq!(sent["messages"][3]["content"], "Error executing tool fs-read: gone");
 }
 
 #[test]
@@ -105,8 +107,8 @@ fn signed_reasoning_returns_to_the_model_unchanged() {
     recorder.delta(json!({"reasoning_content": "t"})).delta(json!({"thinking_blocks": [block]}));
     recorder.delta(json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "d"}]}));
     recorder.start("x", "fs-read", "{}").end("x", Ok("data")).finish();
-    let chat = continued(&recorder, json!("and?")).expect("a good request");
-    let message = &chat.body["messages"][2];
+    let (_, sent) = continued(&recorder, json!("and?"));
+    let message = &sent["messages"][2];
     assert_eq!(
         (&message["reasoning_content"], &message["thinking_blocks"], &message["reasoning_details"]),
         (&json!("t"), &json!([block]), &json!([{"type": "reasoning.encrypted", "data": "d"}]))
@@ -115,10 +117,13 @@ fn signed_reasoning_returns_to_the_model_unchanged() {
 
 #[test]
 fn an_error_in_a_stored_item_names_the_previous_response() {
-    let earlier = vec![json!({"type": "compaction", "id": "cmp_1", "encrypted_content": "x"})];
     let request = object(json!({"model": "m", "input": "hi", "previous_response_id": "resp_1"}));
-    let error =
-        to_chat(request, earlier, &BuiltinTools::Drop).expect_err("the item has no counterpart");
-    assert_eq!((error.param.as_str(), error.code), ("previous_response_id", "invalid_value"));
-    assert!(error.message.contains("'compaction'"), "{error}");
+    for kind in ["compaction", "mcp_approval_response"] {
+        let earlier = vec![json!({"type": kind, "id": "cmp_1", "encrypted_content": "x"})];
+        let prepared = prepare(request.clone(), earlier, false, &BuiltinTools::Drop);
+        let error = prepared.and_then(|prepared| sent(&prepared));
+        let error = error.expect_err("the item has no counterpart");
+        assert_eq!((error.param.as_str(), error.code), ("previous_response_id", "invalid_value"));
+        assert!(error.message.contains(&format!("'{kind}'")), "{error}");
+    }
 }

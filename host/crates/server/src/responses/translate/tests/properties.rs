@@ -275,8 +275,9 @@ proptest! {
     ) {
         let mut request = object(json!({"model": "m", "input": items}));
         request.extend(members.into_iter().map(|(name, value)| (name.to_owned(), value)));
-        match to_chat(request, earlier, &BuiltinTools::Drop) {
-            Ok(chat) => check_pairs(chat.body["messages"].as_array().expect("messages")),
+        let prepared = prepare(request, earlier, false, &BuiltinTools::Drop);
+        match prepared.and_then(|prepared| sent(&prepared)) {
+            Ok(chat) => check_pairs(chat["messages"].as_array().expect("messages")),
             Err(error) => prop_assert!(!error.param.is_empty() && !error.message.is_empty()),
         }
     }
@@ -291,8 +292,10 @@ proptest! {
         });
         let input: Vec<Value> = pending.collect();
         let calls = earlier.iter().filter(|item| item.get("name").is_some()).count();
-        let chat = to_chat(object(json!({"model": "m", "input": input})), earlier, &BuiltinTools::Drop);
-        let messages = chat.expect("the items can be translated").body["messages"].take();
+        let request = object(json!({"model": "m", "input": input}));
+        let prepared = prepare(request, earlier, false, &BuiltinTools::Drop);
+        let chat = prepared.and_then(|prepared| sent(&prepared));
+        let messages = chat.expect("the items can be translated")["messages"].take();
         let messages = messages.as_array().expect("messages");
         let asked = messages.iter().filter_map(|message| message.get("tool_calls")?.as_array());
         prop_assert_eq!(asked.map(Vec::len).sum::<usize>(), calls);

@@ -326,7 +326,7 @@ fn other_choices_and_malformed_members_are_ignored() {
 
 #[test]
 fn an_identifier_of_a_call_fits_the_limit_of_chat_completions() {
-    let echo = chat(json!({"model": "m", "input": "hi"})).echo;
+    let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
     let mut writer = Writer::new("resp_0123456789abcdef0123456789abcdef", 7, echo);
     let extra = &Object::new();
     let call =

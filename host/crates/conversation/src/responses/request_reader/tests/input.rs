@@ -6,12 +6,9 @@ use super::*;
 fn a_text_is_a_message_of_the_user_behind_the_instructions() {
     let chat = chat(request(json!({"instructions": "Be brief."})));
     assert_eq!(
-        chat.body["messages"],
+        chat["messages"],
         json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}])
     );
-    let content = json!([{"type": "input_text", "text": "hi"}]);
-    assert_eq!(chat.input, [json!({"type": "message", "role": "user", "content": content})]);
-    assert_eq!(chat.echo.members()["instructions"], "Be brief.");
 }
 
 #[test]
@@ -129,39 +126,6 @@ fn outputs_of_repeated_call_ids_belong_to_the_calls_in_order() {
 }
 
 #[test]
-fn an_executed_call_becomes_a_call_and_its_result() {
-    let failed = json!({"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no"}, {"type": "text", "text": "never"}]});
-    let protocol = json!({"type": "mcp_protocol_error", "code": -1, "message": "closed"});
-    let input = json!([
-        executed("mcp_1", &json!("data"), &Value::Null),
-        executed("mcp_2", &Value::Null, &failed),
-        {"role": "assistant", "content": "Done."},
-        executed("mcp_3", &Value::Null, &protocol),
-        executed("mcp_4", &Value::Null, &json!("text")),
-    ]);
-    assert_eq!(
-        messages(input),
-        json!([
-            {"role": "assistant", "content": null, "tool_calls": [call("mcp_1", "fs-read", "{}"), call("mcp_2", "fs-read", "{}")]},
-            result("mcp_1", "data"),
-            result("mcp_2", "no\nnever"),
-            {"role": "assistant", "content": "Done.", "tool_calls": [call("mcp_3", "fs-read", "{}"), call("mcp_4", "fs-read", "{}")]},
-            result("mcp_3", "closed"),
-            result("mcp_4", "text"),
-        ])
-    );
-}
-
-fn executed(id: &str, output: &Value, error: &Value) -> Value {
-    json!({"type": "mcp_call", "id": id, "status": "completed", "server_label": "fs", "name": "fs-read",
-        "arguments": "{}", "output": output, "error": error, "approval_request_id": null})
-}
-
-fn result(id: &str, text: &str) -> Value {
-    json!({"role": "tool", "tool_call_id": id, "content": text})
-}
-
-#[test]
 fn text_between_a_call_and_its_output_joins_the_message_of_the_call() {
     let input = json!([
         {"role": "assistant", "content": "One."},
@@ -206,81 +170,4 @@ fn reasoning_is_sent_back_only_with_tool_calls() {
 
 fn reasoning(text: &str) -> Value {
     json!({"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": text}]})
-}
-
-#[test]
-fn input_is_copied_only_for_the_store() {
-    let item = json!({"role": "user", "content": "hi"});
-    let stored = chat(json!({"model": "m", "input": [item]}));
-    assert_eq!(stored.input, [json!({"role": "user", "content": "hi", "type": "message"})]);
-    let passing = chat(json!({"model": "m", "input": [item], "store": false}));
-    assert_eq!((passing.store, passing.input.len()), (false, 0));
-    assert_eq!(stored.body, passing.body);
-}
-
-#[test]
-fn functions_of_a_group_are_functions_and_a_call_of_one_is_shown_with_its_group() {
-    let group = json!({"type": "namespace", "name": "mcp__fs__", "description": "Files.", "tools": [function("read"), function("write")]});
-    let call = json!({"type": "function_call", "call_id": "a", "name": "read", "namespace": "mcp__fs__", "arguments": "{}"});
-    let output = json!({"type": "function_call_output", "call_id": "a", "output": "A"});
-    let input = json!([{"role": "user", "content": "x"}, call, output]);
-    let chat = chat(json!({"model": "m", "input": input, "tools": [function("mine"), group]}));
-    let names: Vec<_> = chat.body["tools"]
-        .as_array()
-        .expect("tools")
-        .iter()
-        .map(|tool| &tool["function"]["name"])
-        .collect();
-    assert_eq!(names, ["mine", "mcp__fs__read", "mcp__fs__write"]);
-    assert_eq!(chat.body["messages"][1]["tool_calls"][0]["function"]["name"], "mcp__fs__read");
-    assert!(chat.dropped.is_empty());
-    let mut recorder = Recorder::new();
-    recorder.writer = recorder.writer.with_groups(chat.groups);
-    let called = json!({"name": "mcp__fs__write", "arguments": "{}"});
-    recorder.delta(json!({"tool_calls": [{"index": 0, "id": "b", "type": "function", "function": called}]})).finish();
-    let item = &recorder.writer.output_items()[0];
-    assert_eq!((&item["name"], &item["namespace"]), (&json!("write"), &json!("mcp__fs__")));
-}
-
-fn function(name: &str) -> Value {
-    json!({"type": "function", "name": name, "parameters": {}, "defer_loading": true})
-}
-
-#[test]
-fn two_functions_of_groups_with_one_name_are_refused() {
-    let groups = ["a", "a__"].map(|name| json!({"type": "namespace", "name": name, "tools": [{"type": "function", "name": "f"}]}));
-    let error = refusal(request(json!({"tools": groups})));
-    assert_eq!(error.param, "tools[1].tools[0].name");
-}
-
-#[test]
-fn built_in_tools_and_items_about_them_are_left_out_and_named() {
-    let tools = json!([{"type": "web_search"}, {"type": "namespace", "name": "n", "tools": [{"type": "tool_search"}]}]);
-    let input = json!([{"type": "web_search_call", "id": "ws_1", "status": "completed"}, {"role": "user", "content": "x"}]);
-    let chat = chat(json!({"model": "m", "input": input, "tools": tools}));
-    let dropped: Vec<_> = chat.dropped.iter().map(String::as_str).collect();
-    assert_eq!(dropped, ["tool_search", "web_search", "web_search_call"]);
-    assert!(chat.body.get("tools").is_none());
-    assert_eq!(chat.body["messages"], json!([{"role": "user", "content": "x"}]));
-    // A misspelt type of a function is no built-in tool.
-    let error = refusal(request(json!({"tools": [{"type": "functoin", "name": "f"}]})));
-    assert_eq!(error.param, "tools[0].type");
-}
-
-#[test]
-fn a_tool_that_is_left_out_is_named_by_the_visible_beginning_of_its_type() {
-    let types = ["x".repeat(64), "y".repeat(65), "\u{200b}".repeat(1_000)];
-    let tools = types.map(|kind| json!({"type": kind}));
-    let chat = chat(json!({"model": "m", "input": "x", "tools": tools}));
-    let dropped: Vec<_> = chat.dropped.into_iter().collect();
-    let hidden = format!("{}…", "⟨U+200B⟩".repeat(5));
-    assert_eq!(dropped, ["x".repeat(64), format!("{}…", "y".repeat(61)), hidden]);
-}
-
-#[test]
-fn a_note_replaces_the_result_of_a_call_of_the_gateway_that_is_no_longer_kept() {
-    let call = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "s", "name": "f", "arguments": "{}"});
-    let messages = messages(json!([{"role": "user", "content": "x"}, call]));
-    let told = messages[2]["content"].as_str().expect("a text");
-    assert!(told.contains("no longer kept"), "{told}");
 }

@@ -1,21 +1,14 @@
 //! The settings of a request: everything but its input and its tools.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use airlock_conversation::read::{Members, Untranslatable, excerpt};
-use airlock_model::Object;
+use crate::{
+    Conversation, Object, ReplyFormat, chat,
+    read::{Members, Untranslatable, excerpt},
+};
 
-/// Settings with the same name and meaning in both APIs, which the Response repeats.
-const SAME: &[(&str, Kind)] = &[
-    ("temperature", Kind::Number),
-    ("top_p", Kind::Number),
-    ("parallel_tool_calls", Kind::Boolean),
-    ("user", Kind::Text),
-    ("safety_identifier", Kind::Text),
-    ("service_tier", Kind::Text),
-    ("prompt_cache_key", Kind::Text),
-    ("prompt_cache_retention", Kind::Text),
-];
+/// Members that do not change the reply.
+const HINTS: [&str; 2] = ["prompt_cache_key", "prompt_cache_retention"];
 /// Values of `include` that are supported.
 const INCLUDABLE: &[&str] =
     &[LOGPROBS, "reasoning.encrypted_content", "message.input_image.image_url"];
@@ -27,59 +20,42 @@ const MAX_METADATA_KEY: usize = 64;
 /// Maximum characters of a value of `metadata`, from OpenAI's API reference.
 const MAX_METADATA_VALUE: usize = 512;
 
-/// Type of a setting. Checked here, because the Response repeats the value.
-#[derive(Clone, Copy)]
-enum Kind {
-    Number,
-    Boolean,
-    Text,
-}
-
-/// Translates the settings. Returns `max_tool_calls`.
-pub(super) fn translate(
+/// Reads the settings. The gateway itself acts on `store`, `max_tool_calls`, `metadata` and
+/// `previous_response_id`, so these are only checked.
+pub(super) fn read(
     request: &mut Members<'_>,
-    body: &mut Object,
-) -> Result<Option<u64>, Untranslatable> {
-    for (name, kind) in SAME {
-        if let Some(value) = request.take(name) {
-            kind.check(request, name, &value)?;
-            body.insert((*name).to_owned(), value);
-        }
+    conversation: &mut Conversation,
+) -> Result<(), Untranslatable> {
+    let Conversation { settings, extra, hints, .. } = conversation;
+    settings.stream = request.flag("stream", false)?;
+    settings.temperature = chat::read_number(request, "temperature")?;
+    settings.top_p = chat::read_number(request, "top_p")?;
+    settings.top_k = chat::read_top_k(request);
+    settings.stop = chat::read_stop(request)?;
+    settings.parallel_tool_calls = chat::read_boolean(request, "parallel_tool_calls")?;
+    settings.max_output_tokens = request.count("max_output_tokens")?;
+    settings.service_tier = request.text("service_tier")?;
+    settings.user = chat::read_user(request, hints)?;
+    for name in HINTS {
+        hints.extend(request.text(name)?.map(|value| (name.to_owned(), value.into())));
     }
-    // The default in both APIs. OpenAI's chat completions refuse it in a request without tools.
-    if body.get("parallel_tool_calls") == Some(&Value::Bool(true)) {
-        body.remove("parallel_tool_calls");
-    }
-    if let Some(tokens) = request.count("max_output_tokens")? {
-        body.insert("max_completion_tokens".to_owned(), tokens.into());
-    }
-    logprobs(request, body)?;
-    text(request, body)?;
-    reasoning(request, body)?;
+    let options = request.take("prompt_cache_options");
+    hints.extend(options.map(|value| ("prompt_cache_options".to_owned(), value)));
+    read_logprobs(request, extra)?;
+    settings.format = read_text(request, extra)?;
+    settings.effort = read_effort(request)?;
     check_metadata(request)?;
+    request.flag("store", true)?;
     request.text("previous_response_id")?;
-    request.count("max_tool_calls")
+    request.count("max_tool_calls")?;
+    Ok(())
 }
 
-impl Kind {
-    fn check(self, request: &Members<'_>, name: &str, value: &Value) -> Result<(), Untranslatable> {
-        let (is_right, expected) = match self {
-            Self::Number => (value.is_number(), "a number"),
-            Self::Boolean => (value.is_boolean(), "a boolean"),
-            Self::Text => (value.is_string(), "a string"),
-        };
-        if is_right {
-            return Ok(());
-        }
-        Err(Untranslatable::invalid_type(&request.path(name), expected, value))
-    }
-}
-
-/// Translates `include` and `top_logprobs`.
+/// Reads `include` and `top_logprobs`.
 ///
 /// `reasoning.encrypted_content` has no effect: reasoning items always have it if the model sent
 /// any. Neither has `message.input_image.image_url`: stored messages always have their images.
-fn logprobs(request: &mut Members<'_>, body: &mut Object) -> Result<(), Untranslatable> {
+fn read_logprobs(request: &mut Members<'_>, extra: &mut Object) -> Result<(), Untranslatable> {
     let top = request.count("top_logprobs")?;
     let mut wanted = top.is_some_and(|top| top > 0);
     let include = request.list("include")?.unwrap_or_default();
@@ -94,42 +70,43 @@ fn logprobs(request: &mut Members<'_>, body: &mut Object) -> Result<(), Untransl
         }
     }
     if wanted {
-        body.insert("logprobs".to_owned(), true.into());
-        body.extend(top.map(|top| ("top_logprobs".to_owned(), top.into())));
+        extra.insert("logprobs".to_owned(), true.into());
+        extra.extend(top.map(|top| ("top_logprobs".to_owned(), top.into())));
     }
     Ok(())
 }
 
-/// Translates `text`: the format of the response and its verbosity.
-fn text(request: &mut Members<'_>, body: &mut Object) -> Result<(), Untranslatable> {
-    let Some(text) = request.take("text") else { return Ok(()) };
+/// Reads `text`: the format of the response and its verbosity.
+fn read_text(
+    request: &mut Members<'_>,
+    extra: &mut Object,
+) -> Result<Option<ReplyFormat>, Untranslatable> {
+    let Some(text) = request.take("text") else { return Ok(None) };
     let path = request.path("text");
     let mut text = Members::read(&path, text)?;
-    if let Some(format) = text.take("format") {
-        let format = response_format(Members::read(&text.path("format"), format)?)?;
-        body.extend(format.map(|format| ("response_format".to_owned(), format)));
-    }
+    let format = match text.take("format") {
+        None => None,
+        Some(format) => read_format(Members::read(&text.path("format"), format)?)?,
+    };
     if let Some(verbosity) = text.text("verbosity")? {
-        body.insert("verbosity".to_owned(), verbosity.into());
+        extra.insert("verbosity".to_owned(), verbosity.into());
     }
-    text.finish()
+    text.finish()?;
+    Ok(format)
 }
 
-/// Returns the `response_format`; `None` for plain text, which is the default in both APIs.
-fn response_format(mut format: Members<'_>) -> Result<Option<Value>, Untranslatable> {
+/// Returns the format; `None` for plain text, which is the default in all APIs.
+fn read_format(mut format: Members<'_>) -> Result<Option<ReplyFormat>, Untranslatable> {
     let kind = format.required_text("type")?;
     let format = match kind.as_str() {
         "text" => return Ok(None),
-        "json_object" => json!({"type": kind}),
-        "json_schema" => {
-            let name = format.required_text("name")?;
-            let schema = format.required("schema")?;
-            let mut inner = Object::new();
-            inner.insert("name".to_owned(), name.into());
-            inner.insert("schema".to_owned(), schema);
-            inner.extend(format.into_rest());
-            json!({"type": kind, "json_schema": inner})
-        }
+        "json_object" => ReplyFormat::Json,
+        "json_schema" => ReplyFormat::Schema {
+            name: format.required_text("name")?,
+            schema: Some(format.required("schema")?),
+            description: format.text("description")?,
+            strict: chat::read_boolean(&mut format, "strict")?,
+        },
         other => {
             let supported = &["text", "json_object", "json_schema"];
             return Err(Untranslatable::invalid_value(&format.path("type"), other, supported));
@@ -138,14 +115,12 @@ fn response_format(mut format: Members<'_>) -> Result<Option<Value>, Untranslata
     Ok(Some(format))
 }
 
-/// Translates `reasoning`.
-fn reasoning(request: &mut Members<'_>, body: &mut Object) -> Result<(), Untranslatable> {
-    let Some(reasoning) = request.take("reasoning") else { return Ok(()) };
+/// Reads `reasoning`. Returns the effort.
+fn read_effort(request: &mut Members<'_>) -> Result<Option<String>, Untranslatable> {
+    let Some(reasoning) = request.take("reasoning") else { return Ok(None) };
     let path = request.path("reasoning");
     let mut reasoning = Members::read(&path, reasoning)?;
-    if let Some(effort) = reasoning.text("effort")? {
-        body.insert("reasoning_effort".to_owned(), effort.into());
-    }
+    let effort = reasoning.text("effort")?;
     // `auto` asks for the most detailed summary that the model has. Chat completions have no
     // summaries; the reasoning itself is returned.
     let advice = "Chat completions have no summaries of reasoning. Only 'auto' is supported.";
@@ -155,11 +130,12 @@ fn reasoning(request: &mut Members<'_>, body: &mut Object) -> Result<(), Untrans
     let advice = "It has no counterpart in chat completions. Only the default is supported.";
     reasoning.refuse_unless("context", &"auto".into(), advice)?;
     reasoning.refuse_unless("mode", &"standard".into(), advice)?;
-    reasoning.finish()
+    reasoning.finish()?;
+    Ok(effort)
 }
 
-/// Checks `stream_options`. It is not translated: the options of chat completions are others.
-pub(super) fn stream_options(request: &mut Members<'_>) -> Result<(), Untranslatable> {
+/// Checks `stream_options`. The options of other APIs are others.
+pub(super) fn check_stream_options(request: &mut Members<'_>) -> Result<(), Untranslatable> {
     let Some(options) = request.take("stream_options") else { return Ok(()) };
     let path = request.path("stream_options");
     let mut options = Members::read(&path, options)?;
