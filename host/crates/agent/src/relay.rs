@@ -162,33 +162,35 @@ impl Relay {
             return;
         }
         let StreamEnd { pending, is_mixed, own_text, usage, is_described } = end;
+        let own_text = own_text.filter(|_| self.style.is_one_text || !is_mixed);
+        let last = self.last(own_text, pending);
+        let is_changed = !last.is_empty() || is_mixed || is_described || usage.is_some();
+        let is_exact = !is_changed && self.round.has_exact_tail();
+        let mut ends = self.ends(pending, is_mixed, usage);
+        let tail = mem::take(&mut self.round.tail).into_iter().map(|held| held.chunk);
+        if !is_exact {
+            let content = tail.flat_map(ReplyChunk::into_deltas);
+            let all: Vec<_> = content.chain(last).chain(ends).collect();
+            emitter.emit(Event::Chunk(all.into())).await;
+            return;
+        }
+        for mut chunk in tail {
+            // They are in the exact forms.
+            chunk.extend(mem::take(&mut ends));
+            emitter.emit(Event::Chunk(chunk)).await;
+        }
+    }
+
+    /// Returns what is shown before the ends: the texts that are held back, the gateway's own text, and the
+    /// pending calls.
+    fn last(&mut self, own_text: Option<String>, pending: &[PendingCall]) -> Vec<Delta> {
         let mut last = mem::take(&mut self.round.texts);
         for delta in &last {
             self.round.note_text(delta);
         }
-        if let Some(text) = own_text.filter(|_| self.style.is_one_text || !is_mixed) {
-            last.push(self.last_text(text));
-        }
+        last.extend(own_text.map(|text| self.last_text(text)));
         self.add_pending(pending, &mut last);
-        let is_changed = !last.is_empty() || is_mixed || is_described || usage.is_some();
-        let is_exact = self.round.has_exact_tail();
-        let mut ends = self.ends(pending, is_mixed);
-        let counted = self.round.usage.take();
-        let counted = if counted.is_some() { usage.or(counted) } else { None };
-        ends.extend(counted.map(Delta::Usage));
-        let tail = mem::take(&mut self.round.tail);
-        if is_changed || !is_exact {
-            let content = tail.into_iter().flat_map(|held| held.chunk.into_deltas());
-            let all = content.chain(last).chain(ends).collect::<Vec<_>>();
-            emitter.emit(Event::Chunk(all.into())).await;
-            return;
-        }
-        // The ends are in the exact forms.
-        for held in tail {
-            let mut chunk = held.chunk;
-            chunk.extend(mem::take(&mut ends));
-            emitter.emit(Event::Chunk(chunk)).await;
-        }
+        last
     }
 
     /// Returns the gateway's own text after that of the model.
@@ -217,8 +219,9 @@ impl Relay {
         }
     }
 
-    /// Returns the ends of the choices. A stream without one gets one.
-    fn ends(&mut self, pending: &[PendingCall], is_mixed: bool) -> Vec<Delta> {
+    /// Returns the ends of the choices, and the usage: `sum` in the place of that of the last response. A
+    /// stream without an end gets one.
+    fn ends(&mut self, pending: &[PendingCall], is_mixed: bool, sum: Option<Usage>) -> Vec<Delta> {
         let mut ends = mem::take(&mut self.round.ends);
         if ends.is_empty() {
             let reason =
@@ -229,7 +232,8 @@ impl Relay {
             let reason = if is_mixed { FinishReason::ToolCalls } else { reason };
             Delta::End { choice, reason }
         });
-        ends.collect()
+        let usage = self.round.usage.take().map(|usage| Delta::Usage(sum.unwrap_or(usage)));
+        ends.chain(usage).collect()
     }
 
     async fn chunk(
@@ -296,21 +300,7 @@ impl Relay {
             Delta::End { choice, reason } => self.round.ends.push((choice, reason)),
             Delta::Usage(usage) => self.round.usage = Some(usage),
             Delta::ItemEnd { .. } if self.style.is_one_text => shown.is_changed = true,
-            Delta::Call { .. } | Delta::Arguments { .. } => {
-                let delta = self.round.place(delta, names, self.style.keeps_order);
-                let Some(delta) = delta else {
-                    shown.is_changed = true;
-                    return Ok(());
-                };
-                if matches!(delta, Delta::Call { .. }) {
-                    // The caller's own call ends the loop, so the text before it is shown.
-                    for text in mem::take(&mut self.round.texts) {
-                        self.round.note_text(&text);
-                        shown.deltas.push(text);
-                    }
-                }
-                shown.deltas.push(delta);
-            }
+            Delta::Call { .. } | Delta::Arguments { .. } => self.sort_call(delta, names, shown),
             Delta::Member { choice, wire, name, value } if name == TOOL_CALLS => {
                 let (value, is_changed) = self.round.place_members(choice, value);
                 shown.is_changed |= is_changed;
@@ -330,6 +320,22 @@ impl Relay {
             }
         }
         Ok(())
+    }
+
+    /// Shows a piece of a call, or holds it back.
+    fn sort_call(&mut self, delta: Delta, names: &CallableNames, shown: &mut ShownDeltas) {
+        let Some(delta) = self.round.place(delta, names, self.style.keeps_order) else {
+            shown.is_changed = true;
+            return;
+        };
+        if matches!(delta, Delta::Call { .. }) {
+            // The caller's own call ends the loop, so the text before it is shown.
+            for text in mem::take(&mut self.round.texts) {
+                self.round.note_text(&text);
+                shown.deltas.push(text);
+            }
+        }
+        shown.deltas.push(delta);
     }
 
     /// Makes the first text of a later round a part of the text before it.

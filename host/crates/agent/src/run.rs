@@ -208,25 +208,12 @@ impl<'a> AgentLoop<'a> {
         // Boxed: this future is the largest, and a stream would keep its room until its end.
         let asking = Box::pin(route.respond(&mut self.conversation.prompt, terms));
         let response = self.allowance.within(asking).await??;
-        let emitter = &self.listener.emitter;
-        emitter.answers(route.provider());
-        let names = &self.conversation.names;
-        let ids = &mut self.ids;
-        let mut answer = match (response, &mut self.relay) {
-            (Response::Whole(whole), None) => whole_answer(whole, ids)?,
-            (Response::Whole(mut whole), Some(relay)) => {
-                // It is no chunk.
-                whole.drop_exact();
-                relay.response(whole.into(), names, ids, &self.allowance, emitter).await?
-            }
-            (Response::Chunks(chunks), Some(relay)) => {
-                relay.response(chunks, names, ids, &self.allowance, emitter).await?
-            }
-            (Response::Chunks(_), None) => unreachable!("no stream was asked for"),
-        };
+        self.listener.emitter.answers(route.provider());
+        let mut answer = self.receive(response).await?;
         if let Some(usage) = answer.usage() {
             self.usage.add(&usage);
         }
+        let names = &self.conversation.names;
         let mut calls = calls::read(&mut answer.reply, names);
         if let Some(relay) = &self.relay {
             // After the last round every call was shown, and one of a gateway's tool is pending for
@@ -235,6 +222,22 @@ impl<'a> AgentLoop<'a> {
             shown.for_each(|call| call.owner = CallOwner::Caller);
         }
         Ok(LoopState::Sorting { answer, calls })
+    }
+
+    /// Receives a response. If the caller receives chunks, they are sent meanwhile.
+    async fn receive(&mut self, response: Response<'_>) -> Result<Answer, Failure> {
+        let Self { conversation, ids, relay, allowance, listener, .. } = self;
+        let chunks = match (response, relay.is_some()) {
+            (Response::Whole(whole), false) => return whole_answer(whole, ids),
+            (Response::Whole(mut whole), true) => {
+                // It is no chunk.
+                whole.drop_exact();
+                whole.into()
+            }
+            (Response::Chunks(chunks), _) => chunks,
+        };
+        let relay = relay.as_mut().expect("without one, no stream is asked for");
+        relay.response(chunks, &conversation.names, ids, allowance, &listener.emitter).await
     }
 
     /// Divides the calls of a response. Fails if they do not fit into the conversation.

@@ -374,6 +374,26 @@ mod tests {
     }
 
     #[test]
+    fn a_short_chat_completion_that_is_passed_on_gets_no_tree() {
+        let held = MemoryBudget::unlimited().charge();
+        let usage = r#""usage":{"total_tokens":0.10}"#;
+        let caps = Caps::memory(1 << 20);
+        let text = format!(r#"{{"id":"a","choices":[{{"index":2,"delta":{{}}}}],{usage}}}"#);
+        let chunk = Document::read_chunk(text.clone(), &caps, &held).expect("an object");
+        assert_eq!((chunk.indices(), chunk.has_calls(), chunk.has_end()), (vec![2], false, false));
+        assert_eq!(chunk.head(), Object::from_iter([("id".to_owned(), "a".into())]));
+        assert_eq!(chunk.usage().expect("a usage")["total_tokens"], 0.1);
+        assert!(chunk.object.get().is_none());
+        assert_eq!(chunk.into_line(), text);
+
+        let long = text.replace("\"a\"", &format!("\"{}\"", "x".repeat(INLINE_BYTES)));
+        let long = Document::read_completion(long, &caps, &held).expect("an object");
+        assert!(long.object.get().is_some(), "it is read where it was checked, on a thread");
+        let error = Document::read_chunk(r#"{"choices":[],"error":1}"#.to_owned(), &caps, &held);
+        assert!(error.expect("an object").object.get().is_some());
+    }
+
+    #[test]
     fn an_event_is_one_line_and_keeps_its_text_if_it_was_one() {
         assert_eq!(read("{\"n\": 0.10}").into_line(), "{\"n\": 0.10}");
         assert_eq!(read("{\"a\":\r\n1}").into_line(), "{\"a\":1}");

@@ -3,7 +3,7 @@
 
 mod wires;
 
-use self::wires::{ANSWERS, WIRES};
+use self::wires::{CONVERSATIONS, WIRES};
 use super::*;
 use airlock_conversation::{Reply, chat::ReplyReader};
 use airlock_model::{ChatForm, object};
@@ -342,26 +342,29 @@ fn sorted(mut story: Story) -> Story {
 
 #[tokio::test]
 async fn a_conversation_tells_the_same_story_with_every_api_of_a_provider() {
-    let (gateway, _fake) = WIRES[0].gateway(false).await;
-    let chat = plain_chat(&gateway).await;
-    gateway.stop().await;
-    assert_eq!((chat.calls.len(), chat.text.as_deref()), (2, Some("done")), "{chat:?}");
-    for wire in &WIRES {
-        for is_streamed in [false, true] {
-            for face in ["chat", "Responses", "Messages"] {
-                let (gateway, fake) = wire.gateway(is_streamed).await;
-                let story = match (face, is_streamed) {
-                    ("chat", false) => plain_chat(&gateway).await,
-                    ("chat", true) => streamed_chat(&gateway).await,
-                    ("Responses", false) => plain_response(&gateway).await,
-                    ("Responses", true) => streamed_response(&gateway).await,
-                    (_, false) => plain_message(&gateway, &chat).await,
-                    (_, true) => streamed_message(&gateway, &chat).await,
-                };
-                let case = format!("{face}, a provider with {}, streamed {is_streamed}", wire.name);
-                assert_eq!(story, chat, "{case}");
-                gateway.stop().await;
-                assert_eq!(fake.requests().await.len(), ANSWERS.len(), "{case}");
+    for (number, answers) in CONVERSATIONS.iter().enumerate() {
+        let (gateway, _fake) = WIRES[0].gateway(answers, false).await;
+        let chat = plain_chat(&gateway).await;
+        gateway.stop().await;
+        assert!(chat.error.is_null(), "{number}: {chat:?}");
+        for wire in &WIRES {
+            for is_streamed in [false, true] {
+                for face in ["chat", "Responses", "Messages"] {
+                    let (gateway, fake) = wire.gateway(answers, is_streamed).await;
+                    let story = match (face, is_streamed) {
+                        ("chat", false) => plain_chat(&gateway).await,
+                        ("chat", true) => streamed_chat(&gateway).await,
+                        ("Responses", false) => plain_response(&gateway).await,
+                        ("Responses", true) => streamed_response(&gateway).await,
+                        (_, false) => plain_message(&gateway, &chat).await,
+                        (_, true) => streamed_message(&gateway, &chat).await,
+                    };
+                    let name = wire.name;
+                    let case = format!("{number}: {face} over {name}, streamed {is_streamed}");
+                    assert_eq!(sorted(story), sorted(chat.clone()), "{case}");
+                    gateway.stop().await;
+                    assert_eq!(fake.requests().await.len(), answers.len(), "{case}");
+                }
             }
         }
     }

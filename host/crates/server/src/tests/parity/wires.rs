@@ -21,10 +21,22 @@ pub(super) struct Answer {
     calls: &'static [(&'static str, &'static str)],
 }
 
-pub(super) const ANSWERS: [Answer; 2] = [
-    Answer { text: "Now", calls: &[("a", "desk-echo"), ("b", "desk-fail")] },
-    Answer { text: "done", calls: &[] },
+/// Conversations: the answers of the model, of which the last one has no results.
+pub(super) const CONVERSATIONS: [&[Answer]; 5] = [
+    &[DONE],
+    &[Answer { text: "Now", calls: &[("a", "desk-echo"), ("b", "desk-fail")] }, DONE],
+    &[
+        Answer { text: "First", calls: &[("a", "desk-other")] },
+        Answer { text: "Then", calls: &[("b", "desk-echo")] },
+        DONE,
+    ],
+    &[Answer { text: "May I?", calls: &[("a", "desk-write")] }],
+    &[Answer {
+        text: "Now",
+        calls: &[("a", "desk-echo"), ("b", "mine"), ("c", "desk-write"), ("d", "desk-fail")],
+    }],
 ];
+const DONE: Answer = Answer { text: "done", calls: &[] };
 
 pub(super) const WIRES: [ProviderWire; 4] = [
     ProviderWire {
@@ -164,8 +176,12 @@ fn content(answer: &Answer) -> Value {
 
 impl ProviderWire {
     /// Starts a gateway whose provider gives the answers, streamed or whole.
-    pub(super) async fn gateway(&self, is_streamed: bool) -> (Gateway, FakeService) {
-        let answers = ANSWERS.iter().map(|answer| {
+    pub(super) async fn gateway(
+        &self,
+        answers: &[Answer],
+        is_streamed: bool,
+    ) -> (Gateway, FakeService) {
+        let answers = answers.iter().map(|answer| {
             if !is_streamed {
                 return service::json("200 OK", &(self.whole)(answer).to_string());
             }
