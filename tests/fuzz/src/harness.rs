@@ -7,9 +7,13 @@ mod reference;
 
 use std::collections::BTreeSet;
 
+use airlock_conversation::{
+    Reply,
+    chat::{self, ReplyReader},
+};
 use airlock_json::{self as json, Caps};
 use airlock_model::{
-    Calls, Document, Charge, MemoryBudget, Merged, Object,
+    Calls, Document, Charge, MemoryBudget, Object,
     document::{OWN_MEMBER, choices, finish_reason, head, index_of},
 };
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
@@ -104,8 +108,8 @@ fn read(events: &[SseEvent]) {
     let mut calls = Calls::default();
     let mut again = Calls::default();
     let mut other_ids = ids.clone();
-    let mut merged = Merged::default();
-    let mut merged_bytes = 0_usize;
+    let mut reader = ReplyReader::default();
+    let mut reply = Reply::default();
     let mut text_bytes = 0;
     for event in events {
         match event.data.trim_ascii() {
@@ -119,20 +123,14 @@ fn read(events: &[SseEvent]) {
         if calls.repair(&mut chunk, &mut ids, MAX_CALLS).is_err() {
             break;
         }
-        observed.add(chunk.object());
         repair_again(&chunk, &mut again, &mut other_ids, &held);
-        let ((), bytes) = held_by(|| merged.add(chunk.object()));
-        merged_bytes = merged_bytes.wrapping_add(bytes);
-        let estimate = merged.bytes();
-        assert!(
-            merged_bytes <= estimate,
-            "{merged_bytes} bytes are kept, {estimate} are estimated"
-        );
+        let Ok(deltas) = reader.chunk(chunk.object().clone()) else { return };
+        observed.add(chunk.object());
+        reply.extend(deltas);
     }
-    let estimate = merged.bytes();
-    let (answer, bytes) = held_by(|| merged.finish());
-    let bytes = merged_bytes.wrapping_add(bytes);
-    assert!(bytes <= estimate, "the response takes {bytes} bytes, {estimate} are estimated");
+    let Ok(deltas) = reader.finish() else { return };
+    reply.extend(deltas);
+    let answer = chat::write_reply(reply, 0);
     // A number grows most: `1e9` is written as `1000000000.0`.
     let bound = 6 * text_bytes + 160 * observed.choices() + 128 * observed.calls() + 256;
     let length = json::text_len(&answer);
@@ -150,7 +148,7 @@ fn document(text: &str, held: &Charge) -> Option<Document> {
         Err(error) => assert!(error.is_cap() || tree.is_err(), "{error} is refused wrongly"),
     }
     assert!(checked.is_err() || tree.is_ok(), "a text that cannot be parsed is accepted");
-    let chunk = Document::read(text.to_owned(), &caps, held).ok()?;
+    let chunk = Document::read_chunk(text.to_owned(), &caps, held).ok()?;
     let mut tree = tree.ok().and_then(|tree| tree.as_object().cloned()).unwrap_or_default();
     let is_exact = !remove_own(&mut tree);
     assert_eq!(chunk.object(), &tree);

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
     Failure, MAX_CALLS_READ,
     names::{self, CallOwner, CallableNames},
 };
-use airlock_model::Object;
+use airlock_conversation::{self as conversation, CallInput, Delta, Item, Reply};
 
 /// Maximum length of a call id, in bytes; a longer one is replaced. Ids are kept for the whole
 /// conversation, and each of its calls repeats one. Those of OpenAI and Anthropic have some 30.
@@ -21,7 +20,7 @@ pub(super) struct ToolCall {
     /// Position among all calls of the response.
     pub(super) position: usize,
     /// The choice that it belongs to.
-    pub(super) choice: usize,
+    pub(super) choice: u64,
     /// Call id, unique in the conversation.
     pub(super) id: String,
     /// Name of the tool; empty if the model sent none.
@@ -31,159 +30,144 @@ pub(super) struct ToolCall {
     /// Owner of its tool. A call that is not a function call, or that the caller has received in the
     /// stream, is the caller's and never run here.
     pub(super) owner: CallOwner,
-    /// The call as it appears in the response.
-    pub(super) raw: Value,
+    /// The call as it is in the response.
+    pub(super) item: conversation::ToolCall,
 }
 
-/// Returns the number of calls in all choices, without copying them.
-pub(super) fn count(answer: &Object) -> usize {
-    let choices = answer.get("choices").and_then(Value::as_array).into_iter().flatten();
-    choices
-        .filter_map(|choice| choice.get("message")?.get("tool_calls")?.as_array())
-        .map(Vec::len)
-        .sum()
-}
-
-/// Reads the calls of all choices in order and repairs them in the response.
+/// Repairs the identifiers of the calls that begin.
 ///
-/// Results are matched to calls by id only. A call without an id, or with an id that was used
-/// before, gets a new one, also in the response that the model and the caller receive. OpenAI's
-/// clients require `type`, and `arguments` as a string, so these are repaired too, and so is the name
-/// of an unknown tool. `ids` has the ids of earlier calls, and gets the new ones. Elements that are
-/// not objects are skipped.
-pub(super) fn read(
-    answer: &mut Object,
+/// Results are matched to calls by id only. A call without an id, or with an id that was used before, gets
+/// a new one, also in the response that the model and the caller receive. `ids` has the ids of earlier calls,
+/// and gets the new ones; `found` is the number of calls of the response so far. Returns whether an id was
+/// replaced. Fails if there are more than [`MAX_CALLS_READ`] calls.
+pub(super) fn repair(
+    deltas: &mut [Delta],
     ids: &mut BTreeSet<String>,
-    names: &CallableNames,
-) -> Vec<ToolCall> {
+    found: &mut usize,
+) -> Result<bool, Failure> {
+    let limit = MAX_CALLS_READ as usize;
+    let mut is_repaired = false;
+    *found += deltas.iter().filter(|delta| matches!(delta, Delta::Call { .. })).count();
+    if *found > limit {
+        return Err(Failure::TooManyCalls { found: *found, limit });
+    }
+    for delta in deltas {
+        if let Delta::Call { id, .. } = delta {
+            is_repaired |= put_id_right(id, ids);
+        }
+    }
+    Ok(is_repaired)
+}
+
+/// Replaces an id that cannot be used. Returns whether it was replaced.
+fn put_id_right(id: &mut String, ids: &mut BTreeSet<String>) -> bool {
+    if !id.is_empty() && id.len() <= MAX_ID_BYTES && ids.insert(id.clone()) {
+        return false;
+    }
+    *id = format!("call_{}", Uuid::new_v4().simple());
+    ids.insert(id.clone());
+    true
+}
+
+/// Reads the calls of all choices in order. The name of an unknown tool is repaired in the response.
+pub(super) fn read(reply: &mut Reply, names: &CallableNames) -> Vec<ToolCall> {
     let mut calls = Vec::new();
-    let choices = answer.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
-    for (choice, content) in choices.enumerate() {
-        let Some(Value::Array(raw_calls)) = content.pointer_mut("/message/tool_calls") else {
-            continue;
-        };
-        for raw in raw_calls.iter_mut().filter_map(Value::as_object_mut) {
-            let id = put_id_right(raw, ids);
-            let arguments = put_arguments_right(raw);
-            let owner = match arguments {
-                Some(_) => names.owner(name(raw)),
-                None => CallOwner::Caller,
-            };
-            if owner == CallOwner::Unknown
-                && let Some(repaired) = names::repaired(name(raw))
-            {
-                raw["function"]["name"] = repaired.into();
-            }
-            calls.push(ToolCall {
-                position: calls.len(),
-                choice,
-                id,
-                name: name(raw).to_owned(),
-                arguments,
-                owner,
-                raw: Value::Object(raw.clone()),
-            });
+    for (choice, content) in &mut reply.choices {
+        for item in &mut content.items {
+            let Item::ToolCall(call) = item else { continue };
+            calls.push(read_one(calls.len(), *choice, call, names));
         }
     }
     calls
 }
 
-fn put_id_right(raw: &mut Object, ids: &mut BTreeSet<String>) -> String {
-    match raw.get("id") {
-        Some(Value::String(id))
-            if !id.is_empty() && id.len() <= MAX_ID_BYTES && ids.insert(id.clone()) =>
-        {
-            id.clone()
-        }
-        _ => {
-            let id = format!("call_{}", Uuid::new_v4().simple());
-            ids.insert(id.clone());
-            raw.insert("id".to_owned(), id.clone().into());
-            id
-        }
-    }
-}
-
-fn name(raw: &Object) -> &str {
-    let named = raw.get("function").or_else(|| raw.get("custom"));
-    named.and_then(|named| named.get("name")).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn put_arguments_right(raw: &mut Object) -> Option<String> {
-    let function = raw.get_mut("function")?.as_object_mut()?;
-    let arguments = match function.get("arguments") {
-        Some(Value::String(text)) => text.clone(),
-        None | Some(Value::Null) => String::new(),
-        Some(other) => other.to_string(),
+fn read_one(
+    position: usize,
+    choice: u64,
+    call: &mut conversation::ToolCall,
+    names: &CallableNames,
+) -> ToolCall {
+    let arguments = match &call.input {
+        CallInput::Arguments(text) => Some(text.clone()),
+        CallInput::Text(_) => None,
     };
-    function.insert("arguments".to_owned(), arguments.clone().into());
-    raw.entry("type").or_insert_with(|| json!("function"));
-    Some(arguments)
-}
-
-/// Fails if a response has more than [`MAX_CALLS_READ`] calls. Checked before the calls are copied.
-pub(super) fn check_count(answer: &Object) -> Result<(), Failure> {
-    let found = count(answer);
-    let limit = MAX_CALLS_READ as usize;
-    if found > limit { Err(Failure::TooManyCalls { found, limit }) } else { Ok(()) }
+    let owner = match arguments {
+        Some(_) => names.owner(&call.name),
+        None => CallOwner::Caller,
+    };
+    if owner == CallOwner::Unknown
+        && let Some(repaired) = names::repaired(&call.name)
+    {
+        call.name = repaired;
+    }
+    let id = call.id.clone();
+    let name = call.name.clone();
+    ToolCall { position, choice, id, name, arguments, owner, item: call.clone() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_model::object;
 
-    #[test]
-    fn a_missing_or_repeated_call_id_is_replaced_in_the_response() {
-        let mut answer = object(json!({"choices": [
-            {"message": {"tool_calls": [
-                {"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}},
-                {"id": "a", "function": {"name": "y", "arguments": {"n": 1}}, "kept": true},
-            ]}},
-            {"message": {"content": "text"}},
-            {"message": {"tool_calls": [{"function": {"name": "z"}}, 7]}},
-        ]}));
-        let mut ids = BTreeSet::new();
-        let calls = read(&mut answer, &mut ids, &CallableNames::default());
-        let read_back: Vec<_> =
-            calls.iter().map(|c| (c.choice, c.name.as_str(), c.arguments.as_deref())).collect();
-        assert_eq!(
-            read_back,
-            [(0, "x", Some("{}")), (0, "y", Some(r#"{"n":1}"#)), (2, "z", Some(""))]
-        );
-        assert_eq!((calls[0].id.as_str(), ids.len()), ("a", 3));
-        assert_eq!(count(&answer), 4, "what is no call counts as well");
-        let shown = &answer["choices"][0]["message"]["tool_calls"][1];
-        assert_eq!(shown["id"], calls[1].id);
-        assert_eq!(
-            (&shown["type"], &shown["function"]["arguments"], &shown["kept"]),
-            (&json!("function"), &json!(r#"{"n":1}"#), &json!(true))
-        );
-        assert_eq!(calls[1].raw, *shown);
+    fn call(index: u64, id: &str, name: &str, is_custom: bool) -> Delta {
+        let extra = conversation::Object::new();
+        Delta::Call { choice: 0, index, id: id.to_owned(), name: name.to_owned(), is_custom, extra }
+    }
+
+    fn ids_of(deltas: &[Delta]) -> Vec<&str> {
+        let ids = deltas.iter().filter_map(|delta| match delta {
+            Delta::Call { id, .. } => Some(id.as_str()),
+            _ => None,
+        });
+        ids.collect()
     }
 
     #[test]
-    fn a_call_that_is_not_a_function_call_has_no_arguments() {
-        let raw =
-            json!({"id": "c", "type": "custom", "custom": {"name": "x", "input": "free text"}});
-        let mut answer = object(json!({"choices": [{"message": {"tool_calls": [raw]}}]}));
-        let calls = read(&mut answer, &mut BTreeSet::new(), &CallableNames::default());
-        assert_eq!((calls[0].name.as_str(), calls[0].arguments.as_deref()), ("x", None));
-        assert_eq!(answer["choices"][0]["message"]["tool_calls"][0], raw);
+    fn a_missing_repeated_or_long_call_id_is_replaced() {
+        let long = "x".repeat(MAX_ID_BYTES);
+        let longer = "x".repeat(MAX_ID_BYTES + 1);
+        let mut ids = BTreeSet::from(["earlier".to_owned()]);
+        for (id, is_kept) in [
+            ("a", true),
+            ("a", false),
+            ("", false),
+            ("earlier", false),
+            (long.as_str(), true),
+            (longer.as_str(), false),
+        ] {
+            let mut deltas = [call(0, id, "x", false)];
+            let is_repaired = repair(&mut deltas, &mut ids, &mut 0).expect("few calls");
+            assert_eq!((is_repaired, ids_of(&deltas)[0] == id), (!is_kept, is_kept), "{id}");
+            assert!(ids.contains(ids_of(&deltas)[0]));
+        }
+    }
+
+    #[test]
+    fn calls_beyond_the_limit_fail() {
+        let mut deltas: Vec<_> =
+            (0..u64::from(MAX_CALLS_READ)).map(|index| call(index, "", "x", false)).collect();
+        let mut found = 0;
+        repair(&mut deltas, &mut BTreeSet::new(), &mut found).expect("as many as are read");
+        let beyond = repair(&mut deltas[..1], &mut BTreeSet::new(), &mut found);
+        let limit = MAX_CALLS_READ as usize;
+        assert!(matches!(beyond, Err(Failure::TooManyCalls { found, .. }) if found == limit + 1));
     }
 
     #[test]
     fn only_a_function_call_can_be_of_an_unknown_tool_and_its_name_is_repaired() {
-        let function = |name| json!({"id": name, "function": {"name": name}});
-        let custom = json!({"id": "c", "type": "custom", "custom": {"name": "no.tool"}});
-        let list = [function("desk-echo"), function("my.tool"), function("no.tool"), custom];
-        let mut answer = object(json!({"choices": [{"message": {"tool_calls": list}}]}));
+        let mut reply = Reply::default();
+        reply.extend([
+            call(0, "a", "desk-echo", false),
+            call(1, "b", "my.tool", false),
+            call(2, "c", "no.tool", false),
+            call(3, "d", "no.tool", true),
+        ]);
         let names = CallableNames {
             offered: ["desk-echo".to_owned()].into(),
             own: ["my.tool".to_owned()].into(),
             ..CallableNames::default()
         };
-        let calls = read(&mut answer, &mut BTreeSet::new(), &names);
+        let calls = read(&mut reply, &names);
         let found: Vec<_> = calls.iter().map(|call| (call.name.as_str(), call.owner)).collect();
         let expected = [
             ("desk-echo", CallOwner::Gateway),
@@ -192,18 +176,8 @@ mod tests {
             ("no.tool", CallOwner::Caller),
         ];
         assert_eq!(found, expected);
-        let shown = &answer["choices"][0]["message"]["tool_calls"][2];
-        assert_eq!((shown, &shown["function"]["name"]), (&calls[2].raw, &json!("no_tool")));
-    }
-
-    #[test]
-    fn an_id_that_is_too_long_is_replaced() {
-        for (length, is_kept) in [(MAX_ID_BYTES, true), (MAX_ID_BYTES + 1, false)] {
-            let id = "x".repeat(length);
-            let raw = json!({"id": id, "function": {"name": "x"}});
-            let mut answer = object(json!({"choices": [{"message": {"tool_calls": [raw]}}]}));
-            let calls = read(&mut answer, &mut BTreeSet::new(), &CallableNames::default());
-            assert_eq!(calls[0].id == id, is_kept, "{length}");
-        }
+        assert_eq!(calls[3].arguments, None, "its input is text");
+        let Item::ToolCall(shown) = &reply.choices[&0].items[2] else { panic!("it is a call") };
+        assert_eq!((shown, shown.name.as_str()), (&calls[2].item, "no_tool"));
     }
 }

@@ -6,19 +6,22 @@ use serde_json::Value;
 
 use super::{
     Request, Settings,
+    answer::Answer,
     names::CallableNames,
     parts,
     round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
-use airlock_conversation::{Item, NativeItem, Part, ToolResult, Wire, chat};
+use airlock_conversation::{
+    Choice, Item, NativeItem, Object, Part, Reply, ToolCall, ToolResult, Wire, chat,
+};
 use airlock_core::{door::Caller, threads};
-use airlock_json::{self as json, Caps, raw};
-use airlock_model::{Document, Object, Prompt, Unforced, weight};
+use airlock_json::raw;
+use airlock_model::{Prompt, Unforced};
 
 /// Largest number of choices (`n`) that OpenAI's API takes. A provider that takes more gets the
 /// request as it is; only the gateway's own work for the choices is bounded.
-const MAX_CHOICES: usize = 128;
+const MAX_CHOICES: u64 = 128;
 
 /// A request to the model, with the names that the model can call.
 pub(super) struct Conversation {
@@ -80,25 +83,23 @@ impl Conversation {
 
     /// Adds a round: each message of the model, followed by the results of its calls, as OpenAI's
     /// API requires. `results` are in the order of the calls. Messages without calls are left out.
-    pub(super) fn add_round(&mut self, mut answer: Document, results: &[CallOutcome]) {
+    pub(super) fn add_round(&mut self, mut answer: Answer, results: &[CallOutcome]) {
         // If a choice stayed forced after its call, the model could never end with text.
         self.prompt.stop_forcing(std::mem::take(&mut self.unforced));
         let items = answer.take_items();
-        // The answer holds its memory while it is read.
-        let object = answer.object();
         if items.is_empty() {
-            self.prompt.add_round(turns(object, results));
+            self.prompt.add_round(turns(answer.take_reply(), results));
             return;
         }
         // The provider gets all later rounds, so the chat form of them is never sent.
-        self.add_native_turn(items, object, results);
+        self.add_native_turn(items, &answer.reply, results);
         if self.keeps {
-            self.hidden.extend(turns(object, results));
+            self.hidden.extend(turns(answer.take_reply(), results));
         }
     }
 
     /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].
-    pub(super) fn choices(&self) -> usize {
+    pub(super) fn choices(&self) -> u64 {
         let asked = self.prompt.body.get("n").and_then(|n| n.parse().ok());
         asked.unwrap_or(1).clamp(1, MAX_CHOICES)
     }
@@ -123,13 +124,14 @@ impl Conversation {
     /// ran; `None` if the choice has no pending calls.
     pub(super) fn rounds(
         &self,
-        choice: usize,
-        answer: &Object,
+        choice: u64,
+        reply: &Reply,
         pending: &[PendingCall],
         ended: &[CallOutcome],
     ) -> Option<Rounds> {
         pending.iter().find(|pending| pending.call.choice == choice)?;
-        let message = answer.get("choices")?.get(choice)?.get("message")?.to_string();
+        let message = chat::write_message(reply.choices.get(&choice)?.clone());
+        let message = Value::from(message).to_string();
         let ran = ended.iter().filter(|ended| ended.call.choice == choice && !ended.is_waiting());
         let results = texts(ran.map(result).collect());
         let shown = self.prompt.rounds.as_slice();
@@ -140,13 +142,13 @@ impl Conversation {
 
     /// Adds a round of a provider that has the Responses API: the items of the model as they came, and the
     /// results of its calls.
-    fn add_native_turn(&mut self, items: Vec<String>, answer: &Object, results: &[CallOutcome]) {
-        let calls = answer
-            .get("choices")
-            .and_then(|choices| choices.pointer("/0/message/tool_calls").and_then(Value::as_array));
-        let mut calls = calls.into_iter().flatten();
-        let items = items.into_iter().filter_map(|item| serde_json::from_str(&item).ok());
-        let items = items.map(|item| {
+    fn add_native_turn(&mut self, items: Vec<Object>, reply: &Reply, results: &[CallOutcome]) {
+        let made = reply.choices.get(&0).into_iter().flat_map(|choice| &choice.items);
+        let mut calls = made.filter_map(|item| match item {
+            Item::ToolCall(call) => Some(call),
+            _ => None,
+        });
+        let items = items.into_iter().map(|item| {
             let item = NativeItem::new(Wire::Responses, item);
             Item::Native(as_in_message(item, &mut calls))
         });
@@ -154,27 +156,24 @@ impl Conversation {
     }
 }
 
-/// Returns the messages of the model that have calls, each followed by the results of its calls.
-fn turns(answer: &Object, results: &[CallOutcome]) -> Vec<Item> {
+/// Returns the turns of the model that have calls, each followed by the results of its calls.
+fn turns(mut reply: Reply, results: &[CallOutcome]) -> Vec<Item> {
     let mut items = Vec::new();
-    let choices = answer.get("choices");
     for round in results.chunk_by(|one, other| one.call.choice == other.call.choice) {
-        let choice = choices.and_then(|choices| choices.get(round[0].call.choice));
-        let message = choice.and_then(|choice| choice.get("message"));
-        items.extend(message.map(turn).into_iter().flatten());
+        let choice = reply.choices.remove(&round[0].call.choice);
+        items.extend(choice.map(turn).into_iter().flatten());
         items.extend(round.iter().map(result));
     }
     items
 }
 
-/// Returns the items of a message of the model. One that cannot be read is sent back as it came.
-fn turn(message: &Value) -> Vec<Item> {
-    if let Ok(items) = chat::read_message(message.clone()) {
-        return items;
+/// Returns the items of a turn of the model. Members that are not known belong to its message.
+fn turn(mut choice: Choice) -> Vec<Item> {
+    if choice.members.is_empty() {
+        return std::mem::take(&mut choice.items);
     }
-    let object = message.as_object().cloned().unwrap_or_default();
-    let kind = "assistant".to_owned();
-    vec![Item::Native(NativeItem { wire: Wire::Chat, kind, object })]
+    let message = Value::from(chat::write_message(choice));
+    chat::read_message(message).unwrap_or_default()
 }
 
 /// Returns the result of a call.
@@ -190,40 +189,17 @@ fn texts(items: Vec<Item>) -> Vec<String> {
     messages.iter().map(Value::to_string).collect()
 }
 
-/// Returns the bytes that the messages of a response take in a conversation, in both of its forms.
-pub(super) fn message_bytes(answer: &Document) -> usize {
-    messages(answer).map(json::text_len).fold(answer.items_len(), usize::saturating_add)
-}
-
-/// Returns the memory that the messages of a response take as items.
-pub(super) fn turn_bytes(answer: &Document) -> usize {
-    let trees = messages(answer).map(weight);
-    let items = answer.items().iter().filter_map(|item| {
-        let cost = json::check(item.as_bytes(), &Caps::memory(usize::MAX));
-        cost.ok().map(|cost| cost.tree_bytes)
-    });
-    trees.chain(items).fold(0, usize::saturating_add)
-}
-
-fn messages(answer: &Document) -> impl Iterator<Item = &Value> {
-    let choices = answer.object().get("choices").and_then(Value::as_array);
-    choices.into_iter().flatten().filter_map(|choice| choice.get("message"))
-}
-
 /// Returns an item with the identifier and the name that its call has in the conversation: the gateway
 /// replaces an identifier that was used before, and repairs the name of an unknown tool. `calls` are
 /// those of the message, in the order of the items.
 fn as_in_message<'a>(
     mut item: NativeItem,
-    calls: &mut impl Iterator<Item = &'a Value>,
+    calls: &mut impl Iterator<Item = &'a ToolCall>,
 ) -> NativeItem {
-    if !matches!(item.kind.as_str(), "function_call" | "custom_tool_call") {
-        return item;
-    }
-    let Some(call) = calls.next() else { return item };
-    item.object.insert("call_id".to_owned(), call["id"].clone());
-    if let Some(name) = call["function"].get("name") {
-        item.object.insert("name".to_owned(), name.clone());
+    let is_call = matches!(item.kind.as_str(), "function_call" | "custom_tool_call");
+    if let Some(call) = is_call.then(|| calls.next()).flatten() {
+        item.object.insert("call_id".to_owned(), call.id.as_str().into());
+        item.object.insert("name".to_owned(), call.name.as_str().into());
     }
     item
 }

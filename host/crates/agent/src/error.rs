@@ -25,7 +25,7 @@ pub struct AgentError {
 pub enum Failure {
     /// The model's provider failed.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Model(ModelError),
     /// One response has more calls than [`MAX_CALLS_READ`](super::MAX_CALLS_READ).
     #[error(
         "the model's response has {found} tool calls, more than the limit of {limit}; none of them was made"
@@ -64,6 +64,15 @@ pub enum Failure {
         /// Rounds of tool calls that were started.
         rounds: u32,
     },
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::TooManyCalls { found, limit } => Self::TooManyCalls { found, limit },
+            error => Self::Model(error),
+        }
+    }
 }
 
 impl Failure {

@@ -12,20 +12,20 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::AgentError;
+use super::{AgentError, Answer};
 use airlock_core::{
     door::{self, CallId, Progress},
     tool::{CallFailure, Content},
 };
-use airlock_model::{Document, Object};
+use airlock_model::{Object, ReplyChunk};
 
 /// Event of a running request. The last event of each request is `Done` or `Failed`.
 #[derive(Debug)]
 pub enum Event {
-    /// A chunk of a streamed response, in the form of `chat.completion.chunk`. The chunks of all
-    /// rounds together are one stream: one `id`, one role, one end. Calls that the gateway runs are
-    /// not in it; pending calls are. Absent if the request asks for no chunks.
-    Chunk(Document),
+    /// A piece of a streamed response. Those of all rounds together are one reply: one beginning, one end.
+    /// Calls that the gateway runs are not in it; pending calls are. Absent if the request asks for no
+    /// chunks.
+    Chunk(ReplyChunk),
     /// A call of a tool of the gateway begins, or is refused.
     Started(CallStarted),
     /// Progress of a call. Only if the request has [`reports`](super::Request::reports).
@@ -65,8 +65,8 @@ pub struct CallStarted {
     pub name: String,
     /// Arguments as the model sent them.
     pub arguments: String,
-    /// The call as the model sent it, a member of `tool_calls`.
-    pub raw: Object,
+    /// Members of the call that the gateway does not know.
+    pub extra: Object,
 }
 
 /// End of a call.
@@ -85,8 +85,8 @@ pub struct CallEnded {
 /// Result of a request.
 #[derive(Debug)]
 pub struct Completion {
-    /// The response, a `chat.completion` with the `airlock` object; `None` if it was streamed.
-    pub answer: Option<Document>,
+    /// The response; `None` if it was streamed.
+    pub answer: Option<Answer>,
     /// Usage of all responses together; `None` if the provider sent none.
     pub usage: Option<Value>,
     /// Description of the calls; `None` if there were none.

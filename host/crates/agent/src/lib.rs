@@ -1,14 +1,14 @@
 //! The agent loop: asks the model, runs the tool calls that policy permits, and responds.
 //!
-//! A running request is a sequence of [`Event`]s: chunks of the model's responses, calls that start
+//! A running request is a sequence of [`Event`]s: pieces of the model's replies, calls that start
 //! and end, rounds, and one end. Every API is a rendering of this sequence: a plain response is its
-//! last event, a stream its chunks.
+//! last event, a stream its pieces.
 //!
 //! | file | purpose |
 //! |---|---|
 //! | `event` | the events of a request, and the [`Run`] that yields them |
 //! | `conversation` | the request to the model, extended in every round |
-//! | `relay` | the stream to the caller: the chunks that it receives, and their order |
+//! | `relay` | the stream to the caller: the deltas that it receives, and their order |
 //! | `calls` | reads the calls of a response and repairs them |
 //! | `names` | the names that a model can call, and the owners of their tools |
 //! | `run` | the loop of one request, as a state machine, and its end |
@@ -20,7 +20,7 @@
 //! | `parts` | results with images, for models that read them |
 //! | `trace` | the record of the work, and the `airlock` object |
 //! | `record` | the door's call records as JSON |
-//! | `answer` | the response with results of some calls and other calls that are pending |
+//! | `answer` | a response of the model, also with results of some calls and other calls that are pending |
 //! | `recall` | calls of the gateway's tools that the client does not send back |
 //! | `waiting` | calls that wait for a person's decision while their request stays open |
 //! | `approvals` | the list of pending approvals, in the database |
@@ -67,6 +67,7 @@ mod usage;
 mod waiting;
 
 pub use self::{
+    answer::Answer,
     error::{AgentError, Failure},
     event::{CallEnded, CallStarted, Completion, Event, RespondingProvider, Run},
     present::{Message, Presenter, ResultSource, raw_error},

@@ -1,6 +1,6 @@
 //! The names that a model can call in a request, and the owners of their tools.
 
-use std::{collections::BTreeSet, ops::Bound};
+use std::collections::BTreeSet;
 
 use airlock_core::tool::{CallError, ErrorKind, HostCode, ToolName};
 use airlock_strings::nearest;
@@ -42,16 +42,10 @@ impl CallableNames {
         }
     }
 
-    /// Returns whether a call whose name begins like this is not shown to the caller before the
-    /// response is complete: it may be run or refused here. A name may arrive in pieces (Gemini), so
-    /// the beginning of one is held back too, also of one of the caller's own.
-    pub(super) fn holds_back(&self, beginning: &str) -> bool {
-        if beginning.is_empty() || self.is_last {
-            return beginning.is_empty();
-        }
-        let next =
-            self.offered.range::<str, _>((Bound::Included(beginning), Bound::Unbounded)).next();
-        !self.may_be_own(beginning) || next.is_some_and(|next| next.starts_with(beginning))
+    /// Returns whether a call of this name is not shown to the caller before the response is complete: it
+    /// is run or refused here. One without a name is not shown either.
+    pub(super) fn holds_back(&self, name: &str) -> bool {
+        name.is_empty() || !self.is_last && self.owner(name) != CallOwner::Caller
     }
 
     /// Creates the error of a call of an unknown tool. A hidden tool has the same error as one that
@@ -108,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_name_of_the_callers_own_is_shown_unless_it_may_become_an_offered_one() {
-        let all = ["", "d", "desk", "desk-echo", "desk-echoes", "min", "mine", "mine_", "mine_all"];
-        let held = |names: &CallableNames| all.map(|beginning| names.holds_back(beginning));
-        assert_eq!(held(&names()), [true, true, true, true, true, true, false, true, false]);
-        let offered_alone = [true, true, true, true, false, false, false, false, false];
+    fn only_a_name_of_the_callers_own_is_shown() {
+        let all = ["", "desk", "desk-echo", "desk-echoes", "min", "mine"];
+        let held = |names: &CallableNames| all.map(|name| names.holds_back(name));
+        assert_eq!(held(&names()), [true, false, true, true, true, false]);
+        let offered_alone = [true, false, true, false, false, false];
         assert_eq!(held(&CallableNames { has_unnamed: true, ..names() }), offered_alone);
-        let nothing = [true, false, false, false, false, false, false, false, false];
+        let nothing = [true, false, false, false, false, false];
         assert_eq!(held(&CallableNames { is_last: true, ..names() }), nothing);
         assert_eq!(held(&CallableNames { offered: BTreeSet::new(), ..names() }), nothing);
     }

@@ -1,12 +1,16 @@
 //! Requests to the agent loop.
 
 use super::{recall::Keeper, results::Results, waiting::Approver};
+use airlock_conversation::Wire;
 use airlock_core::door::Events;
 use airlock_model::{MemoryBudget, Object, Prompt};
 
 /// A request.
 #[derive(Debug)]
 pub struct Request {
+    /// The API in which the caller receives the response. A chat completion in which nothing is changed is
+    /// passed on as it came.
+    pub wire: Wire,
     /// The request as it came. Members that the loop does not use reach a provider of its API unchanged.
     pub prompt: Prompt,
     /// True if the response is streamed: its chunks are events.

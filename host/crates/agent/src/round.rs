@@ -358,7 +358,7 @@ impl Listener {
             tool_call_id: call.id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone().unwrap_or_default(),
-            raw: call.raw.as_object().cloned().unwrap_or_default(),
+            extra: call.item.extra.clone(),
         };
         self.emitter.emit(Event::Started(started)).await;
     }
@@ -415,10 +415,10 @@ async fn admit(call: &ToolCall, conditions: &RoundConditions<'_>) -> Result<Admi
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use serde_json::Value;
 
     use super::*;
     use crate::{Run, allowance::RESULT_COPIES, tests::SETTINGS};
+    use airlock_conversation::ToolCall as ToolCallItem;
     use airlock_core::door::{Filter, Origin};
     use airlock_core::memory::Limited;
     use airlock_fakes as fake;
@@ -443,7 +443,7 @@ mod tests {
                 "other" => CallOwner::Unknown,
                 _ => CallOwner::Gateway,
             },
-            raw: Value::Null,
+            item: ToolCallItem::function(position.to_string(), *name, "{}"),
         });
         calls.collect()
     }

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | rounds, and whether one more is permitted | [`Allowance`] |
 //! | the names that are held back or refused | [`CallableNames`](super::names::CallableNames), in the conversation |
-//! | chunks that are held back, and calls that were shown | [`Relay`] |
+//! | deltas that are held back, and calls that were shown | [`Relay`] |
 //! | the owner of a call, and so whether it runs | the call, when it is read in `Asking` |
 //! | calls that are pending, and their reasons | the state |
 //! | calls that ran or were refused, in all rounds | [`Trace`] |
@@ -24,10 +24,11 @@
 use std::{collections::BTreeSet, mem, sync::Arc};
 
 use super::{
-    AgentError, Completion, Event, Failure, Request, Run, Settings,
+    AgentError, Completion, Event, Failure, MAX_CALLS_READ, Request, Run, Settings,
     allowance::Allowance,
+    answer::Answer,
     calls::{self, ToolCall},
-    conversation::{self, Conversation},
+    conversation::Conversation,
     event::Reports,
     names::CallOwner,
     relay::{Relay, RelayStyle},
@@ -41,8 +42,9 @@ use super::{
     waiting::Approver,
 };
 use crate::recall::Keeper;
+use airlock_conversation::Wire;
 use airlock_core::door::Caller;
-use airlock_model::{Document, Models, Response, Route, Terms};
+use airlock_model::{Models, ReplyChunk, Response, Route, Terms};
 
 mod ending;
 
@@ -67,16 +69,26 @@ pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Sett
     })
 }
 
+/// Returns the answer of a response that was not streamed. The identifiers of its calls are repaired.
+fn whole_answer(mut whole: ReplyChunk, ids: &mut BTreeSet<String>) -> Result<Answer, Failure> {
+    let mut found = 0;
+    calls::repair(whole.deltas_mut(), ids, &mut found)?;
+    if found > 0 {
+        whole.drop_exact();
+    }
+    Ok(Answer::new(whole))
+}
+
 /// State of the loop.
 enum LoopState {
     /// The model is asked.
     Asking,
     /// Its response is complete, and its calls are divided.
-    Sorting { answer: Document, calls: Vec<ToolCall> },
+    Sorting { answer: Answer, calls: Vec<ToolCall> },
     /// Calls are run or refused.
-    Running { answer: Document, calls: SortedCalls },
+    Running { answer: Answer, calls: SortedCalls },
     /// The last response is sent. `ended` are its calls that ran or were refused.
-    Ending { answer: Document, pending: Vec<PendingCall>, ended: Vec<CallOutcome> },
+    Ending { answer: Answer, pending: Vec<PendingCall>, ended: Vec<CallOutcome> },
 }
 
 /// One request.
@@ -91,6 +103,10 @@ struct AgentLoop<'a> {
     ids: BTreeSet<String>,
     /// True if the model is asked for a stream.
     is_streamed: bool,
+    /// True if the caller receives chat completions.
+    is_chat: bool,
+    /// True if the response of a provider of chat completions is passed on as it came.
+    passes_on: bool,
     /// The stream to the caller; `None` if only the last response is returned.
     relay: Option<Relay>,
     trace: Trace<'a>,
@@ -113,6 +129,7 @@ impl<'a> AgentLoop<'a> {
         let allowance = Allowance::new(settings, &request.budget);
         let quota = CallQuota::new(settings.calls_per_answer, request.max_tool_calls);
         let Request { is_streamed, shows_rounds, .. } = request;
+        let is_chat = request.wire == Wire::Chat;
         let has_notes = !request.notes.is_empty();
         let keeps_order = shows_rounds && !has_responses;
         let trace = Trace::new(caller.ledger(), mem::take(&mut request.notes));
@@ -126,6 +143,7 @@ impl<'a> AgentLoop<'a> {
             is_one_text: !shows_rounds,
             keeps_order,
             holds_text: offers && conversation.wants_json(),
+            is_chat,
         };
         let relay = (is_streamed || shows_rounds).then(|| Relay::new(style));
         Self {
@@ -137,6 +155,8 @@ impl<'a> AgentLoop<'a> {
             conversation,
             ids: BTreeSet::new(),
             is_streamed,
+            is_chat,
+            passes_on: is_chat && !style.holds,
             relay,
             trace,
             usage: Usage::default(),
@@ -179,7 +199,8 @@ impl<'a> AgentLoop<'a> {
     async fn ask(&mut self, route: &mut Route<'_>) -> Result<LoopState, Failure> {
         let terms = Terms {
             is_streamed: self.is_streamed,
-            in_chunks: self.relay.is_some(),
+            passes_on: self.passes_on,
+            max_calls: MAX_CALLS_READ as usize,
             deadline: self.allowance.deadline,
             held: &self.allowance.held,
         };
@@ -187,33 +208,14 @@ impl<'a> AgentLoop<'a> {
         // Boxed: this future is the largest, and a stream would keep its room until its end.
         let asking = Box::pin(route.respond(&mut self.conversation.prompt, terms));
         let response = self.allowance.within(asking).await??;
-        let emitter = &self.listener.emitter;
-        emitter.answers(route.provider());
-        let names = &self.conversation.names;
-        let allowance = &self.allowance;
-        // The calls of chunks were repaired before they were shown.
-        let mut repaired = BTreeSet::new();
-        let (mut answer, ids, is_whole) = match (response, &mut self.relay) {
-            (Response::Whole(answer), _) => (answer, &mut self.ids, true),
-            (Response::Chunks(chunks), Some(relay)) => {
-                let ids = &mut self.ids;
-                let answer = relay.response(chunks, names, ids, allowance, emitter).await?;
-                (answer, &mut repaired, false)
-            }
-            (Response::Chunks(_), None) => unreachable!("no stream was asked for"),
-        };
-        self.usage.add(answer.object());
-        calls::check_count(answer.object())?;
-        let mut calls = Vec::new();
-        // A response without calls keeps its text.
-        if calls::count(answer.object()) > 0 {
-            calls = calls::read(answer.object_mut(), ids, names);
+        self.listener.emitter.answers(route.provider());
+        let mut answer = self.receive(response).await?;
+        if let Some(usage) = answer.usage() {
+            self.usage.add(&usage);
         }
-        if let Some(relay) = &mut self.relay {
-            if is_whole {
-                let includes_usage = self.conversation.prompt.includes_usage();
-                relay.whole(answer.object(), includes_usage, names, allowance, emitter).await?;
-            }
+        let names = &self.conversation.names;
+        let mut calls = calls::read(&mut answer.reply, names);
+        if let Some(relay) = &self.relay {
             // After the last round every call was shown, and one of a gateway's tool is pending for
             // that reason.
             let shown = calls.iter_mut().filter(|call| relay.has_shown(&call.id) && !names.is_last);
@@ -222,14 +224,30 @@ impl<'a> AgentLoop<'a> {
         Ok(LoopState::Sorting { answer, calls })
     }
 
+    /// Receives a response. If the caller receives chunks, they are sent meanwhile.
+    async fn receive(&mut self, response: Response<'_>) -> Result<Answer, Failure> {
+        let Self { conversation, ids, relay, allowance, listener, .. } = self;
+        let chunks = match (response, relay.is_some()) {
+            (Response::Whole(whole), false) => return whole_answer(whole, ids),
+            (Response::Whole(mut whole), true) => {
+                // It is no chunk.
+                whole.drop_exact();
+                whole.into()
+            }
+            (Response::Chunks(chunks), _) => chunks,
+        };
+        let relay = relay.as_mut().expect("without one, no stream is asked for");
+        relay.response(chunks, &conversation.names, ids, allowance, &listener.emitter).await
+    }
+
     /// Divides the calls of a response. Fails if they do not fit into the conversation.
-    async fn sort(&mut self, answer: Document, calls: Vec<ToolCall>) -> Result<LoopState, Failure> {
+    async fn sort(&mut self, answer: Answer, calls: Vec<ToolCall>) -> Result<LoopState, Failure> {
         let is_last = self.conversation.names.is_last;
         // Charged before the calls are parsed, and before a tool is run whose result the model
         // could not receive. A response that ends the loop adds nothing to the conversation.
         if !is_last && calls.iter().any(|call| call.owner != CallOwner::Caller) {
-            self.allowance.take(conversation::message_bytes(&answer))?;
-            if !self.allowance.held.grow(conversation::turn_bytes(&answer)) {
+            self.allowance.take(answer.bytes())?;
+            if !self.allowance.held.grow(answer.item_bytes()) {
                 return Err(Failure::NoMemory);
             }
         }
@@ -248,7 +266,7 @@ impl<'a> AgentLoop<'a> {
     /// deadline.
     async fn run_round(
         &mut self,
-        answer: Document,
+        answer: Answer,
         calls: SortedCalls,
         reads_images: bool,
     ) -> Result<LoopState, Failure> {

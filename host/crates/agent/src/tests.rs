@@ -4,7 +4,9 @@ use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use self::received::ReceivedStream;
 use super::{conversation::Conversation, *};
+use airlock_conversation::{Reply, Wire};
 use airlock_core::{
     door::{Caller, Filter, Origin},
     memory::Limited,
@@ -16,6 +18,7 @@ use airlock_model::{MemoryBudget, Models, Object, Prompt, object};
 
 mod hostile;
 mod images;
+mod received;
 mod stories;
 mod streams;
 mod unknown;
@@ -42,6 +45,7 @@ fn caller(filter: &Filter) -> Caller {
 fn request() -> Request {
     let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
     Request {
+        wire: Wire::Chat,
         prompt: Prompt::new(RawObject::from(&object(body))),
         is_streamed: false,
         shows_rounds: false,
@@ -88,8 +92,13 @@ async fn complete(
     settings: Settings,
 ) -> Result<Object, AgentError> {
     let run = run(Arc::new(models), caller(&Filter::none()), request, settings);
-    let completion = run.finish().await.map_err(|error| *error)?;
-    Ok(completion.answer.expect("it was not streamed").into_object())
+    run.finish().await.map(whole).map_err(|error| *error)
+}
+
+/// Returns the whole response of a request that was not streamed, as a chat completion.
+fn whole(completion: Completion) -> Object {
+    let answer = completion.answer.expect("it was not streamed");
+    answer.into_chat(completion.airlock).into_object()
 }
 
 /// Returns the `airlock` object of a response without the values that differ between runs.
@@ -582,7 +591,7 @@ async fn a_forced_tool_choice_applies_to_the_first_round_only_unless_the_caller_
         request.prompt.body.set("tools", tools.to_string());
         let mut conversation =
             Conversation::begin(request, &caller(&Filter::none()), &SETTINGS).await;
-        conversation.add_round(object(json!({"choices": []})).into(), &[]);
+        conversation.add_round(Reply::default().into(), &[]);
         let after = format!("{after:?}");
         assert_eq!(conversation.prompt.body.get("tool_choice"), Some(after.as_str()));
     }

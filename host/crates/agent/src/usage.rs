@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Number, Value};
 
-use airlock_model::Object;
-
 /// Maximum number of values in a `usage` object; one with more is not added. Providers send about
 /// twenty, and each response could add new members.
 const MAX_VALUES: usize = 256;
@@ -17,14 +15,13 @@ pub(super) struct Usage(Option<Value>);
 
 impl Usage {
     /// Adds the `usage` of a response.
-    pub(super) fn add(&mut self, answer: &Object) {
-        if let Some(usage @ Value::Object(_)) = answer.get("usage")
-            && is_small(usage)
-        {
-            match &mut self.0 {
-                Some(sum) => add(sum, usage),
-                None => self.0 = Some(usage.clone()),
-            }
+    pub(super) fn add(&mut self, usage: &Value) {
+        if !usage.is_object() || !is_small(usage) {
+            return;
+        }
+        match &mut self.0 {
+            Some(sum) => add(sum, usage),
+            None => self.0 = Some(usage.clone()),
         }
     }
 
@@ -95,7 +92,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use airlock_model::object;
 
     #[test]
     fn an_oversized_usage_is_not_added() {
@@ -106,10 +102,10 @@ mod tests {
             json!({"a": vec![0; 10_000]}),
             json!({"a": "x".repeat(MAX_BYTES)}),
         ] {
-            usage.add(&object(json!({"usage": bad})));
+            usage.add(&bad);
         }
         assert!(usage.0.is_none());
-        usage.add(&object(json!({"usage": members(MAX_VALUES - 1)})));
+        usage.add(&json!(members(MAX_VALUES - 1)));
         assert!(usage.0.is_some());
     }
 
@@ -121,11 +117,11 @@ mod tests {
     fn numbers_are_summed_at_every_depth() {
         let mut usage = Usage::default();
         for answer in [
-            json!({"usage": {"total_tokens": 1, "details": {"cached": 2, "audio": null}, "cost": 0.5, "tier": "a"}}),
-            json!({"usage": null}),
-            json!({"usage": {"total_tokens": 10, "details": {"cached": 20, "audio": 3}, "cost": 1, "tier": "b", "new": 1}}),
+            json!({"total_tokens": 1, "details": {"cached": 2, "audio": null}, "cost": 0.5, "tier": "a"}),
+            json!(null),
+            json!({"total_tokens": 10, "details": {"cached": 20, "audio": 3}, "cost": 1, "tier": "b", "new": 1}),
         ] {
-            usage.add(&object(answer));
+            usage.add(&answer);
         }
         let expected = json!({"total_tokens": 11, "details": {"cached": 22, "audio": 3}, "cost": 1.5, "tier": "b", "new": 1});
         assert_eq!(usage.into_value(), Some(expected));

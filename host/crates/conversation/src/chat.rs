@@ -37,6 +37,7 @@ use crate::{
     read::{Members, Path, Untranslatable},
 };
 
+pub use self::reasoning::sealed as sealed_reasoning;
 pub(crate) use self::{
     parts::{from_file_data, from_url, read_audio},
     reasoning::{SEPARATOR, read_state, take_mixed_details, write_block as write_thinking_block},
@@ -45,10 +46,10 @@ pub(crate) use self::{
 };
 pub use self::{
     reply_reader::{ReplyReader, pieces},
-    reply_writer::{ChunkWriter, write_reply},
+    reply_writer::{ChunkWriter, write_message, write_reply},
     request_reader::read_request,
     request_writer::{ChatDialect, write_request},
-    usage::read as read_usage,
+    usage::{read as read_usage, write as write_usage},
 };
 
 /// Member that marks the end of a cached prefix.

@@ -4,6 +4,7 @@
 //! at most one [`Delta::Usage`]. A reply that was not streamed is read as the same sequence, so both
 //! forms agree.
 
+use airlock_json::weight::{object_weight, weight};
 use serde_json::Value;
 
 use super::{FinishReason, Object, Reasoning, Usage, Wire};
@@ -122,6 +123,49 @@ pub enum Delta {
     },
     /// Tokens of the reply.
     Usage(Usage),
+}
+
+impl Delta {
+    /// Returns the choice; `None` if the delta is about the whole reply.
+    pub fn choice(&self) -> Option<u64> {
+        match self {
+            Self::Begin(_) | Self::ServiceTier(_) | Self::Usage(_) => None,
+            Self::Text { choice, .. }
+            | Self::Refusal { choice, .. }
+            | Self::Reasoning { choice, .. }
+            | Self::ReasoningPart { choice, .. }
+            | Self::ReasoningEnd { choice, .. }
+            | Self::Citation { choice, .. }
+            | Self::Call { choice, .. }
+            | Self::Arguments { choice, .. }
+            | Self::Member { choice, .. }
+            | Self::ItemEnd { choice, .. }
+            | Self::End { choice, .. } => Some(*choice),
+        }
+    }
+
+    /// Returns an upper estimate of the memory that the delta takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        let owned = match self {
+            Self::Begin(Begin { id, model, extra, .. }) => {
+                id.len() + model.len() + object_weight(extra)
+            }
+            Self::Text { text, .. }
+            | Self::Refusal { text, .. }
+            | Self::Reasoning { text, .. }
+            | Self::Arguments { text, .. }
+            | Self::ServiceTier(text) => text.len(),
+            Self::ReasoningPart { item_id, .. } => item_id.len(),
+            Self::ReasoningEnd { reasoning, .. } => reasoning.bytes(),
+            Self::Citation { citation, .. } => object_weight(citation),
+            Self::Call { id, name, extra, .. } => id.len() + name.len() + object_weight(extra),
+            Self::Member { name, value, .. } => name.len() + weight(value),
+            Self::ItemEnd { item, .. } => object_weight(item),
+            Self::End { reason, .. } => reason.bytes(),
+            Self::Usage(usage) => object_weight(&usage.extra),
+        };
+        size_of::<Self>() + owned
+    }
 }
 
 /// Beginning of a reply.

@@ -205,6 +205,14 @@ impl Part {
     }
 }
 
+impl CallInput {
+    /// Returns the input as text.
+    pub fn text(&self) -> &str {
+        let (Self::Arguments(text) | Self::Text(text)) = self;
+        text
+    }
+}
+
 impl Media {
     /// Returns the data, the address or the identifier.
     fn text(&self) -> &str {
@@ -259,6 +267,19 @@ impl ToolResult {
             cache_control: None,
             extra: Object::new(),
         }
+    }
+}
+
+impl Reasoning {
+    /// Returns an upper estimate of the memory that the reasoning owns, in bytes.
+    pub fn bytes(&self) -> usize {
+        let Self { id, text, summary, seal, extra } = self;
+        let summary = summary.iter().map(|text| 2 * size_of::<String>() + text.len());
+        let seal = seal.as_ref().map_or(0, |seal| match seal {
+            Seal::Signature(data) | Seal::Redacted(data) | Seal::Encrypted(data) => data.len(),
+        });
+        let id = id.as_ref().map_or(0, String::len);
+        id + text.len() + summary.sum::<usize>() + seal + object_weight(extra)
     }
 }
 

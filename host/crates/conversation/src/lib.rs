@@ -43,6 +43,8 @@ pub mod read;
 mod reply;
 pub mod responses;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod thought_signature;
 mod tools;
 mod usage;

@@ -42,3 +42,13 @@ pub enum FinishReason {
     /// Another reason, in the words of chat completions.
     Other(String),
 }
+
+impl FinishReason {
+    /// Returns the memory that the reason owns, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::StopSequence(text) | Self::Other(text) => text.len(),
+            Self::Stop | Self::Length | Self::ToolCalls | Self::ContentFilter => 0,
+        }
+    }
+}

@@ -1,12 +1,9 @@
 //! Anthropic's Messages API. Requests and responses are translated from and to chat completions.
 //! This file does the exchange; the crate `airlock-conversation` knows the two formats.
 
-mod answer;
 mod betas;
-mod chunks;
 #[cfg(test)]
 mod recorded;
-mod stream;
 
 use std::{
     sync::Arc,
@@ -16,17 +13,21 @@ use std::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-use self::chunks::AnthropicChunks;
 use super::{
     Charge, Object, Response, Service, Terms,
     address::{Addresses, HostedMessages, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
+    delta_stream::{self, DeltaStream},
+    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
     translation,
 };
-use airlock_conversation::{Conversation, messages, read::Untranslatable};
+use airlock_conversation::{
+    Conversation,
+    messages::{self, ReplyReader},
+    read::Untranslatable,
+};
 
 /// Value of the header `anthropic-version` for which requests are written. It is the last version
 /// with `temperature`, `top_p` and `top_k`, which many chat clients send: version 2026-10-21 refuses
@@ -92,7 +93,6 @@ impl ServiceApi for Anthropic {
                 written.await.map_err(|error| error.into_model_error(client))?;
             let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
             outgoing.headers = self.headers(betas);
-            outgoing.includes_usage = prompt.includes_usage();
             Ok(outgoing)
         })
     }
@@ -105,15 +105,15 @@ impl ServiceApi for Anthropic {
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
-            let created = seconds_since_1970(SystemTime::now());
+            let mut reader = ReplyReader::default();
             if outgoing.is_streamed && service::is_stream(&response) {
                 let events = Events::new(client, response, terms.held.beside());
-                let chunks = AnthropicChunks::new(events, created, outgoing.includes_usage);
-                return Ok(Response::streamed(chunks));
+                return Ok(Response::streamed(DeltaStream::new(events, reader)));
             }
-            let message = client.receive(response, error_of, terms.held).await?;
-            let answer = message.map(|message| answer::to_completion(message, created));
-            Ok(Response::Whole(answer.map_err(|failure| failure.into_model_error(client))?))
+            let reply = delta_stream::receive(client, response, error_of, terms.held, |message| {
+                reader.whole(message)
+            });
+            reply.await.map(Response::Whole)
         })
     }
 
@@ -126,7 +126,7 @@ impl ServiceApi for Anthropic {
         Box::pin(async move {
             let models = self.addresses.below("models?limit=1000");
             let response = client.get(&models, &self.headers(None), sign_in).await?;
-            let list = client.receive_within(LIST_SIZES, response, error_of, held).await?;
+            let list = client.receive_within(LIST, response, error_of, held).await?;
             Ok(service::listed(list).into_iter().map(|model| to_model(&model)).collect())
         })
     }

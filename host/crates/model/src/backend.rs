@@ -12,7 +12,7 @@ use http::Uri;
 use tokio::time::Instant;
 
 use super::{
-    Charge, Document, ModelError, Object, Prompt,
+    Charge, ModelError, Object, Prompt, ReplyChunk,
     address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
     prompt::TargetApi,
@@ -27,9 +27,11 @@ use airlock_json::raw;
 pub struct Terms<'h> {
     /// True if the response is to be streamed.
     pub is_streamed: bool,
-    /// True if the response is read as chunks, also one that is not streamed, where the provider's
-    /// API has parts that are lost in a whole one.
-    pub in_chunks: bool,
+    /// True if chat completions are passed on as they came: they are not read unless they have to be
+    /// changed.
+    pub passes_on: bool,
+    /// Maximum number of calls of one response.
+    pub max_calls: usize,
     /// Deadline of the request. No attempt is begun after it.
     pub deadline: Instant,
     /// Account for the memory of the request and the response.
@@ -168,7 +170,7 @@ pub(super) trait ServiceApi: fmt::Debug + Send + Sync {
 /// Response of a provider that has begun.
 pub enum Response<'a> {
     /// The whole response.
-    Whole(Document),
+    Whole(ReplyChunk),
     /// A stream of chunks.
     Chunks(Chunks<'a>),
 }
@@ -176,15 +178,15 @@ pub enum Response<'a> {
 /// Stream of a response. Dropping it closes the connection to the provider.
 pub struct Chunks<'a> {
     /// A chunk that was received and not returned yet.
-    first: Option<Document>,
-    rest: BoxStream<'a, Result<Document, ModelError>>,
+    first: Option<ReplyChunk>,
+    rest: BoxStream<'a, Result<ReplyChunk, ModelError>>,
 }
 
 /// Source of chunks.
 pub(super) trait ChunkSource: Send {
     /// Returns the next chunk; `None` after the last one. Fails if the provider reports an error,
     /// breaks its protocol, or ends the stream before the response is complete.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Document>, ModelError>> + Send;
+    fn next(&mut self) -> impl Future<Output = Result<Option<ReplyChunk>, ModelError>> + Send;
 }
 
 impl<'a> Response<'a> {
@@ -197,6 +199,13 @@ impl<'a> Response<'a> {
     }
 }
 
+impl From<ReplyChunk> for Chunks<'_> {
+    /// Returns the stream of a reply that is whole.
+    fn from(whole: ReplyChunk) -> Self {
+        Self { first: Some(whole), rest: stream::empty().boxed() }
+    }
+}
+
 impl Chunks<'_> {
     /// Receives the first chunk. A failure before it fails the request, which may be repeated.
     pub(super) async fn begin(&mut self) -> Result<(), ModelError> {
@@ -206,7 +215,7 @@ impl Chunks<'_> {
 
     /// Returns the next chunk; `None` at the end of the response. Fails if the provider reports an
     /// error, or ends or breaks the stream before the response is complete.
-    pub async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+    pub async fn next(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
             None => self.rest.next().await.transpose(),

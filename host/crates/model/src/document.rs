@@ -1,34 +1,45 @@
 //! JSON objects of a provider, with their exact text for as long as nothing in them is changed.
 
+use std::{borrow::Cow, sync::OnceLock};
+
 use serde_json::{Map, Value};
 
-use super::{Charge, Object, Part};
-use airlock_json::{self as json, Caps, weight::object_weight};
+use super::{
+    Charge, Object,
+    outline::{ChoiceOutline, Outline},
+};
+use airlock_core::threads::INLINE_BYTES;
+use airlock_json::{self as json, Caps, raw, weight::object_weight};
 
 /// Memory of a document, in bytes, up to which it is not charged: the base charge of its request
 /// covers it. A stream has few documents in memory at a time.
-const FREE_BYTES: usize = 16 << 10;
+pub(super) const FREE_BYTES: usize = 16 << 10;
 
 /// Member of a response in which the gateway describes its work. It is removed from the responses
 /// of providers.
 pub const OWN_MEMBER: &str = "airlock";
 /// Maximum length of a text in the [`head`] of a stream, in bytes. It is copied into every chunk.
 const HEAD_BYTES: usize = 256;
+/// Maximum length of such a text as JSON, in bytes: an escape takes six for one.
+const MAX_HEAD_TEXT: usize = 6 * HEAD_BYTES + 2;
 
 /// A JSON object and the text that it was read from. An object that is not changed is sent as that
 /// text, so numbers and escapes stay as the provider wrote them. A changed one is written anew, and
 /// its numbers keep the digits of a 64-bit integer or a double.
+///
+/// The tree of a short chat completion, or of a chunk of one, is built when it is first read: a text that is
+/// passed on needs none.
 #[derive(Debug)]
 pub struct Document {
-    object: Object,
+    /// The tree, unless it was not needed yet. It is there if the text is not.
+    object: OnceLock<Object>,
     text: Option<String>,
+    /// Outline of a chat completion or of a chunk of one, while nothing in it is changed. `None` if only the
+    /// tree says what it has.
+    outline: Option<Outline>,
     /// Memory of the tree, or an estimate, in bytes.
     tree_bytes: usize,
     held: Option<Charge>,
-    /// Native form of a chunk of a provider's Responses API.
-    part: Option<Part>,
-    /// The output items of a whole response of that API, each as JSON text.
-    items: Vec<String>,
 }
 
 /// Reason that a text was not read.
@@ -47,26 +58,59 @@ impl Document {
     /// [`FREE_BYTES`], their memory is held until the document is dropped. Fails if the text is not
     /// an object, if its tree would exceed `caps`, or if the memory has no room for it.
     pub fn read(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
+        Self::checked(text, caps, held)?.with_tree()
+    }
+
+    /// Reads a chunk of a chat completion as [`read`](Self::read) does, and builds its tree when it is first
+    /// needed. The memory is held as if it were there.
+    pub fn read_chunk(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
+        Self::checked(text, caps, held)?.outlined(Outline::of_chunk)
+    }
+
+    /// Reads a whole chat completion as [`read_chunk`](Self::read_chunk) reads a chunk.
+    pub fn read_completion(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
+        Self::checked(text, caps, held)?.outlined(Outline::of_whole)
+    }
+
+    /// Returns a document whose text is JSON within `caps`, without its tree.
+    fn checked(text: String, caps: &Caps, held: &Charge) -> Result<Self, ReadError> {
         let cost = match json::check(text.as_bytes(), caps) {
             Ok(cost) => cost,
             Err(error) if error.is_cap() => return Err(ReadError::Dense(error)),
             Err(_) => return Err(ReadError::NoObject),
         };
         let mut this = Self {
-            object: Object::new(),
+            object: OnceLock::new(),
             text: Some(text),
+            outline: None,
             tree_bytes: cost.tree_bytes,
             held: None,
-            part: None,
-            items: Vec::new(),
         };
         if this.bytes() > FREE_BYTES && !this.keep(held) {
             return Err(ReadError::NoMemory);
         }
-        let text = this.text.as_deref().unwrap_or_default();
-        this.object = serde_json::from_str(text).map_err(|_| ReadError::NoObject)?;
-        this.remove_own();
         Ok(this)
+    }
+
+    /// Builds the tree.
+    fn with_tree(mut self) -> Result<Self, ReadError> {
+        let text = self.text.as_deref().unwrap_or_default();
+        let object = serde_json::from_str::<Object>(text).map_err(|_| ReadError::NoObject)?;
+        self.object = OnceLock::from(object);
+        self.remove_own();
+        Ok(self)
+    }
+
+    /// Reads the outline. A document without one gets its tree, and so does a long one: it is read on a thread
+    /// for such work, and its tree could be needed anywhere.
+    fn outlined(mut self, read: fn(&str) -> Option<Outline>) -> Result<Self, ReadError> {
+        let text = self.text.as_deref().unwrap_or_default();
+        let outline = read(text);
+        if outline.is_none() || text.len() > INLINE_BYTES {
+            self = self.with_tree()?;
+        }
+        self.outline = outline;
+        Ok(self)
     }
 
     /// Holds the memory of the document, even below [`FREE_BYTES`], because it is kept for longer.
@@ -82,80 +126,142 @@ impl Document {
         true
     }
 
-    /// Holds the memory by which the document is larger than the one of `before` bytes from which it was
-    /// [mapped](Self::map). Returns false if there is no room.
-    pub(super) fn keep_growth(&mut self, before: usize, held: &Charge) -> bool {
-        let growth = self.bytes().saturating_sub(before);
-        match &self.held {
-            Some(own) => own.grow(growth),
-            None => self.bytes() <= FREE_BYTES || self.keep(held),
-        }
-    }
-
     /// Removes [`OWN_MEMBER`], which only the gateway may set, from the object and its `error`.
     fn remove_own(&mut self) {
-        let error = self.object.get("error");
+        let error = self.object().get("error");
         if error.is_some_and(|error| error.get(OWN_MEMBER).is_some()) {
             let error = self.object_mut().get_mut("error").and_then(Value::as_object_mut);
             error.and_then(|error| error.shift_remove(OWN_MEMBER));
         }
-        if self.object.contains_key(OWN_MEMBER) {
+        if self.object().contains_key(OWN_MEMBER) {
             self.object_mut().shift_remove(OWN_MEMBER);
         }
     }
 
-    /// Returns the memory of the text, the tree and the native form of a chunk, in bytes.
+    /// Returns the memory of the text and the tree, in bytes.
     pub fn bytes(&self) -> usize {
         let text = self.text.as_ref().map_or(0, String::len);
-        let part = self.part.as_ref().map_or(0, Part::bytes);
-        self.tree_bytes.saturating_add(text).saturating_add(part)
+        self.tree_bytes.saturating_add(text)
     }
 
     /// Returns the object.
     pub fn object(&self) -> &Object {
-        &self.object
+        self.object.get_or_init(|| tree_of(self.text.as_deref()))
     }
 
     /// Returns the object for a change. The original text is dropped, and the document is written
     /// from the object.
     pub fn object_mut(&mut self) -> &mut Object {
+        self.object();
+        self.outline = None;
         self.text = None;
-        &mut self.object
+        self.tree_mut()
+    }
+
+    fn tree_mut(&mut self) -> &mut Object {
+        self.object.get_mut().expect("it was read")
     }
 
     /// Returns the object. The memory that the document holds is released.
     pub fn into_object(self) -> Object {
-        self.object
+        self.into_parts().0
     }
 
-    /// Replaces the object. The result holds the memory of this document.
-    pub(super) fn map<E>(self, to: impl FnOnce(Object) -> Result<Object, E>) -> Result<Self, E> {
-        let held = self.held;
-        Ok(Self { held, ..Self::from(to(self.object)?) })
+    /// Returns the memory that the document holds.
+    pub fn into_charge(self) -> Option<Charge> {
+        self.held
     }
 
-    /// Returns the documents that an object becomes. The first one holds the memory of this
-    /// document; see [`keep_all`] for that of the others.
-    pub(super) fn split<T, E>(
-        self,
-        to: impl FnOnce(Object) -> Result<Vec<T>, E>,
-    ) -> Result<Vec<Self>, E>
-    where
-        Self: From<T>,
-    {
-        let mut held = self.held;
-        let objects = to(self.object)?.into_iter();
-        Ok(objects.map(|object| Self { held: held.take(), ..Self::from(object) }).collect())
+    /// Takes the tree. The text stays; without one, the tree is copied.
+    pub(super) fn take_tree(&mut self) -> Object {
+        match &self.text {
+            Some(text) => self.object.take().unwrap_or_else(|| tree_of(Some(text))),
+            None => self.object().clone(),
+        }
+    }
+
+    /// Returns the number of calls in all choices of a whole response, without copying them.
+    pub(super) fn calls(&self) -> usize {
+        if !self.has_calls() {
+            return 0;
+        }
+        let calls = choices(self.object());
+        let calls = calls.filter_map(|choice| choice.get("message")?.get("tool_calls")?.as_array());
+        calls.map(Vec::len).sum()
+    }
+
+    /// Returns whether this is a chunk with the usage and without a choice.
+    pub(super) fn is_usage(&self) -> bool {
+        let has_choices = match &self.outline {
+            Some(outline) => !outline.choices.is_empty(),
+            None => choices(self.object()).next().is_some(),
+        };
+        !has_choices && self.usage().is_some_and(|usage| !usage.is_null())
+    }
+
+    /// Returns the outlines of the choices; `None` if only the tree has them.
+    pub(super) fn outlines(&self) -> Option<&[ChoiceOutline]> {
+        self.outline.as_ref().map(|outline| outline.choices.as_slice())
+    }
+
+    /// Returns whether a choice has calls, or another value in their place.
+    pub(super) fn has_calls(&self) -> bool {
+        match &self.outline {
+            Some(outline) => outline.has_calls(),
+            None => choices(self.object()).any(has_calls),
+        }
+    }
+
+    /// Returns whether a choice has a `finish_reason`.
+    pub(super) fn has_end(&self) -> bool {
+        match &self.outline {
+            Some(outline) => outline.has_end(),
+            None => choices(self.object()).any(|choice| finish_reason(choice).is_some()),
+        }
+    }
+
+    /// Returns the indices of the choices.
+    pub(super) fn indices(&self) -> Vec<u64> {
+        if let Some(outline) = &self.outline {
+            return outline.choices.iter().map(|choice| choice.index).collect();
+        }
+        let choices = choices(self.object()).enumerate();
+        choices.map(|(position, choice)| index_of(choice, position)).collect()
+    }
+
+    /// Returns the `usage`; `None` if there is none.
+    pub fn usage(&self) -> Option<Cow<'_, Value>> {
+        match (self.object.get(), &self.text) {
+            (None, Some(text)) => {
+                serde_json::from_str(raw::member(text, "usage")?).ok().map(Cow::Owned)
+            }
+            _ => self.object().get("usage").map(Cow::Borrowed),
+        }
+    }
+
+    /// Returns the members that all chunks of a stream share.
+    pub fn head(&self) -> Object {
+        match (self.object.get(), &self.text) {
+            (None, Some(text)) => head_of_text(text),
+            _ => head(self.object()),
+        }
+    }
+
+    /// Returns the object, with the memory that the document holds.
+    pub(super) fn into_parts(self) -> (Object, Option<Charge>) {
+        let Self { object, text, held, .. } = self;
+        (object.into_inner().unwrap_or_else(|| tree_of(text.as_deref())), held)
     }
 
     /// Returns the text: the one that was read, or the JSON of the object if it was changed.
     pub fn to_text(&self) -> String {
-        self.text.clone().unwrap_or_else(|| to_text(&self.object))
+        self.text.clone().unwrap_or_else(|| to_text(self.object()))
     }
 
     /// Returns the text like [`Self::to_text`], without a copy.
     pub fn into_text(self) -> String {
-        self.text.unwrap_or_else(|| to_text(&self.object))
+        let Self { text, object, .. } = self;
+        text.unwrap_or_else(|| object.get().map(to_text).unwrap_or_default())
     }
 
     /// Returns the text on one line, as a server-sent event needs it. If the text that was read has
@@ -163,33 +269,8 @@ impl Document {
     pub fn into_line(self) -> String {
         match self.text {
             Some(text) if !text.contains(['\n', '\r']) => text,
-            _ => to_text(&self.object),
+            text => to_text(&self.object.into_inner().unwrap_or_else(|| tree_of(text.as_deref()))),
         }
-    }
-
-    /// Returns the response with its native form.
-    pub fn with_items(self, items: Vec<String>) -> Self {
-        Self { items, ..self }
-    }
-
-    /// The native form of a chunk.
-    pub fn part(&self) -> Option<&Part> {
-        self.part.as_ref()
-    }
-
-    /// Takes the native form of a whole response.
-    pub fn take_items(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.items)
-    }
-
-    /// The native form of a whole response.
-    pub fn items(&self) -> &[String] {
-        &self.items
-    }
-
-    /// Length of the native form of a whole response, in bytes.
-    pub fn items_len(&self) -> usize {
-        self.items.iter().map(String::len).sum()
     }
 
     /// Returns whether the document has its original text.
@@ -201,22 +282,14 @@ impl Document {
 impl From<Object> for Document {
     fn from(object: Object) -> Self {
         let tree_bytes = object_weight(&object);
-        Self { object, text: None, tree_bytes, held: None, part: None, items: Vec::new() }
+        Self { object: OnceLock::from(object), text: None, outline: None, tree_bytes, held: None }
     }
 }
 
-impl From<(Object, Option<Part>)> for Document {
-    fn from((chunk, part): (Object, Option<Part>)) -> Self {
-        Self { part, ..Self::from(chunk) }
-    }
-}
-
-/// Holds the memory of documents that were built from one event, if all together take more than
-/// [`FREE_BYTES`]: an element of a list in the event can become a whole document. Returns false if
-/// there is no room.
-pub(super) fn keep_all(documents: &mut [Document], held: &Charge) -> bool {
-    let bytes = documents.iter().map(Document::bytes).fold(0, usize::saturating_add);
-    bytes <= FREE_BYTES || documents.iter_mut().all(|document| document.keep(held))
+/// Returns the tree of a text that was checked.
+fn tree_of(text: Option<&str>) -> Object {
+    let text = text.expect("a document has its text or its tree");
+    serde_json::from_str(text).expect("it was checked, and its outline is that of an object")
 }
 
 fn to_text(object: &Object) -> String {
@@ -227,11 +300,22 @@ fn to_text(object: &Object) -> String {
 pub fn head(chunk: &Object) -> Object {
     let head = chunk.iter().filter(|(name, value)| {
         let length = value.as_str().map_or(0, str::len);
-        matches!(name.as_str(), "id" | "object" | "created" | "model")
-            && (value.is_string() || value.is_number())
-            && length <= HEAD_BYTES
+        is_of_head(name) && (value.is_string() || value.is_number()) && length <= HEAD_BYTES
     });
     head.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Returns the [`head`] of a chunk from its text.
+fn head_of_text(text: &str) -> Object {
+    let members = raw::members(text).into_iter().flatten();
+    let short = members.filter(|(name, value)| is_of_head(name) && value.len() <= MAX_HEAD_TEXT);
+    let parsed = short
+        .filter_map(|(name, value)| Some((name.into_owned(), serde_json::from_str(value).ok()?)));
+    head(&parsed.collect())
+}
+
+fn is_of_head(name: &str) -> bool {
+    matches!(name, "id" | "object" | "created" | "model")
 }
 
 /// Iterates over the choices of a response or of a chunk.
@@ -242,6 +326,12 @@ pub fn choices(object: &Object) -> impl Iterator<Item = &Object> {
         .into_iter()
         .flatten()
         .filter_map(Value::as_object)
+}
+
+fn has_calls(choice: &Object) -> bool {
+    let messages = ["delta", "message"].into_iter().filter_map(|name| choice.get(name));
+    let mut calls = messages.filter_map(|message| message.get("tool_calls"));
+    calls.any(|calls| !calls.is_null() && calls.as_array().is_none_or(|calls| !calls.is_empty()))
 }
 
 /// Iterates over the choices, for changes.
@@ -284,6 +374,26 @@ mod tests {
     }
 
     #[test]
+    fn a_short_chat_completion_that_is_passed_on_gets_no_tree() {
+        let held = MemoryBudget::unlimited().charge();
+        let usage = r#""usage":{"total_tokens":0.10}"#;
+        let caps = Caps::memory(1 << 20);
+        let text = format!(r#"{{"id":"a","choices":[{{"index":2,"delta":{{}}}}],{usage}}}"#);
+        let chunk = Document::read_chunk(text.clone(), &caps, &held).expect("an object");
+        assert_eq!((chunk.indices(), chunk.has_calls(), chunk.has_end()), (vec![2], false, false));
+        assert_eq!(chunk.head(), Object::from_iter([("id".to_owned(), "a".into())]));
+        assert_eq!(chunk.usage().expect("a usage")["total_tokens"], 0.1);
+        assert!(chunk.object.get().is_none());
+        assert_eq!(chunk.into_line(), text);
+
+        let long = text.replace("\"a\"", &format!("\"{}\"", "x".repeat(INLINE_BYTES)));
+        let long = Document::read_completion(long, &caps, &held).expect("an object");
+        assert!(long.object.get().is_some(), "it is read where it was checked, on a thread");
+        let error = Document::read_chunk(r#"{"choices":[],"error":1}"#.to_owned(), &caps, &held);
+        assert!(error.expect("an object").object.get().is_some());
+    }
+
+    #[test]
     fn an_event_is_one_line_and_keeps_its_text_if_it_was_one() {
         assert_eq!(read("{\"n\": 0.10}").into_line(), "{\"n\": 0.10}");
         assert_eq!(read("{\"a\":\r\n1}").into_line(), "{\"a\":1}");
@@ -310,42 +420,5 @@ mod tests {
         assert!(!other.as_mut().expect("an object").keep(&held), "there is no room");
         drop(small);
         assert_eq!(memory.taken(), 0);
-    }
-
-    #[test]
-    fn the_growth_of_a_document_that_was_mapped_is_charged() {
-        let large = |bytes: usize| Object::from_iter([("a".to_owned(), "x".repeat(bytes).into())]);
-        for (limit, has_room) in [(1 << 20, true), (100 << 10, false)] {
-            let memory = Limited::new(limit);
-            let held = MemoryBudget::new(memory.clone()).charge();
-            let text = to_text(&large(20_000));
-            let read = Document::read(text, &Caps::memory(1 << 20), &held).expect("an object");
-            let before = read.bytes();
-            assert_eq!(memory.taken(), before);
-            let mut mapped = read.map(|_| Ok::<_, ()>(large(100_000))).expect("an object");
-            assert_eq!(mapped.keep_growth(before, &held), has_room);
-            assert_eq!(memory.taken(), if has_room { mapped.bytes() } else { before });
-        }
-    }
-
-    #[test]
-    fn small_documents_that_are_many_are_charged_each() {
-        let memory = Limited::new(100 << 10);
-        let held = MemoryBudget::new(memory.clone()).charge();
-        let built = |count| -> Vec<Document> {
-            let chunk = Object::from_iter([("a".to_owned(), Value::from("b"))]);
-            vec![chunk; count].into_iter().map(Document::from).collect()
-        };
-        let mut few = built(10);
-        assert!(keep_all(&mut few, &held));
-        assert_eq!(memory.taken(), 0);
-        let mut many = built(100);
-        assert!(keep_all(&mut many, &held));
-        let all = memory.taken();
-        assert!(all > FREE_BYTES, "{all}");
-        many.truncate(50);
-        assert_eq!(memory.taken(), all / 2, "each is released on its own");
-        assert!(!keep_all(&mut built(1_000), &held), "there is no room");
-        assert_eq!(memory.taken(), all / 2);
     }
 }

@@ -291,6 +291,14 @@ pub enum ModelError {
         /// Description of the response.
         what: &'static str,
     },
+    /// The response has more calls of tools than the request permits.
+    #[error("the model's response has {found} tool calls, more than the limit of {limit}")]
+    TooManyCalls {
+        /// Calls in the response, or so far.
+        found: usize,
+        /// Maximum number of calls.
+        limit: usize,
+    },
     /// The connection to the provider could not be made, or broke.
     #[error("the connection to provider '{provider}'{} failed", if *.has_proxy { " through its proxy" } else { "" })]
     Unreachable {
@@ -376,6 +384,7 @@ impl ModelError {
             | Self::Token { .. }
             | Self::Proxy { .. }
             | Self::BadAnswer { .. }
+            | Self::TooManyCalls { .. }
             | Self::Unreachable { .. } => StatusCode::BAD_GATEWAY,
             Self::NoMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout { .. } | Self::Silent { .. } => StatusCode::GATEWAY_TIMEOUT,
@@ -451,6 +460,7 @@ impl ModelError {
             }
             Self::Proxy { .. } => ("server_error", None, "provider_proxy"),
             Self::BadAnswer { .. } => ("server_error", None, "provider_bad_answer"),
+            Self::TooManyCalls { .. } => ("server_error", None, "too_many_tool_calls"),
             Self::Unreachable { .. } => ("server_error", None, "provider_unreachable"),
             Self::Timeout { .. } | Self::Silent { .. } => {
                 ("server_error", None, "provider_timeout")

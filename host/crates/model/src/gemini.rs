@@ -1,28 +1,24 @@
 //! Gemini's API of `generateContent`. Responses are translated to chat completions. This file does the
 //! exchange; the crate `airlock-conversation` knows the formats.
 
-mod chunks;
-
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
 
-use self::chunks::GeminiChunks;
 use super::{
     Charge, Document, ModelError, Object, Response, Terms,
     address::Addresses,
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
+    delta_stream::{self, DeltaStream},
+    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     object,
     signin::SignIn,
-    translation::{self, ResponseError},
+    translation,
 };
 use airlock_conversation::{
-    Conversation, Reply, ReplyError, chat, gemini,
+    Conversation, Delta, ReplyError,
+    gemini::{self, ReplyReader},
     read::{Path, Untranslatable},
 };
 
@@ -74,9 +70,7 @@ impl ServiceApi for Gemini {
             let GeminiRequest { path, body } =
                 written.await.map_err(|error| error.into_model_error(client))?;
             let uri = self.uri(&path, is_streamed);
-            let mut outgoing = client.outgoing(&uri, body, is_streamed, held)?;
-            outgoing.includes_usage = prompt.includes_usage();
-            Ok(outgoing)
+            client.outgoing(&uri, body, is_streamed, held)
         })
     }
 
@@ -88,23 +82,12 @@ impl ServiceApi for Gemini {
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            let created = now.map_or(0, |since| since.as_secs());
             if outgoing.is_streamed && service::is_stream(&response) {
                 let events = Events::new(client, response, terms.held.beside());
-                let chunks = GeminiChunks::new(events, created, outgoing.includes_usage);
-                return Ok(Response::streamed(chunks));
+                return Ok(Response::streamed(DeltaStream::new(events, ReplyReader::default())));
             }
-            let answer = client.receive(response, error_of, terms.held).await;
-            let answer = answer.map_err(|error| with_credential(client, error))?;
-            let bytes = answer.bytes();
-            let answer = answer.map(|response| to_completion(response, created));
-            let mut answer =
-                answer.map_err(|error| ResponseError::from(error).into_model_error(client))?;
-            if !answer.keep_growth(bytes, terms.held) {
-                return Err(client.no_memory());
-            }
-            Ok(Response::Whole(answer))
+            let reply = delta_stream::receive(client, response, error_of, terms.held, whole).await;
+            reply.map(Response::Whole).map_err(|error| with_credential(client, error))
         })
     }
 
@@ -117,7 +100,7 @@ impl ServiceApi for Gemini {
         Box::pin(async move {
             let uri = self.addresses.below(&format!("{MODELS}?pageSize=1000"));
             let response = client.get(&uri, &HeaderMap::new(), sign_in).await?;
-            let list = client.receive_within(LIST_SIZES, response, error_of, held).await;
+            let list = client.receive_within(LIST, response, error_of, held).await;
             Ok(listed(&list.map_err(|error| with_credential(client, error))?))
         })
     }
@@ -146,12 +129,12 @@ fn path_of(model: &str) -> Result<String, Untranslatable> {
     Ok(format!("{folder}/{name}"))
 }
 
-fn to_completion(response: Object, created: u64) -> Result<Object, ReplyError> {
-    let mut reader = gemini::ReplyReader::default();
-    let mut reply = Reply::default();
-    reply.extend(reader.response(response)?);
-    reply.extend(reader.finish()?);
-    Ok(chat::write_reply(reply, created))
+/// Reads a response that was not streamed.
+fn whole(response: Object) -> Result<Vec<Delta>, ReplyError> {
+    let mut reader = ReplyReader::default();
+    let mut deltas = reader.response(response)?;
+    deltas.append(&mut reader.finish()?);
+    Ok(deltas)
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

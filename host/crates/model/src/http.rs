@@ -55,17 +55,21 @@ pub(super) struct ServiceBounds {
     pub(super) answer_tree_bytes: usize,
 }
 
-/// Maximum sizes of a response, in bytes.
+/// Function that reads the text of a response.
+type ReadDocument = fn(String, &Caps, &Charge) -> Result<Document, ReadError>;
+
+/// The way in which a response is read, and its maximum sizes, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SizeLimits {
+pub(super) struct Reading {
     /// Its text.
     text: usize,
     /// The memory of its tree.
     tree: usize,
+    read: ReadDocument,
 }
 
-/// Maximum sizes of a list of models. The largest that are known have 400 models and less than 1 MiB.
-pub(super) const LIST_SIZES: SizeLimits = SizeLimits { text: 4 << 20, tree: 16 << 20 };
+/// Reading of a list of models. The largest that are known have 400 models and less than 1 MiB.
+pub(super) const LIST: Reading = Reading { text: 4 << 20, tree: 16 << 20, read: Document::read };
 /// Minimum length of a key that is redacted in responses, in bytes. Services on the own network have
 /// keys such as `x` or `none`, which occur in every response.
 const KEY_BYTES: usize = 8;
@@ -117,8 +121,6 @@ pub(super) struct Outgoing {
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
     pub(super) is_streamed: bool,
-    /// True if the caller asked for the usage of a stream.
-    pub(super) includes_usage: bool,
     /// True if options that some models refuse are left out.
     pub(super) is_plain: bool,
     /// The memory of `body`.
@@ -204,7 +206,6 @@ impl HttpClient {
             headers: HeaderMap::new(),
             body: body.into(),
             is_streamed,
-            includes_usage: false,
             is_plain: false,
             _held: held,
         })
@@ -282,15 +283,28 @@ impl HttpClient {
         error_of: ErrorOf,
         held: &Charge,
     ) -> Result<Document, ModelError> {
-        let sizes =
-            SizeLimits { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes };
-        self.receive_within(sizes, response, error_of, held).await
+        self.receive_within(self.reading(Document::read), response, error_of, held).await
     }
 
-    /// As [`receive`](Self::receive), with other sizes.
+    /// As [`receive`](Self::receive), for a chat completion, whose tree is built when it is needed.
+    pub(super) async fn receive_completion(
+        &self,
+        response: ServiceResponse,
+        error_of: ErrorOf,
+        held: &Charge,
+    ) -> Result<Document, ModelError> {
+        self.receive_within(self.reading(Document::read_completion), response, error_of, held).await
+    }
+
+    /// Returns the way in which a response is read, within the bounds of the service.
+    fn reading(&self, read: ReadDocument) -> Reading {
+        Reading { text: self.bounds.answer_bytes, tree: self.bounds.answer_tree_bytes, read }
+    }
+
+    /// As [`receive`](Self::receive), in another way.
     pub(super) async fn receive_within(
         &self,
-        sizes: SizeLimits,
+        reading: Reading,
         response: ServiceResponse,
         error_of: ErrorOf,
         held: &Charge,
@@ -301,12 +315,12 @@ impl HttpClient {
         }
         let retry_after = retry::read(response.headers());
         let is_text = is_text(&response);
-        let mut body = self.read(response, sizes.text, held.beside()).await?;
+        let mut body = self.read(response, reading.text, held.beside()).await?;
         let text = (is_text && !status.is_success()).then(|| self.excerpt(&body.text));
         if !status.is_success() {
             remove_list(&mut body.text);
         }
-        let document = self.parse(body, sizes.tree, held).await?;
+        let document = self.parse(body, reading, held).await?;
         if status.is_success() {
             return document.ok_or_else(|| self.bad_answer("a body that is not a JSON object"));
         }
@@ -355,10 +369,11 @@ impl HttpClient {
     async fn parse(
         &self,
         body: ResponseBody,
-        tree_bytes: usize,
+        reading: Reading,
         held: &Charge,
     ) -> Result<Option<Document>, ModelError> {
-        let caps = Caps::memory(tree_bytes);
+        let caps = Caps::memory(reading.tree);
+        let read = reading.read;
         let secrets = self.secrets.clone();
         let tokens = self.tokens.load_full();
         let length = body.text.len();
@@ -369,7 +384,7 @@ impl HttpClient {
             let ResponseBody { text, _held } = body;
             let text = String::from_utf8(text).map_err(|_| ReadError::NoObject)?;
             let text = without_secrets(&tokens, without_secrets(&secrets, text));
-            Document::read(text, &caps, &own)
+            read(text, &caps, &own)
         });
         match parsed.await {
             Ok(document) => Ok(Some(document)),
@@ -568,27 +583,4 @@ fn make_room(text: &mut Vec<u8>, len: usize, most: usize, held: &Charge) -> bool
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Api, Key};
-
-    #[test]
-    fn keys_are_redacted_unless_they_are_too_short_to_be_secret() {
-        let mut service = Service::new(Api::OpenAi, "http://localhost/v1");
-        service.keys =
-            ["x", "ollama", "12345678", ""].map(|text| Key::new("k", Secret::new(text))).to_vec();
-        service.keys[0].cloud = Some(CloudCredential::AccessKey {
-            access_key: Secret::new("AKIDEXAMPLE"),
-            secret_key: Secret::new("secret-key"),
-            session_token: Some(Secret::new("session-token")),
-        });
-        service.headers.insert("x-a".to_owned(), Secret::new("beta-1 Token-of-16-bytes"));
-        service.headers.insert("HTTP-Referer".to_owned(), Secret::new("https://a.example/"));
-        let secrets = secrets(&service);
-        let text = "secret-key session-token index 12345678 ollama beta-1 Token-of-16-bytes https://a.example/".to_owned();
-        assert_eq!(
-            without_secrets(&secrets, text),
-            "*** *** index *** ollama beta-1 *** https://a.example/"
-        );
-    }
-}
+mod tests;

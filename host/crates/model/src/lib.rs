@@ -1,9 +1,8 @@
 //! Sends requests to model providers.
 //!
 //! A request names its provider in `model`, as `NAME/model`. It is sent as it came to a provider of the
-//! same API, and as the crate `airlock-conversation` reads and writes it to any other. Responses are the
-//! JSON objects of OpenAI's chat completions, and keep all members that this crate does not know; the
-//! clients of other APIs translate them. The crate adds the tools that it is given and does not know
+//! same API, and as the crate `airlock-conversation` reads and writes it to any other. Responses are read as
+//! the deltas of a reply. The crate adds the tools that it is given and does not know
 //! which callers may call them: the door decides that, for the crate `airlock-agent`.
 //!
 //! | file | purpose |
@@ -21,29 +20,37 @@
 //! | `http` | exchanges over HTTP, bounded in time and memory |
 //! | `openai`, `responses`, `anthropic`, `gemini` | the four APIs of services |
 //! | `translation` | what translations between chat completions and another API share |
-//! | `part` | a response of the Responses API beside its chat form |
 //! | `listing` | cached lists of models |
 //! | `scripted` | a file of turns instead of a service |
+//! | `reply` | a reply in pieces: as it came, or as deltas |
+//! | `chat_reader` | chat completions as deltas, or to be passed on |
+//! | `delta_stream` | streams of APIs other than chat completions |
+//! | `chat_form` | a reply as chunks of a chat completion |
 //! | `document` | a JSON object of a provider, with its exact text |
+//! | `outline` | the outline of a chat completion, without its tree |
 //! | `repair` | repairs the calls in the chunks of a stream |
-//! | `merge` | merges the chunks of a stream into one response |
 //! | `error` | errors of providers, in OpenAI's form |
 
 mod address;
 mod anthropic;
 mod backend;
+mod chat_form;
+mod chat_reader;
+#[cfg(test)]
+mod chat_replies;
+mod delta_stream;
 pub mod document;
 mod error;
 mod gemini;
 mod http;
 mod keys;
 mod listing;
-mod merge;
 mod models;
 mod openai;
-mod part;
+mod outline;
 mod prompt;
 mod repair;
+mod reply;
 mod responses;
 mod retry;
 mod route;
@@ -57,15 +64,15 @@ use serde_json::{Map, Value};
 
 pub use self::{
     backend::{Chunks, Response, Terms},
+    chat_form::ChatForm,
     document::Document,
     error::SOON,
     error::{BadProvider, BadScript, ModelError, Refusal, TokenError, TransportError},
-    merge::Merged,
     models::Models,
-    part::Part,
     prompt::Prompt,
     prompt::Unforced,
     repair::{Calls, TooManyCalls},
+    reply::ReplyChunk,
     route::Route,
     settings::{
         Api, Apis, CloudCredential, Hosting, Key, Kind, MAX_FALLBACKS, Retries, Service,

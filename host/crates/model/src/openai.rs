@@ -12,7 +12,9 @@ use super::{
     Charge, Document, ModelError, Object, Refusal, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
-    http::{self as service, Events, HttpClient, LIST_SIZES, Outgoing, ServiceResponse},
+    chat_reader::{ChatError, ChatReader},
+    delta_stream::into_model_error,
+    http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     prompt::TargetApi,
     retry,
     signin::SignIn,
@@ -35,7 +37,10 @@ impl OpenAi {
         held: &Charge,
     ) -> Result<Document, ModelError> {
         let retry_after = retry::read(response.headers());
-        let answer = client.receive(response, error_of, held).await?;
+        let answer = client.receive_completion(response, error_of, held).await?;
+        if answer.outlines().is_some() {
+            return Ok(answer);
+        }
         // Some services return an error with status 200.
         match own_error(answer.object()) {
             Some(error) => {
@@ -72,13 +77,16 @@ impl ServiceApi for OpenAi {
         Box::pin(async move {
             if outgoing.is_streamed && service::is_stream(&response) {
                 let events = Events::new(client, response, terms.held.beside());
-                return Ok(Response::streamed(OpenAiChunks::new(events)));
+                return Ok(Response::streamed(OpenAiChunks::new(events, &terms)));
             }
             let answer = Self::receive(client, response, terms.held).await?;
-            match answer.object().get("choices") {
-                Some(Value::Array(_)) => Ok(Response::Whole(answer)),
-                _ => Err(client.bad_answer("no `choices`")),
+            let has_choices = answer.outlines().is_some()
+                || answer.object().get("choices").is_some_and(Value::is_array);
+            if !has_choices {
+                return Err(client.bad_answer("no `choices`"));
             }
+            let reply = ChatReader::whole(answer, &terms);
+            reply.map(Response::Whole).map_err(|error| failure(error, terms.max_calls, client))
         })
     }
 
@@ -91,9 +99,14 @@ impl ServiceApi for OpenAi {
         Box::pin(async move {
             let models = self.addresses.below("models");
             let response = client.get(&models, &HeaderMap::new(), sign_in).await?;
-            Ok(service::listed(client.receive_within(LIST_SIZES, response, error_of, held).await?))
+            Ok(service::listed(client.receive_within(LIST, response, error_of, held).await?))
         })
     }
+}
+
+/// Returns the failure of a request whose response was not read.
+fn failure(error: ChatError, limit: usize, client: &HttpClient) -> ModelError {
+    error.into_model_error(limit, |error| into_model_error(error, client))
 }
 
 fn error_of(client: &HttpClient, status: StatusCode, body: Option<&Object>) -> Object {

@@ -65,8 +65,8 @@ impl Calls {
         ids: &mut BTreeSet<String>,
         limit: usize,
     ) -> Result<(), TooManyCalls> {
-        let is_affected =
-            choices(chunk.object()).any(|choice| choice.get("delta").is_some_and(has_calls));
+        let is_affected = chunk.has_calls()
+            && choices(chunk.object()).any(|choice| choice.get("delta").is_some_and(has_calls));
         if !is_affected {
             return Ok(());
         }

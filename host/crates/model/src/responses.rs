@@ -2,18 +2,15 @@
 //!
 //! A request that came in this API is sent as it came: with the rounds and the tools that the
 //! gateway added, and without the members that the gateway itself acts on. A chat completion
-//! request is translated. Responses become chat completions in either case; with them go their
-//! [native parts](super::part), which chat cannot express.
+//! request is translated.
 //!
-//! The crate `airlock-conversation` knows the two formats. Of the modules here, `send` writes the members of a
-//! request, either translated or as they came, as the text that is sent, and `chunks` has the chunks of one
-//! exchange.
+//! The crate `airlock-conversation` knows the two formats. The module `send` writes the members of a
+//! request, either translated or as they came, as the text that is sent.
 //!
 //! Nothing is stored at the service (`store: false`): the gateway has its own store, which is scoped
 //! to its callers. Reasoning can then be sent back only in its encrypted form, so every request
 //! asks for it.
 
-mod chunks;
 mod send;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -23,17 +20,18 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use self::chunks::ResponsesChunks;
 use super::{
     Charge, ModelError, Object, Prompt, Response, Terms,
     address::{Addresses, Operation},
     backend::{Exchange, ModelFuture, ServiceApi},
+    delta_stream::{self, DeltaStream},
     http::{self as service, Events, HttpClient, Outgoing, ServiceResponse},
     openai::OpenAi,
     prompt::TargetApi,
     signin::SignIn,
     translation,
 };
+use airlock_conversation::responses::ReplyReader;
 use airlock_json::raw;
 
 /// Maximum number of models that are remembered as models without encrypted reasoning. A request
@@ -71,7 +69,6 @@ impl Responses {
         });
         let body = body.await.map_err(|error| error.into_model_error(client))?;
         let mut outgoing = client.outgoing(&uri, body, terms.is_streamed, terms.held)?;
-        outgoing.includes_usage = prompt.includes_usage();
         outgoing.is_plain = is_plain;
         Ok(outgoing)
     }
@@ -95,18 +92,16 @@ impl ServiceApi for Responses {
         outgoing: &'t Outgoing,
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
-        let includes_usage = outgoing.includes_usage;
         Box::pin(async move {
+            let mut reader = ReplyReader::default();
             if outgoing.is_streamed && service::is_stream(&response) {
                 let events = Events::new(client, response, terms.held.beside());
-                return Ok(Response::streamed(ResponsesChunks::streamed(events, includes_usage)));
+                return Ok(Response::streamed(DeltaStream::new(events, reader)));
             }
-            let answer = client.receive(response, error_of, terms.held).await?;
-            if terms.in_chunks {
-                let chunks = ResponsesChunks::whole(client, answer, includes_usage, terms.held)?;
-                return Ok(Response::streamed(chunks));
-            }
-            chunks::completion(client, answer).map(Response::Whole)
+            let reply = delta_stream::receive(client, response, error_of, terms.held, |response| {
+                reader.whole(response)
+            });
+            reply.await.map(Response::Whole)
         })
     }
 

@@ -56,9 +56,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use self::stream::ScriptedChunks;
+use self::stream::{ScriptReader, ScriptedChunks};
 use super::{
-    BadProvider, BadScript, Charge, ModelError, Object, Prompt, Refusal, Response, Terms,
+    BadProvider, BadScript, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
     listing, object,
     prompt::TargetApi,
@@ -160,9 +160,9 @@ impl Script {
         &self,
         prompt: &Prompt,
         text: &[u8],
-        is_streamed: bool,
-        held: &Charge,
+        terms: Terms<'_>,
     ) -> Result<Response<'static>, ModelError> {
+        let Terms { is_streamed, held, .. } = terms;
         let own = held.beside();
         let checked = json::check(text, &CAPS).map_err(|error| self.bad_request(&error))?;
         let tree_bytes = checked.tree_bytes;
@@ -189,15 +189,17 @@ impl Script {
                 let completion = answer.to_completion(&request, &seen);
                 let end = failure.map(|failure| (after, failure));
                 let includes_usage = prompt.includes_usage();
-                let chunks = ScriptedChunks::new(
-                    &completion,
-                    includes_usage,
-                    answer.pace.map(|pace| pace.0),
-                    end,
-                );
+                let reader = ScriptReader::new(&self.provider, &terms);
+                let pace = answer.pace.map(|pace| pace.0);
+                let chunks = ScriptedChunks::new(&completion, includes_usage, pace, end, reader);
                 Ok(Response::streamed(chunks))
             }
-            _ => Ok(Response::Whole(answer.to_completion(&request, &seen).into())),
+            _ => {
+                let completion = Document::from(answer.to_completion(&request, &seen));
+                ScriptReader::new(&self.provider, &terms)
+                    .whole(completion, &terms)
+                    .map(Response::Whole)
+            }
         }
     }
 
@@ -213,10 +215,10 @@ impl Backend for Script {
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
-            let Terms { is_streamed, held, .. } = terms;
-            let text = translation::chat_text(prompt, TargetApi::Chat, Vec::new(), held).await;
+            let text =
+                translation::chat_text(prompt, TargetApi::Chat, Vec::new(), terms.held).await;
             let text = text.map_err(|error| error.into_error_of(&self.provider))?;
-            self.reply(prompt, &text, is_streamed, held)
+            self.reply(prompt, &text, terms)
         })
     }
 

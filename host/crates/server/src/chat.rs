@@ -17,12 +17,13 @@ use super::{
     sender::Sender,
 };
 use airlock_agent::{self as agent, Run, recall};
+use airlock_conversation::Wire;
 use airlock_core::{
     door::{Caller, Hearing, Origin},
     tool::QuestionKinds,
 };
 use airlock_json::RawObject;
-use airlock_model::{MemoryBudget, Object, Prompt};
+use airlock_model::{ChatForm, MemoryBudget, Object, Prompt};
 
 /// Handles a chat completion. Checks only the members that the loop needs; the provider checks the
 /// rest. Fails if the request is invalid, or ends before its response begins. Dropping the future
@@ -49,15 +50,17 @@ pub(super) async fn complete(
     let is_streamed = options::flag(&body, "stream")?;
     let wants_events = options::take_extension(&mut body)?.events.unwrap_or(events_header);
     availability::wait_for_sources(app, sender).await;
+    let includes_usage = options::includes_usage(&body);
     let run = start(app, sender, body, is_streamed, wants_events, timeout, charge);
     let answering = run.answering();
     let reply = if is_streamed {
-        let stream = ChatStream::begin(run, wants_events).await?;
+        let form = ChatForm::new(includes_usage);
+        let stream = ChatStream::begin(run, form, wants_events, charge.clone()).await?;
         respond::events(events::parts(stream))
     } else {
         let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
         let answer = completion.answer.expect("it was not streamed");
-        respond::json_text(answer.into_text())
+        respond::json_text(answer.into_chat(completion.airlock).into_text())
     };
     Ok(respond::answered_by(&answering, reply))
 }
@@ -87,6 +90,7 @@ fn start(
     let mut notes = Object::new();
     availability::add_notes(app, sender, &mut notes);
     let request = agent::Request {
+        wire: Wire::Chat,
         prompt: Prompt::new(body),
         is_streamed,
         shows_rounds: false,

@@ -2,8 +2,8 @@
 //! request.
 //!
 //! A request goes to the agent loop as it came, and the loop runs it as it runs one of
-//! [`chat`](super::chat). Its chunks are read as the pieces of a reply, and
-//! written as the events of a message. Calls that the gateway runs are not part of the message; pending
+//! [`chat`](super::chat). The deltas of its reply are written as the events of a
+//! message. Calls that the gateway runs are not part of the message; pending
 //! calls are its last blocks.
 //!
 //! | file | purpose |
@@ -14,9 +14,9 @@
 mod request;
 mod stream;
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Request};
 use hyper::body::Incoming;
 use serde_json::Value;
 use uuid::Uuid;
@@ -31,18 +31,13 @@ use super::{
     sender::Sender,
     work,
 };
-use airlock_agent::{self as agent, EXTENSION, Run};
-use airlock_conversation::{
-    self as conversation, ReplyError,
-    chat::{self, ReplyReader},
-    messages,
-};
+use airlock_agent::{self as agent, Answer, EXTENSION, Run};
+use airlock_conversation::{self as conversation, Item, Wire, messages};
 use airlock_core::{
     door::{Caller, Hearing, Origin},
     tool::QuestionKinds,
 };
-use airlock_json as json;
-use airlock_model::{MemoryBudget, Object, document::choices};
+use airlock_model::{MemoryBudget, Object};
 
 /// Path of the API.
 pub(super) const PATH: &str = "/v1/messages";
@@ -125,6 +120,7 @@ fn start(
         notes.insert(DROPPED.to_owned(), dropped(&message.dropped).collect());
     }
     let request = agent::Request {
+        wire: Wire::Messages,
         prompt: message.prompt,
         is_streamed: message.is_streamed,
         shows_rounds: false,
@@ -145,23 +141,19 @@ fn start(
 async fn whole(run: Run, id: String, charge: &RequestCharge) -> Result<String, ApiError> {
     let completion = run.finish().await.map_err(|error| ApiError::from(*error))?;
     let answer = completion.answer.expect("it was not streamed");
-    // The document releases its memory, and the parts of the message were those of its tree.
-    let bytes = answer.bytes();
-    let answer = answer.into_object();
-    let held = charge.grow(bytes).map_err(ChargeRefused::after_work);
-    work::on_tree(charge, move |charge| write(answer, held, id, charge)).await
+    let airlock = completion.airlock;
+    work::on_tree(charge, move |charge| write(answer, airlock, id, charge)).await
 }
 
 /// Writes a whole answer of the loop as the JSON text of a message. An error has the record of the calls
 /// that were run, as the message has.
 fn write(
-    mut answer: Object,
-    held: Result<(), ApiError>,
+    answer: Answer,
+    airlock: Option<Object>,
     id: String,
     charge: &RequestCharge,
 ) -> Result<String, ApiError> {
-    let airlock = take_airlock(&mut answer);
-    match held.and_then(|()| message_of(answer, id, charge)) {
+    match message_of(answer, id, charge) {
         Ok(mut message) => {
             message.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
             Ok(Value::from(message).to_string())
@@ -170,24 +162,23 @@ fn write(
     }
 }
 
-fn message_of(answer: Object, id: String, charge: &RequestCharge) -> Result<Object, ApiError> {
-    let messages = choices(&answer).filter_map(|choice| choice.get("message")?.as_object());
-    let arguments = messages.map(chat::arguments_bytes).fold(0, usize::saturating_add);
-    let bytes = json::text_len(&answer).saturating_add(arguments);
+fn message_of(mut answer: Answer, id: String, charge: &RequestCharge) -> Result<Object, ApiError> {
+    let items = answer.reply.choices.values().flat_map(|choice| &choice.items);
+    let arguments = items.map(arguments_bytes).fold(0, usize::saturating_add);
+    let bytes = answer.bytes().saturating_add(arguments);
     charge.grow(bytes).map_err(ChargeRefused::after_work)?;
-    let mut reply = conversation::Reply::default();
-    reply.extend(ReplyReader::default().whole(answer).map_err(|error| unreadable(&error))?);
+    let mut reply = mem::take(&mut answer.reply);
     if reply.begin.id.is_empty() {
         reply.begin.id = id;
     }
     Ok(messages::write_reply(reply))
 }
 
-/// Takes the record of the calls from an answer or a chunk; `None` if there were none.
-fn take_airlock(answer: &mut Object) -> Option<Object> {
-    match answer.shift_remove(EXTENSION) {
-        Some(Value::Object(airlock)) => Some(airlock),
-        _ => None,
+/// Returns the memory of the arguments of a call as an object, in bytes.
+fn arguments_bytes(item: &Item) -> usize {
+    match item {
+        Item::ToolCall(call) => conversation::arguments_bytes(call.input.text()),
+        _ => 0,
     }
 }
 
@@ -200,24 +191,6 @@ fn after_calls(error: ApiError, airlock: Option<Object>) -> ApiError {
     }
 }
 
-/// Returns the error of a reply that cannot be read.
-fn unreadable(error: &ReplyError) -> ApiError {
-    let (status, code, message) = match error {
-        ReplyError::Reported { error, status } => (
-            status.and_then(|status| StatusCode::from_u16(status).ok()),
-            error.get("code").and_then(Value::as_str),
-            error.get("message").and_then(Value::as_str).map(str::to_owned),
-        ),
-        ReplyError::Invalid { what } => (None, None, Some(format!("the provider sent {what}"))),
-    };
-    ApiError::new(
-        status.unwrap_or(StatusCode::BAD_GATEWAY),
-        "server_error",
-        code.unwrap_or("provider_bad_answer"),
-        message.unwrap_or_else(|| error.to_string()),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
@@ -225,6 +198,7 @@ mod tests {
 
     use super::*;
     use crate::memory::Memory;
+    use airlock_conversation::{Reply, chat::ReplyReader};
     use airlock_core::tenant::Tenant;
     use airlock_model::object;
 
@@ -232,34 +206,34 @@ mod tests {
         Memory::new(bytes).open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("room")
     }
 
-    fn written(answer: Value, charge: &RequestCharge) -> Result<String, ApiError> {
-        write(object(answer), Ok(()), "msg_1".to_owned(), charge)
+    fn written(
+        completion: Value,
+        airlock: Option<&Value>,
+        charge: &RequestCharge,
+    ) -> Result<String, ApiError> {
+        let mut reply = Reply::default();
+        reply.extend(ReplyReader::default().whole(object(completion)).expect("a completion"));
+        let airlock = airlock.cloned().map(object);
+        write(reply.into(), airlock, "msg_1".to_owned(), charge)
     }
 
     #[test]
     fn the_record_of_the_calls_is_a_member_of_the_message_or_of_its_error() {
         let airlock = json!({"calls": [], "rounds": 1});
-        let choices = json!([{"message": {"content": "hi"}}]);
-        let free = charge(usize::MAX);
-        let message = written(json!({"choices": choices, "airlock": airlock}), &free);
-        let message: Value = serde_json::from_str(&message.expect("a message")).expect("JSON");
+        let short = json!({"choices": [{"message": {"content": "hi"}}]});
+        let message = written(short, Some(&airlock), &charge(usize::MAX)).expect("a message");
+        let message: Value = serde_json::from_str(&message).expect("JSON");
         assert_eq!((&message["id"], &message["airlock"]), (&json!("msg_1"), &airlock));
 
-        let long = json!([{"message": {"content": "x".repeat(100_000)}}]);
-        for (choices, charge) in [(json!([]), &free), (long, &charge(100_000))] {
-            for has_calls in [true, false] {
-                let mut answer = json!({"choices": choices});
-                if has_calls {
-                    answer["airlock"] = airlock.clone();
-                }
-                let error = written(answer, charge).expect_err("not written");
-                let asks = error.headers().contains_key("x-should-retry");
-                let code = error.headers().get("retry-after");
-                assert_eq!(code, None);
-                let body = Value::from(error.into_anthropic_body(&RequestId::new()));
-                assert_eq!(body["error"].get("airlock"), has_calls.then_some(&airlock));
-                assert!(asks || !has_calls, "{body}");
-            }
+        let charge = charge(100_000);
+        for airlock in [Some(&airlock), None] {
+            let long = json!({"choices": [{"message": {"content": "x".repeat(100_000)}}]});
+            let error = written(long, airlock, &charge).expect_err("not written");
+            let asks = error.headers().contains_key("x-should-retry");
+            assert_eq!(error.headers().get("retry-after"), None);
+            let body = Value::from(error.into_anthropic_body(&RequestId::new()));
+            assert_eq!(body["error"].get("airlock"), airlock);
+            assert!(asks || airlock.is_none(), "{body}");
         }
     }
 
@@ -270,7 +244,7 @@ mod tests {
         let answer = json!({"choices": [{"message": {"tool_calls": [call]}}]});
         let free = charge(usize::MAX);
         let before = free.bytes();
-        written(answer, &free).expect("a message");
+        written(answer, None, &free).expect("a message");
         let bytes = free.bytes() - before;
         assert!(bytes > 300_000, "{bytes}");
     }

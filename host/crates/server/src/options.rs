@@ -11,7 +11,7 @@ use airlock_core::{
     door::{ApprovalChoice, SCRIPT_LANGUAGE, ScriptLanguage},
     units::SecondsOrSpan,
 };
-use airlock_json::RawObject;
+use airlock_json::{RawObject, raw};
 use airlock_model::Object;
 
 /// Header with the time that a request may take: `30s`, or a whole number of seconds.
@@ -84,6 +84,12 @@ pub(super) fn flag(body: &RawObject, name: &str) -> Result<bool, ApiError> {
             Err(ApiError::bad_request("invalid_type", message).about(name))
         }
     }
+}
+
+/// Returns whether a stream is to have its usage.
+pub(super) fn includes_usage(body: &RawObject) -> bool {
+    let options = body.get("stream_options");
+    options.is_some_and(|options| raw::member(options, "include_usage") == Some("true"))
 }
 
 /// Removes the member `airlock` from a body, so that no provider receives it, and returns it. Fails

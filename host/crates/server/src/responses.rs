@@ -54,7 +54,7 @@ use super::{
     work,
 };
 use airlock_agent::{self as agent, EXTENSION, Run, recall::items::OutputKeeper};
-use airlock_conversation::responses::read_request;
+use airlock_conversation::{Wire, responses::read_request};
 use airlock_core::door::{Caller, Origin};
 use airlock_json::{self as json, RawObject};
 use airlock_model::{MemoryBudget, Object, Prompt, weight};
@@ -308,6 +308,7 @@ fn start(
         notes.insert(DROPPED.to_owned(), dropped(&prepared.dropped).collect());
     }
     let request = agent::Request {
+        wire: Wire::Responses,
         prompt,
         is_streamed: prepared.stream,
         shows_rounds: true,

@@ -1,11 +1,15 @@
-//! One response of a relayed stream: the places of its calls, and the chunks that are held back.
+//! One response of a relayed stream: the places of its calls, and what is held back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use serde_json::Value;
 
 use crate::{Failure, names::CallableNames};
-use airlock_model::{Charge, Document, weight};
+use airlock_conversation::{Delta, FinishReason, Usage};
+use airlock_model::{Charge, ReplyChunk};
 
 /// State of one response.
 #[derive(Default)]
@@ -18,50 +22,115 @@ pub(super) struct RelayedRound {
     pub(super) shown: BTreeSet<String>,
     /// Choices whose text has begun.
     pub(super) speaking: BTreeSet<u64>,
-    /// Chunks with text, held back.
-    pub(super) texts: Vec<Document>,
-    /// Chunks with a `finish_reason`, held back.
-    pub(super) ends: Vec<Document>,
-    /// The chunk with the usage and without a choice, held back.
-    pub(super) usage: Option<Document>,
+    /// Texts that are held back.
+    pub(super) texts: Vec<Delta>,
+    /// Ends of choices.
+    pub(super) ends: Vec<(u64, FinishReason)>,
+    pub(super) usage: Option<Usage>,
+    /// Chunks of a chat completion with the ends and the usage.
+    pub(super) tail: Vec<HeldChunk>,
+}
+
+/// A chunk of a chat completion that is held back.
+pub(super) struct HeldChunk {
+    pub(super) chunk: ReplyChunk,
+    /// Its choices.
+    pub(super) choices: Vec<u64>,
+    /// True if it cannot be sent as it came.
+    pub(super) is_changed: bool,
 }
 
 impl RelayedRound {
-    /// Holds a chunk with text back. Fails if there is no memory.
-    pub(super) fn hold_text(&mut self, chunk: Document, held: &Charge) -> Result<(), Failure> {
-        // A chunk that is made here has no charge of its own.
-        if !held.grow(chunk.object().values().map(weight).sum()) {
+    /// Holds a text back. Fails if there is no memory.
+    pub(super) fn hold_text(&mut self, delta: Delta, held: &Charge) -> Result<(), Failure> {
+        if !held.grow(delta.bytes()) {
             return Err(Failure::NoMemory);
         }
-        self.texts.push(chunk);
+        self.texts.push(delta);
         Ok(())
     }
 
-    /// Returns the place of a call in the stream; `None` if it is held back. A call without a name
-    /// in its first delta is held back too. So is one after a call that is held back, if the order of
-    /// the calls is to be kept (`keeps_order`).
+    /// Notes the choices whose text has begun.
+    pub(super) fn note_text(&mut self, delta: &Delta) {
+        if let Delta::Text { choice, text } = delta
+            && !text.is_empty()
+        {
+            self.speaking.insert(*choice);
+        }
+    }
+
+    /// Returns the piece of a call with its place in the stream; `None` if the call is held back. A call
+    /// without a name is held back too. So is one after a call that is held back, if the order of the calls
+    /// is to be kept (`keeps_order`).
     pub(super) fn place(
         &mut self,
-        choice: u64,
-        call: &Value,
+        mut delta: Delta,
+        names: &CallableNames,
+        keeps_order: bool,
+    ) -> Option<Delta> {
+        match &mut delta {
+            Delta::Call { choice, index, id, name, .. } => {
+                *index = self.place_of((*choice, *index), id, name, names, keeps_order)?;
+            }
+            Delta::Arguments { choice, index, .. } => {
+                *index = (*self.places.get(&(*choice, *index))?)?;
+            }
+            _ => {}
+        }
+        Some(delta)
+    }
+
+    /// Returns members of calls that have begun with the places of these; `None` if all are held back. The
+    /// second value is true if they are not those that came.
+    pub(super) fn place_members(&self, choice: u64, members: Value) -> (Option<Value>, bool) {
+        let Value::Array(pieces) = members else { return (None, true) };
+        let mut is_changed = false;
+        let placed = pieces.into_iter().filter_map(|mut piece| {
+            let index = piece.get("index").and_then(Value::as_u64);
+            let place = index.and_then(|index| *self.places.get(&(choice, index))?);
+            is_changed |= place.is_none() || place != index;
+            piece["index"] = place?.into();
+            Some(piece)
+        });
+        let placed: Vec<Value> = placed.collect();
+        ((!placed.is_empty()).then(|| placed.into()), is_changed)
+    }
+
+    /// Returns the place of a call that begins.
+    fn place_of(
+        &mut self,
+        (choice, index): (u64, u64),
+        id: &str,
+        name: &str,
         names: &CallableNames,
         keeps_order: bool,
     ) -> Option<u64> {
-        let index = call["index"].as_u64().unwrap_or_default();
-        if let Some(place) = self.places.get(&(choice, index)) {
-            return *place;
-        }
-        let body = call.get("function").or_else(|| call.get("custom"));
-        let name = body.and_then(|body| body["name"].as_str()).unwrap_or_default();
         let mut earlier = self.places.range((choice, 0)..(choice, index));
         let is_held =
             names.holds_back(name) || keeps_order && earlier.any(|(_, place)| place.is_none());
         let place = (!is_held).then(|| self.next_place(choice));
         self.places.insert((choice, index), place);
         if place.is_some() {
-            self.shown.extend(call["id"].as_str().map(str::to_owned));
+            self.shown.insert(id.to_owned());
         }
         place
+    }
+
+    /// Returns whether the tail has the ends of all choices, as they came.
+    pub(super) fn has_exact_tail(&self) -> bool {
+        let mut ended = self.ends.iter().map(|(choice, _)| choice);
+        !self.tail.is_empty()
+            && !self.tail.iter().any(|held| held.is_changed)
+            && ended.all(|choice| self.tail.iter().any(|held| held.choices.contains(choice)))
+    }
+
+    /// Takes the chunks of the tail that have one of these choices.
+    pub(super) fn take_tail(&mut self, choices: &[u64]) -> Vec<HeldChunk> {
+        let tail = mem::take(&mut self.tail).into_iter();
+        let (taken, kept) =
+            tail.partition(|held| held.choices.iter().any(|own| choices.contains(own)));
+        self.tail = kept;
+        taken
     }
 
     /// Returns the place of a call that is shown, after those of the calls before it.

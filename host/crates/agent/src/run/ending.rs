@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::{AgentLoop, CallOutcome, Completion, Document, PendingCall, PendingReason};
+use serde_json::Value;
+
+use super::{AgentLoop, Answer, CallOutcome, Completion, PendingCall, PendingReason};
 use crate::{
-    EXTENSION, ResultsAsText, answer,
+    ResultsAsText, answer,
     recall::{self, chat::Rounds},
     relay::StreamEnd,
 };
-use airlock_model::Object;
+use airlock_conversation::{Reply, chat};
 
 impl AgentLoop<'_> {
     /// Ends the loop, and keeps the rounds that the caller does not see. The last response is the
@@ -17,14 +19,14 @@ impl AgentLoop<'_> {
     /// and the sum of the usage if there were rounds; a response without either keeps its text.
     pub(super) async fn end(
         self,
-        mut answer: Document,
+        mut answer: Answer,
         mut pending: Vec<PendingCall>,
         ended: &[CallOutcome],
     ) -> Completion {
         pending.sort_by_key(|pending| pending.call.position);
         let is_in_text = self.has_results_in_text(&pending);
         if !is_in_text && !pending.is_empty() {
-            self.keep(answer.object(), &pending, ended).await;
+            self.keep(&answer.reply, &pending, ended).await;
         }
         let is_mixed = self.trace.has_results()
             && !pending.is_empty()
@@ -32,9 +34,9 @@ impl AgentLoop<'_> {
         let own_text = match (is_mixed, is_in_text) {
             (_, false) => None,
             (true, true) => Some(answer::summary(self.trace.results())),
-            (false, true) => self.approval_note(answer.object(), &pending),
+            (false, true) => self.approval_note(&answer.reply, &pending),
         };
-        let Self { relay, trace, usage, allowance, conversation, listener, .. } = self;
+        let Self { relay, trace, usage, allowance, conversation, listener, is_chat, .. } = self;
         let rounds = allowance.rounds;
         // A caller that reads slowly does not hold them.
         drop((allowance, conversation));
@@ -42,32 +44,27 @@ impl AgentLoop<'_> {
         let usage = usage.into_value();
         // The first response has its own usage, and a chunk that stays as it is keeps its text.
         let earlier_rounds = rounds - u32::from(!ended.is_empty());
-        let sum = usage.as_ref().filter(|_| earlier_rounds > 0);
+        let sum = usage.as_ref().and_then(Value::as_object).filter(|_| earlier_rounds > 0);
+        let sum = sum.cloned().map(chat::read_usage);
         if let Some(relay) = relay {
-            let answer = answer.into_object();
-            let end = StreamEnd {
-                answer: &answer,
-                pending: &pending,
-                is_mixed,
-                own_text,
-                usage: sum,
-                airlock: airlock.clone(),
-            };
+            drop(answer);
+            let is_described = airlock.is_some();
+            let pending = &pending;
+            let end = StreamEnd { pending, is_mixed, own_text, usage: sum, is_described };
             relay.finish(end, &listener.emitter).await;
             return Completion { answer: None, usage, airlock };
         }
+        let is_changed = is_mixed || own_text.is_some() || airlock.is_some() || sum.is_some();
+        if !is_chat || is_changed {
+            answer.drop_exact();
+        }
         match (is_mixed, own_text) {
-            (true, Some(summary)) => answer::mix(answer.object_mut(), &summary, &pending),
-            (true, None) => answer::remove_ended(answer.object_mut(), &pending),
-            (false, Some(note)) => answer::set_text(answer.object_mut(), note),
+            (true, Some(summary)) => answer::mix(&mut answer.reply, summary, &pending),
+            (true, None) => answer::remove_ended(&mut answer.reply, &pending),
+            (false, Some(note)) => answer::set_text(&mut answer.reply, note),
             (false, None) => {}
         }
-        if let Some(airlock) = airlock.clone() {
-            answer.object_mut().insert(EXTENSION.to_owned(), airlock.into());
-        }
-        if let Some(sum) = sum {
-            answer.object_mut().insert("usage".to_owned(), sum.clone());
-        }
+        answer.reply.usage = sum.or(answer.reply.usage.take());
         Completion { answer: Some(answer), usage, airlock }
     }
 
@@ -89,16 +86,16 @@ impl AgentLoop<'_> {
     }
 
     /// Returns the note about calls that wait for an approval, for a caller without tools of its own.
-    fn approval_note(&self, answer: &Object, pending: &[PendingCall]) -> Option<String> {
+    fn approval_note(&self, reply: &Reply, pending: &[PendingCall]) -> Option<String> {
         let takes_note =
             !self.conversation.prompt.has_own_tools() && !self.conversation.wants_json();
-        takes_note.then(|| answer::approval_note(answer, pending)).flatten()
+        takes_note.then(|| answer::approval_note(reply, pending)).flatten()
     }
 
     /// Keeps the calls that ran, for the request that answers the pending ones.
-    async fn keep(&self, answer: &Object, pending: &[PendingCall], ended: &[CallOutcome]) {
+    async fn keep(&self, reply: &Reply, pending: &[PendingCall], ended: &[CallOutcome]) {
         let Some(keeper) = &self.keeper else { return };
-        let choices: BTreeSet<usize> = pending.iter().map(|pending| pending.call.choice).collect();
+        let choices: BTreeSet<u64> = pending.iter().map(|pending| pending.call.choice).collect();
         let Some(sent) = self.conversation.prompt.as_chat(&self.allowance.held).await else {
             return;
         };
@@ -106,7 +103,7 @@ impl AgentLoop<'_> {
         // A provider may send more than were asked for, and each has a record with all rounds.
         let asked = self.conversation.choices();
         for choice in choices.into_iter().filter(|choice| *choice < asked) {
-            let rounds = self.conversation.rounds(choice, answer, pending, ended);
+            let rounds = self.conversation.rounds(choice, reply, pending, ended);
             let Some(rounds) = rounds.filter(Rounds::has_run) else { continue };
             // Once as it is, and once as the text that is kept.
             let has_room = self.allowance.held.grow(rounds.bytes().saturating_mul(2));

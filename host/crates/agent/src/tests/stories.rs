@@ -3,7 +3,6 @@
 use proptest::{collection, prelude::*, sample};
 
 use super::*;
-use airlock_model::Merged;
 
 /// Calls of one answer: gateway tools that run, that need approval, a tool of the caller, and one that
 /// is unknown.
@@ -81,7 +80,7 @@ fn failed(error: &AgentError) -> Story {
     Story { error: Some(error.error.to_string()), ..story_of(&json!({"airlock": airlock})) }
 }
 
-async fn whole(turns: &Value) -> Story {
+async fn plain(turns: &Value) -> Story {
     match ask_script(turns.clone(), with_own_tool(request()), SETTINGS).await {
         Ok(answer) => story_of(&answer.into()),
         Err(error) => failed(&error),
@@ -92,13 +91,14 @@ async fn streamed(turns: &Value) -> Story {
     let mut request = Request { is_streamed: true, ..with_own_tool(request()) };
     request.prompt.body.set("stream_options", r#"{"include_usage": true}"#);
     let models = Arc::new(fake::scripted(turns));
+    let mut stream = ReceivedStream::new(&request);
     let mut run = run(models, caller(&Filter::none()), request, SETTINGS);
-    let mut merged = Merged::default();
     loop {
-        match run.next().await.expect("an event") {
-            Event::Chunk(chunk) => merged.add(chunk.object()),
+        let mut event = run.next().await.expect("an event");
+        stream.add(&mut event);
+        match event {
             Event::Done(completion) => {
-                let answer = Value::from(merged.finish());
+                let answer = stream.finish();
                 let airlock = completion.airlock.map_or(Value::Null, Value::from);
                 assert_eq!(answer.get("airlock").unwrap_or(&Value::Null), &airlock);
                 return story_of(&answer);
@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn a_streamed_conversation_tells_the_same_story_as_a_whole_one(turns in turns()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let (whole, mut streamed) = runtime.block_on(async { (whole(&turns).await, streamed(&turns).await) });
+        let (whole, mut streamed) = runtime.block_on(async { (plain(&turns).await, streamed(&turns).await) });
         prop_assert!(streamed.ends_with.ends_with(&whole.ends_with), "{:?} {:?}", streamed, whole);
         streamed.ends_with.clone_from(&whole.ends_with);
         prop_assert_eq!(streamed, whole);

@@ -7,12 +7,14 @@ use super::*;
 /// Returns what a caller sees of a streamed request, an event a line.
 pub(super) async fn seen(turns: Value, request: Request, settings: Settings) -> Vec<String> {
     let models = Arc::new(fake::scripted(&turns));
+    let mut stream = ReceivedStream::new(&request);
     let mut run = run(models, caller(&Filter::none()), request, settings);
     let mut lines = Vec::new();
     let mut ids = std::collections::BTreeSet::new();
-    while let Some(event) = run.next().await {
-        if let Event::Chunk(chunk) = &event {
-            ids.insert(chunk.object()["id"].to_string());
+    while let Some(mut event) = run.next().await {
+        for chunk in stream.chunks(&mut event) {
+            ids.insert(chunk["id"].to_string());
+            lines.push(of_chunk(&chunk.into()));
         }
         lines.extend(line(event));
     }
@@ -22,7 +24,6 @@ pub(super) async fn seen(turns: Value, request: Request, settings: Settings) -> 
 
 fn line(event: Event) -> Option<String> {
     Some(match event {
-        Event::Chunk(chunk) => of_chunk(&chunk.into_object().into()),
         Event::Started(call) => format!("started {} {}", short_id(&call.tool_call_id), call.name),
         Event::Ended(call) => {
             let outcome = call.error.map_or("ok".to_owned(), |error| error.code);
@@ -31,7 +32,7 @@ fn line(event: Event) -> Option<String> {
         Event::Round { rounds } => format!("round {rounds}"),
         Event::Done(completion) => format!("done, airlock: {}", completion.airlock.is_some()),
         Event::Failed(error) => format!("failed: {}", error.error),
-        Event::Progress { .. } | Event::Partial { .. } => return None,
+        Event::Chunk(_) | Event::Progress { .. } | Event::Partial { .. } => return None,
     })
 }
 
@@ -115,7 +116,8 @@ async fn calls_of_the_caller_are_shown_as_they_arrive_and_pending_ones_at_the_en
             [0] role="assistant" content=""
             [0] call 0 c2 mine ""
             [0] call 0 - - "{\"n\":1}"
-            [0] call 1 c1 desk-write "{\"text\":\"to be approved\"}"
+            [0] call 1 c1 desk-write ""
+            [0] call 1 - - "{\"text\":\"to be approved\"}"
             [0] end="tool_calls" airlock
             done, airlock: true
         "#
@@ -138,7 +140,8 @@ async fn results_are_told_as_text_if_other_calls_are_pending() {
             started c1 desk-echo
             ended c1 ok
             [0] content="\n\nThe Output from allowed tools calls is - {\"desk-echo\":\"echo {}\"}\n\nNow I shall call these tools next..."
-            [0] call 0 c2 desk-write "{}"
+            [0] call 0 c2 desk-write ""
+            [0] call 0 - - "{}"
             [0] end="tool_calls" airlock
             done, airlock: true
         "#
@@ -283,7 +286,8 @@ async fn shown_rounds_are_neither_joined_nor_summarized() {
         [0] content="so"
         started c2 desk-echo
         ended c2 ok
-        [0] call 0 c3 desk-write "{}"
+        [0] call 0 c3 desk-write ""
+        [0] call 0 - - "{}"
         [0] end="tool_calls" airlock
         done, airlock: true
     "#;

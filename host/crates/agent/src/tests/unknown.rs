@@ -4,6 +4,7 @@ use super::{
     streams::{lines, seen, streamed},
     *,
 };
+use airlock_conversation::Delta;
 use airlock_test_http::model::{self as service, FakeService};
 
 /// Calls `name`, and then repeats the result.
@@ -42,7 +43,7 @@ async fn a_hidden_tool_has_the_error_of_an_unknown_one() {
     for name in ["desk-write", "desk-zzzzz"] {
         let models = Arc::new(fake::scripted(&turns(name)));
         let done = run(models, caller(&filter), request(), SETTINGS).finish().await;
-        let answer = done.expect("an answer").answer.expect("it was not streamed").into_object();
+        let answer = whole(done.expect("an answer"));
         texts.push(text(&answer).replace(name, "NAME"));
     }
     assert!(texts[0].contains("'NAME' is not available"), "{texts:?}");
@@ -138,9 +139,10 @@ async fn a_name_in_pieces_is_held_back_until_it_is_known_whose_it_is() {
     while let Some(event) = run.next().await {
         match event {
             Event::Chunk(chunk) => {
-                let calls = chunk.object()["choices"][0]["delta"]["tool_calls"].as_array().cloned();
-                let names = calls.unwrap_or_default();
-                shown.extend(names.iter().map(|call| call["function"]["name"].clone()));
+                shown.extend(chunk.into_deltas().into_iter().filter_map(|delta| match delta {
+                    Delta::Call { name, .. } => Some(name),
+                    _ => None,
+                }));
             }
             Event::Ended(call) => refused.push((call.name, call.error.map(|error| error.code))),
             _ => {}

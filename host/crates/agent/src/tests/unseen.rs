@@ -134,15 +134,13 @@ async fn a_refusal_of_an_unknown_tool_is_kept_beside_a_call_of_the_caller() {
 async fn a_stream_has_the_callers_calls_alone_too() {
     let recall = recall();
     let request = Request { is_streamed: true, ..kept_by(&recall) };
+    let mut stream = ReceivedStream::new(&request);
     let mut run =
         run(Arc::new(fake::scripted(&turns())), caller(&Filter::none()), request, SETTINGS);
-    let mut merged = airlock_model::Merged::default();
-    while let Some(event) = run.next().await {
-        if let Event::Chunk(chunk) = event {
-            merged.add(chunk.object());
-        }
+    while let Some(mut event) = run.next().await {
+        stream.add(&mut event);
     }
-    let answer = Value::from(merged.finish());
+    let answer = stream.finish();
     let choice = &answer["choices"][0];
     assert_eq!(
         (&choice["message"]["content"], &choice["finish_reason"]),
@@ -183,17 +181,16 @@ async fn results_are_text_only_if_all_pending_calls_need_an_approval_and_no_json
 /// Returns the text of the answer, whole or streamed.
 async fn text_of(turns: &Value, request: Request, settings: Settings) -> String {
     let models = Arc::new(fake::scripted(turns));
+    let mut stream = ReceivedStream::new(&request);
     let mut run = run(models, caller(&Filter::none()), request, settings);
-    let mut merged = airlock_model::Merged::default();
-    let mut whole = None;
-    while let Some(event) = run.next().await {
-        match event {
-            Event::Chunk(chunk) => merged.add(chunk.object()),
-            Event::Done(done) => whole = done.answer.map(model::Document::into_object),
-            _ => {}
+    let mut answered = None;
+    while let Some(mut event) = run.next().await {
+        stream.add(&mut event);
+        if let Event::Done(done) = event {
+            answered = done.answer.is_some().then(|| Value::from(whole(*done)));
         }
     }
-    let answer = Value::from(whole.unwrap_or_else(|| merged.finish()));
+    let answer = answered.unwrap_or_else(|| stream.finish());
     answer["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
 }
 

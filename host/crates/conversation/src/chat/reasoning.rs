@@ -196,6 +196,17 @@ pub(super) fn write_details(reasoning: Reasoning, details: &mut Vec<Value>, firs
     }
 }
 
+/// Returns the member of a message that has a sealed block of reasoning, and its elements; `None` if the block
+/// has no seal.
+pub fn sealed(reasoning: Reasoning) -> Option<(&'static str, Vec<Value>)> {
+    if matches!(reasoning.seal, Some(Seal::Encrypted(_))) {
+        let mut details = Vec::new();
+        write_details(reasoning, &mut details, 0);
+        return Some((DETAILS, details));
+    }
+    Some((BLOCKS, vec![write_block(reasoning)?.into()]))
+}
+
 #[cfg(test)]
 mod tests {
     use airlock_json::object;

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub use self::whole::write_reply;
+pub use self::whole::{write_message, write_reply};
 use super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, usage};
 use crate::{Begin, Delta, FinishReason, Object, Reasoning, Seal, Usage, Wire};
 
@@ -62,7 +62,7 @@ impl ChunkWriter {
     }
 
     /// Writes a delta. Appends the chunks that it becomes to `out`. The first chunk of a choice has its role.
-    /// Members of other APIs are left out, and the end of an item is a chunk with an empty delta.
+    /// Members of other APIs are left out.
     pub fn delta(&mut self, delta: Delta, out: &mut Vec<Object>) {
         match delta {
             Delta::Begin(begin) => self.begin(begin, out),
@@ -114,8 +114,8 @@ impl ChunkWriter {
             Delta::Member { choice, wire: Wire::Chat, name, value } => {
                 self.member(choice, name, value, out);
             }
-            Delta::Member { .. } => {}
-            Delta::ItemEnd { choice, .. } => self.write(choice, Object::new(), out),
+            // Its pieces were written.
+            Delta::Member { .. } | Delta::ItemEnd { .. } => {}
             Delta::ServiceTier(tier) => self.service_tier = Some(tier),
             Delta::End { choice, reason } => self.end(choice, reason, out),
             Delta::Usage(usage) => {
@@ -123,6 +123,17 @@ impl ChunkWriter {
                 self.write_usage(out);
             }
         }
+    }
+
+    /// Returns a chunk of the first choice without content.
+    pub fn empty(&self) -> Object {
+        let choice = json!({"index": 0, "delta": {}, "finish_reason": null});
+        self.frame(vec![choice], Value::Null)
+    }
+
+    /// Notes that a choice has begun, in a chunk that was not written here.
+    pub fn note_choice(&mut self, number: u64) {
+        self.choices.entry(number).or_default();
     }
 
     fn begin(&mut self, begin: Begin, out: &mut Vec<Object>) {

@@ -42,7 +42,7 @@ pub fn read(mut usage: Object) -> Usage {
 
 /// Writes a `usage`. Tokens of the cache are part of `prompt_tokens`. The native counts of a cache that
 /// counts writes are written too, because their prices differ.
-pub(super) fn write(usage: Usage) -> Object {
+pub fn write(usage: Usage) -> Object {
     let total = usage.total();
     let Usage { input, cache_reads, cache_writes, output, reasoning, mut extra } = usage;
     let mut out = super::object_of([

@@ -1,12 +1,10 @@
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
+use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 
 use super::*;
 use crate::{
-    CloudCredential, Key, MemoryBudget, ModelError, Prompt, Response, Retries, Terms,
-    backend::Backend as _, http::aws_events, object, service::ServiceClient,
+    CloudCredential, Key, MemoryBudget, ModelError, Prompt, Retries, backend::Backend as _,
+    chat_replies, http::aws_events, object, service::ServiceClient,
 };
 use airlock_core::secret::Secret;
 use airlock_json::RawObject;
@@ -113,18 +111,8 @@ async fn respond(service: &Service, is_streamed: bool) -> Result<Vec<Value>, Mod
     });
     let prompt = Prompt::new(RawObject::from(&object(body)));
     let held = MemoryBudget::unlimited().charge();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed, in_chunks: false, deadline, held: &held };
-    let mut read = Vec::new();
-    match client.respond(&prompt, terms).await? {
-        Response::Whole(answer) => read.push(answer.into_object().into()),
-        Response::Chunks(mut chunks) => {
-            while let Some(chunk) = chunks.next().await? {
-                read.push(chunk.into_object().into());
-            }
-        }
-    }
-    Ok(read)
+    let terms = chat_replies::terms(is_streamed, &held);
+    chat_replies::read(client.respond(&prompt, terms).await?).await
 }
 
 /// Sends a request for the model `m` to a service that gives one answer. Returns the request as it

@@ -2,14 +2,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream as pieces;
-use tokio::time::Instant;
 
 use super::{recorded::RECORDED, *};
 use crate::{
-    Api, Key, MemoryBudget, ModelError, Prompt, Retries,
-    backend::{Backend as _, ChunkSource as _},
-    http::ServiceBounds,
-    service,
+    Api, Key, MemoryBudget, ModelError, Prompt, Retries, backend::Backend as _, chat_replies,
+    http::ServiceBounds, service,
+};
+use airlock_conversation::{
+    Reply,
+    chat::{self, ChunkWriter},
 };
 use airlock_core::{memory::Limited, secret::Secret};
 use airlock_json::RawObject;
@@ -43,17 +44,8 @@ async fn respond(
     held: &Charge,
 ) -> Result<Vec<Value>, ModelError> {
     let client = service::ServiceClient::new("claude", service).expect("a good service");
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let mut read = Vec::new();
-    match client.respond(prompt, Terms { is_streamed, in_chunks: false, deadline, held }).await? {
-        Response::Whole(answer) => read.push(answer.into_object().into()),
-        Response::Chunks(mut chunks) => {
-            while let Some(chunk) = chunks.next().await? {
-                read.push(chunk.into_object().into());
-            }
-        }
-    }
-    Ok(read)
+    let terms = chat_replies::terms(is_streamed, held);
+    chat_replies::read(client.respond(prompt, terms).await?).await
 }
 
 fn free() -> Charge {
@@ -85,10 +77,10 @@ fn parse(text: &str) -> Object {
 
 /// Returns the chunks of a recorded stream, from the translation alone.
 fn translated(sse: &str, includes_usage: bool) -> Vec<Value> {
-    let mut translation = stream::MessageTranslation::new(0, includes_usage);
+    let mut reader = ReplyReader::default();
     let data = sse.lines().filter_map(|line| line.strip_prefix("data: "));
-    let chunks = data.flat_map(|data| translation.event(&parse(data)).expect("a good event"));
-    chunks.map(Value::from).collect()
+    let deltas = data.flat_map(|data| reader.event(&parse(data)).expect("a good event"));
+    chat_replies::written(deltas.collect(), &mut ChunkWriter::new(0, includes_usage))
 }
 
 fn body(request: &str) -> Value {
@@ -136,7 +128,9 @@ async fn recorded_messages_arrive_as_completions() {
     for (name, _, message) in RECORDED {
         let (answered, _) =
             exchange(fake::json("200 OK", message), &request(json!({})), false).await;
-        let expected = answer::to_completion(parse(message), 0).expect("a message");
+        let mut reply = Reply::default();
+        reply.extend(ReplyReader::default().whole(parse(message)).expect("a message"));
+        let expected = chat::write_reply(reply, 0);
         assert_eq!(undated(answered.expect(name)), [Value::from(expected)], "{name}");
     }
 }
@@ -154,12 +148,8 @@ async fn recorded_streams_arrive_as_chunks() {
 /// Reads a stream that arrives in pieces.
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
     let response = ServiceResponse::of_pieces(pieces::iter(pieces));
-    let mut chunks = AnthropicChunks::new(Events::new(client, response, free()), 0, false);
-    let mut read = Vec::new();
-    while let Some(chunk) = chunks.next().await? {
-        read.push(chunk.into_object().into());
-    }
-    Ok(read)
+    let events = Events::new(client, response, free());
+    chat_replies::read_chunks(DeltaStream::new(events, ReplyReader::default())).await
 }
 
 #[tokio::test]
@@ -276,13 +266,13 @@ async fn the_chunks_of_one_event_are_charged_until_they_are_dropped() {
         json!({"type": "message_stop"}),
     ];
     let sse = events.map(|event| format!("data: {event}\n\n")).concat();
-    for (limit, has_room) in [(16 << 20, true), (512 << 10, false)] {
+    for (limit, has_room) in [(16 << 20, true), (256 << 10, false)] {
         let memory = Limited::new(limit);
         let held = MemoryBudget::new(memory.clone()).charge();
         let fake = FakeService::start(vec![fake::events(&sse)]).await;
         let answered = respond(&settings(&fake.base_url), &request(json!({})), true, &held).await;
         assert_eq!(answered.is_ok(), has_room, "{answered:?}");
-        assert_eq!(memory.most() > 1_000 * 1_000, has_room, "{}", memory.most());
+        assert_eq!(memory.most() > 1_000 * 300, has_room, "{}", memory.most());
         assert_eq!(memory.taken(), 0);
         fake.requests().await;
     }

@@ -2,15 +2,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream as pieces;
-use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    Api, Key, MemoryBudget, Prompt, Retries, Service,
-    address::addresses,
-    backend::{Backend as _, ChunkSource as _},
-    http::ServiceBounds,
-    service as client,
+    Api, Key, MemoryBudget, Prompt, Retries, Service, address::addresses, backend::Backend as _,
+    chat_replies, http::ServiceBounds, service as client,
 };
 use airlock_core::{memory::Limited, secret::Secret};
 use airlock_json::RawObject;
@@ -46,17 +42,8 @@ async fn respond(
     held: &Charge,
 ) -> Result<Vec<Value>, ModelError> {
     let client = client::ServiceClient::new("google", service).expect("a good service");
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let mut read = Vec::new();
-    match client.respond(prompt, Terms { is_streamed, in_chunks: false, deadline, held }).await? {
-        Response::Whole(answer) => read.push(answer.into_object().into()),
-        Response::Chunks(mut chunks) => {
-            while let Some(chunk) = chunks.next().await? {
-                read.push(chunk.into_object().into());
-            }
-        }
-    }
-    Ok(read)
+    let terms = chat_replies::terms(is_streamed, held);
+    chat_replies::read(client.respond(prompt, terms).await?).await
 }
 
 /// Sends a request to a service that gives one answer.
@@ -237,12 +224,8 @@ async fn the_signature_of_a_call_returns_with_the_next_request() {
 /// Reads a stream that arrives in pieces.
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Result<Vec<Value>, ModelError> {
     let response = ServiceResponse::of_pieces(pieces::iter(pieces));
-    let mut chunks = GeminiChunks::new(Events::new(client, response, free()), 0, false);
-    let mut read = Vec::new();
-    while let Some(chunk) = chunks.next().await? {
-        read.push(chunk.into_object().into());
-    }
-    Ok(read)
+    let events = Events::new(client, response, free());
+    chat_replies::read_chunks(DeltaStream::new(events, ReplyReader::default())).await
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use serde::de::IgnoredAny;
 
 #[cfg(feature = "bedrock")]
 use super::aws_events::{self, AwsDecoder};
-use super::{HttpClient, ServiceResponse};
-use crate::{Charge, Document, ModelError, document::keep_all};
+use super::{HttpClient, ReadDocument, ServiceResponse};
+use crate::{Charge, Document, ModelError, ReplyChunk};
 use airlock_core::{threads, timer::RepeatedTimeout};
 use airlock_json::Caps;
 use airlock_wire::sse::{Dialect, Item, SseDecoder, SseEvent};
@@ -117,6 +117,15 @@ impl<'a> Events<'a> {
     /// Parses the data of an event and redacts credentials in it. Fails if it is not a JSON object
     /// in UTF-8, or is too large.
     pub(crate) async fn parse(&self, event: SseEvent) -> Result<Document, ModelError> {
+        self.read(event, Document::read).await
+    }
+
+    /// As [`parse`](Self::parse), for a chunk of a chat completion, whose tree is built when it is needed.
+    pub(crate) async fn parse_chunk(&self, event: SseEvent) -> Result<Document, ModelError> {
+        self.read(event, Document::read_chunk).await
+    }
+
+    async fn read(&self, event: SseEvent, read: ReadDocument) -> Result<Document, ModelError> {
         let data = String::from_utf8(event.data);
         let data = data.map_err(|_| self.client.bad_answer("an event that is not UTF-8"))?;
         let data = self.client.without_secrets_in(data);
@@ -125,8 +134,8 @@ impl<'a> Events<'a> {
         let own = self.held.beside();
         let length = data.len();
         let tenant = self.held.tenant();
-        let read = threads::read(&tenant, length, move || Document::read(data, &caps, &own)).await;
-        read.map_err(|error| self.client.unread(error))
+        let document = threads::read(&tenant, length, move || read(data, &caps, &own)).await;
+        document.map_err(|error| self.client.unread(error))
     }
 
     /// Ends the stream. Later events are not read.
@@ -139,10 +148,15 @@ impl<'a> Events<'a> {
         if self.held.grow(bytes) { Ok(()) } else { Err(self.client.no_memory()) }
     }
 
-    /// Holds the memory of the chunks that an event became, each until it is dropped. Fails if there
-    /// is none.
-    pub(crate) fn keep_chunks(&self, chunks: &mut [Document]) -> Result<(), ModelError> {
-        if keep_all(chunks, &self.held) { Ok(()) } else { Err(self.client.no_memory()) }
+    /// Holds the memory by which a chunk is larger than its event of `before` bytes, until it is dropped.
+    /// Fails if there is none.
+    pub(crate) fn keep_growth(
+        &self,
+        before: usize,
+        mut chunk: ReplyChunk,
+    ) -> Result<ReplyChunk, ModelError> {
+        let has_room = chunk.keep_growth(before, &self.held);
+        has_room.then_some(chunk).ok_or_else(|| self.client.no_memory())
     }
 
     async fn any(&mut self) -> Result<Option<SseEvent>, ModelError> {

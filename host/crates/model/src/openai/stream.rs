@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::failure;
 use crate::{
-    Document, ModelError, Object, Refusal,
+    Document, ModelError, Object, Refusal, ReplyChunk, Terms,
     backend::ChunkSource,
+    chat_reader::{ChatError, ChatReader},
     document::{choices, choices_mut, finish_reason, index_of},
     http::{DONE, Events},
 };
@@ -24,17 +26,29 @@ pub(super) struct OpenAiChunks<'a> {
     seen: BTreeSet<u64>,
     /// Choices with a `finish_reason`.
     finished: BTreeSet<u64>,
+    reader: ChatReader,
+    max_calls: usize,
+    /// Bytes that are held for the reader.
+    held_bytes: usize,
     has_ended: bool,
 }
 
 impl<'a> OpenAiChunks<'a> {
-    pub(super) fn new(events: Events<'a>) -> Self {
-        Self { events, seen: BTreeSet::new(), finished: BTreeSet::new(), has_ended: false }
+    pub(super) fn new(events: Events<'a>, terms: &Terms<'_>) -> Self {
+        Self {
+            events,
+            seen: BTreeSet::new(),
+            finished: BTreeSet::new(),
+            reader: ChatReader::new(terms),
+            max_calls: terms.max_calls,
+            held_bytes: 0,
+            has_ended: false,
+        }
     }
 }
 
 impl ChunkSource for OpenAiChunks<'_> {
-    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
+    async fn next(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
         if self.has_ended {
             return Ok(None);
         }
@@ -42,15 +56,18 @@ impl ChunkSource for OpenAiChunks<'_> {
             Some(event) if event.data.trim_ascii() == DONE => {
                 self.events.end();
                 self.has_ended = true;
-                self.completed().map(|()| None)
+                self.completed()?;
+                self.finish()
             }
             Some(event) => {
                 let kind = event.kind.clone();
-                self.chunk(self.events.parse(event).await?, &kind).map(Some)
+                let chunk = self.chunk(self.events.parse_chunk(event).await?, &kind)?;
+                self.read(chunk).map(Some)
             }
             None => {
                 self.has_ended = true;
-                self.not_cut().map(|()| None)
+                self.not_cut()?;
+                self.finish()
             }
         }
     }
@@ -77,25 +94,54 @@ impl OpenAiChunks<'_> {
 
     fn chunk(&mut self, mut chunk: Document, kind: &str) -> Result<Document, ModelError> {
         let client = self.events.client;
-        if choices(chunk.object()).count() > MAX_CHOICES {
-            return Err(client.bad_answer("more choices than the gateway accepts"));
+        let outlines = chunk.outlines().filter(|_| kind != ERROR);
+        if let Some(outlines) = outlines {
+            self.note(outlines.iter().map(|choice| (choice.index, choice.has_ended)))?;
+            return Ok(chunk);
         }
         if let Some(error) = self.error_in(chunk.object(), kind) {
             let status = status_of(&error);
             return Err(client.refused(Refusal { status, error, retry_after: None }));
         }
         use_deltas(&mut chunk);
-        for (position, choice) in choices(chunk.object()).enumerate() {
-            let index = index_of(choice, position);
+        let choices = choices(chunk.object()).enumerate();
+        self.note(choices.map(|(position, choice)| {
+            (index_of(choice, position), finish_reason(choice).is_some())
+        }))?;
+        Ok(chunk)
+    }
+
+    /// Reads a chunk. Memory is held for what is kept of it.
+    fn read(&mut self, chunk: Document) -> Result<ReplyChunk, ModelError> {
+        let bytes = chunk.bytes();
+        let chunk = self.reader.chunk(chunk).map_err(|error| self.failure(error))?;
+        let held = self.reader.held_bytes();
+        self.events.keep(held - self.held_bytes)?;
+        self.held_bytes = held;
+        self.events.keep_growth(bytes, chunk)
+    }
+
+    fn finish(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
+        self.reader.finish().map_err(|error| self.failure(error))
+    }
+
+    fn failure(&self, error: ChatError) -> ModelError {
+        failure(error, self.max_calls, self.events.client)
+    }
+
+    /// Notes the choices of a chunk: the index of each, and whether it ends. Fails if there are too many.
+    fn note(&mut self, choices: impl Iterator<Item = (u64, bool)>) -> Result<(), ModelError> {
+        for (position, (index, has_ended)) in choices.enumerate() {
             self.seen.insert(index);
-            if finish_reason(choice).is_some() {
+            if has_ended {
                 self.finished.insert(index);
             }
+            if position >= MAX_CHOICES || self.seen.len() > MAX_CHOICES {
+                let what = "more choices than the gateway accepts";
+                return Err(self.events.client.bad_answer(what));
+            }
         }
-        if self.seen.len() > MAX_CHOICES {
-            return Err(client.bad_answer("more choices than the gateway accepts"));
-        }
-        Ok(chunk)
+        Ok(())
     }
 
     /// Returns the error that an event reports, in OpenAI's form.

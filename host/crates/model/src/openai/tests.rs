@@ -10,7 +10,7 @@ use tokio::{
 use super::*;
 use crate::{
     Api, BadProvider, Key, MemoryBudget, Prompt, Retries, Service as Settings,
-    backend::Backend as _, http::ServiceBounds, object, service::ServiceClient,
+    backend::Backend as _, chat_replies, http::ServiceBounds, object, service::ServiceClient,
 };
 use airlock_core::{
     memory::Limited,
@@ -84,12 +84,8 @@ async fn respond(
     prompt: &Prompt,
     held: &Charge,
 ) -> Result<Document, ModelError> {
-    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-    match client
-        .respond(prompt, Terms { is_streamed: false, in_chunks: false, deadline, held })
-        .await?
-    {
-        Response::Whole(answer) => Ok(answer),
+    match client.respond(prompt, chat_replies::terms(false, held)).await? {
+        Response::Whole(reply) => Ok(reply.into_parts().1.expect("it is a chat completion")),
         Response::Chunks(_) => unreachable!("no stream was asked for"),
     }
 }

@@ -1,10 +1,9 @@
-use std::{fs, time::Duration};
+use std::fs;
 
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::*;
-use crate::{Kind, MemoryBudget, Settings, object};
+use crate::{Kind, MemoryBudget, Settings, chat_replies, object};
 
 /// Returns scripted providers: of each, the name, the status of its error or 200, and its fallbacks.
 fn models(providers: &[(&str, u16, &[&str])]) -> Models {
@@ -35,12 +34,8 @@ fn request(fallbacks: &Value) -> RawObject {
 
 async fn ask(route: &mut Route<'_>, prompt: &mut Prompt) -> Result<Value, ModelError> {
     let held = MemoryBudget::unlimited().charge();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed: false, in_chunks: false, deadline, held: &held };
-    match route.respond(prompt, terms).await? {
-        Response::Whole(answer) => Ok(answer.into_object().into()),
-        Response::Chunks(_) => unreachable!("no stream was asked for"),
-    }
+    let terms = chat_replies::terms(false, &held);
+    route.respond(prompt, terms).await.map(|response| chat_replies::whole(response).into())
 }
 
 /// Sends one request and returns the text of the answer and its model.

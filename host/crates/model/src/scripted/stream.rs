@@ -1,11 +1,15 @@
 //! Streamed responses of a script.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, mem, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{Document, ModelError, Object, backend::ChunkSource};
+use crate::{
+    Document, ModelError, Object, ReplyChunk, Terms,
+    backend::ChunkSource,
+    chat_reader::{ChatError, ChatReader},
+};
 
 /// Bytes of arguments in one chunk.
 const ARGUMENT_BYTES: usize = 16;
@@ -15,6 +19,39 @@ pub(super) struct ScriptedChunks {
     left: VecDeque<Object>,
     pace: Option<Duration>,
     end: Option<ModelError>,
+    reader: ScriptReader,
+    has_ended: bool,
+}
+
+/// Reader of the responses of a script.
+pub(super) struct ScriptReader {
+    reader: ChatReader,
+    provider: String,
+    max_calls: usize,
+}
+
+impl ScriptReader {
+    pub(super) fn new(provider: &str, terms: &Terms<'_>) -> Self {
+        let provider = provider.to_owned();
+        Self { reader: ChatReader::new(terms), provider, max_calls: terms.max_calls }
+    }
+
+    /// Reads a response that is not streamed.
+    pub(super) fn whole(
+        self,
+        completion: Document,
+        terms: &Terms<'_>,
+    ) -> Result<ReplyChunk, ModelError> {
+        ChatReader::whole(completion, terms).map_err(|error| self.failure(error))
+    }
+
+    fn failure(&self, error: ChatError) -> ModelError {
+        let provider = self.provider.clone();
+        error.into_model_error(self.max_calls, |_| ModelError::BadAnswer {
+            provider,
+            what: "a turn that is not a response",
+        })
+    }
 }
 
 impl ScriptedChunks {
@@ -24,6 +61,7 @@ impl ScriptedChunks {
         includes_usage: bool,
         pace: Option<Duration>,
         end: Option<(usize, ModelError)>,
+        reader: ScriptReader,
     ) -> Self {
         let mut left = VecDeque::new();
         let choices = completion["choices"].as_array().map_or(&[][..], Vec::as_slice);
@@ -40,22 +78,25 @@ impl ScriptedChunks {
         }
         let (after, end) = end.map_or((usize::MAX, None), |(after, end)| (after, Some(end)));
         left.truncate(after);
-        Self { left, pace, end }
+        Self { left, pace, end, reader, has_ended: false }
     }
 }
 
 impl ChunkSource for ScriptedChunks {
     /// Waits for the pace of the turn and returns the next chunk; `None` after the last one. Fails
     /// with the error of the turn in its place.
-    async fn next(&mut self) -> Result<Option<Document>, ModelError> {
-        if let Some(pace) = self.pace {
+    async fn next(&mut self) -> Result<Option<ReplyChunk>, ModelError> {
+        if let Some(pace) = self.pace.filter(|_| !self.has_ended) {
             sleep(pace).await;
         }
         match (self.left.pop_front(), self.end.take()) {
             (None, Some(error)) => Err(error),
-            (next, end) => {
+            (None, None) if mem::replace(&mut self.has_ended, true) => Ok(None),
+            (None, None) => self.reader.reader.finish().map_err(|error| self.reader.failure(error)),
+            (Some(chunk), end) => {
                 self.end = end;
-                Ok(next.map(Document::from))
+                let chunk = self.reader.reader.chunk(chunk.into());
+                chunk.map(Some).map_err(|error| self.reader.failure(error))
             }
         }
     }

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::MemoryBudget;
+use crate::{MemoryBudget, chat_replies};
+use airlock_conversation::{Reply, chat::ReplyReader};
 use airlock_json::RawObject;
 
 fn script(turns: &Value) -> Result<Script, BadProvider> {
@@ -18,10 +19,7 @@ fn answer(turns: &Value, messages: &Value) -> Value {
 }
 
 fn whole(script: &Script, body: &Object) -> Result<Object, ModelError> {
-    match respond(script, body, false)? {
-        Response::Whole(answer) => Ok(answer.into_object()),
-        Response::Chunks(_) => unreachable!("no stream was asked for"),
-    }
+    respond(script, body, false).map(chat_replies::whole)
 }
 
 fn respond(
@@ -32,7 +30,7 @@ fn respond(
     let held = MemoryBudget::unlimited().charge();
     let prompt = Prompt::new(RawObject::from(body));
     let text = prompt.to_chat(&prompt.body, &[]).expect("messages");
-    script.reply(&prompt, &text, is_streamed, &held)
+    script.reply(&prompt, &text, chat_replies::terms(is_streamed, &held))
 }
 
 /// Returns the chunks of a streamed answer, and the error at its end.
@@ -44,7 +42,9 @@ async fn streamed(answer: Value, body: Value) -> (Vec<Object>, Option<ModelError
     let mut all = Vec::new();
     loop {
         match chunks.next().await {
-            Ok(Some(chunk)) => all.push(chunk.into_object()),
+            Ok(Some(chunk)) => {
+                all.extend(chunk.into_parts().1.map(Document::into_object));
+            }
             Ok(None) => return (all, None),
             Err(error) => return (all, Some(error)),
         }
@@ -63,17 +63,21 @@ async fn a_streamed_answer_merges_to_the_whole_one() {
         started.elapsed(),
         Duration::from_millis(20) * u32::try_from(chunks.len() + 1).expect("few")
     );
-    let mut merged = crate::Merged::default();
-    for chunk in &chunks {
-        merged.add(chunk);
+    let mut reader = ReplyReader::default();
+    let mut streamed = Reply::default();
+    for chunk in chunks {
+        streamed.extend(reader.chunk(chunk).expect("a chunk"));
     }
-    let mut merged = merged.finish();
+    streamed.extend(reader.finish().expect("an end"));
     let whole = whole(&script(&json!([{"answer": answer}])).expect("good"), &object(request));
-    let mut whole = whole.expect("a turn");
-    for answer in [&mut merged, &mut whole] {
-        answer.shift_remove("id");
+    let mut at_once = Reply::default();
+    at_once.extend(ReplyReader::default().whole(whole.expect("a turn")).expect("a completion"));
+    at_once.begin.id.clone_from(&streamed.begin.id);
+    // The calls of the other choice have identifiers of their own.
+    for reply in [&mut streamed, &mut at_once] {
+        assert!(reply.choices.remove(&1).is_some());
     }
-    assert_eq!(Value::from(merged), Value::from(whole));
+    assert_eq!(streamed, at_once);
 }
 
 #[tokio::test]

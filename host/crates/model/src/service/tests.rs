@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::{Key as KeySettings, Timeouts, object};
+use crate::{Key as KeySettings, Timeouts, chat_replies, object};
 use airlock_core::secret::Secret;
 use airlock_json::RawObject;
 use airlock_test_http::model::{self as fake, FakeService};
@@ -30,18 +30,9 @@ fn prompt() -> Prompt {
 async fn respond(service: &Service, is_streamed: bool) -> Result<Value, ModelError> {
     let client = ServiceClient::new("up", service).expect("a good service");
     let held = MemoryBudget::unlimited().charge();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed, in_chunks: false, deadline, held: &held };
-    match client.respond(&prompt(), terms).await? {
-        Response::Whole(answer) => Ok(answer.into_object().into()),
-        Response::Chunks(mut chunks) => {
-            let mut read = Vec::new();
-            while let Some(chunk) = chunks.next().await? {
-                read.push(Value::from(chunk.into_object()));
-            }
-            Ok(read.into())
-        }
-    }
+    let terms = chat_replies::terms(is_streamed, &held);
+    let mut read = chat_replies::read(client.respond(&prompt(), terms).await?).await?;
+    Ok(if is_streamed { read.into() } else { read.remove(0) })
 }
 
 /// Returns the bearer token of a request.

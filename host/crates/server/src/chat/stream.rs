@@ -1,14 +1,17 @@
 //! Streamed chat completions: the chunks of the loop, as server-sent events.
 
+use std::{collections::VecDeque, mem};
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
     events::{self, Source},
+    memory::{ChargeRefused, RequestCharge},
     respond::ApiError,
 };
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
-use airlock_model::{Object, document::head};
+use airlock_model::{ChatForm, RequestMemory as _};
 use airlock_strings::cut;
 
 /// Data of the last event.
@@ -16,56 +19,88 @@ const DONE: &str = "[DONE]";
 /// Maximum bytes of arguments, results and partial results in an event. A person follows the
 /// events; the model gets the whole texts.
 const MAX_TEXT_BYTES: usize = 64 << 10;
+/// Memory of a chunk that waits, in bytes beside its text.
+const LINE_BYTES: usize = 64;
 
 /// One streamed completion.
 pub(crate) struct ChatStream {
     run: Run,
     /// The first event, received before the response begins.
     first: Option<Event>,
+    form: ChatForm,
     /// True if the caller asked for events of tools.
     wants_events: bool,
-    /// Members that the chunks of the stream share.
-    head: Object,
+    charge: RequestCharge,
+    /// Chunks that are not sent yet.
+    waiting: VecDeque<Bytes>,
+    /// Bytes that are charged for them.
+    room: usize,
     has_ended: bool,
 }
 
 impl ChatStream {
     /// Waits for the first event. Fails if the request fails before it, so that the failure has a
     /// status of its own.
-    pub(crate) async fn begin(mut run: Run, wants_events: bool) -> Result<Self, ApiError> {
-        match run.next().await {
-            Some(Event::Failed(error)) => Err((*error).into()),
-            first => Ok(Self { run, first, wants_events, head: Object::new(), has_ended: false }),
-        }
+    pub(crate) async fn begin(
+        mut run: Run,
+        form: ChatForm,
+        wants_events: bool,
+        charge: RequestCharge,
+    ) -> Result<Self, ApiError> {
+        let first = match run.next().await {
+            Some(Event::Failed(error)) => return Err((*error).into()),
+            first => first,
+        };
+        Ok(Self {
+            run,
+            first,
+            form,
+            wants_events,
+            charge,
+            waiting: VecDeque::new(),
+            room: 0,
+            has_ended: false,
+        })
     }
 
-    /// Renders an event; `None` if the caller does not receive it.
-    fn render(&mut self, event: Event) -> Option<Bytes> {
+    /// Adds what the caller receives for an event. Fails if the request has failed, or if there is no memory
+    /// for the chunks.
+    fn add(&mut self, event: Event) -> Result<(), ApiError> {
         match event {
             Event::Chunk(chunk) => {
-                if self.wants_events && self.head.is_empty() {
-                    self.head = head(chunk.object());
-                }
-                Some(events::data(&chunk.into_line()))
+                let lines = self.form.lines(chunk);
+                self.send(&lines)?;
             }
-            Event::Done(_) => {
+            Event::Done(completion) => {
                 self.has_ended = true;
-                Some(events::data(DONE))
+                let lines = self.form.finish(completion.airlock);
+                self.waiting.extend(lines.iter().map(|line| events::data(line)));
+                self.waiting.push_back(events::data(DONE));
             }
-            Event::Failed(error) => {
-                self.has_ended = true;
-                Some(events::failure((*error).into()))
+            Event::Failed(error) => return Err((*error).into()),
+            event if self.wants_events => {
+                let event = describe(event).map(|event| self.tool_event(&event));
+                self.waiting.extend(event);
             }
-            event if self.wants_events => Some(self.tool_event(&describe(event)?)),
-            _ => None,
+            _ => {}
         }
+        Ok(())
+    }
+
+    /// Adds chunks. Those that many deltas became are charged.
+    fn send(&mut self, lines: &[String]) -> Result<(), ApiError> {
+        if lines.len() > 1 {
+            let bytes = lines.iter().map(|line| line.len() + LINE_BYTES).sum();
+            self.charge.grow(bytes).map_err(ChargeRefused::after_work)?;
+            self.room += bytes;
+        }
+        self.waiting.extend(lines.iter().map(|line| events::data(line)));
+        Ok(())
     }
 
     /// Returns a chunk without text that has the event as its member `airlock`.
     fn tool_event(&self, event: &Value) -> Bytes {
-        let mut chunk = self.head.clone();
-        let choice = json!({"index": 0, "delta": {}, "finish_reason": null});
-        chunk.insert("choices".to_owned(), json!([choice]));
+        let mut chunk = self.form.empty();
         chunk.insert(EXTENSION.to_owned(), json!({"event": event}));
         events::data(&Value::from(chunk).to_string())
     }
@@ -73,16 +108,23 @@ impl ChatStream {
 
 impl Source for ChatStream {
     async fn next(&mut self) -> Option<Bytes> {
-        while !self.has_ended {
+        loop {
+            if let Some(bytes) = self.waiting.pop_front() {
+                return Some(bytes);
+            }
+            if self.has_ended {
+                return None;
+            }
+            self.charge.give_back(mem::take(&mut self.room));
             let event = match self.first.take() {
                 Some(event) => event,
                 None => self.run.next().await?,
             };
-            if let Some(bytes) = self.render(event) {
-                return Some(bytes);
+            if let Err(error) = self.add(event) {
+                self.has_ended = true;
+                self.waiting.push_back(events::failure(error));
             }
         }
-        None
     }
 }
 
@@ -125,9 +167,13 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::{respond::Parts, tests::SETTINGS};
+    use crate::{memory::Memory, respond::Parts, tests::SETTINGS};
     use airlock_agent as agent;
-    use airlock_core::door::{Budget, Caller, Filter, Origin};
+    use airlock_conversation::Wire;
+    use airlock_core::{
+        door::{Budget, Caller, Filter, Origin},
+        tenant::Tenant,
+    };
     use airlock_fakes as fake;
     use airlock_json::RawObject;
     use airlock_model::{MemoryBudget, Prompt, object};
@@ -138,6 +184,7 @@ mod tests {
         let view = catalog.snapshot().view(&Filter::none(), None);
         let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
         let request = agent::Request {
+            wire: Wire::Chat,
             prompt: Prompt::new(RawObject::from(&object(body))),
             is_streamed: true,
             shows_rounds: false,
@@ -155,7 +202,10 @@ mod tests {
         let budget = Budget { deadline: Duration::from_hours(1), ..fake::BUDGET };
         let caller = Caller::new(view, Origin::Model, budget);
         let run = agent::run(Arc::new(fake::scripted(&turns)), caller, request, settings);
-        events::parts(ChatStream::begin(run, false).await.expect("it begins"))
+        let memory = Memory::new(usize::MAX);
+        let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
+        let stream = ChatStream::begin(run, ChatForm::new(false), false, charge).await;
+        events::parts(stream.expect("it begins"))
     }
 
     /// Returns the parts of a streamed chat with their times in seconds, each as a word.

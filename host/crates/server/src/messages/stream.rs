@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{after_calls, take_airlock, unreadable};
+use super::after_calls;
 use crate::{
     chat::describe,
     events::{self, Source},
@@ -15,14 +15,10 @@ use crate::{
     respond::{ApiError, RequestId},
 };
 use airlock_agent::{EXTENSION, Event, Run};
-use airlock_conversation::{
-    Delta, ReplyError,
-    chat::{ReplyReader, pieces},
-    messages::EventWriter,
-};
+use airlock_conversation::{Delta, messages::EventWriter};
 use airlock_core::threads;
 use airlock_json as json;
-use airlock_model::{Document, Object, RequestMemory as _};
+use airlock_model::{Object, ReplyChunk, RequestMemory as _};
 
 /// Number of copies in memory of a text: in the reply, and in the text of its event.
 const COPIES: usize = 2;
@@ -50,53 +46,37 @@ pub(super) struct MessageStream {
     has_ended: bool,
 }
 
-/// Translates the chunks of the loop to events.
+/// Writes the deltas of the loop as events.
 struct Translation {
-    reader: ReplyReader,
     writer: EventWriter,
     charge: RequestCharge,
-    /// Bytes that reader and writer hold and that are charged.
+    /// Bytes that the writer holds and that are charged.
     charged: usize,
 }
 
 impl Translation {
     fn new(writer: EventWriter, charge: RequestCharge) -> Self {
-        Self { reader: ReplyReader::default(), writer, charge, charged: 0 }
+        Self { writer, charge, charged: 0 }
     }
 
-    /// Returns the events of a chunk.
-    fn chunk(&mut self, mut chunk: Object) -> Result<Vec<Object>, ApiError> {
-        // It is a member of the last event.
-        let airlock = take_airlock(&mut chunk);
+    /// Returns the events of deltas. Charges what has to be kept. It was charged for a short time before, as a
+    /// part of its chunk.
+    fn write(&mut self, deltas: Vec<Delta>) -> Result<Vec<Object>, ApiError> {
         let mut out = Vec::new();
-        let written = self.write(|reader| reader.chunk(chunk), &mut out);
-        written.map(|()| out).map_err(|error| after_calls(error, airlock))
-    }
-
-    /// Returns the events of the end.
-    fn finish(&mut self, airlock: Option<Object>) -> Result<Vec<Object>, ApiError> {
-        let mut out = Vec::new();
-        match self.write(ReplyReader::finish, &mut out) {
-            Ok(()) => self.writer.finish(airlock, &mut out),
-            Err(error) => return Err(after_calls(error, airlock)),
+        for delta in deltas {
+            self.writer.delta(delta, &mut out);
         }
+        let held = self.writer.held_bytes().saturating_mul(COPIES);
+        self.charge.grow(held - self.charged).map_err(ChargeRefused::after_work)?;
+        self.charged = held;
         Ok(out)
     }
 
-    /// Writes what `read` returns. Charges what has to be kept. It was charged for a short time before, as
-    /// a part of the chunk.
-    fn write(
-        &mut self,
-        read: impl FnOnce(&mut ReplyReader) -> Result<Vec<Delta>, ReplyError>,
-        out: &mut Vec<Object>,
-    ) -> Result<(), ApiError> {
-        for delta in read(&mut self.reader).map_err(|error| unreadable(&error))? {
-            self.writer.delta(delta, out);
-        }
-        let held = (self.reader.held_bytes() + self.writer.held_bytes()).saturating_mul(COPIES);
-        self.charge.grow(held - self.charged).map_err(ChargeRefused::after_work)?;
-        self.charged = held;
-        Ok(())
+    /// Returns the events of the end.
+    fn finish(&mut self, airlock: Option<Object>) -> Vec<Object> {
+        let mut out = Vec::new();
+        self.writer.finish(airlock, &mut out);
+        out
     }
 }
 
@@ -135,7 +115,7 @@ impl MessageStream {
             Event::Chunk(chunk) => {
                 self.charge_room(room_of(&chunk))?;
                 let bytes = chunk.bytes();
-                self.start(bytes, move |translation| translation.chunk(chunk.into_object()));
+                self.start(bytes, move |translation| translation.write(chunk.into_deltas()));
             }
             Event::Done(completion) => {
                 self.has_ended = true;
@@ -145,7 +125,7 @@ impl MessageStream {
                     return Err(after_calls(error, airlock));
                 }
                 let bytes = bytes + self.translation.lock().charged;
-                self.start(bytes, move |translation| translation.finish(airlock));
+                self.start(bytes, move |translation| Ok(translation.finish(airlock)));
             }
             Event::Failed(error) => return Err((*error).into()),
             event => {
@@ -227,8 +207,8 @@ impl Source for MessageStream {
 }
 
 /// Returns an upper estimate of the memory that a chunk and its events take, in bytes.
-fn room_of(chunk: &Document) -> usize {
-    let pieces = pieces(chunk.object()).saturating_mul(PIECE_BYTES);
+fn room_of(chunk: &ReplyChunk) -> usize {
+    let pieces = chunk.deltas().len().saturating_mul(PIECE_BYTES);
     chunk.bytes().saturating_mul(COPIES).saturating_add(pieces)
 }
 
@@ -243,6 +223,7 @@ mod tests {
 
     use super::*;
     use crate::memory::Memory;
+    use airlock_conversation::chat::ReplyReader;
     use airlock_core::tenant::Tenant;
     use airlock_json::weight::object_weight;
     use airlock_model::object;
@@ -253,8 +234,13 @@ mod tests {
         (Translation::new(EventWriter::new("msg_1", "m"), charge.clone()), charge)
     }
 
-    fn chunk(delta: &Value) -> Object {
-        object(json!({"choices": [{"index": 0, "delta": delta}]}))
+    /// Returns the deltas of a chunk of a chat completion.
+    fn deltas(delta: &Value) -> Vec<Delta> {
+        let chunk = object(json!({"choices": [{"index": 0, "delta": delta}]}));
+        let mut reader = ReplyReader::default();
+        let mut deltas = reader.chunk(chunk).expect("a chunk");
+        deltas.append(&mut reader.finish().expect("an end"));
+        deltas
     }
 
     #[test]
@@ -279,44 +265,39 @@ mod tests {
             json!({"tool_calls": signed}),
             json!({"citations": vec![json!({"type": "x", "a": [{}, {}]}); 1_000]}),
         ] {
-            let chunk = chunk(&delta);
-            let room = room_of(&Document::from(chunk.clone()));
+            let chunk = ReplyChunk::from(deltas(&delta));
+            let room = room_of(&chunk);
             let (mut translation, _charge) = translation(usize::MAX);
-            let events = translation.chunk(chunk).expect("events");
+            let events = translation.write(chunk.into_deltas()).expect("events");
             let bytes = |event: &Object| object_weight(event) + render(event).len();
             let taken: usize = events.iter().map(bytes).sum();
             assert!(taken <= room, "{taken} of {room}: {delta}");
         }
     }
 
+    fn call(index: u64) -> Vec<Delta> {
+        let name = "f".to_owned();
+        let id = index.to_string();
+        let extra = Object::new();
+        let call = Delta::Call { choice: 0, index, id, name, is_custom: false, extra };
+        vec![call, Delta::Arguments { choice: 0, index, text: "{".to_owned() }]
+    }
+
+    fn text(bytes: usize) -> Vec<Delta> {
+        vec![Delta::Text { choice: 0, text: "x".repeat(bytes) }]
+    }
+
     #[test]
     fn what_has_to_wait_is_charged_or_refused() {
-        let call = |index: u64| json!({"tool_calls": [{"index": index, "id": "x", "function": {"name": "f", "arguments": "{"}}]});
-        let text = json!({"content": "x".repeat(10_000)});
         let (mut large, charge) = translation(usize::MAX);
         let before = charge.bytes();
-        for delta in [&call(0), &call(1), &text] {
-            large.chunk(chunk(delta)).expect("room");
+        for deltas in [call(0), call(1), text(10_000)] {
+            large.write(deltas).expect("room");
         }
         let bytes = charge.bytes() - before;
         assert!((20_000..60_000).contains(&bytes), "{bytes}");
         let (mut small, _charge) = translation(64 << 10);
-        small.chunk(chunk(&call(0))).expect("room");
-        let airlock = json!({"rounds": 1});
-        let mut last = chunk(&json!({"content": "x".repeat(20_000)}));
-        last.insert(EXTENSION.to_owned(), airlock.clone());
-        let error = small.chunk(last).expect_err("no room").into_anthropic_body(&RequestId::new());
-        assert_eq!(error["error"][EXTENSION], airlock);
-    }
-
-    #[test]
-    fn an_answer_that_cannot_be_read_has_the_record_of_its_calls() {
-        let (mut translation, _charge) = translation(usize::MAX);
-        let airlock = object(json!({"rounds": 1}));
-        let error = translation.finish(Some(airlock.clone())).expect_err("no choice");
-        assert_eq!(
-            error.into_anthropic_body(&RequestId::new())["error"][EXTENSION],
-            Value::from(airlock)
-        );
+        small.write(call(0)).expect("room");
+        small.write(text(40_000)).expect_err("no room");
     }
 }

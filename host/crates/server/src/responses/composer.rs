@@ -14,12 +14,14 @@ use super::{
 use airlock_agent::{
     CallEnded, CallStarted, Completion, EXTENSION, Event, recall::items::OutputKeeper,
 };
+use airlock_conversation::Delta;
 use airlock_core::{
     door::{Caller, Origin},
     tool::HostCode,
 };
 use airlock_json as json;
-use airlock_model::{Object, Part, document::choices, weight};
+use airlock_json::weight::object_weight;
+use airlock_model::{Object, RequestMemory as _, weight};
 
 /// Label of the gateway's own tools.
 const OWN_LABEL: &str = "airlock";
@@ -87,20 +89,15 @@ impl Composer {
     pub(super) fn add(&mut self, event: Event, out: &mut Vec<Object>) -> Result<(), ApiError> {
         match event {
             Event::Chunk(chunk) => {
-                let native = chunk.part().map_or(0, |part| match part {
-                    Part::Item { item, .. } => {
-                        item.values().map(weight).sum::<usize>() + json::text_len(item)
-                    }
-                    Part::Reasoning { .. } | Part::Joint => 0,
-                });
-                self.charge.grow(choices(chunk.object()).map(content_bytes).sum())?;
-                self.hold(native)?;
+                let deltas = chunk.into_deltas();
+                self.charge.grow(deltas.iter().map(content_bytes).sum())?;
                 let before = self.writer.items();
                 let events = out.len();
-                match chunk.part() {
-                    Some(part) => self.writer.part(part, out),
-                    None => self.writer.chunk(chunk.object(), out),
-                }
+                // Until the items are counted.
+                let room = switches(&deltas).saturating_mul(ITEM_BYTES);
+                self.charge.grow(room)?;
+                self.writer.deltas(deltas, out);
+                self.charge.give_back(room);
                 self.check_items(before)?;
                 self.charge.grow((out.len() - events).saturating_mul(EVENT_BYTES))?;
             }
@@ -172,7 +169,7 @@ impl Composer {
     }
 
     fn start(&mut self, started: &CallStarted, out: &mut Vec<Object>) {
-        let CallStarted { tool_call_id, name, arguments, raw } = started;
+        let CallStarted { tool_call_id, name, arguments, extra } = started;
         let entry = self.caller.view().find(&Origin::Model, name);
         let client = entry.and_then(|entry| entry.tool.client.as_ref());
         let call = Call {
@@ -180,7 +177,7 @@ impl Composer {
             server_label: client.map_or(OWN_LABEL, |client| client.as_str()),
             name,
             arguments,
-            raw: Some(raw),
+            extra,
         };
         self.writer.call_started(call, out);
     }
@@ -215,22 +212,42 @@ impl Composer {
     }
 }
 
-/// Returns an upper estimate of the memory that the content of a choice takes in a Response, in
-/// bytes.
-fn content_bytes(choice: &Object) -> usize {
-    let Some(delta) = choice.get("delta").and_then(Value::as_object) else { return 0 };
-    let calls = delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
-    let of_calls = calls.filter_map(Value::as_object).flatten();
-    let rest = of_calls.filter(|(name, _)| !matches!(name.as_str(), "function" | "custom"));
-    let copied = json::text_len(delta)
-        + choice.get("logprobs").map_or(0, weight)
-        + delta.get("annotations").map_or(0, weight)
-        + rest.map(|(_, value)| weight(value)).sum::<usize>();
-    // The state of reasoning is copied once, and then kept as text.
-    let state = delta.iter().filter(|(name, value)| {
-        value.is_array() && !matches!(name.as_str(), "tool_calls" | "annotations")
-    });
-    copied.saturating_mul(OUTPUT_COPIES) + state.map(|(_, value)| weight(value)).sum::<usize>()
+/// Returns the number of items that deltas can begin, without the first.
+fn switches(deltas: &[Delta]) -> usize {
+    let kinds = deltas.windows(2);
+    kinds
+        .filter(|pair| std::mem::discriminant(&pair[0]) != std::mem::discriminant(&pair[1]))
+        .count()
+}
+
+/// Returns an upper estimate of the memory that the content of a delta takes in a Response, in bytes.
+fn content_bytes(delta: &Delta) -> usize {
+    let copied = match delta {
+        Delta::Text { text, .. }
+        | Delta::Refusal { text, .. }
+        | Delta::Reasoning { text, .. }
+        | Delta::Arguments { text, .. } => json::text_len(text),
+        Delta::Call { id, name, extra, .. } => {
+            json::text_len(id) + json::text_len(name) + copies_of(extra)
+        }
+        Delta::Citation { citation, .. } => copies_of(citation),
+        Delta::ItemEnd { item, .. } => copies_of(item),
+        Delta::Member { name, value, .. } if name == "logprobs" => {
+            json::text_len(value) + weight(value)
+        }
+        // The state of reasoning is copied once, and then kept as text.
+        Delta::Member { value, .. } => {
+            return json::text_len(value).saturating_mul(OUTPUT_COPIES) + weight(value);
+        }
+        Delta::ReasoningEnd { reasoning, .. } => 2 * reasoning.bytes(),
+        _ => 0,
+    };
+    copied.saturating_mul(OUTPUT_COPIES)
+}
+
+/// Returns the memory of an object and of its text, in bytes.
+fn copies_of(object: &Object) -> usize {
+    json::text_len(object) + object_weight(object)
 }
 
 fn response_of(event: &mut Object) -> Option<&mut Object> {
@@ -253,9 +270,10 @@ mod tests {
         memory::Memory,
         responses::translate::{BuiltinTools, prepare},
     };
+    use airlock_conversation::chat::ReplyReader;
     use airlock_core::{door::Filter, tenant::Tenant};
     use airlock_fakes as fake;
-    use airlock_model::{Document, object};
+    use airlock_model::object;
 
     fn composer(memory: usize) -> (Composer, RequestCharge) {
         let request = object(json!({"model": "m", "input": "x"}));
@@ -268,9 +286,18 @@ mod tests {
         (Composer::new("resp_1", echo, caller, None, None, charge.clone()), charge)
     }
 
+    /// Returns the deltas of a chunk with one choice.
+    fn deltas(mut choice: Value) -> Vec<Delta> {
+        choice["index"] = 0.into();
+        let mut reader = ReplyReader::default();
+        let mut deltas = reader.chunk(object(json!({"choices": [choice]}))).expect("a chunk");
+        deltas.append(&mut reader.finish().expect("an end"));
+        deltas
+    }
+
     fn add(composer: &mut Composer, delta: &Value) -> Result<(), ApiError> {
-        let chunk = object(json!({"choices": [{"index": 0, "delta": delta}]}));
-        composer.add(Event::Chunk(Document::from(chunk)), &mut Vec::new())
+        let deltas = deltas(json!({"delta": delta}));
+        composer.add(Event::Chunk(deltas.into()), &mut Vec::new())
     }
 
     #[test]
@@ -293,14 +320,14 @@ mod tests {
         let kept = weight(&json!(small));
         for (choice, least) in [
             (json!({"delta": {}, "logprobs": {"content": small}}), OUTPUT_COPIES * kept),
-            (json!({"delta": {"annotations": small}}), OUTPUT_COPIES * kept),
+            (json!({"delta": {"annotations": [{"type": "x", "x": small}]}}), OUTPUT_COPIES * kept),
             (json!({"delta": {"tool_calls": [{"index": 0, "x": small}]}}), OUTPUT_COPIES * kept),
             (json!({"delta": {"thinking_blocks": small}}), kept),
         ] {
-            let bytes = content_bytes(&object(choice));
-            assert!((least..2 * least).contains(&bytes), "{bytes}, at least {least}");
+            let bytes = deltas(choice).iter().map(content_bytes).sum::<usize>();
+            assert!(bytes >= least, "{bytes}, at least {least}");
         }
-        let text = object(json!({"delta": {"content": "x".repeat(1_000)}}));
-        assert!((4_000..5_000).contains(&content_bytes(&text)));
+        let text = deltas(json!({"delta": {"content": "x".repeat(1_000)}}));
+        assert!((4_000..5_000).contains(&text.iter().map(content_bytes).sum::<usize>()));
     }
 }

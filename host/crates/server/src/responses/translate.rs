@@ -1,9 +1,9 @@
 //! Translates between OpenAI's Responses API and the agent loop.
 //!
 //! A request goes to the loop as it came, with the stored items that it continues, and without the
-//! members and items that are the gateway's own. The events of the loop become a Response object and its
-//! stream events. The translation does no I/O, makes no policy decisions and stores nothing. *Client* is
-//! OpenAI's word for the caller.
+//! members and items that are the gateway's own. The deltas and the events of the loop become a Response
+//! object and its stream events. The translation does no I/O, makes no policy decisions and stores nothing.
+//! *Client* is OpenAI's word for the caller.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | [`builtin`] | groups of functions, and built-in tools |
 //! | [`echo`] | the members of a request that its Response repeats |
 //! | [`output`] | the loop's events → stream events and the Response |
-//! | [`reasoning`] | reasoning of a delta |
+//! | [`reasoning`] | state of reasoning |
 //! | [`failure`] | the error of a failed Response |
 //!
 //! A tool that the gateway ran is an `mcp_call` item, which holds call and result, and becomes both

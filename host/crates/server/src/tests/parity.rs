@@ -1,8 +1,12 @@
 //! The same conversations through chat completions, Responses and messages, plain and streamed, tell the
 //! same story.
 
+mod wires;
+
+use self::wires::{CONVERSATIONS, WIRES};
 use super::*;
-use airlock_model::Merged;
+use airlock_conversation::{Reply, chat::ReplyReader};
+use airlock_model::{ChatForm, object};
 
 /// Conversations: a name, and the answers of the model, one for each number of results.
 fn conversations() -> Vec<(&'static str, Value)> {
@@ -191,19 +195,24 @@ async fn streamed_chat(gateway: &Gateway) -> Story {
         return of_chat(&reply.json().await.expect("JSON"));
     }
     let text = reply.text().await.expect("the whole stream");
-    let mut merged = Merged::default();
+    let mut reader = ReplyReader::default();
+    let mut reply = Reply::default();
+    let mut airlock = None;
     let mut error = None;
     for data in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
         let Ok(Value::Object(mut chunk)) = serde_json::from_str(data) else { continue };
-        match chunk.shift_remove("error") {
-            Some(found) => error = Some(found),
-            None => merged.add(&chunk),
+        if let Some(found) = chunk.shift_remove("error") {
+            error = Some(found);
+            continue;
         }
+        airlock = chunk.shift_remove("airlock").or(airlock);
+        reply.extend(reader.chunk(chunk).expect("a chunk"));
     }
     if let Some(error) = error {
         return of_chat(&json!({"error": error, "airlock": error["airlock"]}));
     }
-    let mut answer = Value::from(merged.finish());
+    reply.extend(reader.finish().expect("an end"));
+    let mut answer = Value::from(ChatForm::whole(reply, airlock.map(object)));
     // The stream has the texts of all rounds, and the plain response that of the last one.
     if let Some(text) = answer["choices"][0]["message"]["content"].as_str() {
         answer["choices"][0]["message"]["content"] =
@@ -329,4 +338,34 @@ async fn a_conversation_tells_the_same_story_through_all_apis_plain_and_streamed
 fn sorted(mut story: Story) -> Story {
     story.pending.sort_by_key(|call| call[1].to_string());
     story
+}
+
+#[tokio::test]
+async fn a_conversation_tells_the_same_story_with_every_api_of_a_provider() {
+    for (number, answers) in CONVERSATIONS.iter().enumerate() {
+        let (gateway, _fake) = WIRES[0].gateway(answers, false).await;
+        let chat = plain_chat(&gateway).await;
+        gateway.stop().await;
+        assert!(chat.error.is_null(), "{number}: {chat:?}");
+        for wire in &WIRES {
+            for is_streamed in [false, true] {
+                for face in ["chat", "Responses", "Messages"] {
+                    let (gateway, fake) = wire.gateway(answers, is_streamed).await;
+                    let story = match (face, is_streamed) {
+                        ("chat", false) => plain_chat(&gateway).await,
+                        ("chat", true) => streamed_chat(&gateway).await,
+                        ("Responses", false) => plain_response(&gateway).await,
+                        ("Responses", true) => streamed_response(&gateway).await,
+                        (_, false) => plain_message(&gateway, &chat).await,
+                        (_, true) => streamed_message(&gateway, &chat).await,
+                    };
+                    let name = wire.name;
+                    let case = format!("{number}: {face} over {name}, streamed {is_streamed}");
+                    assert_eq!(sorted(story), sorted(chat.clone()), "{case}");
+                    gateway.stop().await;
+                    assert_eq!(fake.requests().await.len(), answers.len(), "{case}");
+                }
+            }
+        }
+    }
 }

@@ -138,7 +138,7 @@ fn a_chunk_has_the_members_of_openais_api() {
 }
 
 #[test]
-fn parts_of_reasoning_are_separated_and_the_end_of_an_item_is_an_empty_delta() {
+fn parts_of_reasoning_are_separated_and_the_end_of_an_item_is_no_chunk() {
     let part = |index| Delta::ReasoningPart {
         choice: 0,
         item_id: "rs_1".to_owned(),
@@ -163,12 +163,11 @@ fn parts_of_reasoning_are_separated_and_the_end_of_an_item_is_an_empty_delta() {
             r#"{"reasoning_content":"a"}"#,
             r#"{"reasoning_content":"\n\n"}"#,
             r#"{"reasoning_content":"b"}"#,
-            "{}",
             r#"{} "stop""#,
         ]
     );
     assert_eq!(
-        (&chunks[4].get("service_tier"), &chunks[5]["service_tier"]),
+        (&chunks[3].get("service_tier"), &chunks[4]["service_tier"]),
         (&None, &json!("flex"))
     );
     let mut reply = Reply::default();

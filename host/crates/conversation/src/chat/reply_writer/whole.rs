@@ -40,8 +40,23 @@ struct WholeMessage {
     calls: Vec<Value>,
 }
 
-fn write_choice(number: u64, choice: Choice) -> Object {
-    let Choice { items, citations, members, finish, .. } = choice;
+/// Writes a choice as a message, without its end and its log probabilities.
+pub fn write_message(choice: Choice) -> Object {
+    write_content(choice).0
+}
+
+fn write_choice(number: u64, mut choice: Choice) -> Object {
+    let finish = choice.finish.take();
+    let (message, logprobs) = write_content(choice);
+    let mut out = object_of([("index", number.into()), ("message", message.into())]);
+    out.extend(logprobs);
+    add_finish(&mut out, finish);
+    out
+}
+
+/// Writes the message of a choice, and the log probabilities beside it.
+fn write_content(choice: Choice) -> (Object, Object) {
+    let Choice { items, citations, members, .. } = choice;
     let mut message = WholeMessage::default();
     for item in items {
         match item {
@@ -70,10 +85,7 @@ fn write_choice(number: u64, choice: Choice) -> Object {
             _ => merge(&mut message, name, value),
         }
     }
-    let mut out = object_of([("index", number.into()), ("message", message.into())]);
-    out.extend(logprobs);
-    add_finish(&mut out, finish);
-    out
+    (message, logprobs)
 }
 
 impl WholeMessage {
@@ -131,10 +143,15 @@ fn write_call(call: ToolCall) -> Object {
     call
 }
 
+/// Texts that are not joined, because servers repeat them.
+const SENT_ONCE: [&str; 2] = ["id", "type"];
+
 /// Adds a piece of a member: texts and lists are appended, objects are merged, and other values replace the
-/// earlier one.
+/// earlier one. Null changes nothing.
 fn merge(target: &mut Object, name: String, value: Value) {
     match (target.get_mut(&name), value) {
+        (Some(_), Value::Null) => {}
+        (Some(Value::String(_)), Value::String(_)) if SENT_ONCE.contains(&name.as_str()) => {}
         (Some(Value::String(sum)), Value::String(more)) => sum.push_str(&more),
         (Some(Value::Array(sum)), Value::Array(more)) => sum.extend(more),
         (Some(Value::Object(sum)), Value::Object(more)) => {

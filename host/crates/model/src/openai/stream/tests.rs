@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{fs, path::Path};
 
 use futures_util::stream;
 use serde_json::json;
@@ -7,8 +7,13 @@ use bytes::Bytes;
 
 use super::*;
 use crate::{
-    Api, Calls, MemoryBudget, Merged, Service,
+    Api, MemoryBudget, Service, chat_replies,
     http::{HttpClient, ServiceBounds, ServiceResponse},
+    object,
+};
+use airlock_conversation::{
+    Reply,
+    chat::{self, ReplyReader},
 };
 
 /// Result of reading a stream, in the form of the corpus.
@@ -28,17 +33,13 @@ fn client() -> HttpClient {
 async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
     let response = ServiceResponse::of_pieces(stream::iter(pieces));
     let held = MemoryBudget::unlimited().charge();
-    let mut chunks = OpenAiChunks::new(Events::new(client, response, held));
-    let mut calls = Calls::default();
-    let mut merged = Merged::default();
-    let mut ids = BTreeSet::new();
+    let terms = chat_replies::terms(true, &held);
+    let mut chunks = OpenAiChunks::new(Events::new(client, response, held.beside()), &terms);
+    let mut reply = Reply::default();
     loop {
         match chunks.next().await {
-            Ok(Some(mut chunk)) => {
-                calls.repair(&mut chunk, &mut ids, 100).expect("few calls");
-                merged.add(chunk.object());
-            }
-            Ok(None) => return Outcome::Answer(merged.finish().into()),
+            Ok(Some(chunk)) => reply.extend(chunk.into_deltas()),
+            Ok(None) => return Outcome::Answer(chat::write_reply(reply, 0).into()),
             Err(error @ ModelError::Refused { .. }) => {
                 return Outcome::Reported(error.to_object()["message"].clone());
             }
@@ -52,6 +53,13 @@ async fn read(client: &HttpClient, pieces: Vec<Bytes>) -> Outcome {
     }
 }
 
+/// Returns a completion as it is written from its deltas.
+fn as_reply(completion: Object) -> Value {
+    let mut reply = Reply::default();
+    reply.extend(ReplyReader::default().whole(completion).expect("a completion"));
+    chat::write_reply(reply, 0).into()
+}
+
 /// Sorts the calls, which the corpus sorts by their index, and removes their ids: the repair adds
 /// missing ones.
 fn comparable(mut answer: Value) -> Value {
@@ -62,6 +70,16 @@ fn comparable(mut answer: Value) -> Value {
             call.shift_remove("id");
         }
         calls.sort_by_key(|call| call["function"].to_string());
+    }
+    // Members that no delta has.
+    let known = ["id", "object", "created", "model", "choices", "usage"];
+    answer.as_object_mut().expect("an object").retain(|name, _| known.contains(&name.as_str()));
+    for choice in answer["choices"].as_array_mut().into_iter().flatten() {
+        let known = ["index", "message", "logprobs", "finish_reason"];
+        choice.as_object_mut().expect("an object").retain(|name, _| known.contains(&name.as_str()));
+        if let Value::Object(logprobs) = &mut choice["logprobs"] {
+            logprobs.retain(|_, list| !list.is_null());
+        }
     }
     answer
 }
@@ -83,7 +101,7 @@ fn expected(path: &Path) -> Outcome {
         Some("malformed") => Outcome::Malformed,
         Some(_) => Outcome::Truncated,
         None if result["answer"]["choices"] == json!([]) => Outcome::Truncated,
-        None => Outcome::Answer(comparable(result["answer"].clone())),
+        None => Outcome::Answer(comparable(as_reply(object(result["answer"].clone())))),
     }
 }
 
@@ -148,7 +166,8 @@ async fn a_stream_that_sends_nothing_for_too_long_fails() {
     let client = client();
     let response = ServiceResponse::of_pieces(stream::pending());
     let held = MemoryBudget::unlimited().charge();
-    let mut chunks = OpenAiChunks::new(Events::new(&client, response, held));
+    let terms = chat_replies::terms(true, &held);
+    let mut chunks = OpenAiChunks::new(Events::new(&client, response, held.beside()), &terms);
     let started = tokio::time::Instant::now();
     let error = chunks.next().await.expect_err("it is silent");
     assert_eq!(started.elapsed(), client.bounds.idle);

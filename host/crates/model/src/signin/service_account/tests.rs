@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Api, CloudCredential, Hosting, Key, MemoryBudget, Prompt, Response, Retries, Terms,
-    backend::Backend as _, object, service::ServiceClient,
+    Api, CloudCredential, Hosting, Key, MemoryBudget, Prompt, Retries, backend::Backend as _,
+    chat_replies, object, service::ServiceClient,
 };
 use airlock_json::RawObject;
 use airlock_test_http::model::{self as fake, FakeService};
@@ -38,12 +38,8 @@ async fn respond(client: &ServiceClient) -> Result<Object, ModelError> {
     let body = json!({"model": "gemini-x", "messages": [{"role": "user", "content": "hi"}]});
     let prompt = Prompt::new(RawObject::from(&object(body)));
     let held = MemoryBudget::unlimited().charge();
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let terms = Terms { is_streamed: false, in_chunks: false, deadline, held: &held };
-    match client.respond(&prompt, terms).await? {
-        Response::Whole(answer) => Ok(answer.into_object()),
-        Response::Chunks(_) => panic!("no stream was asked for"),
-    }
+    let terms = chat_replies::terms(false, &held);
+    client.respond(&prompt, terms).await.map(chat_replies::whole)
 }
 
 fn token(text: &str) -> String {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 pub(crate) use self::calls::Call;
 pub(super) use self::item::Round;
 use self::{
-    calls::{ClientCall, ExecutedCall},
+    calls::{CallBegin, ClientCall, ExecutedCall},
     ending::Ending,
     events::Events,
     item::{Items, Status},
@@ -28,7 +28,13 @@ use self::{
     reasoning::Reasoning,
 };
 use super::{builtin::Groups, echo::Echo, reasoning as state};
+use airlock_conversation::{Delta, FinishReason, Wire, chat};
 use airlock_model::{Object, object};
+
+/// Member of a reply with the tier of service that was used.
+const SERVICE_TIER: &str = "service_tier";
+/// Member of a choice with the log probabilities of its text.
+const LOGPROBS: &str = "logprobs";
 
 /// Writes one Response and its stream events.
 ///
@@ -49,9 +55,19 @@ pub(crate) struct Writer {
     executed: BTreeMap<String, ExecutedCall>,
     /// Names of the functions of groups.
     groups: Groups,
-    /// Last `finish_reason` of the round.
-    finish_reason: Option<String>,
+    /// Part of the reasoning that is read, with a provider that has the Responses API.
+    part: Option<ReasoningPart>,
+    /// End of the round.
+    finish_reason: Option<FinishReason>,
     ending: Option<Ending>,
+}
+
+/// A part of the reasoning of a provider that has the Responses API.
+#[derive(Debug)]
+struct ReasoningPart {
+    item_id: String,
+    /// Number of the summary; `None` for the model's own text.
+    summary: Option<u64>,
 }
 
 impl Writer {
@@ -68,6 +84,7 @@ impl Writer {
             calls: BTreeMap::new(),
             executed: BTreeMap::new(),
             groups: Groups::default(),
+            part: None,
             finish_reason: None,
             ending: None,
         }
@@ -85,23 +102,22 @@ impl Writer {
         }
     }
 
-    /// Adds a `chat.completion.chunk`, or a whole `chat.completion`. Tool calls in it are those
-    /// that the client runs; each has its `id` and name in the first delta, and its `index` in
-    /// every one.
-    pub(crate) fn chunk(&mut self, chunk: &Object, out: &mut Vec<Object>) {
+    /// Adds deltas of the model's reply. Calls in it are those that the client runs.
+    pub(crate) fn deltas(&mut self, deltas: Vec<Delta>, out: &mut Vec<Object>) {
         if self.ending.is_some() {
             return;
         }
-        self.read_source(chunk);
-        let choices = chunk.get("choices").and_then(Value::as_array).into_iter().flatten();
-        // One for each chunk: a server that repeats a choice would open items without end.
-        if let Some(choice) = choices.filter_map(Value::as_object).find(|choice| is_first(choice)) {
-            let delta = choice.get("delta").or_else(|| choice.get("message"));
-            if let Some(Value::Object(delta)) = delta {
-                self.delta(delta, choice.get("logprobs"), out);
-            }
-            if let Some(Value::String(reason)) = choice.get("finish_reason") {
-                self.finish_reason = Some(reason.clone());
+        let mut deltas = deltas.into_iter().peekable();
+        while let Some(delta) = deltas.next() {
+            match delta {
+                // The item has the sealed reasoning too.
+                Delta::ReasoningEnd { .. }
+                    if matches!(deltas.peek(), Some(Delta::ItemEnd { .. })) => {}
+                Delta::Member { choice: 0, wire: Wire::Chat, name, value } if name == LOGPROBS => {
+                    let text = deltas.next_if(|next| matches!(next, Delta::Text { choice: 0, .. }));
+                    self.text_with(text, &message::logprobs(&value), out);
+                }
+                delta => self.delta(delta, out),
             }
         }
     }
@@ -144,6 +160,7 @@ impl Writer {
         self.close_calls(Status::Completed, out);
         self.items.begin_round();
         self.finish_reason = None;
+        self.part = None;
     }
 
     /// Ends the Response. It is incomplete if the last response of the model is.
@@ -153,7 +170,7 @@ impl Writer {
         airlock: Option<Object>,
         out: &mut Vec<Object>,
     ) {
-        self.end(Ending::of_answer(self.finish_reason.as_deref(), usage, airlock), out);
+        self.end(Ending::of_answer(self.finish_reason.as_ref(), usage, airlock), out);
     }
 
     /// Ends the Response with an error object of chat completions. Open items are incomplete.
@@ -186,59 +203,127 @@ impl Writer {
         response
     }
 
-    /// Reads the model and the service tier that a provider reports. They may differ from those of
-    /// the request.
-    fn read_source(&mut self, chunk: &Object) {
-        for name in ["model", "service_tier"] {
-            let reported =
-                chunk.get(name).filter(|value| value.as_str().is_some_and(|v| !v.is_empty()));
-            if let Some(value) = reported
-                && self.echo.members().get(name) != Some(value)
-            {
-                self.echo.set(name, value.clone());
-            }
+    /// Sets the model or the service tier that a provider reports. They may differ from those of the
+    /// request.
+    fn set_source(&mut self, name: &str, reported: &str) {
+        let known = self.echo.members().get(name).and_then(Value::as_str);
+        if !reported.is_empty() && known != Some(reported) {
+            self.echo.set(name, reported.into());
         }
     }
 
-    fn delta(&mut self, delta: &Object, logprobs: Option<&Value>, out: &mut Vec<Object>) {
-        let text = state::text(delta);
-        if text.is_some() || state::State::is_in(delta) {
-            self.close_message(Status::Completed, out);
-            let mut events = Events::new(out, &mut self.sequence);
-            let reasoning =
-                self.reasoning.get_or_insert_with(|| Reasoning::open(&mut self.items, &mut events));
-            reasoning.add(text.unwrap_or_default(), delta, &mut events);
-        }
-        let logprobs = message::logprobs(logprobs);
-        for (name, kind) in [("content", Kind::Text), ("refusal", Kind::Refusal)] {
-            let text = delta.get(name).and_then(Value::as_str).unwrap_or_default();
-            let logprobs = if kind == Kind::Text { logprobs.as_slice() } else { &[] };
-            if !text.is_empty() || !logprobs.is_empty() {
-                let (message, mut events) = self.open_message(out);
-                message.add(kind, text, logprobs, &mut events);
+    fn delta(&mut self, delta: Delta, out: &mut Vec<Object>) {
+        match delta {
+            Delta::Begin(begin) => {
+                self.set_source("model", &begin.model);
+                let tier = begin.extra.get(SERVICE_TIER).and_then(Value::as_str);
+                self.set_source(SERVICE_TIER, tier.unwrap_or_default());
             }
+            Delta::ServiceTier(tier) => self.set_source(SERVICE_TIER, &tier),
+            Delta::End { choice: 0, reason } => self.finish_reason = Some(reason),
+            Delta::Text { choice: 0, text } => self.text(Kind::Text, &text, &[], out),
+            Delta::Refusal { choice: 0, text } => self.text(Kind::Refusal, &text, &[], out),
+            Delta::ReasoningPart { choice: 0, item_id, is_summary, index } => {
+                let summary = is_summary.then_some(index);
+                self.part = Some(ReasoningPart { item_id, summary });
+            }
+            Delta::Reasoning { choice: 0, text } => self.thought(&text, out),
+            Delta::ReasoningEnd { choice: 0, reasoning } => {
+                if let Some((name, list)) = chat::sealed_reasoning(reasoning) {
+                    self.add_state(name, list, out);
+                }
+            }
+            Delta::Citation { choice: 0, wire, citation } => {
+                if let Some(annotation) = message::annotation(wire, citation) {
+                    let (message, mut events) = self.open_message(out);
+                    message.annotate(annotation, &mut events);
+                }
+            }
+            Delta::Call { choice: 0, index, id, name, is_custom, extra } => {
+                self.close_text(Status::Completed, out);
+                let call = CallBegin { id, name, is_custom, extra };
+                let mut events = Events::new(out, &mut self.sequence);
+                let call = ClientCall::open(call, &self.groups, &mut self.items, &mut events);
+                self.calls.insert(index, call);
+            }
+            Delta::Arguments { choice: 0, index, text } => {
+                if let Some(call) = self.calls.get_mut(&index) {
+                    call.add(&text, &mut Events::new(out, &mut self.sequence));
+                }
+            }
+            Delta::Member { choice: 0, wire: Wire::Chat, name, value } => {
+                self.member(&name, value, out);
+            }
+            Delta::ItemEnd { choice: 0, item, .. } => self.item(&item, out),
+            // A Response has one choice, and the usage of all rounds.
+            _ => {}
         }
-        for annotation in message::annotations(delta) {
+    }
+
+    /// Adds a piece of a member that chat completions do not define: state of the reasoning, or members of
+    /// calls that have begun.
+    fn member(&mut self, name: &str, value: Value, out: &mut Vec<Object>) {
+        let Value::Array(list) = value else { return };
+        match name {
+            "tool_calls" => {
+                for piece in list.iter().filter_map(Value::as_object) {
+                    let index = piece.get("index").and_then(Value::as_u64).unwrap_or_default();
+                    if let Some(call) = self.calls.get_mut(&index) {
+                        call.add_members(piece);
+                    }
+                }
+            }
+            name if !list.is_empty() && state::is_state(name) => self.add_state(name, list, out),
+            _ => {}
+        }
+    }
+
+    /// Adds log probabilities with their text.
+    fn text_with(&mut self, delta: Option<Delta>, logprobs: &[Value], out: &mut Vec<Object>) {
+        let text = match delta {
+            Some(Delta::Text { text, .. }) => text,
+            _ => String::new(),
+        };
+        self.text(Kind::Text, &text, logprobs, out);
+    }
+
+    fn text(&mut self, kind: Kind, text: &str, logprobs: &[Value], out: &mut Vec<Object>) {
+        if !text.is_empty() || !logprobs.is_empty() {
             let (message, mut events) = self.open_message(out);
-            message.annotate(annotation, &mut events);
-        }
-        let calls = delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
-        for (position, call) in calls.filter_map(Value::as_object).enumerate() {
-            self.call_delta(position as u64, call, out);
+            message.add(kind, text, logprobs, &mut events);
         }
     }
 
-    fn call_delta(&mut self, position: u64, delta: &Object, out: &mut Vec<Object>) {
-        let index = delta.get("index").and_then(Value::as_u64).unwrap_or(position);
-        if !self.calls.contains_key(&index) {
-            self.close_text(Status::Completed, out);
+    /// Adds a piece of readable reasoning.
+    fn thought(&mut self, text: &str, out: &mut Vec<Object>) {
+        if let Some(ReasoningPart { item_id, summary }) = self.part.take() {
+            let (reasoning, mut events) = self.open_native(&item_id, out);
+            match summary {
+                Some(number) => reasoning.add_summary(number, text, &mut events),
+                None => reasoning.add_text(text, &mut events),
+            }
+            self.part = Some(ReasoningPart { item_id, summary });
+            return;
         }
+        let (reasoning, mut events) = self.open_reasoning(out);
+        reasoning.add_text(text, &mut events);
+    }
+
+    /// Adds state of the reasoning that the model needs back.
+    fn add_state(&mut self, name: &str, list: Vec<Value>, out: &mut Vec<Object>) {
+        self.open_reasoning(out).0.add_state(name, list);
+    }
+
+    /// Returns the open reasoning. Opens it, after the message is done, if there is none.
+    fn open_reasoning<'a>(
+        &'a mut self,
+        out: &'a mut Vec<Object>,
+    ) -> (&'a mut Reasoning, Events<'a>) {
+        self.close_message(Status::Completed, out);
         let mut events = Events::new(out, &mut self.sequence);
-        let call = self
-            .calls
-            .entry(index)
-            .or_insert_with(|| ClientCall::open(delta, &self.groups, &mut self.items, &mut events));
-        call.add(delta, &mut events);
+        let reasoning =
+            self.reasoning.get_or_insert_with(|| Reasoning::open(&mut self.items, &mut events));
+        (reasoning, events)
     }
 
     /// Returns the open message. Opens it, after the reasoning is done, if there is none.
@@ -295,9 +380,4 @@ impl Writer {
         let response = self.response();
         Events::new(out, &mut self.sequence).write(kind, [("response", response.into())]);
     }
-}
-
-/// Returns whether a choice is the first; a Response has only one.
-fn is_first(choice: &Object) -> bool {
-    matches!(choice.get("index").map(Value::as_u64), None | Some(None | Some(0)))
 }

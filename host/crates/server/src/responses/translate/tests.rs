@@ -5,11 +5,13 @@ mod properties;
 mod request;
 mod stream;
 
+use std::mem;
+
 use serde_json::{Value, json};
 
 use super::{BuiltinTools, Call, Prepared, Untranslatable, Writer, prepare};
 use airlock_conversation::{
-    chat::{self, ChatDialect},
+    chat::{self, ChatDialect, ReplyReader},
     responses,
 };
 use airlock_model::{Object, object};
@@ -49,21 +51,41 @@ fn request(members: Value) -> Value {
 /// Writes a Response and collects its stream events.
 struct Recorder {
     writer: Writer,
+    /// Reader of the chunks of the round.
+    reader: ReplyReader,
     events: Vec<Object>,
 }
 
 impl Recorder {
     fn new() -> Self {
         let echo = prepared(json!({"model": "m", "input": "hi"})).echo;
-        let mut recorder = Self { writer: Writer::new("resp_1", 7, echo), events: Vec::new() };
+        let mut recorder = Self::of(Writer::new("resp_1", 7, echo));
         recorder.writer.begin(&mut recorder.events);
         recorder
     }
 
+    fn of(writer: Writer) -> Self {
+        Self { writer, reader: ReplyReader::default(), events: Vec::new() }
+    }
+
+    /// Writes the choice of a chunk of a chat completion.
     fn chunk(&mut self, choice: Value) -> &mut Self {
         let chunk = Object::from_iter([("choices".to_owned(), vec![choice].into())]);
-        self.writer.chunk(&chunk, &mut self.events);
+        self.add(chunk)
+    }
+
+    fn add(&mut self, chunk: Object) -> &mut Self {
+        if let Ok(deltas) = self.reader.chunk(chunk) {
+            self.writer.deltas(deltas, &mut self.events);
+        }
         self
+    }
+
+    /// Writes the end of the model's reply, if it has begun.
+    fn end_reply(&mut self) {
+        if let Ok(deltas) = mem::take(&mut self.reader).finish() {
+            self.writer.deltas(deltas, &mut self.events);
+        }
     }
 
     fn delta(&mut self, delta: Value) -> &mut Self {
@@ -75,7 +97,8 @@ impl Recorder {
     }
 
     fn start(&mut self, id: &str, name: &str, arguments: &str) -> &mut Self {
-        let call = Call { tool_call_id: id, server_label: "fs", name, arguments, raw: None };
+        let call =
+            Call { tool_call_id: id, server_label: "fs", name, arguments, extra: &Object::new() };
         self.writer.call_started(call, &mut self.events);
         self
     }
@@ -86,11 +109,13 @@ impl Recorder {
     }
 
     fn round(&mut self) -> &mut Self {
+        self.end_reply();
         self.writer.round_ended(&mut self.events);
         self
     }
 
     fn finish(&mut self) -> &mut Self {
+        self.end_reply();
         self.writer.finish(None, None, &mut self.events);
         self
     }

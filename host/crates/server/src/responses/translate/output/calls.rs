@@ -41,9 +41,18 @@ pub(crate) struct Call<'a> {
     pub(crate) name: &'a str,
     /// Arguments as JSON text.
     pub(crate) arguments: &'a str,
-    /// The call as the model sent it. Members that chat completions do not define are kept for the
-    /// next turn.
-    pub(crate) raw: Option<&'a Object>,
+    /// Members of the call that chat completions do not define. They are kept for the next turn.
+    pub(crate) extra: &'a Object,
+}
+
+/// Beginning of a call of a client's tool.
+#[derive(Debug)]
+pub(super) struct CallBegin {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) is_custom: bool,
+    /// Members that chat completions do not define.
+    pub(super) extra: Object,
 }
 
 /// An open call of a client's tool.
@@ -66,37 +75,34 @@ enum Kind {
 }
 
 impl ClientCall {
-    /// Opens a call with its first delta.
+    /// Opens a call.
     pub(super) fn open(
-        delta: &Object,
+        call: CallBegin,
         groups: &Groups,
         items: &mut Items,
         events: &mut Events<'_>,
     ) -> Self {
-        let is_custom = delta.get("type").is_some_and(|kind| kind == "custom")
-            || delta.get("custom").is_some_and(Value::is_object);
+        let CallBegin { id: call_id, name, is_custom, extra } = call;
         let kind = if is_custom { Kind::Custom } else { Kind::Function };
-        let name = text(kind.body(delta).and_then(|body| body.get("name")));
-        let call_id = text(delta.get("id"));
         let (group, name) = match groups.find(&name) {
             Some((group, name)) => (Some(group.clone()), name.clone()),
             None => (None, name),
         };
         let slot = Slot::default();
         let text = String::new();
-        let rest = Object::new();
+        let rest = rest(&extra).collect();
         let mut call = Self { slot, call_id, name, group, kind, text, rest };
         call.slot = items.open(kind.prefix(), call.members("in_progress"), events);
         call
     }
 
-    /// Adds a delta, including the first.
-    pub(super) fn add(&mut self, delta: &Object, events: &mut Events<'_>) {
-        self.rest.extend(rest(delta));
-        let input = self.kind.body(delta).and_then(|body| body.get(self.kind.input()));
-        let Some(text) = input.and_then(Value::as_str).filter(|text| !text.is_empty()) else {
-            return;
-        };
+    /// Adds members that came after the beginning.
+    pub(super) fn add_members(&mut self, piece: &Object) {
+        self.rest.extend(rest(piece));
+    }
+
+    /// Adds a piece of the input.
+    pub(super) fn add(&mut self, text: &str, events: &mut Events<'_>) {
         self.text.push_str(text);
         let kind = match self.kind {
             Kind::Function => "response.function_call_arguments.delta",
@@ -139,14 +145,6 @@ impl ClientCall {
 }
 
 impl Kind {
-    fn body(self, delta: &Object) -> Option<&Object> {
-        let name = match self {
-            Self::Function => "function",
-            Self::Custom => "custom",
-        };
-        delta.get(name)?.as_object()
-    }
-
     const fn prefix(self) -> &'static str {
         match self {
             Self::Function => "fc",
@@ -197,7 +195,7 @@ impl ExecutedCall {
         let done = [("arguments", arguments.clone())];
         events.write_item("response.mcp_call_arguments.done", &slot, done);
         members.insert("arguments".to_owned(), arguments);
-        members.extend(call.raw.into_iter().flat_map(rest));
+        members.extend(rest(call.extra));
         Self { slot, members }
     }
 
@@ -223,10 +221,6 @@ impl ExecutedCall {
         self.members.insert("status".to_owned(), Status::Incomplete.as_str().into());
         items.close(&self.slot, self.members, events);
     }
-}
-
-fn text(value: Option<&Value>) -> String {
-    value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Returns the `error` of a failed call, with the text as MCP content.

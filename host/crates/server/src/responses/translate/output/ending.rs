@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{super::failure, item::Status};
-use airlock_conversation::{chat, responses};
+use airlock_conversation::{FinishReason, chat, responses};
 use airlock_model::{Object, object};
 
 /// End of a Response.
@@ -23,15 +23,15 @@ enum Outcome {
 }
 
 impl Ending {
-    /// Ends a Response after a response of the model with this `finish_reason`.
+    /// Ends a Response after a response of the model with this end.
     pub(super) fn of_answer(
-        finish_reason: Option<&str>,
+        finish_reason: Option<&FinishReason>,
         usage: Option<&Value>,
         airlock: Option<Object>,
     ) -> Self {
         let outcome = match finish_reason {
-            Some("length") => Outcome::Incomplete("max_output_tokens"),
-            Some("content_filter") => Outcome::Incomplete("content_filter"),
+            Some(FinishReason::Length) => Outcome::Incomplete("max_output_tokens"),
+            Some(FinishReason::ContentFilter) => Outcome::Incomplete("content_filter"),
             _ => Outcome::Completed,
         };
         Self::new(outcome, usage, airlock)

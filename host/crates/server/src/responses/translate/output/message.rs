@@ -6,6 +6,7 @@ use super::{
     events::Events,
     item::{Items, Slot, Status},
 };
+use airlock_conversation::Wire;
 use airlock_model::{Object, object};
 
 /// Kind of a content part.
@@ -167,25 +168,28 @@ fn members(status: &str, content: Vec<Value>) -> Object {
     members
 }
 
-/// Returns the annotations of a delta. Chat completions keep the members of an annotation in an
-/// object that is named after its type. Entries without a type are left out.
-pub(super) fn annotations(delta: &Object) -> impl Iterator<Item = Object> {
-    let annotations = delta.get("annotations").and_then(Value::as_array).into_iter().flatten();
-    annotations.filter_map(|annotation| {
-        let kind = annotation.get("type")?.as_str()?;
-        let mut flat = object(json!({"type": kind}));
-        let nested = annotation.get(kind).and_then(Value::as_object);
-        let members = nested.or_else(|| annotation.as_object()).into_iter().flatten();
-        let members = members.filter(|(name, _)| *name != "type");
-        flat.extend(members.map(|(name, value)| (name.clone(), value.clone())));
-        Some(flat)
-    })
+/// Returns the annotation of a source. Chat completions keep the members of an annotation in an object that
+/// is named after its type. `None` for a source without a type, and for one of another API.
+pub(super) fn annotation(wire: Wire, mut source: Object) -> Option<Object> {
+    let kind = source.get("type")?.as_str()?.to_owned();
+    match wire {
+        Wire::Responses => return Some(source),
+        Wire::Chat => {}
+        _ => return None,
+    }
+    let nested = match source.get_mut(&kind).map(Value::take) {
+        Some(Value::Object(nested)) => nested,
+        _ => source,
+    };
+    let mut flat = object(json!({"type": kind}));
+    flat.extend(nested.into_iter().filter(|(name, value)| name != "type" && !value.is_null()));
+    Some(flat)
 }
 
 /// Returns the log probabilities of a choice's text. In a Response `bytes` and `top_logprobs` are
 /// always lists. Entries without a token or a probability are left out.
-pub(super) fn logprobs(logprobs: Option<&Value>) -> Vec<Value> {
-    let tokens = logprobs.and_then(|logprobs| logprobs.get("content")?.as_array());
+pub(super) fn logprobs(logprobs: &Value) -> Vec<Value> {
+    let tokens = logprobs.get("content").and_then(Value::as_array);
     tokens
         .into_iter()
         .flatten()

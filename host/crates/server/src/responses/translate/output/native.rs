@@ -1,32 +1,13 @@
-//! Parts of the answer of a provider that has the Responses API, which chat completions cannot
-//! express.
+//! Items of a provider that has the Responses API.
 
 use serde_json::Value;
 
 use super::{Events, Reasoning, Status, Writer};
-use airlock_model::{Object, Part};
+use airlock_model::Object;
 
 impl Writer {
-    /// Adds the native form of a chunk, in place of its deltas.
-    pub(crate) fn part(&mut self, part: &Part, out: &mut Vec<Object>) {
-        if self.ending.is_some() {
-            return;
-        }
-        match part {
-            Part::Joint => {}
-            Part::Reasoning { item_id, summary, text } => {
-                let (reasoning, mut events) = self.open_native(item_id, out);
-                match summary {
-                    Some(number) => reasoning.add_summary(*number, text, &mut events),
-                    None => reasoning.add_text(text, &mut events),
-                }
-            }
-            Part::Item { item, .. } => self.item(item, out),
-        }
-    }
-
     /// Ends the item that is open as its provider ended it, or adds one that has no deltas.
-    fn item(&mut self, item: &Object, out: &mut Vec<Object>) {
+    pub(super) fn item(&mut self, item: &Object, out: &mut Vec<Object>) {
         match item.get("type").and_then(Value::as_str).unwrap_or_default() {
             "reasoning" => {
                 let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -58,7 +39,7 @@ impl Writer {
 
     /// Returns the reasoning item that its provider gave this identifier. Opens it, after other text
     /// is done, if it is not open.
-    fn open_native<'a>(
+    pub(super) fn open_native<'a>(
         &'a mut self,
         id: &str,
         out: &'a mut Vec<Object>,

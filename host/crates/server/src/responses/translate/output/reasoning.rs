@@ -46,10 +46,9 @@ impl Reasoning {
         self.native_id.as_deref() == Some(id)
     }
 
-    /// Adds a delta, with its text and its state.
-    pub(super) fn add(&mut self, text: &str, delta: &Object, events: &mut Events<'_>) {
-        self.state.add(delta);
-        self.add_text(text, events);
+    /// Adds state that the model needs back.
+    pub(super) fn add_state(&mut self, name: &str, list: Vec<Value>) {
+        self.state.add(name, list);
     }
 
     /// Adds text of the model's own reasoning.

@@ -1,15 +1,35 @@
+use airlock_json::object;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{
-    super::{answer::to_completion, recorded::RECORDED},
-    *,
+use crate::{
+    Delta, Object, Reply, ReplyError,
+    chat::{self, ChunkWriter},
+    messages::ReplyReader,
 };
-use crate::object;
 
+/// A recorded stream, and the message of the same request without `stream`.
+macro_rules! recorded {
+    ($($name:literal),*) => {
+        [$((
+            $name,
+            include_str!(concat!("../../../../../tests/fixtures/chat_streams/anthropic/", $name, ".sse")),
+            include_str!(concat!("../../../../../tests/fixtures/chat_streams/anthropic/", $name, ".json")),
+        )),*]
+    };
+}
+
+const RECORDED: [(&str, &str, &str); 7] = recorded![
+    "text",
+    "tool_use",
+    "thinking",
+    "thinking_omitted",
+    "citations",
+    "server_tool",
+    "refusal"
+];
 const CREATED: u64 = 1_700_000_000;
-const ERROR: &str =
-    include_str!("../../../../../../tests/fixtures/chat_streams/anthropic/error.sse");
+const ERROR: &str = include_str!("../../../../../tests/fixtures/chat_streams/anthropic/error.sse");
 
 fn parse(text: &str) -> Object {
     serde_json::from_str(text).expect("a JSON object")
@@ -25,13 +45,22 @@ fn recorded(name: &str) -> &'static str {
 
 /// Returns all chunks of a stream.
 fn chunks(events: impl IntoIterator<Item = Object>, include_usage: bool) -> Vec<Object> {
-    let mut translation = MessageTranslation::new(CREATED, include_usage);
+    let mut reader = ReplyReader::default();
+    let mut writer = ChunkWriter::new(CREATED, include_usage);
     let mut chunks = Vec::new();
     for event in events {
-        chunks.append(&mut translation.event(&event).expect("a good stream"));
+        let deltas = reader.event(&event).expect("a good stream").into_iter();
+        deltas.for_each(|delta| writer.delta(delta, &mut chunks));
     }
-    assert!(translation.has_ended());
+    assert!(reader.has_ended());
     chunks
+}
+
+/// Returns the chat completion of a message that was not streamed.
+fn to_completion(message: Object) -> Result<Object, ReplyError> {
+    let mut reply = Reply::default();
+    reply.extend(ReplyReader::default().whole(message)?);
+    Ok(chat::write_reply(reply, CREATED))
 }
 
 /// Returns the deltas of chunks as text, one a line, the finish reason last.
@@ -111,7 +140,7 @@ fn parse_arguments(mut completion: Value) -> Value {
 fn a_recorded_stream_says_the_same_as_its_whole_message() {
     for (name, stream, message) in RECORDED {
         let streamed = collect(&chunks(events(stream), true));
-        let whole = to_completion(parse(message), CREATED).expect("a message");
+        let whole = to_completion(parse(message)).expect("a message");
         assert_eq!(parse_arguments(streamed), parse_arguments(whole.into()), "{name}");
     }
 }
@@ -214,24 +243,19 @@ fn usage_comes_in_a_last_chunk_if_the_request_asks_for_it() {
 
 #[test]
 fn an_error_in_the_middle_of_a_stream_ends_it_with_the_status_of_the_error() {
-    let mut translation = MessageTranslation::new(CREATED, false);
-    let mut events = events(ERROR);
-    let failure = loop {
-        match translation.event(&events.next().expect("the error comes")) {
-            Ok(_) => {}
-            Err(failure) => break failure,
-        }
-    };
-    let ResponseError::Refused(refusal) = failure else { panic!("{failure}") };
-    assert_eq!(refusal.status.as_u16(), 529);
+    let mut reader = ReplyReader::default();
+    let read: Result<Vec<Vec<Delta>>, _> =
+        events(ERROR).map(|event| reader.event(&event)).collect();
+    let Err(ReplyError::Reported { error, status }) = read else { panic!("{read:?}") };
+    assert_eq!(status, Some(529));
     assert_eq!(
-        Value::from(refusal.error),
+        Value::from(error),
         json!({
             "message": "Overloaded", "type": "server_error", "param": null,
             "code": "overloaded_error", "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy"
         })
     );
-    assert!(!translation.has_ended());
+    assert!(!reader.has_ended());
 }
 
 /// A block of a message, and the deltas that stream it after its start.
@@ -317,8 +341,81 @@ proptest! {
             "id": "msg_1", "model": "m", "content": content, "stop_reason": reason,
             "usage": {"input_tokens": 3, "output_tokens": 7}
         });
-        let whole = to_completion(object(whole), CREATED).expect("a message");
+        let whole = to_completion(object(whole)).expect("a message");
         let streamed = collect(&chunks(streamed, true));
         prop_assert_eq!(parse_arguments(streamed), parse_arguments(whole.into()));
     }
+}
+
+#[test]
+fn a_whole_message_becomes_a_chat_completion() {
+    let message = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-opus-4-6",
+        "content": [
+            {"type": "thinking", "thinking": "One.", "signature": "s1"},
+            {"type": "redacted_thinking", "data": "d"},
+            {"type": "thinking", "thinking": "Two.", "signature": "s2"},
+            {"type": "text", "text": "It "},
+            {"type": "text", "text": "is.", "citations": [{"type": "char_location", "cited_text": "is"}]},
+            {"type": "tool_use", "id": "toolu_1", "name": "a", "input": {"z": 1, "a": [2]}},
+            {"type": "tool_use", "id": "toolu_2", "name": "b", "input": {}}
+        ],
+        "stop_reason": "tool_use", "stop_sequence": null,
+        "usage": {"input_tokens": 5, "output_tokens": 6, "cache_read_input_tokens": 7}
+    });
+    let completion = to_completion(object(message)).expect("a message");
+    assert_eq!(
+        Value::from(completion),
+        json!({
+            "id": "msg_1", "object": "chat.completion", "created": 1_700_000_000,
+            "model": "claude-opus-4-6",
+            "choices": [{
+                "index": 0,
+                "message": {
+                    "role": "assistant", "content": "It is.", "refusal": null,
+                    "reasoning_content": "One.Two.",
+                    "thinking_blocks": [
+                        {"type": "thinking", "thinking": "One.", "signature": "s1"},
+                        {"type": "redacted_thinking", "data": "d"},
+                        {"type": "thinking", "thinking": "Two.", "signature": "s2"}
+                    ],
+                    "citations": [{"type": "char_location", "cited_text": "is"}],
+                    "tool_calls": [
+                        {"id": "toolu_1", "type": "function",
+                         "function": {"name": "a", "arguments": "{\"z\":1,\"a\":[2]}"}},
+                        {"id": "toolu_2", "type": "function",
+                         "function": {"name": "b", "arguments": "{}"}}
+                    ]
+                },
+                "logprobs": null, "finish_reason": "tool_calls"
+            }],
+            "usage": {
+                "prompt_tokens": 12, "completion_tokens": 6, "total_tokens": 18,
+                "prompt_tokens_details": {"cached_tokens": 7, "cache_write_tokens": 0},
+                "cache_creation_input_tokens": 0, "cache_read_input_tokens": 7
+            }
+        })
+    );
+}
+
+#[test]
+fn a_message_without_text_has_null_content() {
+    let empty = json!({"id": "m", "content": [], "stop_reason": "end_turn"});
+    let completion = to_completion(object(empty)).expect("a message");
+    assert_eq!(
+        completion["choices"][0]["message"],
+        json!({"role": "assistant", "content": null, "refusal": null})
+    );
+}
+
+#[test]
+fn the_explanation_of_a_refusal_is_the_refusal_of_the_message() {
+    let message = json!({
+        "id": "m", "content": [], "stop_reason": "refusal",
+        "stop_details": {"type": "refusal", "category": "bio", "explanation": "Not this."}
+    });
+    let completion = to_completion(object(message)).expect("a message");
+    let choice = &completion["choices"][0];
+    assert_eq!(choice["message"]["refusal"], "Not this.");
+    assert_eq!(choice["finish_reason"], "content_filter");
 }

@@ -1,15 +1,19 @@
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
+use crate::{
+    Delta, Object, Reply, ReplyError,
+    chat::{self, ChunkWriter},
+    responses::ReplyReader,
+};
 
 /// A recorded stream, and the Response of the same request without `stream`.
 macro_rules! recorded {
     ($($name:literal),*) => {
         [$((
             $name,
-            include_str!(concat!("../../../../../../tests/fixtures/chat_streams/responses/", $name, ".sse")),
-            include_str!(concat!("../../../../../../tests/fixtures/chat_streams/responses/", $name, ".json")),
+            include_str!(concat!("../../../../../tests/fixtures/chat_streams/responses/", $name, ".sse")),
+            include_str!(concat!("../../../../../tests/fixtures/chat_streams/responses/", $name, ".json")),
         )),*]
     };
 }
@@ -25,9 +29,8 @@ const RECORDED: [(&str, &str, &str); 8] = recorded![
     "unknown_item"
 ];
 const FAILED: &str =
-    include_str!("../../../../../../tests/fixtures/chat_streams/responses/failed.sse");
-const ERROR: &str =
-    include_str!("../../../../../../tests/fixtures/chat_streams/responses/error.sse");
+    include_str!("../../../../../tests/fixtures/chat_streams/responses/failed.sse");
+const ERROR: &str = include_str!("../../../../../tests/fixtures/chat_streams/responses/error.sse");
 
 fn parse(text: &str) -> Object {
     serde_json::from_str(text).expect("a JSON object")
@@ -41,46 +44,43 @@ fn recorded(name: &str) -> &'static str {
     RECORDED.iter().find(|(found, _, _)| *found == name).expect("a recorded stream").1
 }
 
-fn chunks(events: impl IntoIterator<Item = Object>) -> Vec<Chunk> {
-    let mut translation = ResponseTranslation::new(true);
+/// Returns the deltas of a stream.
+fn read(events: impl IntoIterator<Item = Object>) -> Vec<Delta> {
+    let mut reader = ReplyReader::default();
+    let read: Result<Vec<_>, _> = events.into_iter().map(|event| reader.event(event)).collect();
+    assert!(reader.has_ended());
+    read.expect("a good stream").concat()
+}
+
+/// Returns the chat completion of deltas.
+fn completion(deltas: Vec<Delta>) -> Value {
+    let mut reply = Reply::default();
+    reply.extend(deltas);
+    chat::write_reply(reply, 0).into()
+}
+
+fn streamed(name: &str) -> Value {
+    completion(read(events(recorded(name))))
+}
+
+/// Returns the chunks of a stream as text, one delta a line, with the finish reason.
+fn lines(name: &str) -> String {
+    let mut writer = ChunkWriter::new(0, true);
     let mut chunks = Vec::new();
-    for event in events {
-        chunks.append(&mut translation.event(event).expect("a good stream"));
-    }
-    assert!(translation.reader.has_ended());
-    chunks
+    let deltas = read(events(recorded(name))).into_iter();
+    deltas.for_each(|delta| writer.delta(delta, &mut chunks));
+    chunks.iter().filter_map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn merged(chunks: &[Chunk]) -> Value {
-    let mut merged = Merged::default();
-    for (chunk, _) in chunks {
-        merged.add(chunk);
-    }
-    merged.finish().into()
-}
-
-/// Returns the deltas of chunks as text, one a line, with the finish reason.
-fn deltas(name: &str) -> String {
-    let lines: Vec<_> = chunks(events(recorded(name))).iter().filter_map(line).collect();
-    lines.join("\n")
-}
-
-fn line((chunk, part): &Chunk) -> Option<String> {
+fn line(chunk: &Object) -> Option<String> {
     let choice = chunk["choices"].get(0)?;
     let reason = choice["finish_reason"].as_str().unwrap_or_default();
-    let part = match part {
-        None => "",
-        Some(Part::Joint) => " joint",
-        Some(Part::Reasoning { summary: None, .. }) => " reasoning",
-        Some(Part::Reasoning { .. }) => " summary",
-        Some(Part::Item { .. }) => " item",
-    };
-    Some(format!("{}{part} {reason}", choice["delta"]).trim_end().to_owned())
+    Some(format!("{} {reason}", choice["delta"]).trim_end().to_owned())
 }
 
-fn items(chunks: &[Chunk]) -> Vec<&Object> {
-    let items = chunks.iter().filter_map(|(_, part)| match part {
-        Some(Part::Item { item, .. }) => Some(item),
+fn items(deltas: &[Delta]) -> Vec<Value> {
+    let items = deltas.iter().filter_map(|delta| match delta {
+        Delta::ItemEnd { item, .. } => Some(item.clone().into()),
         _ => None,
     });
     items.collect()
@@ -90,62 +90,53 @@ fn items(chunks: &[Chunk]) -> Vec<&Object> {
 fn a_stream_and_the_whole_response_are_the_same_completion_and_the_same_items() {
     for (name, sse, whole) in RECORDED {
         let whole = parse(whole);
-        let streamed = chunks(events(sse));
-        let at_once = ResponseTranslation::new(true).whole(whole.clone()).expect("a good Response");
-        assert_eq!(merged(&streamed), merged(&at_once), "{name}");
+        let streamed = read(events(sse));
+        let at_once = ReplyReader::default().whole(whole.clone()).expect("a good Response");
         assert_eq!(items(&streamed), items(&at_once), "{name}");
-        let output: Vec<_> = whole["output"].as_array().expect("a list").iter().collect();
-        let items: Vec<Value> = items(&streamed).into_iter().cloned().map(Value::from).collect();
-        assert_eq!(items.iter().collect::<Vec<_>>(), output, "{name}: as they came");
+        let output = whole["output"].as_array().expect("a list");
+        assert_eq!(items(&streamed), *output, "{name}: as they came");
+        assert_eq!(completion(streamed), completion(at_once), "{name}");
     }
 }
 
 #[test]
 fn calls_are_streamed_in_pieces_with_their_ids() {
-    insta::assert_snapshot!(deltas("tools"), @r#"
-    {"role":"assistant","content":""}
+    insta::assert_snapshot!(lines("tools"), @r#"
+    {"role":"assistant","content":null}
     {"tool_calls":[{"index":0,"id":"call_unLAR8MvFNptuiZK6K6HCy5k","type":"function","function":{"name":"get_weather","arguments":""}}]}
     {"tool_calls":[{"index":0,"function":{"arguments":"{\"loc"}}]}
     {"tool_calls":[{"index":0,"function":{"arguments":"ation\":\"Paris\"}"}}]}
-    {} item
     {"tool_calls":[{"index":1,"id":"call_2","type":"function","function":{"name":"get_time","arguments":""}}]}
     {"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}
-    {} item
     {"tool_calls":[{"index":2,"id":"call_3","type":"custom","custom":{"name":"run_sql","input":""}}]}
     {"tool_calls":[{"index":2,"custom":{"input":"SELECT"}}]}
     {"tool_calls":[{"index":2,"custom":{"input":" 1"}}]}
-    {} item
     {} tool_calls
     "#);
 }
 
 #[test]
 fn reasoning_is_readable_and_has_its_encrypted_form_in_details() {
-    insta::assert_snapshot!(deltas("reasoning"), @r#"
-    {"role":"assistant","content":""}
-    {"reasoning_content":"**Looking"} summary
-    {"reasoning_content":"** up"} summary
-    {"reasoning_content":"\n\n"} joint
-    {"reasoning_content":"**Calling**"} summary
-    {"reasoning_details":[{"type":"reasoning.summary","summary":"**Looking** up","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":0},{"type":"reasoning.summary","summary":"**Calling**","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":1},{"type":"reasoning.encrypted","data":"gAAAAABofyVzZGVtbw==","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":2}]} item
+    insta::assert_snapshot!(lines("reasoning"), @r#"
+    {"role":"assistant","content":null}
+    {"reasoning_content":"**Looking"}
+    {"reasoning_content":"** up"}
+    {"reasoning_content":"\n\n"}
+    {"reasoning_content":"**Calling**"}
+    {"reasoning_details":[{"type":"reasoning.summary","summary":"**Looking** up","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":0},{"type":"reasoning.summary","summary":"**Calling**","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":1},{"type":"reasoning.encrypted","data":"gAAAAABofyVzZGVtbw==","id":"rs_6876cf02e0bc8192b74af0fb64b715ff06fa2fcced15a5ac","format":"openai-responses-v1","index":2}]}
     {"content":"Let me look."}
-    {} item
     {"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"get_weather","arguments":""}}]}
     {"tool_calls":[{"index":0,"function":{"arguments":"{\"location\":\"Paris\"}"}}]}
-    {} item
-    {"reasoning_details":[{"type":"reasoning.encrypted","data":"gAAAAABofyVzdHdv","id":"rs_2","format":"openai-responses-v1","index":3}]} item
+    {"reasoning_details":[{"type":"reasoning.encrypted","data":"gAAAAABofyVzdHdv","id":"rs_2","format":"openai-responses-v1","index":3}]}
     {"tool_calls":[{"index":1,"id":"call_b","type":"function","function":{"name":"get_time","arguments":""}}]}
     {"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}
-    {} item
     {} tool_calls
     "#);
-    insta::assert_snapshot!(deltas("reasoning_text"), @r#"
-    {"role":"assistant","content":""}
-    {"reasoning_content":"Paris is"} reasoning
-    {"reasoning_content":" the capital."} reasoning
-    {} item
+    insta::assert_snapshot!(lines("reasoning_text"), @r#"
+    {"role":"assistant","content":null}
+    {"reasoning_content":"Paris is"}
+    {"reasoning_content":" the capital."}
     {"content":"Paris"}
-    {} item
     {} stop
     "#);
 }
@@ -155,7 +146,7 @@ fn the_end_of_a_response_is_that_of_a_completion() {
     for (name, reason) in
         [("text", "stop"), ("tools", "tool_calls"), ("incomplete", "length"), ("refusal", "stop")]
     {
-        let completion = merged(&chunks(events(recorded(name))));
+        let completion = streamed(name);
         assert_eq!(completion["choices"][0]["finish_reason"], reason, "{name}");
         assert_eq!(
             completion["usage"],
@@ -169,13 +160,13 @@ fn the_end_of_a_response_is_that_of_a_completion() {
         assert_eq!(completion["created"], 1_741_290_958);
         assert_eq!(completion["service_tier"], "default");
     }
-    let message = merged(&chunks(events(recorded("refusal"))))["choices"][0]["message"].take();
+    let message = streamed("refusal")["choices"][0]["message"].take();
     assert_eq!(message["refusal"], "I'm sorry, I can't.");
 }
 
 #[test]
 fn sources_and_log_probabilities_have_the_form_of_chat_completions() {
-    let completion = merged(&chunks(events(recorded("annotations_and_logprobs"))));
+    let completion = streamed("annotations_and_logprobs");
     let choice = &completion["choices"][0];
     assert_eq!(
         choice["message"]["annotations"],
@@ -194,11 +185,11 @@ fn a_reported_error_ends_the_stream_and_before_the_first_item_nothing_is_sent() 
     for (sse, status, message, sent) in
         [(FAILED, 429, "Rate limit reached.", 0), (ERROR, 500, "Something went wrong", 3)]
     {
-        let mut translation = ResponseTranslation::new(true);
+        let mut reader = ReplyReader::default();
         let mut chunks = 0;
         let mut failure = None;
         for event in events(sse) {
-            match translation.event(event) {
+            match reader.event(event) {
                 Ok(more) => chunks += more.len(),
                 Err(error) => failure = Some(error),
             }
@@ -229,18 +220,17 @@ proptest! {
     fn events_in_any_order_never_panic_and_calls_are_counted_from_0(
         events in prop::collection::vec(any_event(), 0..60),
     ) {
-        let mut translation = ResponseTranslation::new(true);
-        let mut merged = Merged::default();
+        let mut reader = ReplyReader::default();
+        let mut deltas = Vec::new();
         for event in events {
-            let Ok(chunks) = translation.event(event) else { break };
-            for (chunk, _) in &chunks {
-                merged.add(chunk);
-            }
+            let Ok(mut more) = reader.event(event) else { break };
+            deltas.append(&mut more);
         }
-        let completion = Value::from(merged.finish());
-        let calls = completion["choices"][0]["message"]["tool_calls"].as_array();
-        for call in calls.into_iter().flatten() {
-            prop_assert!(call["id"].is_string(), "{}", call);
-        }
+        let indices = deltas.iter().filter_map(|delta| match delta {
+            Delta::Call { index, .. } => Some(*index),
+            _ => None,
+        });
+        let indices: Vec<u64> = indices.collect();
+        prop_assert_eq!(&indices, &(0..indices.len() as u64).collect::<Vec<_>>());
     }
 }

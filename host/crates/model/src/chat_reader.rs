@@ -1,0 +1,90 @@
+//! Reads chat completions of a provider: as deltas, or to be passed on as they came.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Document, ModelError, Terms,
+    repair::{Calls, TooManyCalls},
+    reply::ReplyChunk,
+};
+use airlock_conversation::{ReplyError, chat::ReplyReader};
+
+/// Reader of one reply.
+#[derive(Debug)]
+pub(super) struct ChatReader {
+    calls: Calls,
+    /// Identifiers of the calls of the reply.
+    ids: BTreeSet<String>,
+    max_calls: usize,
+    /// `None` if chunks are passed on as they came.
+    reader: Option<ReplyReader>,
+}
+
+/// Reason why a chat completion was not read.
+#[derive(Debug)]
+pub(super) enum ChatError {
+    TooManyCalls(TooManyCalls),
+    Reply(ReplyError),
+}
+
+impl ChatReader {
+    /// Creates the reader of a reply.
+    pub(super) fn new(terms: &Terms<'_>) -> Self {
+        let Terms { max_calls, passes_on, .. } = *terms;
+        let reader = (!passes_on).then(ReplyReader::default);
+        Self { calls: Calls::default(), ids: BTreeSet::new(), max_calls, reader }
+    }
+
+    /// Reads a chunk, and repairs its calls. Fails if it reports an error, or is beyond a bound.
+    pub(super) fn chunk(&mut self, mut chunk: Document) -> Result<ReplyChunk, ChatError> {
+        let repaired = self.calls.repair(&mut chunk, &mut self.ids, self.max_calls);
+        repaired.map_err(ChatError::TooManyCalls)?;
+        match &mut self.reader {
+            None => Ok(ReplyChunk::unread(chunk)),
+            Some(reader) => {
+                ReplyChunk::read_chat(chunk, |tree| reader.chunk(tree)).map_err(ChatError::Reply)
+            }
+        }
+    }
+
+    /// Ends a stream. Returns its last deltas; `None` if it was passed on.
+    pub(super) fn finish(&mut self) -> Result<Option<ReplyChunk>, ChatError> {
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        reader.finish().map(|deltas| Some(deltas.into())).map_err(ChatError::Reply)
+    }
+
+    /// Returns the bytes of all that was kept beyond its chunk so far. It never decreases.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.reader.as_ref().map_or(0, ReplyReader::held_bytes)
+    }
+
+    /// Reads a whole chat completion. One with calls is read in any case, because they are repaired. So is one
+    /// in place of a stream.
+    pub(super) fn whole(answer: Document, terms: &Terms<'_>) -> Result<ReplyChunk, ChatError> {
+        let passes_on = terms.passes_on && !terms.is_streamed && !answer.has_calls();
+        if passes_on || answer.indices().is_empty() {
+            return Ok(ReplyChunk::unread(answer));
+        }
+        let found = answer.calls();
+        let limit = terms.max_calls;
+        if found > limit {
+            return Err(ChatError::TooManyCalls(TooManyCalls { found }));
+        }
+        let mut reader = ReplyReader::default();
+        ReplyChunk::read_chat(answer, |tree| reader.whole(tree)).map_err(ChatError::Reply)
+    }
+}
+
+impl ChatError {
+    /// Returns the failure of the request. `limit` is that on calls.
+    pub(super) fn into_model_error(
+        self,
+        limit: usize,
+        other: impl FnOnce(ReplyError) -> ModelError,
+    ) -> ModelError {
+        match self {
+            Self::TooManyCalls(TooManyCalls { found }) => ModelError::TooManyCalls { found, limit },
+            Self::Reply(error) => other(error),
+        }
+    }
+}
