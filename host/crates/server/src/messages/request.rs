@@ -44,11 +44,9 @@ const DOCUMENT_TOKEN_BYTES: usize = 64;
 /// A request for a message.
 pub(super) struct MessageRequest {
     pub(super) prompt: Prompt,
-    /// The request as a chat completion request, in which calls are put back that the caller did not see;
+    /// The request as one of chat completions, in which calls are put back that the caller did not see;
     /// `None` if it has no calls.
-    chat: Option<RawObject>,
-    /// True if its first provider has Anthropic's API.
-    is_anthropic: bool,
+    chat: Option<ChatRequest>,
     /// The model, as the caller wrote it.
     pub(super) model: String,
     pub(super) is_streamed: bool,
@@ -59,6 +57,13 @@ pub(super) struct MessageRequest {
     /// Types of the provider's tools, and of blocks about them, that are left out.
     pub(super) dropped: BTreeSet<String>,
     pub(super) media: MediaSize,
+}
+
+/// A request as one of chat completions.
+struct ChatRequest {
+    members: RawObject,
+    /// True if they are for a provider of Anthropic's API.
+    is_anthropic: bool,
 }
 
 /// Images and documents of a request.
@@ -138,7 +143,6 @@ async fn read_with(
         Ok(MessageRequest {
             prompt,
             chat: chat.transpose()?,
-            is_anthropic,
             model,
             is_streamed,
             wants_events,
@@ -156,18 +160,18 @@ fn as_chat(
     is_anthropic: bool,
     fallbacks: Option<Value>,
     charge: &RequestCharge,
-) -> Result<RawObject, ApiError> {
+) -> Result<ChatRequest, ApiError> {
     let is_streamed = conversation.settings.stream;
     let dialect =
         if is_anthropic { ChatDialect::WithAnthropicMembers } else { ChatDialect::OpenAi };
     let mut chat = chat::write_request(conversation, dialect)?;
     chat.extend(fallbacks.map(|fallbacks| (FALLBACKS.to_owned(), fallbacks)));
     charge.grow(json::text_len(&chat))?;
-    let mut chat = RawObject::from(&chat);
+    let mut members = RawObject::from(&chat);
     if is_streamed {
-        chat.set("stream_options", r#"{"include_usage":true}"#);
+        members.set("stream_options", r#"{"include_usage":true}"#);
     }
-    Ok(chat)
+    Ok(ChatRequest { members, is_anthropic })
 }
 
 /// Removes notes of the gateway from the messages, and puts calls back that the caller did not see. The
@@ -178,17 +182,19 @@ pub(super) async fn restore(
     request: &mut MessageRequest,
     charge: &RequestCharge,
 ) -> Result<(), ApiError> {
-    let Some(mut chat) = request.chat.take() else { return Ok(()) };
-    let mut restored = chat.clone();
+    let Some(ChatRequest { mut members, is_anthropic }) = request.chat.take() else {
+        return Ok(());
+    };
+    let mut restored = members.clone();
     let tenant = sender.tenant();
     let memory = charge.clone();
     let charged = move |bytes| memory.grow(bytes);
     recall::chat::remove_notes(&tenant, &mut restored, charged.clone()).await?;
     app.hooks.recall.restore_messages(&tenant, &mut restored, charged).await?;
-    if restored.get("messages") == chat.get("messages") {
-        chat.remove(FALLBACKS);
+    if restored.get("messages") == members.get("messages") {
+        members.remove(FALLBACKS);
         let held = MemoryBudget::new(charge.clone()).charge();
-        request.prompt.keep_chat(chat, request.is_anthropic, held);
+        request.prompt.keep_chat(members, is_anthropic, held);
     } else {
         request.prompt = Prompt::new(restored);
     }
