@@ -29,7 +29,7 @@ pub(crate) struct LogLines(Arc<Lines>);
 
 struct Lines {
     waiting: Mutex<Waiting>,
-    has_lines: Condvar,
+    filled: Condvar,
     /// The output. It is locked before `waiting`, so that lines keep their order.
     out: Mutex<Box<dyn Write + Send>>,
 }
@@ -59,7 +59,7 @@ impl LogLines {
     fn to(out: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Lines {
             waiting: Mutex::default(),
-            has_lines: Condvar::new(),
+            filled: Condvar::new(),
             out: Mutex::new(Box::new(out)),
         }))
     }
@@ -107,7 +107,7 @@ impl Lines {
         waiting.text.extend_from_slice(line);
         drop(waiting);
         if is_first {
-            self.has_lines.notify_one();
+            self.filled.notify_one();
         }
     }
 
@@ -115,7 +115,7 @@ impl Lines {
     fn write_on(&self) {
         loop {
             let mut waiting = self.waiting.lock();
-            self.has_lines.wait_while(&mut waiting, |waiting| waiting.text.is_empty());
+            self.filled.wait_while(&mut waiting, |waiting| waiting.text.is_empty());
             drop(waiting);
             thread::sleep(PAUSE);
             self.write_out();
