@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::{
     Request, Settings,
     names::CallableNames,
-    parts,
     round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
@@ -167,9 +166,12 @@ fn turns(answer: &Object, results: &[CallOutcome]) -> Vec<Item> {
     items
 }
 
-/// Returns the items of a message of the model. One that cannot be read is sent back as it came.
+/// Returns the items of a message of the model. One that cannot be read is sent back as it came, and so is
+/// one with `reasoning`: its server may refuse the more common name, which would be written.
 fn turn(message: &Value) -> Vec<Item> {
-    if let Ok(items) = chat::read_message(message.clone()) {
+    if message.get("reasoning").is_none_or(Value::is_null)
+        && let Ok(items) = chat::read_message(message.clone())
+    {
         return items;
     }
     let object = message.as_object().cloned().unwrap_or_default();
@@ -179,8 +181,7 @@ fn turn(message: &Value) -> Vec<Item> {
 
 /// Returns the result of a call.
 fn result(ended: &CallOutcome) -> Item {
-    let parts = ended.parts.as_deref().and_then(parts::read);
-    let parts = parts.unwrap_or_else(|| vec![Part::text(&*ended.text)]);
+    let parts = ended.parts.clone().unwrap_or_else(|| vec![Part::text(&*ended.text)]);
     Item::ToolResult(ToolResult::new(&*ended.call.id, parts))
 }
 
