@@ -8,7 +8,6 @@ use super::{
     Request, Settings,
     answer::Answer,
     names::CallableNames,
-    parts,
     round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
@@ -178,8 +177,7 @@ fn turn(mut choice: Choice) -> Vec<Item> {
 
 /// Returns the result of a call.
 fn result(ended: &CallOutcome) -> Item {
-    let parts = ended.parts.as_deref().and_then(parts::read);
-    let parts = parts.unwrap_or_else(|| vec![Part::text(&*ended.text)]);
+    let parts = ended.parts.clone().unwrap_or_else(|| vec![Part::text(&*ended.text)]);
     Item::ToolResult(ToolResult::new(&*ended.call.id, parts))
 }
 
