@@ -16,7 +16,7 @@ use airlock_conversation::{
     Choice, Item, NativeItem, Object, Part, Reply, ToolCall, ToolResult, Wire, chat,
 };
 use airlock_core::{door::Caller, threads};
-use airlock_json::{RawObject, raw};
+use airlock_json::raw;
 use airlock_model::{Prompt, Unforced};
 
 /// Largest number of choices (`n`) that OpenAI's API takes. A provider that takes more gets the
@@ -98,11 +98,6 @@ impl Conversation {
         }
     }
 
-    /// Returns the members that the caller sent.
-    pub(super) fn sent(&self) -> &RawObject {
-        &self.prompt.body
-    }
-
     /// Returns the number of choices that the caller asked for, at most [`MAX_CHOICES`].
     pub(super) fn choices(&self) -> u64 {
         let asked = self.prompt.body.get("n").and_then(|n| n.parse().ok());
@@ -114,6 +109,11 @@ impl Conversation {
         let body = &self.prompt.body;
         let format = match self.prompt.wire {
             Wire::Responses => body.get("text").and_then(|text| raw::member(text, "format")),
+            Wire::Messages => {
+                let config = body.get("output_config");
+                let format = config.and_then(|config| raw::member(config, "format"));
+                format.or_else(|| body.get("output_format"))
+            }
             _ => body.get("response_format"),
         };
         let kind = format.and_then(|format| raw::member(format, "type")).and_then(raw::string);

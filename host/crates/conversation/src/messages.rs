@@ -14,7 +14,7 @@ pub use self::{
     error::to_error,
     reply_reader::ReplyReader,
     reply_writer::{EventWriter, write_reply},
-    request_reader::read_request,
+    request_reader::{OF_PAYER, read_request},
 };
 
 /// Creates an object. Values are moved into it, because texts can be large.

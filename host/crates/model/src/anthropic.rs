@@ -24,6 +24,7 @@ use super::{
     delta_stream::{self, DeltaStream},
     http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
     object,
+    prompt::TargetApi,
     signin::SignIn,
     translation::{self, Untranslated},
 };
@@ -81,7 +82,7 @@ impl ServiceApi for Anthropic {
         Box::pin(async move {
             let Exchange { client, terms: Terms { is_streamed, held, .. }, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::Messages)?;
-            let text = exchange.chat_text().await?;
+            let text = exchange.chat_text(TargetApi::AnthropicChat).await?;
             let working = held.beside();
             // Once as it is and once translated.
             if !working.grow(text.len().saturating_mul(2)) {

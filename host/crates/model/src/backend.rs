@@ -15,6 +15,7 @@ use super::{
     Charge, ModelError, Object, Prompt, ReplyChunk,
     address::{Addresses, Operation},
     http::{HttpClient, Outgoing, ServiceResponse},
+    prompt::TargetApi,
     signin::SignIn,
     translation,
 };
@@ -52,7 +53,7 @@ pub(super) struct Exchange<'t> {
 
 impl<'t> Exchange<'t> {
     /// Returns the text of the request as a chat completion request. Fails if it has no form as one.
-    pub(super) async fn chat_text(&self) -> Result<Vec<u8>, ModelError> {
+    pub(super) async fn chat_text(&self, api: TargetApi) -> Result<Vec<u8>, ModelError> {
         let Self { client, prompt, terms, .. } = self;
         let is_chat = prompt.wire == Wire::Chat;
         let mut set = Vec::new();
@@ -64,7 +65,7 @@ impl<'t> Exchange<'t> {
         // The route sets that of the body.
         let model = self.model.or_else(|| prompt.body.get("model").filter(|_| !is_chat));
         set.extend(model.map(|model| ("model", model.to_owned().into())));
-        let text = translation::chat_text(prompt, set, terms.held).await;
+        let text = translation::chat_text(prompt, api, set, terms.held).await;
         text.map_err(|error| error.into_model_error(client))
     }
 

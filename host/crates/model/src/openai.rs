@@ -15,6 +15,7 @@ use super::{
     chat_reader::{ChatError, ChatReader},
     delta_stream::into_model_error,
     http::{self as service, Events, HttpClient, LIST, Outgoing, ServiceResponse},
+    prompt::TargetApi,
     retry,
     signin::SignIn,
 };
@@ -57,7 +58,12 @@ impl ServiceApi for OpenAi {
         Box::pin(async move {
             let Exchange { client, terms, .. } = exchange;
             let uri = exchange.uri(&*self.addresses, Operation::ChatCompletions)?;
-            client.outgoing(&uri, exchange.chat_text().await?, terms.is_streamed, terms.held)
+            client.outgoing(
+                &uri,
+                exchange.chat_text(TargetApi::Chat).await?,
+                terms.is_streamed,
+                terms.held,
+            )
         })
     }
 

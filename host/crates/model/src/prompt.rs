@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Charge, Object};
+use super::{Charge, Object, translation};
 use airlock_conversation::{Item, ItemPlace, Wire, chat, read::Untranslatable};
 use airlock_core::tool::Tool;
 use airlock_json::{RawObject, raw};
@@ -49,6 +49,8 @@ pub struct Prompt {
 pub(crate) enum TargetApi {
     /// Chat completions.
     Chat,
+    /// Chat completions with the members of Anthropic's that a request of the Messages API has.
+    AnthropicChat,
     /// The Responses API.
     Responses,
 }
@@ -57,6 +59,7 @@ pub(crate) enum TargetApi {
 #[derive(Debug, Clone, Default)]
 struct TranslatedMembers {
     chat: OnceLock<Arc<HeldMembers>>,
+    anthropic_chat: OnceLock<Arc<HeldMembers>>,
     responses: OnceLock<Arc<HeldMembers>>,
 }
 
@@ -87,6 +90,27 @@ impl Prompt {
     /// Creates a request of the Responses API, with the places of the elements of `input`.
     pub fn responses(body: RawObject, places: Arc<[ItemPlace]>) -> Self {
         Self { wire: Wire::Responses, places, ..Self::new(body) }
+    }
+
+    /// Creates a request of the Messages API.
+    pub fn messages(body: RawObject) -> Self {
+        Self { wire: Wire::Messages, ..Self::new(body) }
+    }
+
+    /// Keeps the request as a chat completion request that was already written, so that it is not read again.
+    /// With `is_anthropic`, it has the members of Anthropic's.
+    pub fn keep_chat(&self, members: RawObject, is_anthropic: bool, held: Charge) {
+        let api = if is_anthropic { TargetApi::AnthropicChat } else { TargetApi::Chat };
+        self.translated(api).get_or_init(|| Arc::new(HeldMembers { members, _held: held }));
+    }
+
+    /// Returns the caller's members as those of a chat completion request; `None` if they have no form as one,
+    /// or if there is no memory for it.
+    pub async fn as_chat(&self, held: &Charge) -> Option<&RawObject> {
+        match self.translated.anthropic_chat.get() {
+            Some(translated) => Some(&translated.members),
+            None => translation::members(self, TargetApi::Chat, held).await.ok(),
+        }
     }
 
     /// Adds items to the finished rounds.
@@ -120,6 +144,7 @@ impl Prompt {
     pub(crate) fn translated(&self, api: TargetApi) -> &OnceLock<Arc<HeldMembers>> {
         match api {
             TargetApi::Chat => &self.translated.chat,
+            TargetApi::AnthropicChat => &self.translated.anthropic_chat,
             TargetApi::Responses => &self.translated.responses,
         }
     }
@@ -259,7 +284,7 @@ impl Prompt {
 /// Returns the names of the tools to which a `tool_choice` restricts the model; `None` if it may call
 /// all.
 fn allowed_by(choice: &str) -> Option<BTreeSet<String>> {
-    if raw::member(choice, "type").and_then(raw::string)? != ALLOWED_TOOLS {
+    if kind_of(choice)? != ALLOWED_TOOLS {
         return None;
     }
     // In an object of its own in chat completions, and not in the Responses API.
@@ -273,7 +298,7 @@ fn allowed_by(choice: &str) -> Option<BTreeSet<String>> {
 
 /// Returns whether a call of one of these tools satisfies a `tool_choice` that forces a call.
 fn is_for_any(choice: &str, names: &BTreeSet<String>) -> bool {
-    if choice == r#""required""# {
+    if choice == r#""required""# || kind_of(choice).is_some_and(|kind| kind == "any") {
         return !names.is_empty();
     }
     match allowed_by(choice) {
@@ -289,6 +314,16 @@ fn unforced(choice: &str) -> Option<String> {
         return None;
     }
     let mut object = serde_json::from_str::<Object>(choice).unwrap_or_default();
+    match kind_of(choice).as_deref() {
+        // Those of the Messages API.
+        Some("auto" | "none") => return None,
+        Some("any" | "tool") => {
+            object.shift_remove("name");
+            object.insert("type".to_owned(), "auto".into());
+            return Some(Value::from(object).to_string());
+        }
+        _ => {}
+    }
     if object.get("type").is_none_or(|kind| kind != ALLOWED_TOOLS) {
         return Some(r#""auto""#.to_owned());
     }
@@ -298,6 +333,11 @@ fn unforced(choice: &str) -> Option<String> {
     };
     allowed.insert("mode".to_owned(), "auto".into());
     Some(Value::from(object).to_string())
+}
+
+/// Returns the type of a choice that is an object.
+fn kind_of(choice: &str) -> Option<Cow<'_, str>> {
+    raw::member(choice, "type").and_then(raw::string)
 }
 
 /// Returns the name of a tool that a caller defines.
@@ -461,6 +501,12 @@ mod tests {
                 r#"{"type":"allowed_tools","mode":"required","tools":[]}"#,
                 r#"{"type":"allowed_tools","mode":"auto","tools":[]}"#,
             ),
+            (
+                r#"{"type":"any","disable_parallel_tool_use":true}"#,
+                r#"{"type":"auto","disable_parallel_tool_use":true}"#,
+            ),
+            (r#"{"type":"tool","name":"x"}"#, r#"{"type":"auto"}"#),
+            (r#"{"type":"none"}"#, r#"{"type":"none"}"#),
         ] {
             let mut prompt = Prompt::new(RawObject::default());
             prompt.body.set(TOOL_CHOICE, choice);
@@ -504,6 +550,9 @@ mod tests {
             (json!("required"), true),
             (function("mine"), true),
             (flat("mine"), true),
+            (json!({"type": "any"}), true),
+            (json!({"type": "tool", "name": "mine"}), true),
+            (json!({"type": "tool", "name": "web-t"}), false),
             (allowed(&["web-t", "mine"]), true),
             (function("web-t"), false),
             (flat("web-t"), false),

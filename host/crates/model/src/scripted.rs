@@ -60,7 +60,9 @@ use self::stream::{ScriptReader, ScriptedChunks};
 use super::{
     BadProvider, BadScript, Document, ModelError, Object, Prompt, Refusal, Response, Terms,
     backend::{Backend, ModelFuture},
-    listing, object, translation,
+    listing, object,
+    prompt::TargetApi,
+    translation,
 };
 use airlock_core::units::Span;
 use airlock_json::{self as json, Caps};
@@ -213,7 +215,8 @@ impl Backend for Script {
         terms: Terms<'t>,
     ) -> ModelFuture<'t, Response<'a>> {
         Box::pin(async move {
-            let text = translation::chat_text(prompt, Vec::new(), terms.held).await;
+            let text =
+                translation::chat_text(prompt, TargetApi::Chat, Vec::new(), terms.held).await;
             let text = text.map_err(|error| error.into_error_of(&self.provider))?;
             self.reply(prompt, &text, terms)
         })

@@ -12,7 +12,7 @@ use super::{
     prompt::{HeldMembers, TargetApi},
 };
 use airlock_conversation::{
-    Conversation, FunctionTool, Item, ReplyError, ToolDefinition, Wire,
+    Conversation, FunctionTool, Item, ItemPlace, ReplyError, ToolDefinition, Wire,
     chat::{self, ChatDialect},
     messages,
     read::Untranslatable,
@@ -166,19 +166,26 @@ pub(super) async fn members<'p>(
     api: TargetApi,
     held: &Charge,
 ) -> Result<&'p RawObject, Untranslated> {
-    match (prompt.wire, api) {
-        (Wire::Chat, TargetApi::Chat) | (Wire::Responses, TargetApi::Responses) => {
-            return Ok(&prompt.body);
-        }
-        _ => {}
-    }
+    let api = match (prompt.wire, api) {
+        (Wire::Chat, TargetApi::Chat | TargetApi::AnthropicChat)
+        | (Wire::Responses, TargetApi::Responses) => return Ok(&prompt.body),
+        (Wire::Responses | Wire::Gemini, TargetApi::AnthropicChat) => TargetApi::Chat,
+        (_, api) => api,
+    };
     let translated = prompt.translated(api);
     if let Some(translated) = translated.get() {
         return Ok(&translated.members);
     }
-    let members = with_conversation(prompt, Arc::default(), held, move |conversation, _| {
+    let source = match api {
+        TargetApi::Responses => Source::for_others(prompt, held).await?,
+        _ => Source::new(prompt),
+    };
+    let members = with_conversation(source, Arc::default(), held, move |conversation, _| {
         let written = match api {
             TargetApi::Chat => chat::write_request(conversation, ChatDialect::OpenAi),
+            TargetApi::AnthropicChat => {
+                chat::write_request(conversation, ChatDialect::WithAnthropicMembers)
+            }
             TargetApi::Responses => responses::write_request(conversation),
         };
         Ok(RawObject::from(&written?))
@@ -200,7 +207,8 @@ pub(super) async fn with_rounds<T: Send + 'static>(
     write: impl FnOnce(Conversation) -> Result<T, Untranslated> + Send + 'static,
 ) -> Result<T, Untranslated> {
     let tools = prompt.tools.clone();
-    let written = with_conversation(prompt, prompt.rounds.clone(), held, move |read, working| {
+    let source = Source::for_others(prompt, held).await?;
+    let written = with_conversation(source, prompt.rounds.clone(), held, move |read, working| {
         let mut conversation = read;
         for tool in &tools {
             conversation.tools.push(definition(tool, working)?);
@@ -235,20 +243,19 @@ fn definition(tool: &Tool, held: &Charge) -> Result<ToolDefinition, Untranslated
 /// Reads the caller's members of a request, adds rounds, and writes them. While this runs, memory for the
 /// text of the members in both forms, for the tree between them, and for the rounds is held.
 async fn with_conversation<T: Send + 'static>(
-    prompt: &Prompt,
+    source: Source<'_>,
     rounds: Arc<Vec<Item>>,
     held: &Charge,
     write: impl FnOnce(Conversation, &Charge) -> Result<T, Untranslated> + Send + 'static,
 ) -> Result<T, Untranslated> {
     let working = held.beside();
-    let text = prompt.body.to_text().into_bytes();
+    let Source { wire, body, places } = source;
+    let text = body.to_text().into_bytes();
     let bytes = rounds.iter().map(Item::bytes).fold(text.len(), usize::saturating_add);
     // Once as it is and once translated.
     if !working.grow(bytes.saturating_mul(2)) {
         return Err(Untranslated::NoMemory);
     }
-    let wire = prompt.wire;
-    let places = prompt.places.clone();
     let tenant = held.tenant();
     let written = threads::read(&tenant, bytes, move || {
         let body = read(&text, &working)?;
@@ -269,13 +276,39 @@ async fn with_conversation<T: Send + 'static>(
     written.await
 }
 
+/// Members that are read into a conversation.
+struct Source<'p> {
+    wire: Wire,
+    body: &'p RawObject,
+    places: Arc<[ItemPlace]>,
+}
+
+impl<'p> Source<'p> {
+    /// Returns the members as they came.
+    fn new(prompt: &'p Prompt) -> Self {
+        Self { wire: prompt.wire, body: &prompt.body, places: prompt.places.clone() }
+    }
+
+    /// Returns the members for an API that is neither chat completions nor Anthropic's. Those of a request of
+    /// the Messages API are written as chat completions first, which leaves out or refuses what only
+    /// Anthropic's models know.
+    async fn for_others(prompt: &'p Prompt, held: &Charge) -> Result<Self, Untranslated> {
+        if prompt.wire != Wire::Messages {
+            return Ok(Self::new(prompt));
+        }
+        let body = Box::pin(members(prompt, TargetApi::Chat, held)).await?;
+        Ok(Self { wire: Wire::Chat, body, places: Arc::default() })
+    }
+}
+
 /// Returns a request as the text of a chat completion request. The members of `set` replace the caller's.
 pub(super) async fn chat_text(
     prompt: &Prompt,
+    api: TargetApi,
     set: Vec<(&'static str, Cow<'static, str>)>,
     held: &Charge,
 ) -> Result<Vec<u8>, Untranslated> {
-    let members = members(prompt, TargetApi::Chat, held).await?;
+    let members = members(prompt, api, held).await?;
     write_text(prompt, members, held, move |prompt, members| prompt.to_chat(members, &set)).await
 }
 
@@ -359,7 +392,7 @@ mod tests {
             let text = Part::text("x".repeat(bytes));
             prompt.add_round([Item::ToolResult(ToolResult::new("c", vec![text]))]);
             let occupied = threads::occupy(&held.tenant()).await;
-            let mut writing = Box::pin(chat_text(&prompt, Vec::new(), &held));
+            let mut writing = Box::pin(chat_text(&prompt, TargetApi::Chat, Vec::new(), &held));
             let at_once = writing.as_mut().now_or_never();
             assert_eq!(at_once.is_some(), is_here, "{bytes}");
             drop(occupied);

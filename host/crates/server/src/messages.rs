@@ -1,14 +1,14 @@
 //! `POST /v1/messages`: Anthropic's Messages API, whole or streamed, and the number of tokens of a
 //! request.
 //!
-//! A request is read into a conversation and written as a chat completion request, which the agent loop
-//! runs as it runs one of [`chat`](super::chat). The deltas of its reply are written as the events of a
-//! message. Calls that the gateway runs are not part of the message; pending
+//! A request goes to the agent loop as it came, and the loop runs it as it runs one of
+//! [`chat`](super::chat). The deltas of its reply are written as the events of a message. Calls that the
+//! gateway runs are not part of the message; pending
 //! calls are its last blocks.
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `request` | a request → a chat completion request |
+//! | `request` | a request, prepared for the loop |
 //! | `stream` | the events of the loop → server-sent events |
 
 mod request;
@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::{request::ChatRequest, stream::MessageStream};
+use self::{request::MessageRequest, stream::MessageStream};
 use super::{
     App, availability, events,
     memory::{ChargeRefused, RequestCharge},
@@ -37,7 +37,7 @@ use airlock_core::{
     door::{Caller, Hearing, Origin},
     tool::QuestionKinds,
 };
-use airlock_model::{MemoryBudget, Object, Prompt};
+use airlock_model::{MemoryBudget, Object};
 
 /// Path of the API.
 pub(super) const PATH: &str = "/v1/messages";
@@ -55,15 +55,15 @@ pub(super) async fn create(
     let timeout = options::timeout(request.headers(), app.agent.timeout)?;
     let request_id =
         request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
-    let mut chat = request::read(app, request, charge).await?;
-    request::restore(app, sender, &mut chat.body, charge).await?;
+    let mut message = request::read(app, request, charge).await?;
+    request::restore(app, sender, &mut message, charge).await?;
     availability::wait_for_sources(app, sender).await;
-    let types = report_dropped(sender, &chat.dropped);
-    let is_streamed = chat.is_streamed;
-    let wants_events = chat.wants_events;
+    let types = report_dropped(sender, &message.dropped);
+    let is_streamed = message.is_streamed;
+    let wants_events = message.wants_events;
     let id = format!("msg_{}", Uuid::new_v4().simple());
-    let model = std::mem::take(&mut chat.model);
-    let run = start(app, sender, chat, timeout, charge);
+    let model = std::mem::take(&mut message.model);
+    let run = start(app, sender, message, timeout, charge);
     let answering = run.answering();
     let reply = if is_streamed {
         let writer = messages::EventWriter::new(&id, &model);
@@ -88,10 +88,10 @@ pub(super) async fn count(
     request: Request<Incoming>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let chat = request::read_without_limit(app, request, charge).await?;
-    let texts = chat.body.text_len().saturating_sub(chat.media.bytes);
+    let message = request::read_without_limit(app, request, charge).await?;
+    let texts = message.prompt.body.text_len().saturating_sub(message.media.bytes);
     let bytes = texts.saturating_add(tool_bytes(app, sender));
-    let tokens = bytes.div_ceil(TOKEN_BYTES).saturating_add(chat.media.tokens);
+    let tokens = bytes.div_ceil(TOKEN_BYTES).saturating_add(message.media.tokens);
     Ok(respond::json(
         &serde_json::json!({"input_tokens": tokens, EXTENSION: {"is_estimate": true}}),
     ))
@@ -101,14 +101,14 @@ pub(super) async fn count(
 fn start(
     app: &App,
     sender: &Sender,
-    chat: ChatRequest,
+    message: MessageRequest,
     timeout: Duration,
     charge: &RequestCharge,
 ) -> Run {
     let view = app.model_view(sender);
     // A person reads the answer.
     let hearing = Hearing { questions: QuestionKinds::ELICITATION, ..Hearing::default() };
-    let (caller, reports) = if chat.is_streamed && chat.wants_events {
+    let (caller, reports) = if message.is_streamed && message.wants_events {
         let (caller, reports) = Caller::with_events(view, Origin::Model, app.budget, hearing);
         (caller, Some(reports))
     } else {
@@ -116,19 +116,19 @@ fn start(
     };
     let mut notes = Object::new();
     availability::add_notes(app, sender, &mut notes);
-    if !chat.dropped.is_empty() {
-        notes.insert(DROPPED.to_owned(), dropped(&chat.dropped).collect());
+    if !message.dropped.is_empty() {
+        notes.insert(DROPPED.to_owned(), dropped(&message.dropped).collect());
     }
     let request = agent::Request {
         wire: Wire::Messages,
-        prompt: Prompt::new(chat.body),
-        is_streamed: chat.is_streamed,
+        prompt: message.prompt,
+        is_streamed: message.is_streamed,
         shows_rounds: false,
         names_tools: !sender.filter.is_none(),
         max_tool_calls: None,
         reports,
         results: Some(app.hooks.results.clone()),
-        keeper: Some(app.keeper(sender, chat.stores)),
+        keeper: Some(app.keeper(sender, message.stores)),
         approver: app.approver(sender),
         notes,
         budget: MemoryBudget::new(charge.clone()),

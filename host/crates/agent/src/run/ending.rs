@@ -96,7 +96,10 @@ impl AgentLoop<'_> {
     async fn keep(&self, reply: &Reply, pending: &[PendingCall], ended: &[CallOutcome]) {
         let Some(keeper) = &self.keeper else { return };
         let choices: BTreeSet<u64> = pending.iter().map(|pending| pending.call.choice).collect();
-        let trail = keeper.trail_of(self.conversation.sent()).await;
+        let Some(sent) = self.conversation.prompt.as_chat(&self.allowance.held).await else {
+            return;
+        };
+        let trail = keeper.trail_of(sent).await;
         // A provider may send more than were asked for, and each has a record with all rounds.
         let asked = self.conversation.choices();
         for choice in choices.into_iter().filter(|choice| *choice < asked) {

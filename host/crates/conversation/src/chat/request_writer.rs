@@ -57,7 +57,7 @@ pub fn write_request(
     let Conversation { wire, model, items, tools, tool_choice, settings, extra, mut hints, .. } =
         conversation;
     let form = ChatForm::new(wire, dialect);
-    if !form.is_openai() {
+    if !form.has_hints() {
         hints.clear();
     }
     let mut body = Object::new();
@@ -108,6 +108,12 @@ impl ChatForm {
     /// Returns whether the request came in an API of OpenAI's, whose members both have.
     pub(super) fn is_openai(self) -> bool {
         matches!(self.wire, Wire::Chat | Wire::Responses)
+    }
+
+    /// Returns whether the provider knows the hints of the caller's API. Those of the Messages API have the
+    /// whole member `thinking`, of which the settings have the budget.
+    fn has_hints(self) -> bool {
+        self.is_openai() || self.wire == Wire::Messages && self.has_anthropic_blocks()
     }
 
     /// Returns whether content can have blocks of Anthropic's as parts.

@@ -30,7 +30,7 @@ const HINTS: [&str; 6] =
 
 /// Members that decide about the price of a request, and not about the reply. They are left out, because
 /// the operator pays.
-const OF_PAYER: [&str; 3] = ["billing_policy", "fallback_credit_token", "speed"];
+pub const OF_PAYER: [&str; 3] = ["billing_policy", "fallback_credit_token", "speed"];
 
 /// Reads the body of `POST /v1/messages`. Fails if a member that the API requires is absent, if one has
 /// an invalid value, or if the provider would run tools.

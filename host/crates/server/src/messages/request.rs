@@ -1,10 +1,10 @@
-//! Requests of the Messages API → chat completion requests.
+//! Requests of the Messages API, prepared for the loop.
 
 use std::collections::BTreeSet;
 
 use http::{HeaderMap, Request};
 use hyper::body::Incoming;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     App, BuiltinTools,
@@ -19,13 +19,13 @@ use crate::{
 };
 use airlock_agent::recall;
 use airlock_conversation::{
-    Content, Conversation, Item, Media, Part, ToolDefinition,
+    Content, Conversation, Item, Media, Part,
     chat::{self, ChatDialect},
     messages,
     read::{Path, Untranslatable},
 };
 use airlock_json::{self as json, RawObject};
-use airlock_model::{Object, weight};
+use airlock_model::{MemoryBudget, Object, Prompt, weight};
 
 /// Name of the provider to which a model without a provider's name goes, below `/anthropic`.
 const PREFERRED: &str = "anthropic";
@@ -33,15 +33,20 @@ const PREFERRED: &str = "anthropic";
 const BETAS: &str = "anthropic-beta";
 /// Member of a request with the models that are asked if the first one fails.
 const FALLBACKS: &str = "fallbacks";
+/// Types of the blocks of a message of the model that are not about tools of the provider.
+const OF_MODEL: [&str; 5] = ["", "text", "thinking", "redacted_thinking", "tool_use"];
 /// Tokens of an image, at least: those of Anthropic's largest one.
 const IMAGE_TOKENS: usize = 1_600;
 /// Bytes of a document in Base64 for each token: a page of a PDF file with text has about 100 KB and
 /// 2,000 tokens.
 const DOCUMENT_TOKEN_BYTES: usize = 64;
 
-/// A chat completion request.
-pub(super) struct ChatRequest {
-    pub(super) body: RawObject,
+/// A request for a message.
+pub(super) struct MessageRequest {
+    pub(super) prompt: Prompt,
+    /// The request as one of chat completions, in which calls are put back that the caller did not see;
+    /// `None` if it has no calls.
+    chat: Option<ChatRequest>,
     /// The model, as the caller wrote it.
     pub(super) model: String,
     pub(super) is_streamed: bool,
@@ -52,6 +57,13 @@ pub(super) struct ChatRequest {
     /// Types of the provider's tools, and of blocks about them, that are left out.
     pub(super) dropped: BTreeSet<String>,
     pub(super) media: MediaSize,
+}
+
+/// A request as one of chat completions.
+struct ChatRequest {
+    members: RawObject,
+    /// True if they are for a provider of Anthropic's API.
+    is_anthropic: bool,
 }
 
 /// Images and documents of a request.
@@ -68,7 +80,7 @@ pub(super) async fn read(
     app: &App,
     request: Request<Incoming>,
     charge: &RequestCharge,
-) -> Result<ChatRequest, ApiError> {
+) -> Result<MessageRequest, ApiError> {
     read_with(app, request, charge, |_| {}).await
 }
 
@@ -77,7 +89,7 @@ pub(super) async fn read_without_limit(
     app: &App,
     request: Request<Incoming>,
     charge: &RequestCharge,
-) -> Result<ChatRequest, ApiError> {
+) -> Result<MessageRequest, ApiError> {
     let add_limit = |body: &mut Object| {
         body.entry("max_tokens").or_insert_with(|| 1.into());
     };
@@ -89,7 +101,7 @@ async fn read_with(
     request: Request<Incoming>,
     charge: &RequestCharge,
     complete: impl FnOnce(&mut Object),
-) -> Result<ChatRequest, ApiError> {
+) -> Result<MessageRequest, ApiError> {
     let events_header = options::events(request.headers())?;
     let betas = betas(request.headers())?;
     let is_below_anthropic = request.extensions().get::<BelowAnthropic>().is_some();
@@ -108,44 +120,84 @@ async fn read_with(
     // It is the gateway's own, as in chat completions.
     let stores = body.shift_remove("store").is_none_or(|store| store != false);
     let policy = app.settings.builtin_tools.clone();
-    let translated = work::on_tree(charge, move |charge| {
-        // The request of chat is made from the parts of this one.
+    let prepared = work::on_tree(charge, move |charge| {
+        for name in messages::OF_PAYER {
+            body.shift_remove(name);
+        }
+        if !body.get(FALLBACKS).is_some_and(is_of_gateway) {
+            body.shift_remove(FALLBACKS);
+        }
+        let dropped = drop_native(&mut body, &policy)?;
+        add_betas(&mut body, betas);
+        charge.grow(json::text_len(&body))?;
+        let prompt = Prompt::messages(RawObject::from(&body));
+        let fallbacks = body.shift_remove(FALLBACKS);
+        // It is made from the parts of the tree.
         charge.grow(body.values().map(weight).sum())?;
-        let fallbacks = body.shift_remove(FALLBACKS).filter(is_of_gateway);
-        let mut conversation = messages::read_request(body)?;
-        let dropped = drop_native(&mut conversation, &policy)?;
+        let conversation = messages::read_request(body)?;
         let media = media_of(&conversation);
         let is_streamed = conversation.settings.stream;
-        let hints =
-            if is_anthropic { take_hints(&mut conversation, betas) } else { Object::default() };
-        let dialect =
-            if is_anthropic { ChatDialect::WithAnthropicMembers } else { ChatDialect::OpenAi };
-        let mut chat = chat::write_request(conversation, dialect)?;
-        chat.extend(hints);
-        chat.extend(fallbacks.map(|fallbacks| (FALLBACKS.to_owned(), fallbacks)));
-        charge.grow(json::text_len(&chat))?;
-        let mut body = RawObject::from(&chat);
-        if is_streamed {
-            body.set("stream_options", r#"{"include_usage":true}"#);
-        }
+        let has_calls = conversation.items.iter().any(|item| matches!(item, Item::ToolCall(_)));
+        let chat = has_calls.then(|| as_chat(conversation, is_anthropic, fallbacks, charge));
         let wants_events = extension.events.unwrap_or(events_header);
-        Ok(ChatRequest { body, model, is_streamed, wants_events, stores, dropped, media })
+        Ok(MessageRequest {
+            prompt,
+            chat: chat.transpose()?,
+            model,
+            is_streamed,
+            wants_events,
+            stores,
+            dropped,
+            media,
+        })
     });
-    translated.await
+    prepared.await
 }
 
-/// Removes notes of the gateway from the messages, and puts calls back that the caller did not see.
+/// Returns a request as a chat completion request.
+fn as_chat(
+    conversation: Conversation,
+    is_anthropic: bool,
+    fallbacks: Option<Value>,
+    charge: &RequestCharge,
+) -> Result<ChatRequest, ApiError> {
+    let is_streamed = conversation.settings.stream;
+    let dialect =
+        if is_anthropic { ChatDialect::WithAnthropicMembers } else { ChatDialect::OpenAi };
+    let mut chat = chat::write_request(conversation, dialect)?;
+    chat.extend(fallbacks.map(|fallbacks| (FALLBACKS.to_owned(), fallbacks)));
+    charge.grow(json::text_len(&chat))?;
+    let mut members = RawObject::from(&chat);
+    if is_streamed {
+        members.set("stream_options", r#"{"include_usage":true}"#);
+    }
+    Ok(ChatRequest { members, is_anthropic })
+}
+
+/// Removes notes of the gateway from the messages, and puts calls back that the caller did not see. The
+/// request is then one of chat completions; one in which nothing has to be changed stays as it came.
 pub(super) async fn restore(
     app: &App,
     sender: &Sender,
-    body: &mut RawObject,
+    request: &mut MessageRequest,
     charge: &RequestCharge,
 ) -> Result<(), ApiError> {
+    let Some(ChatRequest { mut members, is_anthropic }) = request.chat.take() else {
+        return Ok(());
+    };
+    let mut restored = members.clone();
     let tenant = sender.tenant();
     let memory = charge.clone();
     let charged = move |bytes| memory.grow(bytes);
-    recall::chat::remove_notes(&tenant, body, charged.clone()).await?;
-    app.hooks.recall.restore_messages(&tenant, body, charged).await?;
+    recall::chat::remove_notes(&tenant, &mut restored, charged.clone()).await?;
+    app.hooks.recall.restore_messages(&tenant, &mut restored, charged).await?;
+    if restored.get("messages") == members.get("messages") {
+        members.remove(FALLBACKS);
+        let held = MemoryBudget::new(charge.clone()).charge();
+        request.prompt.keep_chat(members, is_anthropic, held);
+    } else {
+        request.prompt = Prompt::new(restored);
+    }
     Ok(())
 }
 
@@ -168,74 +220,79 @@ fn betas(headers: &HeaderMap) -> Result<Vec<Value>, ApiError> {
     Ok(names.map(Value::from).collect())
 }
 
-/// Takes the members that only Anthropic's models know, with the names of beta features.
-fn take_hints(conversation: &mut Conversation, mut betas: Vec<Value>) -> Object {
-    let mut hints = std::mem::take(&mut conversation.hints);
-    if hints.contains_key("thinking") {
-        // The member has the budget too.
-        conversation.settings.reasoning_tokens = None;
+/// Adds the names of beta features of the header to those in the body.
+fn add_betas(body: &mut Object, mut betas: Vec<Value>) {
+    if betas.is_empty() {
+        return;
     }
-    if let Some(Value::Array(own)) = hints.shift_remove("betas") {
+    if let Some(Value::Array(own)) = body.shift_remove("betas") {
         betas.extend(own);
     }
-    if !betas.is_empty() {
-        hints.insert("betas".to_owned(), betas.into());
-    }
-    hints
+    body.insert("betas".to_owned(), betas.into());
 }
 
 /// Leaves out the tools that run at the provider, or whose definition is the provider's, and the blocks
-/// about them. Fails if the operator refuses them, or if one of them has to be called. No policy of the
-/// gateway decides about them.
+/// about them. Returns their types. Fails if the operator refuses them, or if one of them has to be called.
+/// No policy of the gateway decides about them.
 fn drop_native(
-    conversation: &mut Conversation,
+    body: &mut Object,
     policy: &BuiltinTools,
 ) -> Result<BTreeSet<String>, Untranslatable> {
-    let is_refused = *policy == BuiltinTools::Refuse;
+    let root = Path::Root;
     let mut dropped = BTreeSet::new();
     let mut names = BTreeSet::new();
-    let root = Path::Root;
-    let tools = root.member("tools");
-    for (index, tool) in conversation.tools.iter().enumerate() {
-        let ToolDefinition::Native(tool) = tool else { continue };
-        if is_refused {
-            let advice = "Tools of the provider are refused by this gateway.";
-            let path = tools.element(index);
-            let path = path.member("type");
-            return Err(Untranslatable::unsupported_value(
-                &path,
-                &tool.kind.as_str().into(),
-                advice,
-            ));
+    if let Some(Value::Array(tools)) = body.get_mut("tools") {
+        let natives = drop_all(tools, &["", "custom"], &root.member("tools"), policy)?;
+        for tool in natives {
+            dropped.insert(dropped_type(kind(&tool)));
+            names.extend(tool.get("name").and_then(Value::as_str).map(str::to_owned));
         }
-        dropped.insert(dropped_type(&tool.kind));
-        names.extend(tool.object.get("name").and_then(Value::as_str).map(str::to_owned));
     }
-    if let Some(airlock_conversation::ToolChoice::Function(name)) = &conversation.tool_choice
-        && names.contains(name)
-    {
+    let choice = body.get("tool_choice").and_then(|choice| choice.get("name")?.as_str());
+    if let Some(name) = choice.filter(|name| names.contains(*name)) {
         let advice = "The tool is one of the provider, which this gateway leaves out.";
         let path = root.member("tool_choice");
-        let name = name.as_str().into();
-        return Err(Untranslatable::unsupported_value(&path.member("name"), &name, advice));
+        return Err(Untranslatable::unsupported_value(&path.member("name"), &name.into(), advice));
     }
-    conversation.tools.retain(|tool| matches!(tool, ToolDefinition::Function(_)));
-    for item in &conversation.items {
-        let Item::Native(item) = item else { continue };
-        if is_refused {
-            let advice =
-                "Tools of the provider are refused by this gateway, and so are blocks about them.";
-            let path = root.member("messages");
-            return Err(Untranslatable::unsupported_value(
-                &path,
-                &item.kind.as_str().into(),
-                advice,
-            ));
+    if let Some(Value::Array(messages)) = body.get_mut("messages") {
+        let path = root.member("messages");
+        for (index, message) in messages.iter_mut().enumerate() {
+            let path = path.element(index);
+            if message.get("role").is_some_and(|role| role == "assistant")
+                && let Some(Value::Array(blocks)) = message.get_mut("content")
+            {
+                let natives = drop_all(blocks, &OF_MODEL, &path.member("content"), policy)?;
+                dropped.extend(natives.iter().map(|block| dropped_type(kind(block))));
+            }
         }
-        dropped.insert(dropped_type(&item.kind));
+        // Anthropic's API refuses a message without content.
+        messages.retain(|message| message["content"] != json!([]));
     }
-    conversation.items.retain(|item| !matches!(item, Item::Native(_)));
     Ok(dropped)
+}
+
+/// Takes the objects of other types than the `known` ones from a list. Fails if there is one and the operator
+/// refuses it.
+fn drop_all(
+    list: &mut Vec<Value>,
+    known: &[&str],
+    path: &Path<'_>,
+    policy: &BuiltinTools,
+) -> Result<Vec<Value>, Untranslatable> {
+    let natives = list.iter().position(|value| value.is_object() && !known.contains(&kind(value)));
+    let Some(first) = natives else { return Ok(Vec::new()) };
+    if *policy == BuiltinTools::Refuse {
+        let advice =
+            "Tools of the provider are refused by this gateway, and so are blocks about them.";
+        let found = kind(&list[first]).into();
+        let path = path.element(first);
+        return Err(Untranslatable::unsupported_value(&path.member("type"), &found, advice));
+    }
+    Ok(list.extract_if(.., |value| value.is_object() && !known.contains(&kind(value))).collect())
+}
+
+fn kind(value: &Value) -> &str {
+    value.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the size of all images and documents.
@@ -264,8 +321,6 @@ impl MediaSize {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use airlock_model::object;
 
@@ -277,53 +332,47 @@ mod tests {
 
     #[test]
     fn tools_of_the_provider_and_blocks_about_them_are_left_out_or_refused() {
-        let request = json!({
-            "tools": [
-                {"type": "web_search_20250305", "name": "web_search"},
-                {"name": "mine", "input_schema": {"type": "object"}},
-            ],
+        let mine = json!({"name": "mine", "input_schema": {"type": "object"}});
+        let text = json!({"type": "text", "text": "a"});
+        let mut request = object(json!({
+            "tools": [{"type": "web_search_20250305", "name": "web_search"}, mine],
             "messages": [{"role": "assistant", "content": [
-                {"type": "text", "text": "a"},
+                text,
                 {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
                 {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
             ]}],
-        });
-        let mut read = conversation(&request);
-        let dropped = drop_native(&mut read, &BuiltinTools::Drop).expect("they are left out");
+        }));
+        let mut left = request.clone();
+        let dropped = drop_native(&mut left, &BuiltinTools::Drop).expect("they are left out");
         let expected = ["server_tool_use", "web_search_20250305", "web_search_tool_result"];
         assert_eq!(dropped, expected.map(str::to_owned).into());
-        assert_eq!((read.tools.len(), read.items.len()), (1, 1));
+        let messages = json!([{"role": "assistant", "content": [text]}]);
+        assert_eq!(Value::from(left), json!({"tools": [mine], "messages": messages}));
 
-        let mut read = conversation(&request);
-        let error = drop_native(&mut read, &BuiltinTools::Refuse).expect_err("they are refused");
-        assert_eq!(error.param, "tools[0].type");
+        let error = drop_native(&mut request.clone(), &BuiltinTools::Refuse);
+        assert_eq!(error.expect_err("they are refused").param, "tools[0].type");
+        let mut blocks = request.clone();
+        blocks.shift_remove("tools");
+        let error = drop_native(&mut blocks, &BuiltinTools::Refuse);
+        assert_eq!(error.expect_err("they are refused").param, "messages[0].content[1].type");
 
-        let mut request = request;
-        request["tool_choice"] = json!({"type": "tool", "name": "web_search"});
-        let mut read = conversation(&request);
-        let error = drop_native(&mut read, &BuiltinTools::Drop).expect_err("it has to be called");
-        assert_eq!(error.param, "tool_choice.name");
+        request.insert("tool_choice".to_owned(), json!({"type": "tool", "name": "web_search"}));
+        let error = drop_native(&mut request, &BuiltinTools::Drop);
+        assert_eq!(error.expect_err("it has to be called").param, "tool_choice.name");
     }
 
     #[test]
-    fn members_for_anthropics_models_have_the_names_of_beta_features() {
-        let more = json!({
-            "thinking": {"type": "enabled", "budget_tokens": 2_000},
-            "context_management": {"edits": []}, "betas": ["b"],
-        });
-        let mut read = conversation(&more);
-        assert_eq!(read.settings.reasoning_tokens, Some(2_000));
-        let hints = take_hints(&mut read, vec!["a".into()]);
-        assert_eq!(
-            Value::from(hints),
-            json!({
-                "context_management": {"edits": []},
-                "thinking": {"type": "enabled", "budget_tokens": 2_000},
-                "betas": ["a", "b"],
-            })
-        );
-        assert_eq!(read.settings.reasoning_tokens, None);
-        assert!(take_hints(&mut conversation(&json!({})), Vec::new()).is_empty());
+    fn names_of_beta_features_are_those_of_the_header_and_of_the_body() {
+        for (own, header, expected) in [
+            (json!({"betas": ["b"]}), vec!["a".into()], json!({"betas": ["a", "b"]})),
+            (json!({}), vec!["a".into()], json!({"betas": ["a"]})),
+            (json!({"betas": ["b"]}), Vec::new(), json!({"betas": ["b"]})),
+            (json!({}), Vec::new(), json!({})),
+        ] {
+            let mut body = object(own);
+            add_betas(&mut body, header);
+            assert_eq!(Value::from(body), expected);
+        }
     }
 
     #[test]

@@ -461,3 +461,50 @@ async fn a_provider_of_anthropics_api_receives_the_members_of_the_request() {
     }
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_fallback_of_another_api_receives_the_request_without_the_members_of_anthropics() {
+    let busy = service::json("529 Overloaded", r#"{"type":"error","error":{"message":"busy"}}"#);
+    let completion = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"chat"},"finish_reason":"stop"}]}"#;
+    let first = FakeService::start(vec![busy]).await;
+    let second = FakeService::start(vec![service::json("200 OK", completion)]).await;
+    let providers = [
+        ("anthropic", Api::Anthropic, &first, vec!["chat/gpt".to_owned()]),
+        ("chat", Api::OpenAi, &second, Vec::new()),
+    ];
+    let providers = providers.map(|(name, api, fake, fallbacks)| {
+        let retries = Retries { max: 0, ..Retries::default() };
+        let service = Service { retries, ..Service::new(api, &fake.base_url) };
+        let kind = Kind::Service(Box::new(service));
+        model::Settings { name: name.to_owned(), kind, fallbacks }
+    });
+    let models = Models::new(&providers).expect("good providers");
+    let gateway = Gateway::with_models(settings(), models, None).await;
+    let marked = json!({"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}});
+    let used = json!({"type": "tool_use", "id": "t1", "name": "mine", "input": {"a": 1}});
+    let result = json!({"type": "tool_result", "tool_use_id": "t1", "content": "no"});
+    let thinking = json!({"type": "enabled", "budget_tokens": 2_000});
+    let request = json!({
+        "model": "anthropic/claude", "max_tokens": 3_000, "thinking": thinking,
+        "tools": [{"name": "mine", "input_schema": {"type": "object"}}],
+        "messages": [
+            {"role": "user", "content": [marked]},
+            {"role": "assistant", "content": [used]},
+            {"role": "user", "content": [result]},
+        ],
+    });
+    let (status, message) = gateway.message(&request).await;
+    assert_eq!((status, &message["content"][0]["text"]), (200, &json!("chat")), "{message}");
+    gateway.stop().await;
+    let first = sent_body(&first.requests().await[0]);
+    assert_eq!((&first["thinking"], &first["messages"][0]["content"][0]), (&thinking, &marked));
+    let second = sent_body(&second.requests().await[0]);
+    assert_eq!((&second["model"], &second["reasoning_effort"]), (&json!("gpt"), &json!("low")));
+    assert!(second.get("thinking").is_none(), "{second}");
+    assert_eq!(second["messages"][0]["content"], "go");
+    assert_eq!(second["messages"][2]["tool_call_id"], "t1");
+}
+
+fn sent_body(request: &str) -> Value {
+    serde_json::from_str(request.split_once("\r\n\r\n").expect("a head").1).expect("JSON")
+}

@@ -384,3 +384,19 @@ fn items_tools_and_choices_of_another_api_are_refused_by_name() {
         assert!(refused.message.contains("web_search_20250305"), "{refused}");
     }
 }
+
+#[test]
+fn hints_of_the_messages_api_are_for_anthropics_models_alone() {
+    let thinking = json!({"type": "enabled", "budget_tokens": 2_000, "display": "omitted"});
+    for (dialect, expected) in [
+        (OpenAi, json!({"reasoning_effort": "low"})),
+        (WithAnthropicMembers, json!({"thinking": thinking, "betas": ["a"]})),
+    ] {
+        let mut request = conversation(Wire::Messages, Vec::new());
+        request.settings.reasoning_tokens = Some(2_000);
+        request.hints = object(json!({"thinking": thinking, "betas": ["a"]}));
+        let mut written = object(written(request, dialect));
+        written.retain(|name, _| name != "model" && name != "messages");
+        assert_eq!(Value::from(written), expected);
+    }
+}

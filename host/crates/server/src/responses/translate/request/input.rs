@@ -189,12 +189,11 @@ impl InputItems<'_, '_> {
             && last["role"] == "assistant"
             && let Some(content) = last.get_mut("content")
         {
-            match note::without_approval(content.take()) {
-                Some(rest) => *content = rest,
-                None => {
-                    self.items.pop();
-                    self.places.pop();
-                }
+            if let Some(rest) = note::without_approval(content.take()) {
+                *content = rest;
+            } else {
+                self.items.pop();
+                self.places.pop();
             }
         }
     }
