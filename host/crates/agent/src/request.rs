@@ -8,8 +8,8 @@ use airlock_model::{MemoryBudget, Object, Prompt};
 /// A request.
 #[derive(Debug)]
 pub struct Request {
-    /// The API in which the caller receives the response. A chat completion in which nothing is changed is
-    /// passed on as it came.
+    /// The API in which the caller receives the response, which may be another one than that of the prompt. A
+    /// chat completion in which nothing is changed is passed on as it came to a caller of chat completions.
     pub wire: Wire,
     /// The request as it came. Members that the loop does not use reach a provider of its API unchanged.
     pub prompt: Prompt,

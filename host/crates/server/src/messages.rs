@@ -2,9 +2,8 @@
 //! request.
 //!
 //! A request goes to the agent loop as it came, and the loop runs it as it runs one of
-//! [`chat`](super::chat). The deltas of its reply are written as the events of a
-//! message. Calls that the gateway runs are not part of the message; pending
-//! calls are its last blocks.
+//! [`chat`](super::chat). The deltas of its reply are written as the events of a message. Calls that the
+//! gateway runs are not part of the message; pending calls are its last blocks.
 //!
 //! | file | purpose |
 //! |---|---|

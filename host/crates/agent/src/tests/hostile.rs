@@ -6,7 +6,7 @@ use airlock_model::ReplyChunk;
 use airlock_test_http::model::{self as service, FakeService};
 
 /// Runs a streamed request against a service that gives this answer. Returns its events.
-async fn events(answer: String, request: Request) -> Vec<Event> {
+pub(super) async fn events(answer: String, request: Request) -> Vec<Event> {
     let service = FakeService::start(vec![answer]).await;
     let settings = airlock_model::Settings {
         name: "demo".into(),
@@ -22,7 +22,7 @@ async fn events(answer: String, request: Request) -> Vec<Event> {
     events
 }
 
-fn sse(chunks: &[Value]) -> String {
+pub(super) fn sse(chunks: &[Value]) -> String {
     let events: Vec<String> = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
     service::events(&format!("{}data: [DONE]\n\n", events.concat()))
 }

@@ -2,7 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::*;
+use super::{
+    hostile::{events, sse},
+    *,
+};
+use airlock_conversation::Delta;
+use airlock_model::ReplyChunk;
 
 /// Returns what a caller sees of a streamed request, an event a line.
 pub(super) async fn seen(turns: Value, request: Request, settings: Settings) -> Vec<String> {
@@ -211,6 +216,25 @@ async fn without_tools_of_the_gateway_nothing_is_held_back_or_changed() {
         "#
         )
     );
+}
+
+#[tokio::test]
+async fn a_reply_is_passed_on_unread_to_a_caller_of_chat_completions_alone() {
+    let choice = json!({"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"});
+    let answer = sse(&[json!({"id": "x", "choices": [choice]})]);
+    for (wire, is_read) in [(Wire::Chat, false), (Wire::Messages, true), (Wire::Responses, true)] {
+        let mut request = Request { wire, ..streamed() };
+        // The gateway offers no tools beside these.
+        request.prompt.body.set("tools", "7");
+        let events = events(answer.clone(), request).await;
+        let chunks = events.iter().filter_map(|event| match event {
+            Event::Chunk(chunk) => Some(chunk),
+            _ => None,
+        });
+        let mut deltas = chunks.clone().flat_map(ReplyChunk::deltas);
+        assert_eq!(deltas.any(|delta| matches!(delta, Delta::Text { .. })), is_read, "{wire:?}");
+        assert!(chunks.filter_map(ReplyChunk::exact).next().is_some(), "{wire:?}");
+    }
 }
 
 #[tokio::test]
