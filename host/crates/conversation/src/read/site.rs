@@ -116,9 +116,10 @@ impl fmt::Display for ItemSite {
             Wire::Gemini => "contents",
         };
         let ItemPlace::Listed { index, offset } = self.place else {
-            return match (self.place, self.wire) {
-                (ItemPlace::Instructions, Wire::Responses) => f.write_str("instructions"),
-                (ItemPlace::Instructions, _) => f.write_str("system"),
+            return match (self.place, self.wire, self.part) {
+                (ItemPlace::Instructions, Wire::Responses, _) => f.write_str("instructions"),
+                (ItemPlace::Instructions, _, None) => f.write_str("system"),
+                (ItemPlace::Instructions, _, Some(part)) => write!(f, "system[{part}]"),
                 _ => f.write_str(list),
             };
         };

@@ -66,12 +66,15 @@ async fn arguments_are_charged_as_objects_where_the_api_has_them_as_objects() {
     let dense = format!("{{\"a\":[{}0]}}", "{\"\":0},".repeat(3_000));
     let call =
         json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": dense}});
-    let prompt = prompt(json!([{"role": "assistant", "tool_calls": [call]}]));
+    let messages = json!([{"role": "assistant", "tool_calls": [call]}]);
     for (api, has_room) in TRANSLATED.into_iter().zip([false, false, true]) {
         let memory = Limited::new(1 << 20);
+        // It keeps what was translated.
+        let prompt = prompt(messages.clone());
         let answered = respond("http://127.0.0.1:1/v1", api, &prompt, &memory).await;
         let error = answered.expect_err("no service");
         assert_eq!(!matches!(error, ModelError::NoMemory { .. }), has_room, "{api:?}: {error:?}");
+        drop(prompt);
         assert_eq!(memory.taken(), 0);
     }
 }
