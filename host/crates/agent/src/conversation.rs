@@ -8,7 +8,6 @@ use super::{
     Request, Settings,
     answer::Answer,
     names::CallableNames,
-    parts,
     round::{CallOutcome, PendingCall},
 };
 use crate::recall::chat::Rounds;
@@ -167,19 +166,26 @@ fn turns(mut reply: Reply, results: &[CallOutcome]) -> Vec<Item> {
     items
 }
 
-/// Returns the items of a turn of the model. Members that are not known belong to its message.
+/// Returns the items of a turn of the model. A message that cannot be read is sent back as it is written, and so
+/// is one with `reasoning`: its server may refuse the more common name.
 fn turn(mut choice: Choice) -> Vec<Item> {
     if choice.members.is_empty() {
         return std::mem::take(&mut choice.items);
     }
-    let message = Value::from(chat::write_message(choice));
-    chat::read_message(message).unwrap_or_default()
+    let mut message = chat::write_message(choice);
+    message.retain(|name, value| name != "refusal" || !value.is_null());
+    if !message.contains_key("reasoning")
+        && let Ok(items) = chat::read_message(message.clone().into())
+    {
+        return items;
+    }
+    let kind = "assistant".to_owned();
+    vec![Item::Native(NativeItem { wire: Wire::Chat, kind, object: message })]
 }
 
 /// Returns the result of a call.
 fn result(ended: &CallOutcome) -> Item {
-    let parts = ended.parts.as_deref().and_then(parts::read);
-    let parts = parts.unwrap_or_else(|| vec![Part::text(&*ended.text)]);
+    let parts = ended.parts.clone().unwrap_or_else(|| vec![Part::text(&*ended.text)]);
     Item::ToolResult(ToolResult::new(&*ended.call.id, parts))
 }
 

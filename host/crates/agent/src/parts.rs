@@ -1,13 +1,11 @@
 //! Results of tools as content parts, for models that read images there.
 
-use std::{borrow::Cow, fmt::Write as _};
-
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::Value;
+use std::borrow::Cow;
 
 use super::present::Frame;
-use airlock_conversation::{Part, chat, responses};
+use airlock_conversation::{self as conversation, Media, Part};
 use airlock_core::tool::{Content, ContentBlock, decode_base64};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// Media types of images that both OpenAI's and Anthropic's API accept.
 const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
@@ -17,13 +15,13 @@ const MAX_IMAGE_BYTES: usize = 5 << 20;
 /// Maximum number of images of one result. Anthropic's API accepts 20 at full size.
 const MAX_IMAGES: usize = 20;
 
-/// Returns the content of a result as JSON text: a list with a part for each image, and texts
-/// before, between and after them, in a frame. `None` if there is no image that a model can read.
+/// Returns the content of a result as parts: one for each image, and texts before, between and after
+/// them, in a frame. `None` if there is no image that a model can read.
 /// Any other image stays a note, as in the text of a result.
-pub(super) fn to_json<'c>(
+pub(super) fn with_images<'c>(
     frame: &Frame,
     content: impl IntoIterator<Item = &'c Content>,
-) -> Option<String> {
+) -> Option<Vec<Part>> {
     let mut parts = Parts::new(frame);
     for part in content {
         match readable(part) {
@@ -34,16 +32,6 @@ pub(super) fn to_json<'c>(
         }
     }
     parts.finish()
-}
-
-/// Reads the content that [`to_json`] wrote.
-pub(super) fn read(parts: &str) -> Option<Vec<Part>> {
-    chat::read_content(serde_json::from_str(parts).ok()?).ok()
-}
-
-/// Returns the content that [`to_json`] wrote in the form of the Responses API.
-pub(super) fn to_input(parts: &str) -> Option<Value> {
-    responses::write_content(read(parts)?).ok()
 }
 
 /// Returns the media type and the base64 of an image that a model can read.
@@ -72,13 +60,12 @@ fn is_digit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
 }
 
-/// A list of content parts that is being written.
+/// A list of content parts, as it grows.
 struct Parts<'a> {
     frame: &'a Frame,
-    /// Text before the result that is not written yet.
+    /// Text before the result that is not in the list yet.
     lead: String,
-    /// JSON text of the list, without its end.
-    list: String,
+    list: Vec<Part>,
     /// Text since the last image.
     text: String,
     images: usize,
@@ -86,7 +73,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn new(frame: &'a Frame) -> Self {
-        Self { frame, lead: frame.lead(), list: String::new(), text: String::new(), images: 0 }
+        Self { frame, lead: frame.lead(), list: Vec::new(), text: String::new(), images: 0 }
     }
 
     fn add_text(&mut self, part: &Content) {
@@ -99,15 +86,11 @@ impl<'a> Parts<'a> {
     fn add_image(&mut self, mime_type: &str, data: &str) {
         self.end_text("");
         self.images += 1;
-        self.separate();
-        // Base64 and the media types need no escapes. Writing to a String cannot fail.
-        let _ = write!(
-            self.list,
-            r#"{{"type":"image_url","image_url":{{"url":"data:{mime_type};base64,{data}"}}}}"#
-        );
+        let media = Media::Base64 { media_type: mime_type.to_owned(), data: data.to_owned() };
+        self.list.push(Part::new(conversation::Content::Image { media, detail: None }));
     }
 
-    /// Writes the text since the last image, and `tail` after it. An empty part would be refused by
+    /// Adds the text since the last image, and `tail` after it. An empty part would be refused by
     /// some providers.
     fn end_text(&mut self, tail: &str) {
         let text = self.frame.inside(std::mem::take(&mut self.text));
@@ -117,31 +100,25 @@ impl<'a> Parts<'a> {
         }
         text.push_str(tail);
         if !text.is_empty() {
-            self.separate();
-            let text = Value::String(text);
-            let _ = write!(self.list, r#"{{"type":"text","text":{text}}}"#);
+            self.list.push(Part::text(text));
         }
     }
 
-    fn separate(&mut self) {
-        self.list.push(if self.list.is_empty() { '[' } else { ',' });
-    }
-
-    fn finish(mut self) -> Option<String> {
+    fn finish(mut self) -> Option<Vec<Part>> {
         if self.images == 0 {
             return None;
         }
         self.end_text(&self.frame.tail());
-        self.list.push(']');
         Some(self.list)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use airlock_conversation::{chat, responses};
 
     fn image(mime_type: &str, data: &str) -> Content {
         ContentBlock::Image { data: data.to_owned(), mime_type: mime_type.to_owned() }.into()
@@ -152,7 +129,8 @@ mod tests {
     }
 
     fn parts(content: &[Content]) -> Value {
-        to_json(&Frame::default(), content).map_or(Value::Null, |text| text.parse().expect("JSON"))
+        let parts = with_images(&Frame::default(), content);
+        parts.map_or(Value::Null, |parts| chat::write_content(parts).expect("parts"))
     }
 
     #[test]
@@ -177,11 +155,10 @@ mod tests {
 
     #[test]
     fn the_responses_api_has_the_same_parts_in_its_own_form() {
-        let parts =
-            to_json(&Frame::default(), &[Content::text("a"), png("AAAA")]).expect("an image");
+        let parts = with_images(&Frame::default(), &[Content::text("a"), png("AAAA")]);
         assert_eq!(
-            to_input(&parts),
-            Some(json!([
+            responses::write_content(parts.expect("an image")),
+            Ok(json!([
                 {"type": "input_text", "text": "a"},
                 {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
             ]))
@@ -192,9 +169,9 @@ mod tests {
     fn a_result_without_an_image_that_a_model_reads_has_no_parts() {
         let large = "A".repeat(MAX_IMAGE_BYTES + 4);
         for content in [Content::text("x"), png(""), png("*"), png(&large), image("", "AAAA")] {
-            assert_eq!(to_json(&Frame::default(), &[content]), None);
+            assert_eq!(with_images(&Frame::default(), &[content]), None);
         }
-        assert!(to_json(&Frame::default(), &[png(&large[4..])]).is_some());
+        assert!(with_images(&Frame::default(), &[png(&large[4..])]).is_some());
     }
 
     #[test]

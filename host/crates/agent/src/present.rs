@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::parts;
 use crate::results::{Marks, Presented, Provenance, Results, untrusted};
+use airlock_conversation::{Part, chat, responses};
 use airlock_core::{
     door::{Admitted, CallId, Caller},
     tenant::Tenant,
@@ -20,9 +21,9 @@ use airlock_core::{
 pub struct Message {
     /// The result as text.
     pub(crate) text: String,
-    /// The result with its images as content parts, as JSON text; `None` if there are no images, or
-    /// the provider does not read them.
-    pub(crate) parts: Option<String>,
+    /// The result with its images as content parts; `None` if there are no images, or the provider does
+    /// not read them.
+    pub(crate) parts: Option<Vec<Part>>,
 }
 
 /// The source of the result of one call.
@@ -138,9 +139,9 @@ impl Presenter<'_> {
             if is_preview {
                 let preview = Content::text(text.as_str());
                 let images = content.iter().copied().filter(|part| is_image(part));
-                parts::to_json(&frame, std::iter::once(&preview).chain(images))
+                parts::with_images(&frame, std::iter::once(&preview).chain(images))
             } else {
-                parts::to_json(&frame, content.iter().copied())
+                parts::with_images(&frame, content.iter().copied())
             }
         });
         Message { text: frame.around(&text), parts: parts.flatten() }
@@ -155,13 +156,14 @@ impl Message {
 
     /// Returns the content of a tool message of chat completions.
     pub fn into_content(self) -> Value {
-        let parts = self.parts.and_then(|parts| serde_json::from_str(&parts).ok());
+        let parts = self.parts.and_then(|parts| chat::write_content(parts).ok());
         parts.unwrap_or(Value::String(self.text))
     }
 
     /// Returns the output of a call in the Responses API.
     pub fn into_output(self) -> Value {
-        self.parts.as_deref().and_then(parts::to_input).unwrap_or(Value::String(self.text))
+        let parts = self.parts.and_then(|parts| responses::write_content(parts).ok());
+        parts.unwrap_or(Value::String(self.text))
     }
 
     /// Presents an error of the gateway itself.
@@ -300,7 +302,8 @@ mod tests {
             ..ToolError::new(ErrorKind::Internal, format!("it failed {hidden}(code={hidden}E)"))
         };
         let failed = presenter.error("web-t", &failed.into());
-        let all = [message.text, message.parts.expect("an image"), failed.text];
+        let parts = content_of(message.parts).to_string();
+        let all = [message.text, parts, failed.text];
         for text in all {
             assert!(!text.contains(['\u{e0041}', '\u{200b}', '\u{202e}']), "{text:?}");
         }
@@ -350,7 +353,7 @@ mod tests {
         let content = vec![Content::text("MCP tool result"), image(), Content::text("after")];
         let output = ToolOutput { content, ..ToolOutput::default() };
         let message = presenter(None, Some(server(Trust::Untrusted))).output(output);
-        let parts: Value = serde_json::from_str(&message.parts.expect("an image")).expect("JSON");
+        let parts = content_of(message.parts);
         let parts = parts.as_array().expect("a list");
         assert_eq!(parts.len(), 3);
         insta::assert_snapshot!(masked_text(&parts[0]), @r#"
@@ -362,6 +365,10 @@ mod tests {
         after
         [end of MCP tool result N]
         ");
+    }
+
+    fn content_of(parts: Option<Vec<Part>>) -> Value {
+        chat::write_content(parts.expect("an image")).expect("parts")
     }
 
     fn masked_text(part: &Value) -> String {
@@ -380,7 +387,7 @@ mod tests {
         assert!(message.text.len() < SETTINGS.max_inline_bytes, "{}", message.text);
         let remark = masked(message.text.lines().last().expect("a remark"));
         insta::assert_snapshot!(remark, @r#"This is a preview: the result has 4116 bytes of text, too many for the conversation. The whole is kept for 1m. To read more, call readContent with {"handle": "content_N", "offset": 1024}."#);
-        let parts: Value = serde_json::from_str(&message.parts.expect("an image")).expect("JSON");
+        let parts = content_of(message.parts);
         let kinds: Vec<_> =
             parts.as_array().expect("a list").iter().map(|part| &part["type"]).collect();
         assert_eq!(kinds, ["text", "image_url", "text"]);

@@ -15,6 +15,7 @@ use super::{
     waiting::Approver,
 };
 use crate::results::Results;
+use airlock_conversation::Part;
 use airlock_core::door::log_call;
 use airlock_core::{
     door::{Admitted, Arguments, CallId, Caller},
@@ -105,9 +106,9 @@ pub(super) struct CallOutcome {
     pub(super) id: Option<CallId>,
     /// Text of the result that the model receives.
     pub(super) text: Arc<str>,
-    /// The result with its images as content parts, as JSON text. The model receives it instead of
+    /// The result with its images as content parts. The model receives it instead of
     /// the text. `None` if there are no images, or the provider does not read them.
-    pub(super) parts: Option<String>,
+    pub(super) parts: Option<Vec<Part>>,
     /// Handle of the unchanged result, for programs; `None` if it is not kept.
     pub(super) raw: Option<String>,
     /// Error of the call; `None` if it succeeded.
@@ -242,7 +243,8 @@ impl CallOutcome {
         }
         // An admitted call has an identifier, and its tool may have run.
         let was_made = self.id.is_some();
-        match allowance.take(self.parts.as_ref().map_or(self.text.len(), String::len)) {
+        let parts = self.parts.as_ref().map(|parts| parts.iter().map(Part::bytes).sum::<usize>());
+        match allowance.take(parts.unwrap_or(self.text.len())) {
             Ok(()) => self,
             Err(_) if self.parts.is_some() => Self { parts: None, ..self }.within(allowance),
             Err(exceeded) => Self::refused(self.call, self.id, exceeded.into_call_error(was_made)),

@@ -66,9 +66,9 @@ pub fn read_message(message: Value) -> Result<Vec<Item>, Untranslatable> {
     Ok(items)
 }
 
-/// Reads the content of a message: a text or a list of parts.
-pub fn read_content(content: Value) -> Result<Vec<Part>, Untranslatable> {
-    parts::read(Some(content), &Path::Root.member("content"))
+/// Writes the content of a message: a text, or a list of parts. Fails if a part has no form in chat.
+pub fn write_content(parts: Vec<Part>) -> Result<Value, Untranslatable> {
+    request_writer::write_content(parts)
 }
 
 /// Writes the items of finished rounds as messages. Their unknown members are those of chat completions.

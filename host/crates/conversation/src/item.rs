@@ -188,7 +188,7 @@ impl Part {
     }
 
     /// Returns an estimate of the memory that the part takes, in bytes.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let content = match &self.content {
             Content::Text(text) | Content::Refusal(text) => text.len(),
             Content::Image { media, .. } | Content::Audio(media) | Content::File { media, .. } => {

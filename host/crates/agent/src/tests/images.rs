@@ -1,4 +1,4 @@
-//! Results with images.
+//! Rounds as a model receives them: results with images, and its own messages.
 
 use super::*;
 use airlock_model::{Api, Kind, Service};
@@ -7,8 +7,18 @@ use airlock_test_http::model::{self as service, FakeService};
 /// Returns the results that a model receives for the calls of `look`, in order. The second call
 /// fails.
 async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
+    let messages = sent_after_calls(json!({}), reads_images, settings).await;
+    let results = messages.into_iter().filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].clone()).collect()
+}
+
+/// Returns the messages that a model receives after it has called `look` twice, in a message with these
+/// other members.
+async fn sent_after_calls(members: Value, reads_images: bool, settings: Settings) -> Vec<Value> {
     let calls = [("a", "{}"), ("b", r#"{"error":"torn"}"#)].map(|(id, arguments)| json!({"id": id, "type": "function", "function": {"name": "desk-look", "arguments": arguments}}));
-    let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": calls}}]});
+    let mut message = object(json!({"role": "assistant", "tool_calls": calls}));
+    message.extend(object(members));
+    let answer = json!({"choices": [{"message": message}]});
     let end = json!({"choices": [{"message": {"role": "assistant", "content": "seen"}}]});
     let answers = [answer, end].map(|answer| service::json("200 OK", &answer.to_string()));
     let server = FakeService::start(answers.to_vec()).await;
@@ -21,9 +31,7 @@ async fn looked(reads_images: bool, settings: Settings) -> Vec<Value> {
     let requests = server.requests().await;
     let body = requests[1].split_once("\r\n\r\n").expect("a body").1;
     let body: Value = body.parse().expect("JSON");
-    let messages = body["messages"].as_array().expect("messages");
-    let results = messages.iter().filter(|message| message["role"] == "tool");
-    results.map(|message| message["content"].clone()).collect()
+    body["messages"].as_array().expect("messages").clone()
 }
 
 #[tokio::test]
@@ -41,4 +49,23 @@ async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
     let short = Settings { max_tool_bytes: 2_400, ..SETTINGS };
     let results = looked(true, short).await;
     assert!(results[0].is_array() && results[1].is_string(), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_message_of_the_model_is_sent_back_with_all_its_members() {
+    for members in [
+        json!({"content": null, "reasoning": "Hm.", "x": [1]}),
+        json!({"content": "Look:", "reasoning_content": "Hm.", "x": {"y": null}}),
+        json!({"content": [{"type": "odd"}, {"no": "type"}]}),
+    ] {
+        let messages = sent_after_calls(members.clone(), false, SETTINGS).await;
+        let roles: Vec<_> =
+            messages.iter().filter_map(|message| message["role"].as_str()).collect();
+        assert_eq!(roles, ["user", "assistant", "tool", "tool"]);
+        let mut sent = messages[1].clone();
+        assert_eq!(sent["tool_calls"][1]["id"], "b");
+        let sent = sent.as_object_mut().expect("an object");
+        sent.retain(|name, _| name != "role" && name != "tool_calls");
+        assert_eq!(json!(sent), members);
+    }
 }

@@ -5,12 +5,12 @@ mod messages;
 use serde_json::{Value, json};
 
 use super::{
-    CACHE_CONTROL, object_of,
+    CACHE_CONTROL, object_of, parts,
     request_reader::{MAX_TOKENS, USER},
     restore_inner,
 };
 use crate::{
-    Conversation, FunctionTool, Item, NativeItem, Object, ReplyFormat, Settings, ToolChoice,
+    Conversation, FunctionTool, Item, NativeItem, Object, Part, ReplyFormat, Settings, ToolChoice,
     ToolDefinition, Wire,
     read::{ItemSite, Path, Untranslatable, excerpt},
     thought_signature,
@@ -88,6 +88,12 @@ pub(super) fn write_messages(
     let form = ChatForm::new(wire, dialect);
     let sites = vec![form.site; items.len()];
     messages::write(items, sites, form)
+}
+
+/// Writes content of a message. Its unknown members are those of chat completions.
+pub(super) fn write_content(parts: Vec<Part>) -> Result<Value, Untranslatable> {
+    let form = ChatForm::new(Wire::Chat, ChatDialect::OpenAi);
+    parts::write(parts::placed(parts, form.site), None, form)
 }
 
 impl ChatForm {
