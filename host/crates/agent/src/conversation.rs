@@ -166,13 +166,21 @@ fn turns(mut reply: Reply, results: &[CallOutcome]) -> Vec<Item> {
     items
 }
 
-/// Returns the items of a turn of the model. Members that are not known belong to its message.
+/// Returns the items of a turn of the model. A message that cannot be read is sent back as it is written, and so
+/// is one with `reasoning`: its server may refuse the more common name.
 fn turn(mut choice: Choice) -> Vec<Item> {
     if choice.members.is_empty() {
         return std::mem::take(&mut choice.items);
     }
-    let message = Value::from(chat::write_message(choice));
-    chat::read_message(message).unwrap_or_default()
+    let mut message = chat::write_message(choice);
+    message.retain(|name, value| name != "refusal" || !value.is_null());
+    if !message.contains_key("reasoning")
+        && let Ok(items) = chat::read_message(message.clone().into())
+    {
+        return items;
+    }
+    let kind = "assistant".to_owned();
+    vec![Item::Native(NativeItem { wire: Wire::Chat, kind, object: message })]
 }
 
 /// Returns the result of a call.

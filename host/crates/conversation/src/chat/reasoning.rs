@@ -7,7 +7,10 @@ use crate::{Object, Reasoning, Seal};
 
 /// Members with the text of reasoning, the most common one first. A server that sends both sends the
 /// same text twice.
-const TEXT: [&str; 2] = ["reasoning_content", "reasoning"];
+const TEXT: [&str; 2] = ["reasoning_content", SHORT];
+/// The less common one. An empty piece of it in a reply tells that its server has this name: it may refuse the
+/// other one in the next request.
+pub(super) const SHORT: &str = "reasoning";
 /// Member with Anthropic's blocks of thinking.
 pub(super) const BLOCKS: &str = "thinking_blocks";
 /// Member with reasoning in `OpenRouter`'s form.
@@ -26,9 +29,15 @@ pub(super) fn take_text(object: &mut Object) -> Option<String> {
     texts.into_iter().flatten().find(|text| !text.is_empty())
 }
 
-/// Returns a delta with a piece of readable reasoning.
-pub(super) fn text_delta(text: String) -> Object {
-    object_of([(TEXT[0], text.into())])
+/// Returns whether the readable reasoning of a delta has the name [`SHORT`] alone.
+pub(super) fn is_short(delta: &Object) -> bool {
+    TEXT.map(|name| delta.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty()))
+        == [false, true]
+}
+
+/// Returns the name of readable reasoning.
+pub(super) fn name(is_short: bool) -> &'static str {
+    TEXT[usize::from(is_short)]
 }
 
 /// Adds the readable reasoning to a message, unless it is empty.

@@ -39,6 +39,8 @@ struct ChoiceWriter {
     custom: BTreeSet<u64>,
     /// Log probabilities of the next text.
     logprobs: Option<Value>,
+    /// True if reasoning has its less common name.
+    has_short_name: bool,
     /// True if a part of the reasoning has begun.
     has_part: bool,
     has_ended: bool,
@@ -73,12 +75,12 @@ impl ChunkWriter {
                 self.write(choice, object_of([("refusal", text.into())]), out);
             }
             Delta::Reasoning { choice, text } => {
-                self.write(choice, reasoning::text_delta(text), out);
+                self.write_reasoning(choice, text, out);
             }
             Delta::ReasoningPart { choice, .. } => {
                 let state = self.choice(choice, out);
                 if mem::replace(&mut state.has_part, true) {
-                    self.write(choice, reasoning::text_delta(reasoning::SEPARATOR.to_owned()), out);
+                    self.write_reasoning(choice, reasoning::SEPARATOR.to_owned(), out);
                 }
             }
             Delta::ReasoningEnd { choice, reasoning } => self.end_block(choice, reasoning, out),
@@ -177,8 +179,17 @@ impl ChunkWriter {
         self.write(choice, delta, out);
     }
 
+    fn write_reasoning(&mut self, choice: u64, text: String, out: &mut Vec<Object>) {
+        let name = reasoning::name(self.choice(choice, out).has_short_name);
+        self.write(choice, object_of([(name, text.into())]), out);
+    }
+
     /// Writes a member. Log probabilities wait for their text.
     fn member(&mut self, choice: u64, name: String, value: Value, out: &mut Vec<Object>) {
+        if name == reasoning::SHORT && value == "" {
+            self.choice(choice, out).has_short_name = true;
+            return;
+        }
         if name != LOGPROBS {
             self.write(choice, Object::from_iter([(name, value)]), out);
             return;

@@ -263,3 +263,26 @@ fn an_error_of_a_part_names_its_place_in_the_input_or_the_previous_response() {
         assert_eq!(refused.expect_err("refused").param, param);
     }
 }
+
+#[test]
+fn reasoning_keeps_the_name_that_its_server_has() {
+    for name in ["reasoning", "reasoning_content"] {
+        let chunk = |text: &str| json!({"choices": [{"delta": {name: text}}]});
+        let mut reader = ReplyReader::default();
+        let mut deltas = Vec::new();
+        for chunk in [chunk("a"), chunk("b")] {
+            deltas.append(&mut reader.chunk(airlock_json::object(chunk)).expect("a chunk"));
+        }
+        deltas.append(&mut reader.finish().expect("an end"));
+        let mut writer = ChunkWriter::new(0, false);
+        let mut chunks = Vec::new();
+        let mut reply = Reply::default();
+        for delta in deltas {
+            reply.add(delta.clone());
+            writer.delta(delta, &mut chunks);
+        }
+        let pieces = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"].get(name));
+        assert_eq!(pieces.collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(write_reply(reply, 0)["choices"][0]["message"][name], "ab");
+    }
+}

@@ -29,6 +29,8 @@ pub(super) struct ChoiceReader {
     open: Option<OpenCall>,
     /// Pieces of a block of thinking whose signature has not come.
     thinking: String,
+    /// True if the server has the less common name for reasoning.
+    has_short_name: bool,
     /// True if readable reasoning was sent after the last sealed block.
     has_open_reasoning: bool,
     finish: Option<FinishReason>,
@@ -126,6 +128,10 @@ impl ChoiceReader {
         delta: &mut Object,
         out: &mut Vec<Delta>,
     ) -> Result<(), ReplyError> {
+        let is_short = reasoning::is_short(delta);
+        if is_short && !std::mem::replace(&mut self.has_short_name, true) {
+            out.push(member(choice, reasoning::SHORT, "".into()));
+        }
         let text = reasoning::take_text(delta);
         let blocks: Vec<_> =
             take_list(delta, reasoning::BLOCKS).into_iter().map(reasoning::read_block).collect();

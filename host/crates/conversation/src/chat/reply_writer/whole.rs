@@ -80,6 +80,7 @@ fn write_content(choice: Choice) -> (Object, Object) {
         match name.as_str() {
             _ if wire != Wire::Chat => {}
             LOGPROBS => merge(&mut logprobs, name, value),
+            reasoning::SHORT if value == "" => rename_reasoning(&mut message),
             TOOL_CALLS => merge_calls(&mut message, value),
             "content" => merge_parts(&mut message, value),
             _ => merge(&mut message, name, value),
@@ -159,6 +160,12 @@ fn merge(target: &mut Object, name: String, value: Value) {
         }
         (_, value) => drop(target.insert(name, value)),
     }
+}
+
+/// Gives the readable reasoning its less common name.
+fn rename_reasoning(message: &mut Object) {
+    let text = message.shift_remove(reasoning::name(false));
+    message.extend(text.map(|text| (reasoning::SHORT.to_owned(), text)));
 }
 
 /// Adds members of calls that came after their beginning.
