@@ -50,13 +50,15 @@ mod ending;
 
 /// Runs a chat completion. Nothing happens until the returned [`Run`] is polled. Its last event is
 /// [`Event::Done`], or [`Event::Failed`] with the reason. Dropping it cancels the request.
-pub fn run(models: Arc<Models>, caller: Caller, request: Request, settings: Settings) -> Run {
+pub fn run(models: Arc<Models>, caller: Caller, mut request: Request, settings: Settings) -> Run {
     Run::new(|emitter| async move {
-        let mut request = request;
         let listener = Listener { emitter, reports: Reports::new(request.reports.take()) };
         let route = models.route(&mut request.prompt.body);
         let has_responses = route.as_ref().is_ok_and(Route::has_responses);
-        let agent = AgentLoop::begin(request, has_responses, &caller, &settings, &listener).await;
+        // Boxed: a stream would keep its room until its end.
+        let beginning =
+            Box::pin(AgentLoop::begin(request, has_responses, &caller, &settings, &listener));
+        let agent = beginning.await;
         let last = match route {
             Ok(route) => agent.run(route).await,
             Err(error) => Err(agent.failure(error.into())),
@@ -119,13 +121,14 @@ struct AgentLoop<'a> {
 }
 
 impl<'a> AgentLoop<'a> {
+    /// Prepares the loop. Boxed, because it is moved into each step.
     async fn begin(
         mut request: Request,
         has_responses: bool,
         caller: &'a Caller,
         settings: &'a Settings,
         listener: &'a Listener,
-    ) -> Self {
+    ) -> Box<Self> {
         let allowance = Allowance::new(settings, &request.budget);
         let quota = CallQuota::new(settings.calls_per_answer, request.max_tool_calls);
         let Request { is_streamed, shows_rounds, .. } = request;
@@ -146,7 +149,7 @@ impl<'a> AgentLoop<'a> {
             is_chat,
         };
         let relay = (is_streamed || shows_rounds).then(|| Relay::new(style));
-        Self {
+        Box::new(Self {
             caller,
             settings,
             listener,
@@ -163,11 +166,11 @@ impl<'a> AgentLoop<'a> {
             results,
             approver,
             keeper,
-        }
+        })
     }
 
     /// Runs the loop to its end.
-    async fn run(mut self, mut route: Route<'_>) -> Result<Completion, AgentError> {
+    async fn run(mut self: Box<Self>, mut route: Route<'_>) -> Result<Completion, AgentError> {
         let mut state = LoopState::Asking;
         loop {
             let next = match state {

@@ -18,7 +18,7 @@ impl AgentLoop<'_> {
     /// the model's own, whose calls were not run. The `airlock` object is added if there were calls,
     /// and the sum of the usage if there were rounds; a response without either keeps its text.
     pub(super) async fn end(
-        self,
+        self: Box<Self>,
         mut answer: Answer,
         mut pending: Vec<PendingCall>,
         ended: &[CallOutcome],
@@ -36,7 +36,7 @@ impl AgentLoop<'_> {
             (true, true) => Some(answer::summary(self.trace.results())),
             (false, true) => self.approval_note(&answer.reply, &pending),
         };
-        let Self { relay, trace, usage, allowance, conversation, listener, is_chat, .. } = self;
+        let Self { relay, trace, usage, allowance, conversation, listener, is_chat, .. } = *self;
         let rounds = allowance.rounds;
         // A caller that reads slowly does not hold them.
         drop((allowance, conversation));
