@@ -324,8 +324,9 @@ impl Relay {
 
     /// Shows a piece of a call, or holds it back.
     fn sort_call(&mut self, delta: Delta, names: &CallableNames, shown: &mut ShownDeltas) {
+        // It may have begun in an earlier chunk, and texts before it may be shown now.
+        shown.is_changed = true;
         let Some(delta) = self.round.place(delta, names, self.style.keeps_order) else {
-            shown.is_changed = true;
             return;
         };
         if matches!(delta, Delta::Call { .. }) {
@@ -367,7 +368,9 @@ fn is_text(delta: &Delta) -> bool {
     match delta {
         Delta::Text { .. } | Delta::Refusal { .. } | Delta::Citation { .. } => true,
         Delta::ItemEnd { item, .. } => item.get("type").is_some_and(|kind| kind == "message"),
-        Delta::Member { name, .. } => name == "logprobs",
+        Delta::Member { name, .. } => {
+            matches!(name.as_str(), "logprobs" | "content" | "annotations")
+        }
         _ => false,
     }
 }

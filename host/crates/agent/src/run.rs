@@ -75,7 +75,8 @@ pub fn run(models: Arc<Models>, caller: Caller, mut request: Request, settings: 
 fn whole_answer(mut whole: ReplyChunk, ids: &mut BTreeSet<String>) -> Result<Answer, Failure> {
     let mut found = 0;
     calls::repair(whole.deltas_mut(), ids, &mut found)?;
-    if found > 0 {
+    // Calls that were not read, such as those of a member that counts for nothing, do not reach the caller.
+    if found > 0 || whole.has_calls() {
         whole.drop_exact();
     }
     Ok(Answer::new(whole))

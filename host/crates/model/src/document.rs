@@ -106,8 +106,13 @@ impl Document {
     fn outlined(mut self, read: fn(&str) -> Option<Outline>) -> Result<Self, ReadError> {
         let text = self.text.as_deref().unwrap_or_default();
         let outline = read(text);
+        // A caller could read another one of two members of one name than the loop did.
+        let is_ambiguous = outline.is_none() && json::check_unique_keys(text).is_err();
         if outline.is_none() || text.len() > INLINE_BYTES {
             self = self.with_tree()?;
+        }
+        if is_ambiguous {
+            self.text = None;
         }
         self.outline = outline;
         Ok(self)
@@ -391,6 +396,26 @@ mod tests {
         assert!(long.object.get().is_some(), "it is read where it was checked, on a thread");
         let error = Document::read_chunk(r#"{"choices":[],"error":1}"#.to_owned(), &caps, &held);
         assert!(error.expect("an object").object.get().is_some());
+    }
+
+    #[test]
+    fn a_text_with_two_members_of_one_name_is_written_from_what_was_read() {
+        let held = MemoryBudget::unlimited().charge();
+        let caps = Caps::memory(1 << 20);
+        let text = r#"{"choices":[{"index":0,"delta":{"tool_calls":[{}]}}],"choices":[]}"#;
+        let chunk = Document::read_chunk(text.to_owned(), &caps, &held).expect("an object");
+        assert_eq!(chunk.into_line(), r#"{"choices":[]}"#);
+    }
+
+    // A feature of serde_json gives this name a meaning, and would make the reading of a text fail that was
+    // checked before.
+    #[test]
+    fn a_name_that_a_feature_of_the_parser_would_reserve_is_one_like_another() {
+        let held = MemoryBudget::unlimited().charge();
+        let caps = Caps::memory(1 << 20);
+        let text = r#"{"choices":[],"x":{"$serde_json::private::RawValue":"no json"}}"#;
+        let chunk = Document::read_chunk(text.to_owned(), &caps, &held).expect("an object");
+        assert_eq!(chunk.object().len(), 2);
     }
 
     #[test]

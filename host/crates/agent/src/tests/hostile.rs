@@ -1,6 +1,6 @@
 //! Model servers that send what no model sends.
 
-use super::{streams::streamed, *};
+use super::{received::ReceivedStream, streams::streamed, *};
 use airlock_conversation::{Delta, FinishReason};
 use airlock_model::ReplyChunk;
 use airlock_test_http::model::{self as service, FakeService};
@@ -84,6 +84,67 @@ async fn the_beginning_of_a_name_is_held_back() {
     });
     let names: Vec<_> = chunks.flat_map(names).collect();
     assert_eq!(names, ["desk-write"], "it is pending, and shown once in one piece");
+}
+
+/// Returns the chunks of a chat completion that a caller receives.
+fn received(events: Vec<Event>, request: &Request) -> Vec<Value> {
+    let mut stream = ReceivedStream::new(request);
+    let chunks = events.into_iter().flat_map(|mut event| stream.chunks(&mut event));
+    chunks.map(Value::from).collect()
+}
+
+#[tokio::test]
+async fn the_callers_own_call_is_shown_though_its_beginning_comes_alone() {
+    let tools = r#"[{"type":"function","function":{"name":"mine"}}]"#;
+    let begin = json!({"index": 0, "id": "a", "function": {"name": "mine", "arguments": ""}});
+    let chunks = [
+        delta(begin, Value::Null),
+        json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "x"}}]}),
+        json!({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+    ];
+    let own = || {
+        let mut request = streamed();
+        request.prompt.body.set("tools", tools);
+        request
+    };
+    let events = events(sse(&chunks), own()).await;
+    let chunks = received(events, &own());
+    let names: Vec<_> = chunks
+        .iter()
+        .filter_map(|chunk| chunk.pointer("/choices/0/delta/tool_calls/0/function/name")?.as_str())
+        .collect();
+    assert_eq!(names, ["mine"], "{chunks:?}");
+}
+
+#[tokio::test]
+async fn the_role_is_sent_after_a_chunk_without_choices() {
+    let echo = json!({"index": 0, "id": "a", "function": {"name": "desk-echo", "arguments": "{}"}});
+    let chunks = [
+        json!({"id": "", "choices": [], "prompt_filter_results": []}),
+        json!({"id": "x", "choices": [
+            {"index": 0, "delta": {"role": "assistant", "content": null, "tool_calls": [echo]}},
+        ]}),
+    ];
+    let chunks = received(events(sse(&chunks), streamed()).await, &streamed());
+    let roles = chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0/delta/role"));
+    assert_eq!(roles.collect::<Vec<_>>(), ["assistant"], "{chunks:?}");
+}
+
+#[tokio::test]
+async fn a_call_in_a_whole_response_is_run_or_not_shown() {
+    let function = json!({"name": "desk-echo", "arguments": "{}"});
+    let call = json!({"id": "a", "type": "function", "function": function});
+    for (message, runs) in [(json!({"tool_calls": [call]}), 1), (json!({"tool_calls": call}), 0)] {
+        let choice = json!({"index": 0, "delta": {}, "message": message});
+        let answer = json!({"id": "x", "choices": [choice]}).to_string();
+        let mut events = events(service::json("200 OK", &answer), request()).await;
+        assert_eq!(started(&events), runs, "{message}");
+        if let Some(Event::Done(completion)) = events.pop() {
+            let answer = completion.answer.expect("it was not streamed");
+            let text = answer.into_chat(completion.airlock).into_text();
+            assert!(!text.contains("desk-echo"), "{text}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -111,7 +111,8 @@ impl ReplyReader {
     }
 
     /// Reads a reply that was not streamed, and ends it.
-    pub fn whole(&mut self, completion: Object) -> Result<Vec<Delta>, ReplyError> {
+    pub fn whole(&mut self, mut completion: Object) -> Result<Vec<Delta>, ReplyError> {
+        drop_deltas(&mut completion);
         let mut deltas = self.chunk(completion)?;
         deltas.append(&mut self.finish()?);
         Ok(deltas)
@@ -172,6 +173,16 @@ impl ReplyReader {
             return Err(ReplyError::Invalid { what: "more tool calls than the gateway accepts" });
         }
         Ok(())
+    }
+}
+
+/// Removes the `delta` of each choice that has a `message`: a reply that was not streamed has no other.
+fn drop_deltas(completion: &mut Object) {
+    let choices = completion.get_mut("choices").and_then(Value::as_array_mut);
+    for choice in choices.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if choice.get("message").is_some_and(Value::is_object) {
+            choice.shift_remove("delta");
+        }
     }
 }
 

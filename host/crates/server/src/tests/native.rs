@@ -275,6 +275,16 @@ async fn tools_that_run_at_the_provider_are_refused_and_so_is_what_the_gateway_w
             "Built-in tools are refused",
         ),
         (
+            json!({"input": [{"type": 5, "tools": [{"type": "mcp"}]}]}),
+            "input[0].type",
+            "Missing required parameter",
+        ),
+        (
+            json!({"input": [{"type": "item_reference", "id": 5}]}),
+            "input[0].type",
+            "Supported values for 'input[0].type' are: 'message'",
+        ),
+        (
             json!({"input": [{"type": "message", "role": "user", "content": "x", "tools": []}]}),
             "input[0].tools",
             "Tools are a parameter of the request",

@@ -92,7 +92,12 @@ impl InputItems<'_, '_> {
             item.shift_remove("tools");
         }
         match item.get("type").and_then(Value::as_str) {
-            // Their reader has an error for both.
+            // Their reader has an error for both. A provider of the API is sent items that are not read, and
+            // could find tools in one of a type that the gateway does not know.
+            kind @ (Some("item_reference") | None) if self.client_tools.is_native() => {
+                let found = kind.unwrap_or_default();
+                return Err(Untranslatable::not_among(&path.member("type"), found, &SENT));
+            }
             Some("item_reference") | None => self.push(value, place),
             Some("mcp_call") => {
                 let item = std::mem::take(item);
