@@ -36,6 +36,8 @@ use airlock_model::{Charge, Chunks, ReplyChunk};
 
 /// Bytes of a response that are charged at a time.
 const CHARGE_BYTES: usize = 4 << 10;
+/// Maximum number of deltas of a chunk that is made at the end.
+const MAX_LAST_DELTAS: usize = 64;
 /// Member with pieces of calls that have begun.
 const TOOL_CALLS: &str = "tool_calls";
 /// Text between the texts of two rounds.
@@ -170,8 +172,11 @@ impl Relay {
         let tail = mem::take(&mut self.round.tail).into_iter().map(|held| held.chunk);
         if !is_exact {
             let content = tail.flat_map(ReplyChunk::into_deltas);
-            let all: Vec<_> = content.chain(last).chain(ends).collect();
-            emitter.emit(Event::Chunk(all.into())).await;
+            let mut all = content.chain(last).chain(ends).peekable();
+            while all.peek().is_some() {
+                let deltas: Vec<_> = all.by_ref().take(MAX_LAST_DELTAS).collect();
+                emitter.emit(Event::Chunk(deltas.into())).await;
+            }
             return;
         }
         for mut chunk in tail {
@@ -261,8 +266,11 @@ impl Relay {
         let ShownDeltas { deltas, is_changed } = shown;
         chunk.extend(deltas);
         // Some servers send an end in every chunk.
-        let choices = chunk.choices();
-        Self::show_without_ends(self.round.take_tail(&choices), emitter).await;
+        let mut choices = chunk.choices();
+        choices.sort_unstable();
+        choices.dedup();
+        let earlier = self.round.take_tail(&choices, chunk.is_usage());
+        Self::show_without_ends(earlier, emitter).await;
         if chunk.exact().is_some() && (chunk.has_end() || chunk.is_usage()) {
             if !chunk.keep(&allowance.held) {
                 return Err(Failure::NoMemory);

@@ -8,10 +8,14 @@ use std::{fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error, IgnoredAny, MapAccess, Visitor, value::MapAccessDeserializer},
+    de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
 use super::document::OWN_MEMBER;
+
+/// Maximum number of choices of one response, and thus of an outline, whose memory is not charged. The
+/// indexes of a stream are kept until it ends. OpenAI's maximum is 128, and servers of other makers have none.
+pub(super) const MAX_CHOICES: usize = 1_024;
 
 /// Outline of a reply in which nothing has to be changed.
 #[derive(Debug)]
@@ -34,7 +38,7 @@ impl Outline {
     /// may set or a `message`, repeats a member, or is not of the API.
     pub(super) fn of_chunk(text: &str) -> Option<Self> {
         let Members(completion) = serde_json::from_str::<Members<Completion>>(text).ok()?;
-        let mut choices = completion.choices.iter().flatten();
+        let mut choices = completion.choices.iter().flat_map(|Choices(choices)| choices);
         let has_message = choices.any(|Members(choice)| choice.message.is_some());
         if has_message { None } else { completion.into_outline() }
     }
@@ -62,7 +66,7 @@ impl Outline {
 #[derive(Deserialize)]
 struct Completion {
     #[serde(default)]
-    choices: Option<Vec<Members<Choice>>>,
+    choices: Option<Choices>,
     #[serde(default)]
     error: Option<IgnoredAny>,
     #[serde(default)]
@@ -71,6 +75,10 @@ struct Completion {
     #[serde(default)]
     airlock: Presence,
 }
+
+/// The choices. More than [`MAX_CHOICES`] are refused.
+#[derive(Default)]
+struct Choices(Vec<Members<Choice>>);
 
 #[derive(Deserialize)]
 struct Choice {
@@ -113,8 +121,9 @@ impl Completion {
         if self.error.is_some() || self.airlock.0 || self.object == Kind::Error {
             return None;
         }
-        let choices = (0..).zip(self.choices.unwrap_or_default());
-        let choices = choices.map(|(position, Members(choice))| choice.into_outline(position));
+        let Choices(choices) = self.choices.unwrap_or_default();
+        let choices =
+            (0..).zip(choices).map(|(position, Members(choice))| choice.into_outline(position));
         Some(Outline { choices: choices.collect() })
     }
 }
@@ -148,6 +157,33 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Members<T>, A::Error> {
         T::deserialize(MapAccessDeserializer::new(members)).map(Members)
+    }
+}
+
+impl<'de> Deserialize<'de> for Choices {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(ChoicesVisitor)
+    }
+}
+
+struct ChoicesVisitor;
+
+impl<'de> Visitor<'de> for ChoicesVisitor {
+    type Value = Choices;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a list of at most {MAX_CHOICES} choices")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Choices, A::Error> {
+        let mut choices = Vec::new();
+        while let Some(choice) = list.next_element()? {
+            if choices.len() >= MAX_CHOICES {
+                return Err(A::Error::invalid_length(choices.len() + 1, &self));
+            }
+            choices.push(choice);
+        }
+        Ok(Choices(choices))
     }
 }
 

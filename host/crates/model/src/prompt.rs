@@ -123,6 +123,13 @@ impl Prompt {
         self.rounds.iter().map(Item::bytes).fold(0, usize::saturating_add)
     }
 
+    /// Returns the bytes of these members whose elements [`to_chat`](Self::to_chat) looks for.
+    pub(crate) fn scanned_bytes(&self, members: &RawObject) -> usize {
+        let messages = members.get(MESSAGES).filter(|_| !self.rounds.is_empty());
+        let tools = members.get(TOOLS).filter(|_| !self.tools.is_empty());
+        [messages, tools].into_iter().flatten().map(str::len).sum()
+    }
+
     /// Writes the finished rounds into a JSON list, after its other elements. Fails if a round came from a
     /// provider of another API.
     pub(crate) fn write_rounds(

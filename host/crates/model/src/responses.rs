@@ -64,9 +64,12 @@ impl Responses {
         let members = members.map_err(|error| error.into_model_error(client))?;
         let is_streamed = terms.is_streamed;
         let model = model.map(str::to_owned);
-        let body = translation::write_text(prompt, members, terms.held, move |prompt, members| {
-            send::to_text(members, prompt, model.as_deref(), is_streamed, !is_plain)
-        });
+        let scanned = members.text_len();
+        let held = terms.held;
+        let body =
+            translation::write_text(prompt, members, scanned, held, move |prompt, members| {
+                send::to_text(members, prompt, model.as_deref(), is_streamed, !is_plain)
+            });
         let body = body.await.map_err(|error| error.into_model_error(client))?;
         let mut outgoing = client.outgoing(&uri, body, terms.is_streamed, terms.held)?;
         outgoing.is_plain = is_plain;

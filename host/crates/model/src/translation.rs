@@ -234,14 +234,16 @@ async fn with_conversation<T: Send + 'static>(
 ) -> Result<T, Untranslated> {
     let working = held.beside();
     let Source { wire, body, places } = source;
-    let text = body.to_text().into_bytes();
-    let bytes = rounds.iter().map(Item::bytes).fold(text.len(), usize::saturating_add);
+    let bytes = rounds.iter().map(Item::bytes).fold(body.text_len(), usize::saturating_add);
     // Once as it is and once translated.
     if !working.grow(bytes.saturating_mul(2)) {
         return Err(Untranslated::NoMemory);
     }
     let tenant = held.tenant();
+    // Its text is shared.
+    let body = body.clone();
     let written = threads::read(&tenant, bytes, move || {
+        let text = body.to_text().into_bytes();
         let body = read(&text, &working)?;
         drop(text);
         let mut conversation = match wire {
@@ -298,17 +300,23 @@ pub(super) async fn chat_text(
     held: &Charge,
 ) -> Result<Vec<u8>, Untranslated> {
     let members = members(prompt, api, held).await?;
-    write_text(prompt, members, held, move |prompt, members| prompt.to_chat(members, &set)).await
+    let scanned = prompt.scanned_bytes(members);
+    let written = write_text(prompt, members, scanned, held, move |prompt, members| {
+        prompt.to_chat(members, &set)
+    });
+    written.await
 }
 
-/// Writes the text of a request: here, or on a blocking thread if its finished rounds are long.
+/// Writes the text of a request: here, or on a blocking thread if its finished rounds and the `scanned` bytes
+/// of its members are many.
 pub(super) async fn write_text(
     prompt: &Prompt,
     members: &RawObject,
+    scanned: usize,
     held: &Charge,
     write: impl FnOnce(&Prompt, &RawObject) -> Result<Vec<u8>, Untranslatable> + Send + 'static,
 ) -> Result<Vec<u8>, Untranslated> {
-    let bytes = prompt.rounds_bytes();
+    let bytes = prompt.rounds_bytes().saturating_add(scanned);
     if bytes <= INLINE_BYTES {
         return Ok(write(prompt, members)?);
     }

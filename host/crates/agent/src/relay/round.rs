@@ -1,9 +1,6 @@
 //! One response of a relayed stream: the places of its calls, and what is held back.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    mem,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -34,7 +31,7 @@ pub(super) struct RelayedRound {
 /// A chunk of a chat completion that is held back.
 pub(super) struct HeldChunk {
     pub(super) chunk: ReplyChunk,
-    /// Its choices.
+    /// Its choices, each once.
     pub(super) choices: Vec<u64>,
     /// True if it cannot be sent as it came.
     pub(super) is_changed: bool,
@@ -43,10 +40,16 @@ pub(super) struct HeldChunk {
 impl RelayedRound {
     /// Holds a text back. Fails if there is no memory.
     pub(super) fn hold_text(&mut self, delta: Delta, held: &Charge) -> Result<(), Failure> {
-        if !held.grow(delta.bytes()) {
+        let continued = self.texts.last_mut().and_then(|last| continued(last, &delta));
+        // The capacity of a text that grows doubles.
+        let bytes = 2 * continued.as_ref().map_or_else(|| delta.bytes(), |(_, piece)| piece.len());
+        if !held.grow(bytes) {
             return Err(Failure::NoMemory);
         }
-        self.texts.push(delta);
+        match continued {
+            Some((text, piece)) => text.push_str(piece),
+            None => self.texts.push(delta),
+        }
         Ok(())
     }
 
@@ -124,13 +127,17 @@ impl RelayedRound {
             && ended.all(|choice| self.tail.iter().any(|held| held.choices.contains(choice)))
     }
 
-    /// Takes the chunks of the tail that have one of these choices.
-    pub(super) fn take_tail(&mut self, choices: &[u64]) -> Vec<HeldChunk> {
-        let tail = mem::take(&mut self.tail).into_iter();
-        let (taken, kept) =
-            tail.partition(|held| held.choices.iter().any(|own| choices.contains(own)));
-        self.tail = kept;
-        taken
+    /// Takes the chunks of the tail that have one of these choices, which are sorted; if they are those of a
+    /// chunk with the usage alone, the earlier one, so that the tail has no more than one.
+    pub(super) fn take_tail(&mut self, choices: &[u64], is_usage: bool) -> Vec<HeldChunk> {
+        if choices.is_empty() && !is_usage {
+            return Vec::new();
+        }
+        let taken = self.tail.extract_if(.., |held| {
+            is_usage && held.choices.is_empty()
+                || held.choices.iter().any(|own| choices.binary_search(own).is_ok())
+        });
+        taken.collect()
     }
 
     /// Returns the place of a call that is shown, after those of the calls before it.
@@ -138,5 +145,18 @@ impl RelayedRound {
         let next = self.next_places.entry(choice).or_default();
         *next += 1;
         *next - 1
+    }
+}
+
+/// Returns the text that a piece of it continues, and the piece; `None` if the piece is of another text.
+fn continued<'t>(last: &'t mut Delta, next: &'t Delta) -> Option<(&'t mut String, &'t str)> {
+    match (last, next) {
+        (Delta::Text { choice, text }, Delta::Text { choice: next, text: piece })
+        | (Delta::Refusal { choice, text }, Delta::Refusal { choice: next, text: piece })
+            if choice == next =>
+        {
+            Some((text, piece))
+        }
+        _ => None,
     }
 }

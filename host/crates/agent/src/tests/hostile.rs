@@ -186,6 +186,54 @@ async fn a_merged_stream_and_the_ends_of_its_choices_are_charged() {
     }
 }
 
+#[tokio::test]
+async fn one_of_many_chunks_with_the_usage_is_held_until_the_end() {
+    let end = json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]});
+    let usage = json!({"id": "x", "choices": [], "usage": {"total_tokens": 1}});
+    let mut chunks = vec![usage; 1_000];
+    chunks.insert(500, end);
+    let memory = Limited::new(50_000);
+    let request = Request { budget: MemoryBudget::new(memory.clone()), ..streamed() };
+    let events = events(sse(&chunks), request).await;
+    assert!(matches!(events.last(), Some(Event::Done(_))), "{:?}", events.last());
+    let exact =
+        events.iter().filter(|event| matches!(event, Event::Chunk(chunk) if chunk.is_usage()));
+    assert_eq!(exact.count(), 1);
+    assert!(deltas(&events).any(|delta| matches!(delta, Delta::Begin(_))));
+}
+
+#[tokio::test]
+async fn held_pieces_of_a_text_are_one_and_no_chunk_at_the_end_has_many_deltas() {
+    for (choices, expected) in [(1, 1), (2, 400)] {
+        let chunks = (0..400).map(|place| {
+            json!({"id": "x", "choices": [{"index": place % choices, "delta": {"content": "y"}}]})
+        });
+        let ends = (0..choices).map(|index| {
+            json!({"id": "x", "choices": [{"index": index, "delta": {}, "finish_reason": "stop"}]})
+        });
+        let chunks: Vec<_> = chunks.chain(ends).collect();
+        let mut request = streamed();
+        request.prompt.body.set("response_format", r#"{"type":"json_object"}"#);
+        let events = events(sse(&chunks), request).await;
+        let texts = deltas(&events).filter_map(|delta| match delta {
+            Delta::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        assert_eq!(texts.clone().count(), expected);
+        assert_eq!(texts.collect::<String>(), "y".repeat(400));
+        let most = events.iter().map(|event| deltas(std::slice::from_ref(event)).count()).max();
+        assert!(most.is_some_and(|most| most <= 64), "{most:?}");
+    }
+}
+
+fn deltas(events: &[Event]) -> impl Iterator<Item = &Delta> + Clone {
+    let chunks = events.iter().filter_map(|event| match event {
+        Event::Chunk(chunk) => Some(chunk),
+        _ => None,
+    });
+    chunks.flat_map(ReplyChunk::deltas)
+}
+
 fn long_text(finish_reason: Option<&str>) -> Value {
     json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "x".repeat(2_000)}, "finish_reason": finish_reason}]})
 }

@@ -392,8 +392,7 @@ async fn text_before_a_call_of_the_gateway_is_not_part_of_json() {
             started c1 desk-echo
             ended c1 ok
             round 1
-            [0] content="{\"a\": "
-            [0] content="1}"
+            [0] content="{\"a\": 1}"
             [0] end="stop" airlock
             done, airlock: true
         "#

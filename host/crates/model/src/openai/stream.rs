@@ -12,12 +12,9 @@ use crate::{
     chat_reader::{ChatError, ChatReader},
     document::{choices, choices_mut, finish_reason, index_of},
     http::{DONE, Events},
+    outline::MAX_CHOICES,
 };
 use airlock_wire::sse::ERROR;
-
-/// Maximum number of choices of one response, whose indexes are kept until it ends. OpenAI's
-/// maximum is 128, and servers of other makers have none.
-const MAX_CHOICES: usize = 1_024;
 
 /// Chunks of one streamed response.
 pub(super) struct OpenAiChunks<'a> {

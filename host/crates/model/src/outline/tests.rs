@@ -48,6 +48,15 @@ fn a_member_that_is_repeated_or_of_another_type_needs_a_tree() {
 }
 
 #[test]
+fn more_choices_than_are_accepted_need_a_tree_which_is_charged() {
+    for (choices, has_outline) in [(MAX_CHOICES, true), (MAX_CHOICES + 1, false)] {
+        let text = json!({"choices": vec![json!({}); choices]}).to_string();
+        assert_eq!(Outline::of_chunk(&text).is_some(), has_outline, "{choices}");
+        assert_eq!(Outline::of_whole(&text).is_some(), has_outline, "{choices}");
+    }
+}
+
+#[test]
 fn a_member_that_is_null_or_empty_says_nothing() {
     let choice =
         json!({"index": null, "finish_reason": "", "delta": {"tool_calls": []}, "message": null});

@@ -109,18 +109,45 @@ async fn members_are_translated_once_and_held_with_their_request() {
 }
 
 #[tokio::test]
-async fn long_rounds_are_not_written_on_a_worker() {
-    let held = MemoryBudget::unlimited().charge();
-    for (bytes, is_here) in [(10, true), (INLINE_BYTES, false)] {
-        let mut prompt = Prompt::new(RawObject::from(&object(json!({"messages": []}))));
-        let text = Part::text("x".repeat(bytes));
-        prompt.add_round([Item::ToolResult(ToolResult::new("c", vec![text]))]);
+async fn long_rounds_and_long_members_that_are_scanned_are_not_written_on_a_worker() {
+    const LONG: usize = INLINE_BYTES;
+    for (bytes, round, is_here) in [
+        (0, Some(10), true),
+        (0, Some(LONG), false),
+        (LONG, Some(10), false),
+        // They are copied, and not scanned.
+        (LONG, None, true),
+    ] {
+        let message = json!({"role": "user", "content": "x".repeat(bytes)});
+        let mut prompt = prompt(json!([message]));
+        if let Some(bytes) = round {
+            let text = Part::text("x".repeat(bytes));
+            prompt.add_round([Item::ToolResult(ToolResult::new("c", vec![text]))]);
+        }
+        let held = MemoryBudget::unlimited().charge();
         let occupied = threads::occupy(&held.tenant()).await;
         let mut writing = Box::pin(chat_text(&prompt, TargetApi::Chat, Vec::new(), &held));
         let at_once = writing.as_mut().now_or_never();
-        assert_eq!(at_once.is_some(), is_here, "{bytes}");
+        assert_eq!(at_once.is_some(), is_here, "{bytes} and {round:?}");
         drop(occupied);
         let written = if let Some(written) = at_once { written } else { writing.await };
-        assert!(written.is_ok_and(|text| text.len() > bytes), "{bytes}");
+        let least = bytes + round.unwrap_or_default();
+        assert!(written.is_ok_and(|text| text.len() > least), "{bytes} and {round:?}");
+    }
+}
+
+#[tokio::test]
+async fn long_members_of_the_responses_api_are_not_scanned_on_a_worker() {
+    for (bytes, is_here) in [(10, true), (INLINE_BYTES, false)] {
+        let item = json!({"role": "user", "content": "x".repeat(bytes)});
+        let body = RawObject::from(&object(json!({"model": "m", "input": [item]})));
+        let prompt = Prompt::responses(body, Arc::default());
+        let memory = Limited::new(1 << 20);
+        let occupied = threads::occupy(&MemoryBudget::new(memory.clone()).charge().tenant()).await;
+        let api = (Api::OpenAi, Apis::Responses);
+        let mut responding = Box::pin(respond("http://127.0.0.1:1/v1", api, &prompt, &memory));
+        assert!(responding.as_mut().now_or_never().is_none());
+        assert_eq!(memory.taken() > 0, is_here, "a text that was written is charged: {bytes}");
+        drop(occupied);
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     respond::ApiError,
 };
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
-use airlock_model::{ChatForm, RequestMemory as _};
+use airlock_model::{ChatForm, ReplyChunk, RequestMemory as _};
 use airlock_strings::cut;
 
 /// Data of the last event.
@@ -21,6 +21,8 @@ const DONE: &str = "[DONE]";
 const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Memory of a chunk that waits, in bytes beside its text.
 const LINE_BYTES: usize = 64;
+/// Memory of the tree of a chunk while it is written, in bytes beside its text.
+const TREE_BYTES: usize = 3 << 10;
 
 /// One streamed completion.
 pub(crate) struct ChatStream {
@@ -68,8 +70,11 @@ impl ChatStream {
     fn add(&mut self, event: Event) -> Result<(), ApiError> {
         match event {
             Event::Chunk(chunk) => {
+                let bytes = tree_bytes(&chunk);
+                self.charge.grow(bytes).map_err(ChargeRefused::after_work)?;
                 let lines = self.form.lines(chunk);
                 self.send(&lines)?;
+                self.charge.give_back(bytes);
             }
             Event::Done(completion) => {
                 self.has_ended = true;
@@ -128,6 +133,15 @@ impl Source for ChatStream {
     }
 }
 
+/// Returns an upper estimate of the memory of the trees that a chunk of many deltas becomes, in bytes.
+fn tree_bytes(chunk: &ReplyChunk) -> usize {
+    let deltas = chunk.deltas().len();
+    if deltas <= 1 || chunk.exact().is_some() {
+        return 0;
+    }
+    chunk.bytes().saturating_mul(2).saturating_add(deltas.saturating_mul(TREE_BYTES))
+}
+
 /// Describes an event of a tool or a round; `None` for other events. Texts are cut after
 /// [`MAX_TEXT_BYTES`].
 pub(crate) fn describe(event: Event) -> Option<Value> {
@@ -169,7 +183,7 @@ mod tests {
     use super::*;
     use crate::{memory::Memory, respond::Parts, tests::SETTINGS};
     use airlock_agent as agent;
-    use airlock_conversation::Wire;
+    use airlock_conversation::{Delta, Wire};
     use airlock_core::{
         door::{Budget, Caller, Filter, Origin},
         tenant::Tenant,
@@ -178,8 +192,8 @@ mod tests {
     use airlock_json::RawObject;
     use airlock_model::{MemoryBudget, Prompt, object};
 
-    /// Starts a streamed chat and returns its body.
-    async fn begin(turns: Value, timeout: Duration) -> Parts {
+    /// Starts a streamed chat.
+    fn run_of(turns: &Value, timeout: Duration) -> Run {
         let (catalog, _happened) = fake::catalog();
         let view = catalog.snapshot().view(&Filter::none(), None);
         let body = json!({"model": "demo/m", "messages": [{"role": "user", "content": "go"}]});
@@ -201,7 +215,12 @@ mod tests {
         // Tools run until the request ends.
         let budget = Budget { deadline: Duration::from_hours(1), ..fake::BUDGET };
         let caller = Caller::new(view, Origin::Model, budget);
-        let run = agent::run(Arc::new(fake::scripted(&turns)), caller, request, settings);
+        agent::run(Arc::new(fake::scripted(turns)), caller, request, settings)
+    }
+
+    /// Starts a streamed chat and returns its body.
+    async fn begin(turns: Value, timeout: Duration) -> Parts {
+        let run = run_of(&turns, timeout);
         let memory = Memory::new(usize::MAX);
         let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
         let stream = ChatStream::begin(run, ChatForm::new(false), false, charge).await;
@@ -223,6 +242,31 @@ mod tests {
             (started.elapsed().as_secs(), kind)
         });
         parts.collect().await
+    }
+
+    #[tokio::test]
+    async fn the_trees_of_a_chunk_are_charged_before_they_are_written() {
+        let texts = vec![Delta::Text { choice: 0, text: "x".to_owned() }; 64];
+        for (limit, has_room) in [(64 * TREE_BYTES, false), (1 << 20, true)] {
+            let memory = Memory::new(Memory::least_for(limit));
+            let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
+            let before = charge.bytes();
+            let mut stream = ChatStream {
+                run: run_of(&json!([{"answer": {}}]), Duration::from_mins(1)),
+                first: None,
+                form: ChatForm::new(false),
+                wants_events: false,
+                charge,
+                waiting: VecDeque::new(),
+                room: 0,
+                has_ended: false,
+            };
+            let added = stream.add(Event::Chunk(texts.clone().into()));
+            assert_eq!(added.is_ok(), has_room, "{limit}");
+            assert_eq!(stream.waiting.len(), if has_room { 64 } else { 0 });
+            let lines: usize = stream.waiting.iter().map(Bytes::len).sum();
+            assert!(stream.charge.bytes() - before <= lines + 64 * LINE_BYTES);
+        }
     }
 
     #[tokio::test(start_paused = true)]
