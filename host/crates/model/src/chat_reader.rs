@@ -62,7 +62,7 @@ impl ChatReader {
     /// in place of a stream.
     pub(super) fn whole(answer: Document, terms: &Terms<'_>) -> Result<ReplyChunk, ChatError> {
         let passes_on = terms.passes_on && !terms.is_streamed && !answer.has_calls();
-        if passes_on {
+        if passes_on || answer.indices().is_empty() {
             return Ok(ReplyChunk::unread(answer));
         }
         let found = answer.calls();

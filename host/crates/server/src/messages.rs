@@ -15,7 +15,7 @@ mod stream;
 
 use std::{mem, time::Duration};
 
-use http::{HeaderValue, Request};
+use http::{HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
 use serde_json::Value;
 use uuid::Uuid;
@@ -166,6 +166,11 @@ fn message_of(mut answer: Answer, id: String, charge: &RequestCharge) -> Result<
     let arguments = items.map(arguments_bytes).fold(0, usize::saturating_add);
     let bytes = answer.bytes().saturating_add(arguments);
     charge.grow(bytes).map_err(ChargeRefused::after_work)?;
+    if answer.reply.choices.is_empty() {
+        let status = StatusCode::BAD_GATEWAY;
+        let message = "the provider sent a reply without choices";
+        return Err(ApiError::new(status, "server_error", "provider_bad_answer", message));
+    }
     let mut reply = mem::take(&mut answer.reply);
     if reply.begin.id.is_empty() {
         reply.begin.id = id;
@@ -224,10 +229,23 @@ mod tests {
         let message: Value = serde_json::from_str(&message).expect("JSON");
         assert_eq!((&message["id"], &message["airlock"]), (&json!("msg_1"), &airlock));
 
-        let charge = charge(100_000);
-        for airlock in [Some(&airlock), None] {
-            let long = json!({"choices": [{"message": {"content": "x".repeat(100_000)}}]});
-            let error = written(long, airlock, &charge).expect_err("not written");
+        let long = json!({"choices": [{"message": {"content": "x".repeat(100_000)}}]});
+        let too_long = charge(100_000);
+        for (reply, airlock) in [
+            (Some(&long), Some(&airlock)),
+            (Some(&long), None),
+            (None, Some(&airlock)),
+            (None, None),
+        ] {
+            let written = match reply {
+                Some(long) => written(long.clone(), airlock, &too_long),
+                // A reply without choices.
+                None => {
+                    let airlock = airlock.cloned().map(object);
+                    write(Reply::default().into(), airlock, "msg_1".to_owned(), &too_long)
+                }
+            };
+            let error = written.expect_err("not written");
             let asks = error.headers().contains_key("x-should-retry");
             assert_eq!(error.headers().get("retry-after"), None);
             let body = Value::from(error.into_anthropic_body(&RequestId::new()));
