@@ -237,13 +237,12 @@ mod tests {
             (None, Some(&airlock)),
             (None, None),
         ] {
-            let written = match reply {
-                Some(long) => written(long.clone(), airlock, &too_long),
-                // A reply without choices.
-                None => {
-                    let airlock = airlock.cloned().map(object);
-                    write(Reply::default().into(), airlock, "msg_1".to_owned(), &too_long)
-                }
+            // Without one, a reply without choices.
+            let written = if let Some(long) = reply {
+                written(long.clone(), airlock, &too_long)
+            } else {
+                let airlock = airlock.cloned().map(object);
+                write(Reply::default().into(), airlock, "msg_1".to_owned(), &too_long)
             };
             let error = written.expect_err("not written");
             let asks = error.headers().contains_key("x-should-retry");

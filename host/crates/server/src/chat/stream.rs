@@ -252,7 +252,7 @@ mod tests {
             let charge = memory.open(Tenant::ANONYMOUS, &http::HeaderMap::new()).expect("room");
             let before = charge.bytes();
             let mut stream = ChatStream {
-                run: run_of(&json!([{"answer": {}}]), Duration::from_mins(1)),
+                run: run_of(&json!([{"answer": {"content": "x"}}]), Duration::from_mins(1)),
                 first: None,
                 form: ChatForm::new(false),
                 wants_events: false,
