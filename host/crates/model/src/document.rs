@@ -177,6 +177,12 @@ impl Document {
         self.held
     }
 
+    /// Returns whether the document is long and cannot stay beside its tree without a second one: without its
+    /// text the tree would be copied, and without an outline the text read again.
+    pub(super) fn needs_second_tree(&self) -> bool {
+        (self.text.is_none() || self.outline.is_none()) && self.bytes() > FREE_BYTES
+    }
+
     /// Takes the tree. The text stays; without one, the tree is copied.
     pub(super) fn take_tree(&mut self) -> Object {
         match &self.text {

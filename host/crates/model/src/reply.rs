@@ -35,11 +35,14 @@ impl ReplyChunk {
         Self { exact: Some(document), parts, ..Self::default() }
     }
 
-    /// Reads a chunk of a chat completion.
+    /// Reads a chunk of a chat completion. It has an exact form, unless that needs a second tree.
     pub(super) fn read_chat<E>(
         document: Document,
         read: impl FnOnce(Object) -> Result<Vec<Delta>, E>,
     ) -> Result<Self, E> {
+        if document.needs_second_tree() {
+            return Self::read(document, read);
+        }
         let mut this = Self::unread(document);
         let tree = this.exact.as_mut().map(Document::take_tree).unwrap_or_default();
         this.deltas = read(tree)?;
@@ -207,6 +210,34 @@ mod tests {
             assert!(!keeps || chunk.keep(&held));
             let most = if least == 0 { 0 } else { least + size_of::<Delta>() };
             assert!((least..=most).contains(&memory.taken()), "{}", memory.taken());
+        }
+    }
+
+    #[test]
+    fn a_long_chunk_without_its_text_or_an_outline_has_no_exact_form() {
+        for (error, is_changed, bytes) in
+            [("null", false, 20_000), ("1", false, 20_000), ("null", true, 20_000), ("1", true, 10)]
+        {
+            let memory = Limited::new(1 << 20);
+            let held = MemoryBudget::new(memory.clone()).charge();
+            let list = "0,".repeat(bytes);
+            let text = format!(r#"{{"choices":[],"error":{error},"a":[{list}0]}}"#);
+            let document = Document::read_chunk(text, &Caps::memory(1 << 20), &held);
+            let mut document = document.expect("a chunk");
+            if is_changed {
+                document.object_mut();
+            }
+            let taken = memory.taken();
+            let chunk = ReplyChunk::read_chat(document, |tree| {
+                assert!(tree.contains_key("a"));
+                Ok::<_, ()>(texts(10))
+            });
+            let chunk = chunk.expect("deltas");
+            let has_exact = bytes == 10 || (error == "null" && !is_changed);
+            assert_eq!(chunk.exact().is_some(), has_exact, "{error}, {is_changed}, {bytes}");
+            assert_eq!(memory.taken(), taken, "it is held");
+            drop(chunk);
+            assert_eq!(memory.taken(), 0);
         }
     }
 
