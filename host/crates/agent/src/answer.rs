@@ -187,7 +187,7 @@ fn has_text(choice: &Choice) -> bool {
     });
     let mut parts = messages.flat_map(|message| &message.parts);
     parts.any(|part| !matches!(&part.content, Content::Text(text) if text.trim().is_empty()))
-        || choice.members.iter().any(|(_, name, _)| name == "content")
+        || choice.members.iter().any(|(_, name, value)| name == "content" && !value.is_string())
 }
 
 fn waits(pending: &PendingCall) -> bool {
@@ -255,7 +255,8 @@ mod tests {
             (text("text"), false),
             (Delta::Refusal { choice: 0, text: "no".to_owned() }, false),
             (Delta::Reasoning { choice: 0, text: "hm".to_owned() }, true),
-            (Delta::Member { choice: 0, wire: Wire::Chat, name, value }, false),
+            (Delta::Member { choice: 0, wire: Wire::Chat, name: name.clone(), value }, false),
+            (Delta::Member { choice: 0, wire: Wire::Chat, name, value: "".into() }, true),
         ] {
             let reply = reply(delta);
             assert_eq!(approval_note(&reply, &pending).is_some(), has_note, "{reply:?}");

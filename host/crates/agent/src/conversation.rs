@@ -167,20 +167,27 @@ fn turns(mut reply: Reply, results: &[CallOutcome]) -> Vec<Item> {
 }
 
 /// Returns the items of a turn of the model. A message that cannot be read is sent back as it is written, and so
-/// is one with `reasoning`: its server may refuse the more common name.
+/// is one whose form its items would not keep.
 fn turn(mut choice: Choice) -> Vec<Item> {
     if choice.members.is_empty() {
         return std::mem::take(&mut choice.items);
     }
     let mut message = chat::write_message(choice);
     message.retain(|name, value| name != "refusal" || !value.is_null());
-    if !message.contains_key("reasoning")
+    if !has_own_form(&message)
         && let Ok(items) = chat::read_message(message.clone().into())
     {
         return items;
     }
     let kind = "assistant".to_owned();
     vec![Item::Native(NativeItem { wire: Wire::Chat, kind, object: message })]
+}
+
+/// Returns whether a message has `reasoning` or an empty text: its server may refuse the more common name, or
+/// a message without the text.
+fn has_own_form(message: &Object) -> bool {
+    let mut texts = ["content", "reasoning_content"].iter().filter_map(|name| message.get(*name));
+    message.contains_key("reasoning") || texts.any(|text| text == "")
 }
 
 /// Returns the result of a call.

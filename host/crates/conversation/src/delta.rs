@@ -91,7 +91,8 @@ pub enum Delta {
     },
     /// A member of the message that the reader does not know, as a piece. Chat's `logprobs`, a member of the
     /// choice, is one too; it comes before the text that it describes. Members of a call that come after its
-    /// beginning are elements of `tool_calls` with the place of the call as `index`.
+    /// beginning are elements of `tool_calls` with the place of the call as `index`. A text as chat's `content`,
+    /// and an empty one as its reasoning, tell only the form in which the server has its message.
     Member {
         /// The choice.
         choice: u64,

@@ -53,10 +53,18 @@ async fn images_of_results_and_errors_reach_a_model_that_reads_them() {
 
 #[tokio::test]
 async fn a_message_of_the_model_is_sent_back_with_all_its_members() {
+    let thinking = json!({"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]});
     for members in [
         json!({"content": null, "reasoning": "Hm.", "x": [1]}),
         json!({"content": "Look:", "reasoning_content": "Hm.", "x": {"y": null}}),
         json!({"content": [{"type": "odd"}, {"no": "type"}]}),
+        json!({"content": [thinking]}),
+        json!({"content": [thinking, {"type": "text", "text": "Look:"}]}),
+        json!({"content": "", "reasoning_content": ""}),
+        json!({"content": "", "reasoning_content": "Hm."}),
+        json!({"content": null, "reasoning_content": ""}),
+        json!({"content": "", "reasoning": ""}),
+        json!({"content": "", "x": 1}),
     ] {
         let messages = sent_after_calls(members.clone(), false, SETTINGS).await;
         let roles: Vec<_> =

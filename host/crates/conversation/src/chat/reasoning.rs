@@ -8,9 +8,12 @@ use crate::{Object, Reasoning, Seal};
 /// Members with the text of reasoning, the most common one first. A server that sends both sends the
 /// same text twice.
 const TEXT: [&str; 2] = ["reasoning_content", SHORT];
-/// The less common one. An empty piece of it in a reply tells that its server has this name: it may refuse the
-/// other one in the next request.
+/// The less common one.
 pub(super) const SHORT: &str = "reasoning";
+/// Member with the text of a message.
+pub(super) const CONTENT: &str = "content";
+/// Type of Mistral's content parts with reasoning.
+pub(super) const THINKING: &str = "thinking";
 /// Member with Anthropic's blocks of thinking.
 pub(super) const BLOCKS: &str = "thinking_blocks";
 /// Member with reasoning in `OpenRouter`'s form.
@@ -29,10 +32,71 @@ pub(super) fn take_text(object: &mut Object) -> Option<String> {
     texts.into_iter().flatten().find(|text| !text.is_empty())
 }
 
-/// Returns whether the readable reasoning of a delta has the name [`SHORT`] alone.
-pub(super) fn is_short(delta: &Object) -> bool {
-    TEXT.map(|name| delta.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty()))
-        == [false, true]
+/// Returns the marks of a delta: members of the reply that tell the form in which its server has its message,
+/// because it may refuse another one in the next request. They are an empty piece of [`SHORT`] for this name,
+/// one of `reasoning_content` and of the content for an empty text, and a content [`THINKING`] for reasoning
+/// in content parts.
+pub(super) fn marks(delta: &Object) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let name = match TEXT.map(|name| delta.get(name).and_then(Value::as_str)) {
+        [Some(""), None] => Some(TEXT[0]),
+        [None, Some(_)] => Some(SHORT),
+        [Some(""), Some(text)] if !text.is_empty() => Some(SHORT),
+        _ => None,
+    };
+    let content = match delta.get(CONTENT) {
+        Some(Value::String(text)) if text.is_empty() => Some(""),
+        Some(Value::Array(parts)) if parts.iter().any(is_thinking) => Some(THINKING),
+        _ => None,
+    };
+    let content = content.map(|mark| (CONTENT, mark));
+    name.map(|name| (name, "")).into_iter().chain(content)
+}
+
+/// Returns whether a member of a reply is one of the [`marks`].
+pub(super) fn is_mark(name: &str, value: &Value) -> bool {
+    (name == CONTENT && value.is_string()) || (TEXT.contains(&name) && value == "")
+}
+
+/// Applies a mark to a message.
+pub(super) fn apply_mark(message: &mut Object, name: &str, mark: &Value) {
+    match name {
+        SHORT => {
+            let text = message.shift_remove(TEXT[0]).unwrap_or_else(|| "".into());
+            message.insert(SHORT.to_owned(), text);
+        }
+        CONTENT if mark == "" => {
+            if let Some(content @ Value::Null) = message.get_mut(CONTENT) {
+                *content = "".into();
+            }
+        }
+        CONTENT => {}
+        _ if message.contains_key(SHORT) => {}
+        _ => drop(message.entry(TEXT[0]).or_insert_with(|| "".into())),
+    }
+}
+
+/// Moves the readable reasoning of a message into the first part of its content.
+pub(super) fn move_to_content(message: &mut Object) {
+    let text = take_text(message).map(text_part);
+    let thinking: Vec<Value> = text.into_iter().collect();
+    let thinking = object_of([("type", THINKING.into()), (THINKING, thinking.into())]);
+    let mut parts = vec![thinking.into()];
+    match message.get_mut(CONTENT).map(Value::take) {
+        Some(Value::Array(mut more)) => parts.append(&mut more),
+        Some(Value::String(text)) if !text.is_empty() => parts.push(text_part(text)),
+        _ => {}
+    }
+    message.insert(CONTENT.to_owned(), parts.into());
+}
+
+/// Returns a content part that is a text.
+pub(super) fn text_part(text: String) -> Value {
+    object_of([("type", "text".into()), ("text", text.into())]).into()
+}
+
+fn is_thinking(part: &Value) -> bool {
+    part.get("type").is_some_and(|kind| kind == THINKING)
+        && part.get(THINKING).is_some_and(Value::is_array)
 }
 
 /// Returns the name of readable reasoning.

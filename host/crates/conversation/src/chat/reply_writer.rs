@@ -184,10 +184,13 @@ impl ChunkWriter {
         self.write(choice, object_of([(name, text.into())]), out);
     }
 
-    /// Writes a member. Log probabilities wait for their text.
+    /// Writes a member. Log probabilities wait for their text, and of the marks only the name of reasoning
+    /// counts.
     fn member(&mut self, choice: u64, name: String, value: Value, out: &mut Vec<Object>) {
-        if name == reasoning::SHORT && value == "" {
-            self.choice(choice, out).has_short_name = true;
+        if reasoning::is_mark(&name, &value) {
+            if name == reasoning::SHORT {
+                self.choice(choice, out).has_short_name = true;
+            }
             return;
         }
         if name != LOGPROBS {

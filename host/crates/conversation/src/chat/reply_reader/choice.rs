@@ -1,6 +1,6 @@
 //! One choice of a reply that is being read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use airlock_json::weight::object_weight;
 use serde_json::Value;
@@ -29,8 +29,8 @@ pub(super) struct ChoiceReader {
     open: Option<OpenCall>,
     /// Pieces of a block of thinking whose signature has not come.
     thinking: String,
-    /// True if the server has the less common name for reasoning.
-    has_short_name: bool,
+    /// The [`marks`](reasoning::marks) that were sent.
+    marks: BTreeSet<(&'static str, &'static str)>,
     /// True if readable reasoning was sent after the last sealed block.
     has_open_reasoning: bool,
     finish: Option<FinishReason>,
@@ -93,10 +93,12 @@ impl ChoiceReader {
         let calls = take_list(&mut delta, TOOL_CALLS);
         // Any other value would replace the calls that a client has collected.
         delta.shift_remove(TOOL_CALLS);
-        let mut pieces = Vec::new();
-        self.read_reasoning(number, &mut delta, &mut pieces)?;
+        let marks = reasoning::marks(&delta).filter(|mark| self.marks.insert(*mark));
+        out.extend(marks.map(|(name, mark)| member(number, name, mark.into())));
         let logprobs = choice.shift_remove(LOGPROBS).filter(|logprobs| !logprobs.is_null());
-        pieces.extend(logprobs.map(|logprobs| member(number, LOGPROBS, logprobs)));
+        let logprobs = logprobs.map(|logprobs| member(number, LOGPROBS, logprobs));
+        let mut pieces: Vec<_> = logprobs.into_iter().collect();
+        self.read_reasoning(number, &mut delta, &mut pieces)?;
         read_text(number, &mut delta, &mut pieces);
         let rest = delta.into_iter();
         pieces.extend(rest.map(|(name, value)| member(number, &name, value)));
@@ -128,10 +130,6 @@ impl ChoiceReader {
         delta: &mut Object,
         out: &mut Vec<Delta>,
     ) -> Result<(), ReplyError> {
-        let is_short = reasoning::is_short(delta);
-        if is_short && !std::mem::replace(&mut self.has_short_name, true) {
-            out.push(member(choice, reasoning::SHORT, "".into()));
-        }
         let text = reasoning::take_text(delta);
         let blocks: Vec<_> =
             take_list(delta, reasoning::BLOCKS).into_iter().map(reasoning::read_block).collect();
@@ -373,9 +371,9 @@ fn read_text(choice: u64, delta: &mut Object, out: &mut Vec<Delta>) {
 /// Reads a content part. Mistral streams text and thinking in parts.
 fn read_part(choice: u64, mut part: Value, out: &mut Vec<Delta>) {
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
-    match (kind == "thinking", part.as_object_mut()) {
+    match (kind == reasoning::THINKING, part.as_object_mut()) {
         (true, Some(thinking)) => {
-            for piece in take_list(thinking, "thinking") {
+            for piece in take_list(thinking, reasoning::THINKING) {
                 let text = piece.get("text").and_then(Value::as_str).unwrap_or_default();
                 if !text.is_empty() {
                     out.push(Delta::Reasoning { choice, text: text.to_owned() });

@@ -278,7 +278,7 @@ fn reasoning_is_read_once_and_its_blocks_end_it() {
                 json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]},
                 {"type": "text", "text": "b"}]}),
             ],
-            vec![thought("a"), text("b")],
+            vec![member("content", json!("thinking")), thought("a"), text("b")],
         ),
         (
             "a block of another type",
@@ -333,8 +333,9 @@ fn sources_refusals_and_unknown_members_are_read() {
 #[test]
 fn log_probabilities_come_before_their_text() {
     let logprobs = json!({"content": [{"token": "a"}]});
-    let deltas = read(&[json!({"choices": [{"delta": {"content": "a"}, "logprobs": logprobs}]})]);
-    assert_eq!(deltas[1..3], [member("logprobs", logprobs), text("a")]);
+    let delta = json!({"content": "a", "reasoning_content": "Hm"});
+    let deltas = read(&[json!({"choices": [{"delta": delta, "logprobs": logprobs}]})]);
+    assert_eq!(deltas[1..4], [member("logprobs", logprobs), thought("Hm"), text("a")]);
 }
 
 #[test]

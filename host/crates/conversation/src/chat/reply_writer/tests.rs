@@ -327,3 +327,56 @@ fn a_reply_without_text_has_null_content_and_pieces_of_members_are_merged() {
         json!([{"type": "text", "text": "a"}, {"type": "image_url"}])
     );
 }
+
+#[test]
+fn a_message_of_a_stream_has_the_form_of_its_deltas() {
+    let thinking =
+        |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
+    let part = |text: &str| json!({"type": "text", "text": text});
+    for (deltas, content, reasoning) in [
+        (
+            vec![
+                json!({"content": ""}),
+                json!({"content": [thinking("H")]}),
+                json!({"content": [thinking("m")]}),
+                json!({"content": [part("a")]}),
+                json!({"content": "b"}),
+            ],
+            json!([thinking("Hm"), part("ab")]),
+            json!([null, null]),
+        ),
+        (vec![json!({"content": ""}), json!({"content": ""})], json!(""), json!([null, null])),
+        (
+            vec![json!({"content": "", "reasoning_content": ""}), json!({"content": "a"})],
+            json!("a"),
+            json!(["", null]),
+        ),
+        (
+            vec![json!({"reasoning_content": ""}), json!({"reasoning_content": "Hm"})],
+            json!(null),
+            json!(["Hm", null]),
+        ),
+        (
+            vec![json!({"reasoning": ""}), json!({"reasoning": "Hm"})],
+            json!(null),
+            json!([null, "Hm"]),
+        ),
+        (
+            vec![json!({"content": ""}), json!({"content": [{"type": "image_url"}]})],
+            json!([{"type": "image_url"}]),
+            json!([null, null]),
+        ),
+    ] {
+        let mut reply = Reply::default();
+        let mut reader = ReplyReader::default();
+        for delta in &deltas {
+            let chunk = json!({"choices": [{"delta": delta}]});
+            reply.extend(reader.chunk(object(chunk)).expect("a good chunk"));
+        }
+        let message = write_message(reply.choices.remove(&0).expect("a choice"));
+        let message = Value::from(message);
+        assert_eq!(message["content"], content, "{deltas:?}");
+        let found = json!([message["reasoning_content"], message["reasoning"]]);
+        assert_eq!(found, reasoning, "{deltas:?}");
+    }
+}

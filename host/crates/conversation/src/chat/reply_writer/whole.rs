@@ -40,9 +40,17 @@ struct WholeMessage {
     calls: Vec<Value>,
 }
 
-/// Writes a choice as a message, without its end and its log probabilities.
+/// Writes a choice as a message for its own provider, without its end and its log probabilities. Reasoning
+/// that came in content parts is one again.
 pub fn write_message(choice: Choice) -> Object {
-    write_content(choice).0
+    let has_thinking = choice.members.iter().any(|(wire, name, value)| {
+        *wire == Wire::Chat && name == reasoning::CONTENT && value == reasoning::THINKING
+    });
+    let mut message = write_content(choice).0;
+    if has_thinking {
+        reasoning::move_to_content(&mut message);
+    }
+    message
 }
 
 fn write_choice(number: u64, mut choice: Choice) -> Object {
@@ -80,9 +88,11 @@ fn write_content(choice: Choice) -> (Object, Object) {
         match name.as_str() {
             _ if wire != Wire::Chat => {}
             LOGPROBS => merge(&mut logprobs, name, value),
-            reasoning::SHORT if value == "" => rename_reasoning(&mut message),
+            name if reasoning::is_mark(name, &value) => {
+                reasoning::apply_mark(&mut message, name, &value);
+            }
             TOOL_CALLS => merge_calls(&mut message, value),
-            "content" => merge_parts(&mut message, value),
+            reasoning::CONTENT => merge_parts(&mut message, value),
             _ => merge(&mut message, name, value),
         }
     }
@@ -162,12 +172,6 @@ fn merge(target: &mut Object, name: String, value: Value) {
     }
 }
 
-/// Gives the readable reasoning its less common name.
-fn rename_reasoning(message: &mut Object) {
-    let text = message.shift_remove(reasoning::name(false));
-    message.extend(text.map(|text| (reasoning::SHORT.to_owned(), text)));
-}
-
 /// Adds members of calls that came after their beginning.
 fn merge_calls(message: &mut Object, pieces: Value) {
     let Some(Value::Array(calls)) = message.get_mut(TOOL_CALLS) else { return };
@@ -184,9 +188,12 @@ fn merge_calls(message: &mut Object, pieces: Value) {
 
 /// Adds parts to the content, of which the text so far becomes the first.
 fn merge_parts(message: &mut Object, parts: Value) {
-    if let Some(content @ Value::String(_)) = message.get_mut("content") {
-        let text = object_of([("type", "text".into()), ("text", content.take())]);
-        *content = vec![Value::Object(text)].into();
+    if let Some(content) = message.get_mut(reasoning::CONTENT)
+        && let Value::String(text) = content
+    {
+        let text = std::mem::take(text);
+        let text = (!text.is_empty()).then(|| reasoning::text_part(text));
+        *content = text.into_iter().collect();
     }
-    merge(message, "content".to_owned(), parts);
+    merge(message, reasoning::CONTENT.to_owned(), parts);
 }
