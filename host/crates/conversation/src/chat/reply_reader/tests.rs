@@ -84,6 +84,7 @@ fn a_stream_is_read_with_its_head_its_end_and_its_tokens() {
         deltas,
         [
             Delta::Begin(begin),
+            member("content", json!("")),
             text("He"),
             text("y"),
             Delta::End { choice: 0, reason: FinishReason::Length },
