@@ -376,8 +376,9 @@ fn is_text(delta: &Delta) -> bool {
     match delta {
         Delta::Text { .. } | Delta::Refusal { .. } | Delta::Citation { .. } => true,
         Delta::ItemEnd { item, .. } => item.get("type").is_some_and(|kind| kind == "message"),
-        Delta::Member { name, .. } => {
-            matches!(name.as_str(), "logprobs" | "content" | "annotations")
+        // A text as a member only marks the form of the message.
+        Delta::Member { name, value, .. } => {
+            matches!(name.as_str(), "logprobs" | "content" | "annotations") && !value.is_string()
         }
         _ => false,
     }
