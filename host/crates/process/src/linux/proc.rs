@@ -98,10 +98,11 @@ pub(super) enum Mark {
 pub(super) fn mark(pid: u32) -> Mark {
     let Ok(environment) = File::open(format!("/proc/{pid}/environ")) else { return Mark::Absent };
     for _ in 0..2 {
-        let Ok(environment) = read_from_start(&environment) else { return Mark::Absent };
+        let environment = read_from_start(&environment).unwrap_or_default();
         if let Some(tag) = tag_in(&environment) {
             return Mark::Is(tag);
         }
+        // Nor could it be read if it was replaced meanwhile.
         if environment.is_empty() {
             let is_open = Stat::of(pid).is_some_and(|stat| stat.may_have_environment());
             return if is_open { Mark::NotYet } else { Mark::Absent };

@@ -21,9 +21,12 @@ const MAX_ROUNDS: usize = 20;
 /// Pause before a search is repeated because a mark could not be read: `execve` takes about a
 /// millisecond.
 const UNREADABLE_PAUSE: Duration = Duration::from_millis(1);
-/// Maximum time of searches for the sake of marks that cannot be read. A process may wait for a
-/// processor in the middle of `execve`, on a busy machine for more than 20 ms.
+/// Time of searches for the sake of marks that cannot be read. A process may wait for a processor in the
+/// middle of `execve`, on a busy machine for more than 20 ms.
 const UNREADABLE_PATIENCE: Duration = Duration::from_millis(500);
+/// Number of such searches that are made even after that time, which may pass without a processor for the
+/// gateway either: in a virtual machine that is halted, for instance.
+const UNREADABLE_SEARCHES: usize = 100;
 /// Maximum number of descendants that are remembered, each by a file descriptor: a quarter of the usual
 /// limit of a process.
 const MAX_FAMILY: usize = 256;
@@ -98,9 +101,10 @@ fn family(leader: Pid) -> Vec<OwnedFd> {
 fn kill_all_tagged(tag: &Tag) {
     let mut rounds = 0..MAX_ROUNDS;
     let deadline = Instant::now() + UNREADABLE_PATIENCE;
-    loop {
+    for searches in 1.. {
         let search = kill_tagged(|found| found == tag);
-        if search.unreadable && Instant::now() < deadline {
+        let is_patient = searches < UNREADABLE_SEARCHES || Instant::now() < deadline;
+        if search.unreadable && is_patient {
             // It is waited for, however many others were found: those that were killed are found again
             // until they have had a processor to end on.
             thread::sleep(UNREADABLE_PAUSE);
