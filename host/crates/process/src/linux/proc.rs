@@ -35,6 +35,8 @@ struct Stat {
     memory_bytes: u64,
     resident_pages: u64,
     is_zombie: bool,
+    /// Address of the program's code; 0 until `execve` has loaded it.
+    code_start: u64,
     /// Addresses between which the environment is; 0 if there is none yet, or they are not told.
     environment: (u64, u64),
 }
@@ -54,16 +56,18 @@ impl Stat {
             memory_bytes: number(&fields, 23)?,
             resident_pages: number(&fields, 24)?,
             is_zombie: matches!(fields.first(), Some(&("Z" | "X"))),
+            code_start: number(&fields, 26)?,
             // Since Linux 3.5.
             environment: number(&fields, 50).zip(number(&fields, 51)).unwrap_or_default(),
         })
     }
 
     /// Returns whether a process of which an empty environment was read may have another one: it has an
-    /// address space, which has no environment yet, or has one now.
+    /// address space, which has no environment yet, or has one now. While `execve` counts the variables, the
+    /// addresses are equal, as those of an environment without any are; the code has no address then.
     fn may_have_environment(&self) -> bool {
         let (start, end) = self.environment;
-        self.memory_bytes > 0 && (end == 0 || start < end)
+        self.memory_bytes > 0 && (self.code_start == 0 || end == 0 || start < end)
     }
 }
 
@@ -192,9 +196,12 @@ mod tests {
             memory_bytes,
             resident_pages: 1,
             is_zombie: false,
+            code_start: 50,
             environment,
         };
-        assert!(stat(1000, (0, 0)).may_have_environment(), "in the middle of `execve`");
+        let loading = Stat { code_start: 0, ..stat(1000, (96, 96)) };
+        assert!(loading.may_have_environment(), "in the middle of `execve`");
+        assert!(stat(1000, (0, 0)).may_have_environment(), "before that");
         assert!(stat(1000, (96, 97)).may_have_environment(), "after it");
         assert!(!stat(1000, (96, 96)).may_have_environment());
         assert!(!stat(0, (0, 0)).may_have_environment(), "ended, or a thread of the kernel");
