@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::round::{PendingCall, PendingReason};
+use super::{
+    names::CallableNames,
+    round::{PendingCall, PendingReason},
+};
 use crate::recall::note;
 use airlock_conversation::{
     Choice, Content, Delta, FinishReason, Item, Message, Object, Part, Reply, Role, chat,
@@ -63,6 +66,23 @@ impl Answer {
     pub(super) fn drop_exact(&mut self) {
         if let Some(exact) = self.exact.take() {
             self.held = self.held.take().or(exact.into_charge());
+        }
+    }
+
+    /// Removes unknown members that repeat calls of the gateway's tools, because the caller may take these for
+    /// its own.
+    pub(super) fn remove_repeated_calls(&mut self, names: &CallableNames) {
+        let mut is_changed = names.remove_calls(&mut self.reply.begin.extra);
+        for choice in self.reply.choices.values_mut() {
+            is_changed |= names.remove_calls(&mut choice.extra);
+            let before = choice.members.len();
+            choice.members.retain(|(_, name, value)| {
+                matches!(name.as_str(), "tool_calls" | "logprobs") || !names.has_call(value)
+            });
+            is_changed |= choice.members.len() < before;
+        }
+        if is_changed {
+            self.drop_exact();
         }
     }
 
@@ -137,6 +157,7 @@ pub(super) fn mix(reply: &mut Reply, summary: String, pending: &[PendingCall]) {
     let mut choice = Choice::default();
     choice.items = [Item::Message(text)].into_iter().chain(calls).collect();
     choice.finish = Some(FinishReason::ToolCalls);
+    choice.extra = reply.choices.remove(&0).map(|first| first.extra).unwrap_or_default();
     reply.choices = BTreeMap::from([(0, choice)]);
 }
 

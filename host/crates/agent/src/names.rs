@@ -2,8 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use airlock_conversation::Object;
 use airlock_core::tool::{CallError, ErrorKind, HostCode, ToolName};
 use airlock_strings::nearest;
+use serde_json::Value;
+
+/// Members with the calls of a message.
+const CALLS: [&str; 2] = ["tool_calls", "function_call"];
 
 /// Owner of the tool that a call names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +51,31 @@ impl CallableNames {
     /// is run or refused here. One without a name is not shown either.
     pub(super) fn holds_back(&self, name: &str) -> bool {
         name.is_empty() || !self.is_last && self.owner(name) != CallOwner::Caller
+    }
+
+    /// Returns whether a member that is not known has a call that is held back: it names a tool of the gateway,
+    /// or has a member of calls. Servers repeat their calls in members of their own.
+    pub(super) fn has_call(&self, member: &Value) -> bool {
+        !self.is_last && !self.offered.is_empty() && self.is_call(member)
+    }
+
+    /// Removes unknown members that have such a call. Returns whether there were any.
+    pub(super) fn remove_calls(&self, members: &mut Object) -> bool {
+        let before = members.len();
+        members.retain(|_, value| !self.has_call(value));
+        members.len() < before
+    }
+
+    fn is_call(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.offered.contains(text),
+            Value::Array(list) => list.iter().any(|element| self.is_call(element)),
+            Value::Object(members) => members.iter().any(|(name, value)| {
+                let is_list = CALLS.contains(&name.as_str()) && !value.is_null();
+                is_list || self.offered.contains(name) || self.is_call(value)
+            }),
+            _ => false,
+        }
     }
 
     /// Creates the error of a call of an unknown tool. A hidden tool has the same error as one that

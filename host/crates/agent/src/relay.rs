@@ -31,7 +31,7 @@ use super::{
     names::CallableNames,
     round::PendingCall,
 };
-use airlock_conversation::{CallInput, Delta, FinishReason, Usage};
+use airlock_conversation::{Begin, CallInput, Delta, FinishReason, Usage};
 use airlock_model::{Charge, Chunks, ReplyChunk};
 
 /// Bytes of a response that are charged at a time.
@@ -40,6 +40,8 @@ const CHARGE_BYTES: usize = 4 << 10;
 const MAX_LAST_DELTAS: usize = 64;
 /// Member with pieces of calls that have begun.
 const TOOL_CALLS: &str = "tool_calls";
+/// Member with the log probabilities of a text.
+const LOGPROBS: &str = "logprobs";
 /// Text between the texts of two rounds.
 const BETWEEN_ROUNDS: &str = "\n\n";
 
@@ -88,7 +90,13 @@ pub(super) struct Relay {
 /// The deltas of a chunk that are shown.
 #[derive(Default)]
 struct ShownDeltas {
+    /// Those that are shown before, each group as a chunk: texts that were held back.
+    earlier: Vec<Vec<Delta>>,
     deltas: Vec<Delta>,
+    /// Unknown members of the chunk and of its choices, which follow its pieces.
+    members: Vec<Delta>,
+    /// True if a piece is held back.
+    is_held: bool,
     /// True if they are not those that came.
     is_changed: bool,
 }
@@ -135,7 +143,9 @@ impl Relay {
                 chunk.drop_exact();
             }
             if self.style.holds {
-                for delta in chunk.deltas() {
+                // Unknown members of chunks are part of no message.
+                let pieces = chunk.deltas().iter().filter(|delta| !is_chunk_member(delta));
+                for delta in pieces {
                     bytes += kept_bytes(delta);
                     answer.add(delta.clone());
                 }
@@ -169,17 +179,16 @@ impl Relay {
         let is_changed = !last.is_empty() || is_mixed || is_described || usage.is_some();
         let is_exact = !is_changed && self.round.has_exact_tail();
         let mut ends = self.ends(pending, is_mixed, usage);
-        let tail = mem::take(&mut self.round.tail).into_iter().map(|held| held.chunk);
+        let tail = mem::take(&mut self.round.tail);
         if !is_exact {
-            let content = tail.flat_map(ReplyChunk::into_deltas);
-            let mut all = content.chain(last).chain(ends).peekable();
+            let mut all = last_deltas(tail, last, ends).into_iter().peekable();
             while all.peek().is_some() {
                 let deltas: Vec<_> = all.by_ref().take(MAX_LAST_DELTAS).collect();
                 emitter.emit(Event::Chunk(deltas.into())).await;
             }
             return;
         }
-        for mut chunk in tail {
+        for HeldChunk { mut chunk, .. } in tail {
             // They are in the exact forms.
             chunk.extend(mem::take(&mut ends));
             emitter.emit(Event::Chunk(chunk)).await;
@@ -189,12 +198,10 @@ impl Relay {
     /// Returns what is shown before the ends: the texts that are held back, the gateway's own text, and the
     /// pending calls.
     fn last(&mut self, own_text: Option<String>, pending: &[PendingCall]) -> Vec<Delta> {
-        let mut last = mem::take(&mut self.round.texts);
-        for delta in &last {
-            self.round.note_text(delta);
-        }
+        let mut last = self.round.take_texts();
         last.extend(own_text.map(|text| self.last_text(text)));
         self.add_pending(pending, &mut last);
+        last.extend(self.round.take_members());
         last
     }
 
@@ -237,8 +244,11 @@ impl Relay {
             let reason = if is_mixed { FinishReason::ToolCalls } else { reason };
             Delta::End { choice, reason }
         });
-        let usage = self.round.usage.take().map(|usage| Delta::Usage(sum.unwrap_or(usage)));
-        ends.chain(usage).collect()
+        let usage = self.round.usage.take().map(|usage| match sum {
+            Some(sum) => Delta::Usage(Usage { chunk: usage.chunk, ..sum }),
+            None => Delta::Usage(usage),
+        });
+        ends.chain(mem::take(&mut self.round.end_members)).chain(usage).collect()
     }
 
     async fn chunk(
@@ -259,19 +269,29 @@ impl Relay {
         let is_later = allowance.rounds > 0;
         // A call may be shown only when its name is complete.
         let is_changed = is_later || chunk.has_calls();
-        let mut shown = ShownDeltas { deltas: Vec::new(), is_changed };
+        let mut shown = ShownDeltas { is_changed, ..ShownDeltas::default() };
         for delta in chunk.take_deltas() {
             self.sort(delta, is_later, names, &allowance.held, &mut shown)?;
         }
-        let ShownDeltas { deltas, is_changed } = shown;
+        let ShownDeltas { earlier, deltas, members, is_held, is_changed } = shown;
+        let has_pieces = !deltas.is_empty();
         chunk.extend(deltas);
         // Some servers send an end in every chunk.
         let mut choices = chunk.choices();
         choices.sort_unstable();
         choices.dedup();
-        let earlier = self.round.take_tail(&choices, chunk.is_usage());
-        Self::show_without_ends(earlier, emitter).await;
-        if chunk.exact().is_some() && (chunk.has_end() || chunk.is_usage()) {
+        let tail = self.round.take_tail(&choices, chunk.is_usage());
+        Self::show_without_ends(tail, emitter).await;
+        for deltas in earlier {
+            emitter.emit(Event::Chunk(deltas.into())).await;
+        }
+        let is_last = chunk.exact().is_some() && (chunk.has_end() || chunk.is_usage());
+        if has_pieces || is_last || !is_changed || !(is_held || chunk.has_calls()) {
+            chunk.extend(members);
+        } else {
+            self.round.hold_members(members, &allowance.held)?;
+        }
+        if is_last {
             if !chunk.keep(&allowance.held) {
                 return Err(Failure::NoMemory);
             }
@@ -298,13 +318,7 @@ impl Relay {
         shown: &mut ShownDeltas,
     ) -> Result<(), Failure> {
         match delta {
-            Delta::Begin(begin) => {
-                if mem::replace(&mut self.has_begun, true) {
-                    shown.is_changed = true;
-                } else {
-                    shown.deltas.push(Delta::Begin(begin));
-                }
-            }
+            Delta::Begin(begin) => self.sort_begin(begin, names, shown),
             Delta::End { choice, reason } => self.round.ends.push((choice, reason)),
             Delta::Usage(usage) => self.round.usage = Some(usage),
             Delta::ItemEnd { .. } if self.style.is_one_text => shown.is_changed = true,
@@ -316,8 +330,13 @@ impl Relay {
                     shown.deltas.push(Delta::Member { choice, wire, name, value });
                 }
             }
+            Delta::ChunkMember { .. } => self.sort_member(delta, names, shown),
+            Delta::Member { name, value, .. } if name != LOGPROBS && names.has_call(&value) => {
+                shown.is_changed = true;
+            }
             delta if self.style.holds_text && is_text(&delta) => {
                 shown.is_changed = true;
+                shown.is_held = true;
                 let delta = self.joined(delta, is_later);
                 self.round.hold_text(delta, held)?;
             }
@@ -330,21 +349,51 @@ impl Relay {
         Ok(())
     }
 
+    /// Shows the beginning of the reply; of a later round, its unknown members alone.
+    fn sort_begin(&mut self, mut begin: Begin, names: &CallableNames, shown: &mut ShownDeltas) {
+        let is_later = mem::replace(&mut self.has_begun, true);
+        if is_later {
+            shown.is_changed = true;
+            for (name, value) in mem::take(&mut begin.extra) {
+                let member = Delta::ChunkMember { choice: None, name, value };
+                self.sort_member(member, names, shown);
+            }
+        } else {
+            shown.is_changed |= names.remove_calls(&mut begin.extra);
+            shown.deltas.push(Delta::Begin(begin));
+        }
+    }
+
     /// Shows a piece of a call, or holds it back.
     fn sort_call(&mut self, delta: Delta, names: &CallableNames, shown: &mut ShownDeltas) {
         // It may have begun in an earlier chunk, and texts before it may be shown now.
         shown.is_changed = true;
         let Some(delta) = self.round.place(delta, names, self.style.keeps_order) else {
+            shown.is_held = true;
             return;
         };
         if matches!(delta, Delta::Call { .. }) {
             // The caller's own call ends the loop, so the text before it is shown.
-            for text in mem::take(&mut self.round.texts) {
-                self.round.note_text(&text);
-                shown.deltas.push(text);
+            let texts = self.round.take_texts();
+            if !texts.is_empty() {
+                shown.earlier.push(mem::take(&mut shown.deltas));
+                shown.earlier.extend(in_pieces(texts));
             }
+            shown.members.extend(self.round.take_members());
         }
         shown.deltas.push(delta);
+    }
+
+    /// Shows an unknown member of a chunk after its pieces, or holds it back with the end of its choice.
+    fn sort_member(&mut self, delta: Delta, names: &CallableNames, shown: &mut ShownDeltas) {
+        let Delta::ChunkMember { choice, value, .. } = &delta else { return };
+        if !self.style.is_chat || names.has_call(value) {
+            shown.is_changed = true;
+        } else if choice.is_some_and(|choice| self.round.has_ended(choice)) {
+            self.round.end_members.push(delta);
+        } else {
+            shown.members.push(delta);
+        }
     }
 
     /// Makes the first text of a later round a part of the text before it.
@@ -364,11 +413,50 @@ impl Relay {
     async fn show_without_ends(tail: Vec<HeldChunk>, emitter: &Emitter) {
         for HeldChunk { mut chunk, .. } in tail {
             chunk.drop_exact();
-            if !chunk.is_empty() {
+            // The members beside an end belong to it.
+            if !chunk.deltas().iter().all(is_chunk_member) {
                 emitter.emit(Event::Chunk(chunk)).await;
             }
         }
     }
+}
+
+/// Returns the deltas of a tail that cannot be sent as it came: its pieces, those that come `last`, and the
+/// ends. The members of its chunks follow the ends, and those of the chunk with the usage the usage.
+fn last_deltas(tail: Vec<HeldChunk>, last: Vec<Delta>, ends: Vec<Delta>) -> Vec<Delta> {
+    let mut all = Vec::new();
+    let mut members = Vec::new();
+    let mut usage_members = Vec::new();
+    for HeldChunk { chunk, .. } in tail {
+        let own = if chunk.is_usage() { &mut usage_members } else { &mut members };
+        for delta in chunk.into_deltas() {
+            let is_own = is_chunk_member(&delta) && delta.choice().is_none();
+            if is_own { own.push(delta) } else { all.push(delta) }
+        }
+    }
+    let (usage, ends): (Vec<_>, Vec<_>) =
+        ends.into_iter().partition(|delta| matches!(delta, Delta::Usage(_)));
+    [all, last, ends, members, usage, usage_members].concat()
+}
+
+/// Returns texts in groups that are shown one after the other. Log probabilities stay with their text.
+fn in_pieces(texts: Vec<Delta>) -> Vec<Vec<Delta>> {
+    let mut pieces: Vec<Vec<Delta>> = Vec::new();
+    for text in texts {
+        match pieces.last_mut() {
+            Some(piece) if piece.last().is_some_and(is_logprobs) => piece.push(text),
+            _ => pieces.push(vec![text]),
+        }
+    }
+    pieces
+}
+
+fn is_logprobs(delta: &Delta) -> bool {
+    matches!(delta, Delta::Member { name, .. } if name == LOGPROBS)
+}
+
+fn is_chunk_member(delta: &Delta) -> bool {
+    matches!(delta, Delta::ChunkMember { .. })
 }
 
 /// Returns whether a delta is text of the answer, or ends a message with it.
@@ -378,7 +466,7 @@ fn is_text(delta: &Delta) -> bool {
         Delta::ItemEnd { item, .. } => item.get("type").is_some_and(|kind| kind == "message"),
         // A text as a member only marks the form of the message.
         Delta::Member { name, value, .. } => {
-            matches!(name.as_str(), "logprobs" | "content" | "annotations") && !value.is_string()
+            matches!(name.as_str(), LOGPROBS | "content" | "annotations") && !value.is_string()
         }
         _ => false,
     }

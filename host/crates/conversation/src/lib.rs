@@ -64,7 +64,7 @@ pub use self::{
     reply::{Choice, Reply},
     settings::{ReplyFormat, Settings},
     tools::{FunctionTool, ToolChoice, ToolDefinition},
-    usage::{FinishReason, Usage},
+    usage::{FinishReason, Usage, UsageChunk},
 };
 
 /// A JSON object, with its members in the order of its text.

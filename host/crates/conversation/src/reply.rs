@@ -27,6 +27,8 @@ pub struct Choice {
     pub citations: Vec<(Wire, Object)>,
     /// Pieces of members that are not known, in their order.
     pub members: Vec<(Wire, String, serde_json::Value)>,
+    /// Members of the choice itself that are not known.
+    pub extra: Object,
     /// Reason of its end; `None` if it did not end.
     pub finish: Option<FinishReason>,
     /// Place of each call among `items`.
@@ -60,6 +62,13 @@ impl Reply {
             }
             Delta::Member { choice, wire, name, value } => {
                 self.choice(choice).members.push((wire, name, value));
+            }
+            Delta::ChunkMember { choice, name, value } => {
+                let extra = match choice {
+                    Some(choice) => &mut self.choice(choice).extra,
+                    None => &mut self.begin.extra,
+                };
+                extra.insert(name, value);
             }
             // Its pieces were added. Other APIs have no items of other types.
             Delta::ItemEnd { .. } => {}

@@ -7,7 +7,12 @@ use airlock_test_http::model::{self as service, FakeService};
 
 /// Runs a streamed request against a service that gives this answer. Returns its events.
 pub(super) async fn events(answer: String, request: Request) -> Vec<Event> {
-    let service = FakeService::start(vec![answer]).await;
+    events_of(vec![answer], request).await
+}
+
+/// Runs a request against a service that gives these answers, one a round. Returns its events.
+pub(super) async fn events_of(answers: Vec<String>, request: Request) -> Vec<Event> {
+    let service = FakeService::start(answers).await;
     let settings = airlock_model::Settings {
         name: "demo".into(),
         kind: openai(&service.base_url),
@@ -87,7 +92,7 @@ async fn the_beginning_of_a_name_is_held_back() {
 }
 
 /// Returns the chunks of a chat completion that a caller receives.
-fn received(events: Vec<Event>, request: &Request) -> Vec<Value> {
+pub(super) fn received(events: Vec<Event>, request: &Request) -> Vec<Value> {
     let mut stream = ReceivedStream::new(request);
     let chunks = events.into_iter().flat_map(|mut event| stream.chunks(&mut event));
     chunks.map(Value::from).collect()

@@ -11,6 +11,7 @@ use crate::{
     respond::ApiError,
 };
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
+use airlock_conversation::Delta;
 use airlock_model::{ChatForm, ReplyChunk, RequestMemory as _};
 use airlock_strings::cut;
 
@@ -135,7 +136,8 @@ impl Source for ChatStream {
 
 /// Returns an upper estimate of the memory of the trees that a chunk of many deltas becomes, in bytes.
 fn tree_bytes(chunk: &ReplyChunk) -> usize {
-    let deltas = chunk.deltas().len();
+    let pieces = chunk.deltas().iter();
+    let deltas = pieces.filter(|delta| !matches!(delta, Delta::ChunkMember { .. })).count();
     if deltas <= 1 || chunk.exact().is_some() {
         return 0;
     }
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
     use crate::{memory::Memory, respond::Parts, tests::SETTINGS};
     use airlock_agent as agent;
-    use airlock_conversation::{Delta, Wire};
+    use airlock_conversation::Wire;
     use airlock_core::{
         door::{Budget, Caller, Filter, Origin},
         tenant::Tenant,

@@ -79,7 +79,8 @@ fn a_stream_is_read_with_its_head_its_end_and_its_tokens() {
         created: 7,
         extra: object(json!({"prompt_filter_results": [1], "system_fingerprint": "f"})),
     };
-    let usage = Usage { input: 3, output: 2, ..Usage::default() };
+    let chunk = Some(UsageChunk::Own);
+    let usage = Usage { input: 3, output: 2, chunk, ..Usage::default() };
     assert_eq!(
         deltas,
         [
@@ -88,6 +89,40 @@ fn a_stream_is_read_with_its_head_its_end_and_its_tokens() {
             text("He"),
             text("y"),
             Delta::End { choice: 0, reason: FinishReason::Length },
+            Delta::Usage(usage),
+        ]
+    );
+}
+
+#[test]
+fn unknown_members_follow_the_pieces_of_their_chunk_or_the_end_of_their_choice() {
+    let usage = json!({"prompt_tokens": 1});
+    let deltas = read(&[
+        json!({"id": "a", "x_groq": {"id": "r"}, "choices": [{"index": 0, "delta": {}, "native_finish_reason": null}]}),
+        json!({"id": "a", "provider": "P", "service_tier": null, "obfuscation": "xx", "choices": [
+            {"index": 0, "delta": {"content": "a"}, "content_filter_results": {"hate": 1}},
+            {"index": 1, "delta": {"content": "b"}, "message": {"content": "again"}},
+        ]}),
+        json!({"id": "b", "choices": [{"index": 0, "finish_reason": "stop", "native_finish_reason": "STOP"}], "x_groq": 1}),
+        json!({"id": "b", "object": "chat.completion.chunk", "choices": [{"index": 1, "finish_reason": "stop"}], "usage": usage}),
+    ]);
+    let of_chunk =
+        |choice, name: &str, value| Delta::ChunkMember { choice, name: name.to_owned(), value };
+    let end = |choice| Delta::End { choice, reason: FinishReason::Stop };
+    let usage = Usage { input: 1, chunk: Some(UsageChunk::OfChoices), ..Usage::default() };
+    let Some(Delta::Begin(begin)) = deltas.first() else { panic!("it begins") };
+    assert_eq!(Value::from(begin.extra.clone()), json!({"x_groq": {"id": "r"}}));
+    assert_eq!(
+        deltas[1..],
+        [
+            text("a"),
+            of_chunk(Some(0), "content_filter_results", json!({"hate": 1})),
+            Delta::Text { choice: 1, text: "b".to_owned() },
+            of_chunk(None, "provider", json!("P")),
+            of_chunk(None, "x_groq", json!(1)),
+            end(0),
+            of_chunk(Some(0), "native_finish_reason", json!("STOP")),
+            end(1),
             Delta::Usage(usage),
         ]
     );
@@ -116,7 +151,7 @@ fn each_reason_for_an_end_is_read() {
         ),
     ] {
         let deltas = read(&[json!({"choices": [choice]})]);
-        assert_eq!(deltas.last(), Some(&Delta::End { choice: 0, reason }), "{choice}");
+        assert!(deltas.contains(&Delta::End { choice: 0, reason }), "{choice}: {deltas:?}");
     }
 }
 

@@ -203,6 +203,61 @@ fn usage_comes_in_a_last_chunk_if_the_request_asks_for_it() {
 }
 
 #[test]
+fn usage_of_a_chat_completion_is_written_though_the_request_does_not_ask_for_it() {
+    for (chunk, count) in [(UsageChunk::Own, 4), (UsageChunk::OfChoices, 3)] {
+        let usage = Usage { input: 1, output: 2, chunk: Some(chunk), ..Usage::default() };
+        let deltas = vec![begin(), text(0, "a"), end(0, FinishReason::Stop), Delta::Usage(usage)];
+        let chunks = write(deltas, false);
+        let (last, others) = chunks.split_last().expect("chunks");
+        assert_eq!((chunks.len(), &last["usage"]["total_tokens"]), (count, &json!(3)));
+        assert!(others.iter().all(|chunk| !chunk.contains_key("usage")), "{others:?}");
+    }
+}
+
+#[test]
+fn an_unknown_member_is_added_to_the_last_chunk_of_its_choice_or_to_an_empty_one() {
+    let mut writer = ChunkWriter::new(CREATED, false);
+    let mut lines = Vec::new();
+    let member =
+        |choice, name: &str| Delta::ChunkMember { choice, name: name.to_owned(), value: json!(1) };
+    for deltas in [
+        vec![begin()],
+        vec![
+            text(0, "a"),
+            member(Some(0), "of_choice"),
+            text(1, "b"),
+            member(None, "of_chunk"),
+            member(Some(0), "more"),
+        ],
+        vec![member(None, "alone")],
+        vec![member(Some(1), "alone")],
+        vec![end(0, FinishReason::Stop), member(Some(0), "of_end"), end(1, FinishReason::Stop)],
+    ] {
+        let mut chunks = Vec::new();
+        deltas.into_iter().for_each(|delta| writer.delta(delta, &mut chunks));
+        lines.extend(chunks.into_iter().map(|mut chunk| {
+            ["id", "object", "created", "model"]
+                .iter()
+                .for_each(|name| drop(chunk.shift_remove(*name)));
+            Value::from(chunk).to_string()
+        }));
+    }
+    assert_eq!(
+        lines,
+        [
+            r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}],"service_tier":"default"}"#,
+            r#"{"choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":null,"of_choice":1,"more":1}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"content":"b"},"logprobs":null,"finish_reason":null}],"of_chunk":1}"#,
+            r#"{"choices":[{"index":0,"delta":{},"finish_reason":null}],"alone":1}"#,
+            r#"{"choices":[{"index":1,"delta":{},"logprobs":null,"finish_reason":null,"alone":1}]}"#,
+            r#"{"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","of_end":1}]}"#,
+            r#"{"choices":[{"index":1,"delta":{},"logprobs":null,"finish_reason":"stop"}]}"#,
+        ]
+    );
+}
+
+#[test]
 fn each_choice_has_its_role_and_its_end() {
     let stop = FinishReason::StopSequence("END".to_owned());
     let chunks = write(
@@ -248,6 +303,8 @@ fn chunks_are_read_as_the_deltas_they_were_written_from() {
     let mut expected = all();
     let Some(Delta::Begin(begin)) = expected.first_mut() else { panic!("it begins") };
     begin.created = CREATED;
+    let Some(Delta::Usage(usage)) = expected.last_mut() else { panic!("it has the usage") };
+    usage.chunk = Some(UsageChunk::Own);
     assert_eq!(read, expected);
 }
 
