@@ -250,9 +250,8 @@ async fn members_of_a_text_that_is_held_back_follow_it_once() {
 async fn texts_that_are_held_back_are_shown_in_pieces_before_a_call_of_the_caller() {
     let mut request = with_own_tool(streamed());
     request.prompt.body.set("response_format", r#"{"type":"json_object"}"#);
-    let logprobs = |token: &str| json!({"choice": {"logprobs": {"content": [{"token": token}]}}});
-    let mut chunks: Vec<_> =
-        (0..100).map(|_| chunk(&json!({"content": "y"}), &logprobs("y"))).collect();
+    let logprobs = json!({"choice": {"logprobs": {"content": [{"token": "y"}]}}});
+    let mut chunks: Vec<_> = (0..100).map(|_| chunk(&json!({"content": "y"}), &logprobs)).collect();
     chunks.push(chunk(&json!({"reasoning_content": "so", "tool_calls": [mine()]}), &json!({})));
     chunks.push(end("tool_calls"));
     let events = events_of(vec![sse(&chunks)], request).await;

@@ -219,6 +219,10 @@ impl ChunkWriter {
             return;
         }
         if name != LOGPROBS {
+            if name == reasoning::DETAILS {
+                let state = self.choice(choice, out);
+                state.details = state.details.max(reasoning::next_index(&value));
+            }
             self.write(choice, Object::from_iter([(name, value)]), out);
             return;
         }

@@ -54,6 +54,14 @@ fn member(name: &str, value: Value) -> Delta {
     Delta::Member { choice: 0, wire: Wire::Chat, name: name.to_owned(), value }
 }
 
+fn of_chunk(choice: Option<u64>, name: &str, value: Value) -> Delta {
+    Delta::ChunkMember { choice, name: name.to_owned(), value }
+}
+
+fn stop(choice: u64) -> Delta {
+    Delta::End { choice, reason: FinishReason::Stop }
+}
+
 fn signed(text: &str) -> Delta {
     let seal = Some(Seal::Signature("s".to_owned()));
     let reasoning = Reasoning { text: text.to_owned(), seal, ..Reasoning::default() };
@@ -106,9 +114,6 @@ fn unknown_members_follow_the_pieces_of_their_chunk_or_the_end_of_their_choice()
         json!({"id": "b", "choices": [{"index": 0, "finish_reason": "stop", "native_finish_reason": "STOP"}], "x_groq": 1}),
         json!({"id": "b", "object": "chat.completion.chunk", "choices": [{"index": 1, "finish_reason": "stop"}], "usage": usage}),
     ]);
-    let of_chunk =
-        |choice, name: &str, value| Delta::ChunkMember { choice, name: name.to_owned(), value };
-    let end = |choice| Delta::End { choice, reason: FinishReason::Stop };
     let usage = Usage { input: 1, chunk: Some(UsageChunk::OfChoices), ..Usage::default() };
     let Some(Delta::Begin(begin)) = deltas.first() else { panic!("it begins") };
     assert_eq!(Value::from(begin.extra.clone()), json!({"x_groq": {"id": "r"}}));
@@ -120,9 +125,9 @@ fn unknown_members_follow_the_pieces_of_their_chunk_or_the_end_of_their_choice()
             Delta::Text { choice: 1, text: "b".to_owned() },
             of_chunk(None, "provider", json!("P")),
             of_chunk(None, "x_groq", json!(1)),
-            end(0),
+            stop(0),
             of_chunk(Some(0), "native_finish_reason", json!("STOP")),
-            end(1),
+            stop(1),
             Delta::Usage(usage),
         ]
     );

@@ -22,6 +22,10 @@ fn end(choice: u64, reason: FinishReason) -> Delta {
     Delta::End { choice, reason }
 }
 
+fn of_chunk(choice: Option<u64>, name: &str) -> Delta {
+    Delta::ChunkMember { choice, name: name.to_owned(), value: 1.into() }
+}
+
 fn write(deltas: Vec<Delta>, includes_usage: bool) -> Vec<Object> {
     let mut writer = ChunkWriter::new(CREATED, includes_usage);
     let mut chunks = Vec::new();
@@ -218,20 +222,18 @@ fn usage_of_a_chat_completion_is_written_though_the_request_does_not_ask_for_it(
 fn an_unknown_member_is_added_to_the_last_chunk_of_its_choice_or_to_an_empty_one() {
     let mut writer = ChunkWriter::new(CREATED, false);
     let mut lines = Vec::new();
-    let member =
-        |choice, name: &str| Delta::ChunkMember { choice, name: name.to_owned(), value: json!(1) };
     for deltas in [
         vec![begin()],
         vec![
             text(0, "a"),
-            member(Some(0), "of_choice"),
+            of_chunk(Some(0), "of_choice"),
             text(1, "b"),
-            member(None, "of_chunk"),
-            member(Some(0), "more"),
+            of_chunk(None, "of_chunk"),
+            of_chunk(Some(0), "more"),
         ],
-        vec![member(None, "alone")],
-        vec![member(Some(1), "alone")],
-        vec![end(0, FinishReason::Stop), member(Some(0), "of_end"), end(1, FinishReason::Stop)],
+        vec![of_chunk(None, "alone")],
+        vec![of_chunk(Some(1), "alone")],
+        vec![end(0, FinishReason::Stop), of_chunk(Some(0), "of_end"), end(1, FinishReason::Stop)],
     ] {
         let mut chunks = Vec::new();
         deltas.into_iter().for_each(|delta| writer.delta(delta, &mut chunks));
@@ -346,6 +348,65 @@ fn a_whole_reply_becomes_a_chat_completion() {
             "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
         })
     );
+}
+
+fn detail(kind: &str, name: &str, text: &str, index: u64, id: Option<&str>) -> Value {
+    let mut detail =
+        json!({"type": kind, name: text, "format": "openai-responses-v1", "index": index});
+    if let Some(id) = id {
+        detail["id"] = id.into();
+    }
+    detail
+}
+
+/// Returns the types of a list of details.
+fn types(details: &Value) -> Vec<&str> {
+    let details = details.as_array().into_iter().flatten();
+    details.filter_map(|detail| detail["type"].as_str()).collect()
+}
+
+/// Reasoning of OpenAI's models as `OpenRouter` streams it, with or without its encrypted form.
+#[test]
+fn summaries_in_pieces_are_streamed_as_they_came_and_sent_back_as_one() {
+    let pieces =
+        ["So ", "it ", "is."].map(|text| detail("reasoning.summary", "summary", text, 0, None));
+    let summary = detail("reasoning.summary", "summary", "So it is.", 0, None);
+    let encrypted = detail("reasoning.encrypted", "data", "e", 1, Some("rs_1"));
+    for has_seal in [true, false] {
+        let seal = has_seal.then(|| encrypted.clone());
+        let details: Vec<_> = pieces.iter().cloned().chain(seal.clone()).collect();
+        let mut reader = ReplyReader::default();
+        let mut reply = Reply::default();
+        let mut chunks = Vec::new();
+        let mut writer = ChunkWriter::new(CREATED, false);
+        for detail in &details {
+            let text = detail.get("summary");
+            let delta = json!({"reasoning": text, "reasoning_details": [detail]});
+            let chunk = object(json!({"choices": [{"index": 0, "delta": delta}]}));
+            let deltas = reader.chunk(chunk).expect("a good chunk");
+            reply.extend(deltas.clone());
+            deltas.into_iter().for_each(|delta| writer.delta(delta, &mut chunks));
+        }
+        let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+        let shown = deltas.filter_map(|delta| delta.get("reasoning_details")?.get(0));
+        assert!(shown.eq(&details), "{chunks:#?}");
+        let message = write_message(reply.choices.remove(&0).expect("a choice"));
+        let expected: Value = [summary.clone()].into_iter().chain(seal).collect();
+        assert_eq!(message["reasoning_details"], expected);
+        assert_eq!(message["reasoning"], "So it is.");
+        // As a client sends it back.
+        let items = crate::chat::read_message(message.into()).expect("a message");
+        let sealed = items.iter().find_map(|item| match item {
+            crate::Item::Reasoning(Reasoning { seal: Some(_), summary, .. }) => Some(summary),
+            _ => None,
+        });
+        assert_eq!(
+            sealed.map(|summary| summary.concat()),
+            has_seal.then(|| "So it is.".to_owned())
+        );
+        let sent = crate::chat::write_messages(items).expect("messages");
+        assert_eq!(types(&sent[0]["reasoning_details"]), types(&expected));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::mem;
 use serde_json::Value;
 
 use super::{
-    super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, usage},
+    super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, take_list, usage},
     add_finish, annotation, body_of,
 };
 use crate::{
@@ -113,7 +113,11 @@ impl WholeMessage {
         }
     }
 
-    fn reasoning(&mut self, block: Reasoning) {
+    fn reasoning(&mut self, mut block: Reasoning) {
+        if block.seal.is_none() {
+            let details = take_list(&mut block.extra, reasoning::DETAILS);
+            reasoning::join_details(&mut self.details, details);
+        }
         match &block.id {
             Some(_) => reasoning::join(&mut self.reasoning, &block.text),
             None => self.reasoning.push_str(&block.text),

@@ -66,9 +66,14 @@ fn user(
     message: usize,
     conversation: &mut Conversation,
 ) -> Result<(), Untranslatable> {
+    let blocks = blocks(content, path)?;
+    if blocks.is_empty() {
+        push_empty(Role::User, message, conversation);
+        return Ok(());
+    }
     let mut parts = Vec::new();
     let mut first = 0;
-    for (index, block) in blocks(content, path)?.into_iter().enumerate() {
+    for (index, block) in blocks.into_iter().enumerate() {
         let path = path.element(index);
         if kind(&block) == "tool_result" {
             let result = Item::ToolResult(tool_result(block, &path)?);
@@ -92,10 +97,15 @@ fn assistant(
     message: usize,
     conversation: &mut Conversation,
 ) -> Result<(), Untranslatable> {
+    let blocks = blocks(content, path)?;
+    if blocks.is_empty() {
+        push_empty(Role::Assistant, message, conversation);
+        return Ok(());
+    }
     let mut parts = Vec::new();
     let mut first = 0;
     let mut signatures = BTreeMap::new();
-    for (index, block) in blocks(content, path)?.into_iter().enumerate() {
+    for (index, block) in blocks.into_iter().enumerate() {
         let path = path.element(index);
         if let Some((id, members)) = call_signature(&block) {
             signatures.insert(id, members);
@@ -124,6 +134,12 @@ fn assistant(
     }
     push_message(Role::Assistant, parts, ItemPlace::within(message, first), conversation);
     Ok(())
+}
+
+/// Adds a message that the caller sent without blocks.
+fn push_empty(role: Role, index: usize, conversation: &mut Conversation) {
+    let message = Message::new(role, Vec::new());
+    conversation.push(Item::Message(message), ItemPlace::listed(index));
 }
 
 /// Adds a message, unless it has no parts.
