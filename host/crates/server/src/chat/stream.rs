@@ -28,8 +28,6 @@ const TREE_BYTES: usize = 3 << 10;
 /// One streamed completion.
 pub(crate) struct ChatStream {
     run: Run,
-    /// The first event, received before the response begins.
-    first: Option<Event>,
     form: ChatForm,
     /// True if the caller asked for events of tools.
     wants_events: bool,
@@ -50,13 +48,9 @@ impl ChatStream {
         wants_events: bool,
         charge: RequestCharge,
     ) -> Result<Self, ApiError> {
-        let first = match run.next().await {
-            Some(Event::Failed(error)) => return Err((*error).into()),
-            first => first,
-        };
+        run.begin().await.map_err(|error| *error)?;
         Ok(Self {
             run,
-            first,
             form,
             wants_events,
             charge,
@@ -122,10 +116,7 @@ impl Source for ChatStream {
                 return None;
             }
             self.charge.give_back(mem::take(&mut self.room));
-            let event = match self.first.take() {
-                Some(event) => event,
-                None => self.run.next().await?,
-            };
+            let event = self.run.next().await?;
             if let Err(error) = self.add(event) {
                 self.has_ended = true;
                 self.waiting.push_back(events::failure(error));
@@ -255,7 +246,6 @@ mod tests {
             let before = charge.bytes();
             let mut stream = ChatStream {
                 run: run_of(&json!([{"answer": {"content": "hi"}}]), Duration::from_mins(1)),
-                first: None,
                 form: ChatForm::new(false),
                 wants_events: false,
                 charge,
