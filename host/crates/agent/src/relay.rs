@@ -376,7 +376,8 @@ impl Relay {
             // The caller's own call ends the loop, so the text before it is shown.
             let texts = self.round.take_texts();
             if !texts.is_empty() {
-                shown.earlier.push(mem::take(&mut shown.deltas));
+                let before = mem::take(&mut shown.deltas);
+                shown.earlier.extend(Some(before).filter(|before| !before.is_empty()));
                 shown.earlier.extend(in_pieces(texts));
             }
             shown.members.extend(self.round.take_members());

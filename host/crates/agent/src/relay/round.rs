@@ -63,7 +63,9 @@ impl RelayedRound {
     /// Takes the texts that are held back, because they are shown.
     pub(super) fn take_texts(&mut self) -> Vec<Delta> {
         let texts = mem::take(&mut self.texts);
-        texts.iter().for_each(|text| self.note_text(text));
+        for text in &texts {
+            self.note_text(text);
+        }
         texts
     }
 
