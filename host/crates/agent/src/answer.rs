@@ -267,7 +267,6 @@ mod tests {
     #[test]
     fn an_answer_whose_calls_need_an_approval_has_a_note_unless_it_has_text() {
         let pending = [PendingCall::new(call(), PendingReason::NeedsApproval)];
-        let text = |text: &str| Delta::Text { choice: 0, text: text.to_owned() };
         let name = "content".to_owned();
         let value = serde_json::json!([{"type": "other"}]);
         for (delta, has_note) in [
@@ -299,6 +298,10 @@ mod tests {
         let note = approval_note(&reply, &[pending()]).expect("a note");
         assert!(note.contains("`airlock runs show run_1`"), "{note}");
         assert_eq!(approval_note(&reply, &[pending(), pending()]), None);
+    }
+
+    fn text(text: &str) -> Delta {
+        Delta::Text { choice: 0, text: text.to_owned() }
     }
 
     fn call() -> ToolCall {

@@ -134,13 +134,18 @@ mod tests {
     #[test]
     fn only_a_name_of_the_callers_own_is_shown() {
         let all = ["", "desk", "desk-echo", "desk-echoes", "min", "mine"];
-        let held = |names: &CallableNames| all.map(|name| names.holds_back(name));
-        assert_eq!(held(&names()), [true, false, true, true, true, false]);
-        let offered_alone = [true, false, true, false, false, false];
-        assert_eq!(held(&CallableNames { has_unnamed: true, ..names() }), offered_alone);
         let nothing = [true, false, false, false, false, false];
-        assert_eq!(held(&CallableNames { is_last: true, ..names() }), nothing);
-        assert_eq!(held(&CallableNames { offered: BTreeSet::new(), ..names() }), nothing);
+        for (names, held) in [
+            (names(), [true, false, true, true, true, false]),
+            (
+                CallableNames { has_unnamed: true, ..names() },
+                [true, false, true, false, false, false],
+            ),
+            (CallableNames { is_last: true, ..names() }, nothing),
+            (CallableNames { offered: BTreeSet::new(), ..names() }, nothing),
+        ] {
+            assert_eq!(all.map(|name| names.holds_back(name)), held, "{names:?}");
+        }
     }
 
     #[test]

@@ -44,7 +44,9 @@ pub(crate) use self::{
         DETAILS, SEPARATOR, join_details, read_state, take_mixed_details,
         write_block as write_thinking_block,
     },
-    request_reader::{read_boolean, read_number, read_stop, read_top_k, read_user},
+    request_reader::{
+        read_boolean, read_choice_with, read_number, read_stop, read_top_k, read_user,
+    },
     request_writer::effort_of,
 };
 pub use self::{

@@ -25,6 +25,7 @@
 //! | `delta` | pieces of a reply |
 //! | `reply` | a whole reply, collected from its deltas |
 //! | `usage` | tokens of a reply |
+//! | `target` | members of requests to providers of other APIs |
 //! | `arguments` | arguments of a call as an object |
 //! | `thought_signature` | signatures of Gemini's thoughts in the members of chat |
 //! | `read` | members of an untrusted request, and errors that name them |
@@ -43,6 +44,7 @@ pub mod read;
 mod reply;
 pub mod responses;
 mod settings;
+mod target;
 #[cfg(test)]
 mod tests;
 mod thought_signature;

@@ -100,20 +100,14 @@ pub(super) fn received(events: Vec<Event>, request: &Request) -> Vec<Value> {
 
 #[tokio::test]
 async fn the_callers_own_call_is_shown_though_its_beginning_comes_alone() {
-    let tools = r#"[{"type":"function","function":{"name":"mine"}}]"#;
     let begin = json!({"index": 0, "id": "a", "function": {"name": "mine", "arguments": ""}});
     let chunks = [
         delta(begin, Value::Null),
         json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "x"}}]}),
         json!({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
     ];
-    let own = || {
-        let mut request = streamed();
-        request.prompt.body.set("tools", tools);
-        request
-    };
-    let events = events(sse(&chunks), own()).await;
-    let chunks = received(events, &own());
+    let events = events(sse(&chunks), with_own_tool(streamed())).await;
+    let chunks = received(events, &streamed());
     let names: Vec<_> = chunks
         .iter()
         .filter_map(|chunk| chunk.pointer("/choices/0/delta/tool_calls/0/function/name")?.as_str())

@@ -272,10 +272,10 @@ pub(super) fn next_index(details: &Value) -> usize {
 pub(crate) fn join_details(list: &mut Vec<Value>, details: Vec<Value>) {
     for detail in details {
         match (list.last_mut(), piece_name(&detail)) {
-            (Some(last), Some(name))
-                if ["type", "index"].iter().all(|name| last[name] == detail[name]) =>
+            (Some(previous), Some(name))
+                if ["type", "index"].iter().all(|name| previous[name] == detail[name]) =>
             {
-                append_piece(last, detail, name);
+                append_piece(previous, detail, name);
             }
             _ => list.push(detail),
         }

@@ -132,7 +132,7 @@ impl ReplyReader {
     /// any before, whose head is empty. Returns the unknown members of a later chunk.
     fn read_head(&mut self, mut chunk: Object, begins: bool, out: &mut Vec<Delta>) -> Object {
         if self.has_begun {
-            chunk.retain(is_unknown);
+            chunk.retain(|name, value| is_unknown(name, value));
             return chunk;
         }
         for (name, text) in [("id", &mut self.begin.id), ("model", &mut self.begin.model)] {
@@ -145,7 +145,7 @@ impl ReplyReader {
         if self.begin.created == 0 {
             self.begin.created = created.unwrap_or_default();
         }
-        chunk.retain(is_unknown);
+        chunk.retain(|name, value| is_unknown(name, value));
         for (name, value) in chunk {
             let bytes = MEMBER_BYTES + name.len() + weight(&value);
             if begins || self.early_bytes + bytes <= MAX_EARLY {
@@ -185,8 +185,8 @@ impl ReplyReader {
 }
 
 /// Returns whether a member of a chunk is carried along.
-fn is_unknown(name: &String, value: &mut Value) -> bool {
-    !value.is_null() && !READ_OR_DROPPED.contains(&name.as_str())
+fn is_unknown(name: &str, value: &Value) -> bool {
+    !value.is_null() && !READ_OR_DROPPED.contains(&name)
 }
 
 /// Returns members of a chunk, or of a choice, as deltas.

@@ -1,7 +1,7 @@
 use airlock_json::object;
 
 use super::*;
-use crate::{Reply, chat::ReplyReader};
+use crate::{Reply, chat::ReplyReader, tests::lines};
 
 const CREATED: u64 = 1_700_000_000;
 
@@ -33,17 +33,6 @@ fn write(deltas: Vec<Delta>, includes_usage: bool) -> Vec<Object> {
         writer.delta(delta, &mut chunks);
     }
     chunks
-}
-
-/// Returns the choices of chunks, each as the text of its delta, with the reason of its end.
-fn lines(chunks: &[Object]) -> Vec<String> {
-    let choices = chunks.iter().filter_map(|chunk| chunk["choices"].get(0));
-    choices
-        .map(|choice| match &choice["finish_reason"] {
-            Value::Null => choice["delta"].to_string(),
-            reason => format!("{} {reason}", choice["delta"]),
-        })
-        .collect()
 }
 
 /// Every kind of delta, as a reader returns them.
@@ -143,18 +132,18 @@ fn a_chunk_has_the_members_of_openais_api() {
 
 #[test]
 fn parts_of_reasoning_are_separated_and_the_end_of_an_item_is_no_chunk() {
-    let part = |index| Delta::ReasoningPart {
+    let [first, second] = [0, 1].map(|index| Delta::ReasoningPart {
         choice: 0,
         item_id: "rs_1".to_owned(),
         is_summary: true,
         index,
-    };
+    });
     let reasoning = |text: &str| Delta::Reasoning { choice: 0, text: text.to_owned() };
     let deltas = vec![
         begin(),
-        part(0),
+        first,
         reasoning("a"),
-        part(1),
+        second,
         reasoning("b"),
         Delta::ItemEnd { choice: 0, index: 0, item: Object::new() },
         Delta::ServiceTier("flex".to_owned()),
@@ -236,11 +225,12 @@ fn an_unknown_member_is_added_to_the_last_chunk_of_its_choice_or_to_an_empty_one
         vec![end(0, FinishReason::Stop), of_chunk(Some(0), "of_end"), end(1, FinishReason::Stop)],
     ] {
         let mut chunks = Vec::new();
-        deltas.into_iter().for_each(|delta| writer.delta(delta, &mut chunks));
+        for delta in deltas {
+            writer.delta(delta, &mut chunks);
+        }
         lines.extend(chunks.into_iter().map(|mut chunk| {
-            ["id", "object", "created", "model"]
-                .iter()
-                .for_each(|name| drop(chunk.shift_remove(*name)));
+            let known = ["id", "object", "created", "model"];
+            chunk.retain(|name, _| !known.contains(&name.as_str()));
             Value::from(chunk).to_string()
         }));
     }
@@ -385,7 +375,9 @@ fn summaries_in_pieces_are_streamed_as_they_came_and_sent_back_as_one() {
             let chunk = object(json!({"choices": [{"index": 0, "delta": delta}]}));
             let deltas = reader.chunk(chunk).expect("a good chunk");
             reply.extend(deltas.clone());
-            deltas.into_iter().for_each(|delta| writer.delta(delta, &mut chunks));
+            for delta in deltas {
+                writer.delta(delta, &mut chunks);
+            }
         }
         let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
         let shown = deltas.filter_map(|delta| delta.get("reasoning_details")?.get(0));
@@ -446,21 +438,24 @@ fn a_reply_without_text_has_null_content_and_pieces_of_members_are_merged() {
     );
 }
 
+fn text_part(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
 #[test]
 fn a_message_of_a_stream_has_the_form_of_its_deltas() {
     let thinking =
         |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
-    let part = |text: &str| json!({"type": "text", "text": text});
     for (deltas, content, reasoning) in [
         (
             vec![
                 json!({"content": ""}),
                 json!({"content": [thinking("H")]}),
                 json!({"content": [thinking("m")]}),
-                json!({"content": [part("a")]}),
+                json!({"content": [text_part("a")]}),
                 json!({"content": "b"}),
             ],
-            json!([thinking("Hm"), part("ab")]),
+            json!([thinking("Hm"), text_part("ab")]),
             json!([null, null]),
         ),
         (vec![json!({"content": ""}), json!({"content": ""})], json!(""), json!([null, null])),

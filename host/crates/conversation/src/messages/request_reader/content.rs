@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    super::{object, seal},
+    super::{object_of, seal},
     kind,
 };
 use crate::{
@@ -153,7 +153,7 @@ fn push_message(role: Role, parts: Vec<Part>, place: ItemPlace, conversation: &m
 fn blocks(content: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
     match content {
         Value::String(text) => {
-            Ok(vec![object([("type", "text".into()), ("text", text.into())]).into()])
+            Ok(vec![object_of([("type", "text".into()), ("text", text.into())]).into()])
         }
         Value::Array(blocks) => Ok(blocks),
         other => Err(Untranslatable::invalid_type(path, "a string or an array", &other)),
