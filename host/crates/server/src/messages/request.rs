@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use http::{HeaderMap, Request};
 use hyper::body::Incoming;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     App, BuiltinTools,
@@ -326,6 +326,8 @@ impl MediaSize {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use airlock_model::object;
 
