@@ -53,29 +53,43 @@ impl CallableNames {
         name.is_empty() || !self.is_last && self.owner(name) != CallOwner::Caller
     }
 
-    /// Returns whether a member that is not known has a call that is held back: it names a tool of the gateway,
-    /// or has a member of calls. Servers repeat their calls in members of their own.
-    pub(super) fn has_call(&self, member: &Value) -> bool {
-        !self.is_last && !self.offered.is_empty() && self.is_call(member)
+    /// Returns whether the value of a member that is not known has a call that is held back: it names a tool of
+    /// the gateway, or has a member of calls. Servers repeat their calls in members of their own.
+    pub(super) fn has_call(&self, value: &Value) -> bool {
+        self.holds_calls() && self.is_call(value)
     }
 
-    /// Removes unknown members that have such a call. Returns whether there were any.
+    /// Returns whether an unknown member of a chunk or a choice is or has such a call.
+    pub(super) fn is_call_member(&self, name: &str, value: &Value) -> bool {
+        self.holds_calls() && self.is_member_with_call(name, value)
+    }
+
+    /// Removes such members. Returns whether there were any.
     pub(super) fn remove_calls(&self, members: &mut Object) -> bool {
         let before = members.len();
-        members.retain(|_, value| !self.has_call(value));
+        members.retain(|name, value| !self.is_call_member(name, value));
         members.len() < before
+    }
+
+    fn holds_calls(&self) -> bool {
+        !self.is_last && !self.offered.is_empty()
     }
 
     fn is_call(&self, value: &Value) -> bool {
         match value {
             Value::String(text) => self.offered.contains(text),
             Value::Array(list) => list.iter().any(|element| self.is_call(element)),
-            Value::Object(members) => members.iter().any(|(name, value)| {
-                let is_list = CALLS.contains(&name.as_str()) && !value.is_null();
-                is_list || self.offered.contains(name) || self.is_call(value)
-            }),
+            Value::Object(members) => {
+                members.iter().any(|(name, value)| self.is_member_with_call(name, value))
+            }
             _ => false,
         }
+    }
+
+    fn is_member_with_call(&self, name: &str, value: &Value) -> bool {
+        CALLS.contains(&name) && !value.is_null()
+            || self.offered.contains(name)
+            || self.is_call(value)
     }
 
     /// Creates the error of a call of an unknown tool. A hidden tool has the same error as one that

@@ -10,18 +10,22 @@
 //! back is held back as well, and follows it. With a provider that has the Responses API it is not: its item
 //! has members that belong to the open call.
 //!
-//! `round` has the state of one response.
+//! `round` has the state of one response, and `deltas` tells the kinds of deltas.
 //!
 //! *Shown* means sent to the caller; *held back* means kept until the end of the response. The *place* of a
 //! call is its index in the reply that the caller receives.
 
+mod deltas;
 mod round;
 
 use std::{collections::BTreeSet, mem, pin::pin};
 
 use tokio::time::sleep_until;
 
-use self::round::{HeldChunk, RelayedRound};
+use self::{
+    deltas::{LOGPROBS, in_pieces, is_chunk_member, is_text, kept_bytes, last_deltas},
+    round::{HeldChunk, RelayedRound},
+};
 use super::{
     Failure,
     allowance::Allowance,
@@ -40,8 +44,6 @@ const CHARGE_BYTES: usize = 4 << 10;
 const MAX_LAST_DELTAS: usize = 64;
 /// Member with pieces of calls that have begun.
 const TOOL_CALLS: &str = "tool_calls";
-/// Member with the log probabilities of a text.
-const LOGPROBS: &str = "logprobs";
 /// Text between the texts of two rounds.
 const BETWEEN_ROUNDS: &str = "\n\n";
 
@@ -387,8 +389,8 @@ impl Relay {
 
     /// Shows an unknown member of a chunk after its pieces, or holds it back with the end of its choice.
     fn sort_member(&mut self, delta: Delta, names: &CallableNames, shown: &mut ShownDeltas) {
-        let Delta::ChunkMember { choice, value, .. } = &delta else { return };
-        if !self.style.is_chat || names.has_call(value) {
+        let Delta::ChunkMember { choice, name, value } = &delta else { return };
+        if !self.style.is_chat || names.is_call_member(name, value) {
             shown.is_changed = true;
         } else if choice.is_some_and(|choice| self.round.has_ended(choice)) {
             self.round.end_members.push(delta);
@@ -419,69 +421,6 @@ impl Relay {
                 emitter.emit(Event::Chunk(chunk)).await;
             }
         }
-    }
-}
-
-/// Returns the deltas of a tail that cannot be sent as it came: its pieces, those that come `last`, and the
-/// ends. The members of its chunks follow the ends, and those of the chunk with the usage the usage.
-fn last_deltas(tail: Vec<HeldChunk>, last: Vec<Delta>, ends: Vec<Delta>) -> Vec<Delta> {
-    let mut all = Vec::new();
-    let mut members = Vec::new();
-    let mut usage_members = Vec::new();
-    for HeldChunk { chunk, .. } in tail {
-        let own = if chunk.is_usage() { &mut usage_members } else { &mut members };
-        for delta in chunk.into_deltas() {
-            let is_own = is_chunk_member(&delta) && delta.choice().is_none();
-            if is_own { own.push(delta) } else { all.push(delta) }
-        }
-    }
-    let (usage, ends): (Vec<_>, Vec<_>) =
-        ends.into_iter().partition(|delta| matches!(delta, Delta::Usage(_)));
-    [all, last, ends, members, usage, usage_members].concat()
-}
-
-/// Returns texts in groups that are shown one after the other. Log probabilities stay with their text.
-fn in_pieces(texts: Vec<Delta>) -> Vec<Vec<Delta>> {
-    let mut pieces: Vec<Vec<Delta>> = Vec::new();
-    for text in texts {
-        match pieces.last_mut() {
-            Some(piece) if piece.last().is_some_and(is_logprobs) => piece.push(text),
-            _ => pieces.push(vec![text]),
-        }
-    }
-    pieces
-}
-
-fn is_logprobs(delta: &Delta) -> bool {
-    matches!(delta, Delta::Member { name, .. } if name == LOGPROBS)
-}
-
-fn is_chunk_member(delta: &Delta) -> bool {
-    matches!(delta, Delta::ChunkMember { .. })
-}
-
-/// Returns whether a delta is text of the answer, or ends a message with it.
-fn is_text(delta: &Delta) -> bool {
-    match delta {
-        Delta::Text { .. } | Delta::Refusal { .. } | Delta::Citation { .. } => true,
-        Delta::ItemEnd { item, .. } => item.get("type").is_some_and(|kind| kind == "message"),
-        // A text as a member only marks the form of the message.
-        Delta::Member { name, value, .. } => {
-            matches!(name.as_str(), LOGPROBS | "content" | "annotations") && !value.is_string()
-        }
-        _ => false,
-    }
-}
-
-/// Returns an upper estimate of the memory that a delta takes in a collected reply, in bytes. A text is
-/// appended to the one before it, whose capacity doubles.
-fn kept_bytes(delta: &Delta) -> usize {
-    match delta {
-        Delta::Text { text, .. }
-        | Delta::Refusal { text, .. }
-        | Delta::Reasoning { text, .. }
-        | Delta::Arguments { text, .. } => 2 * text.len(),
-        delta => 2 * delta.bytes(),
     }
 }
 

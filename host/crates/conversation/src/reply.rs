@@ -41,7 +41,12 @@ impl Reply {
     /// Adds a piece.
     pub fn add(&mut self, delta: Delta) {
         match delta {
-            Delta::Begin(begin) => self.begin = begin,
+            Delta::Begin(begin) => {
+                let early = std::mem::replace(&mut self.begin, begin).extra;
+                for (name, value) in early {
+                    self.begin.extra.entry(name).or_insert(value);
+                }
+            }
             Delta::Usage(usage) => self.usage = Some(usage),
             Delta::Text { choice, text } => self.choice(choice).add_text(text, Content::Text),
             Delta::Refusal { choice, text } => self.choice(choice).add_text(text, Content::Refusal),

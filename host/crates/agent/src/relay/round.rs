@@ -78,9 +78,12 @@ impl RelayedRound {
         for member in members {
             let bytes = member.bytes();
             let Delta::ChunkMember { choice, name, value } = member else { continue };
-            let earlier = self.members.insert((choice, name), value);
-            let before = earlier.as_ref().map_or(0, weight);
-            if !held.grow(bytes.saturating_sub(before)) {
+            let new = weight(&value);
+            let growth = match self.members.insert((choice, name), value) {
+                Some(earlier) => new.saturating_sub(weight(&earlier)),
+                None => bytes,
+            };
+            if !held.grow(growth) {
                 return Err(Failure::NoMemory);
             }
         }

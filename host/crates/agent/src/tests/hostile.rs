@@ -127,6 +127,8 @@ async fn the_role_is_sent_after_a_chunk_without_choices() {
     let chunks = received(events(sse(&chunks), streamed()).await, &streamed());
     let roles = chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0/delta/role"));
     assert_eq!(roles.collect::<Vec<_>>(), ["assistant"], "{chunks:?}");
+    let filtered = chunks.iter().filter(|chunk| chunk.get("prompt_filter_results").is_some());
+    assert_eq!(filtered.count(), 1, "{chunks:?}");
 }
 
 #[tokio::test]

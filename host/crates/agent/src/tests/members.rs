@@ -118,7 +118,8 @@ async fn unknown_members_of_chunks_and_choices_leave_where_they_came() {
     assert_eq!(
         shown[1..],
         [
-            r#"{} {} {"usage":null,"prompt_filter_results":[1],"system_fingerprint":"f","x_groq":{"id":"r"}}"#,
+            r#"{} {} {"usage":null,"prompt_filter_results":[1]}"#,
+            r#"{} {} {"usage":null,"system_fingerprint":"f","x_groq":{"id":"r"}}"#,
             r#"{"content":"a"} {"content_filter_results":{"hate":{"filtered":false}}} {"usage":null,"system_fingerprint":"f"}"#,
             r#"{"content":"b"} {} {"usage":null,"provider":"P","service_tier":"default"}"#,
             r#"{} {"content_filter_offsets":{"start_offset":1}} {"usage":null}"#,
@@ -169,19 +170,19 @@ async fn no_unknown_member_repeats_a_call_of_the_gateway() {
         json!({"choice": {"native": {"tool_calls": calls}}}),
         json!({"raw": {"desk-echo": {}}}),
         json!({"raw": {"function_call": {}}}),
+        json!({"choice": {"tool_calls": [{"name": "desk-eccho"}]}}),
     ];
     for members in repeated {
         for call in [json!([]), json!([echo()])] {
             let answer = chunk(&json!({"content": "hm", "tool_calls": call}), &members);
+            let early = json!({"id": "x", "choices": [], "raw": {"name": "desk-echo"}, "early": 1});
             let last = sse(&[chunk(&json!({"content": "hi"}), &json!({})), end("stop")]);
-            let answers = vec![sse(&[answer, end("tool_calls")]), last];
+            let answers = vec![sse(&[early, answer, end("tool_calls")]), last];
             let shown = shown(answers, streamed()).await;
             assert!(shown.iter().any(|line| line.contains("hm")), "{shown:?}");
             let text = shown.concat();
-            assert!(
-                !["desk-echo", "native", "raw"].iter().any(|name| text.contains(name)),
-                "{text}"
-            );
+            assert_eq!(text.matches("early").count(), 1, "{text}");
+            assert!(!["desk-e", "native", "raw"].iter().any(|name| text.contains(name)), "{text}");
         }
     }
 }
@@ -244,6 +245,24 @@ async fn members_of_a_text_that_is_held_back_follow_it_once() {
             r#"{} {"finish_reason":"stop"} {}"#,
         ]
     );
+}
+
+#[tokio::test]
+async fn members_of_a_text_that_is_held_back_are_charged_by_their_names() {
+    for (names, is_good) in [(1, true), (1_000, false)] {
+        let memory = Limited::new(100_000);
+        let mut request = Request { budget: MemoryBudget::new(memory.clone()), ..streamed() };
+        request.prompt.body.set("response_format", r#"{"type":"json_object"}"#);
+        let chunks = (0..1_000).map(|place| {
+            let name = format!("x{}", place % names);
+            chunk(&json!({"content": "1"}), &json!({name: "y".repeat(50)}))
+        });
+        let chunks: Vec<_> = chunks.chain([end("stop")]).collect();
+        let events = events_of(vec![sse(&chunks)], request).await;
+        assert_eq!(matches!(events.last(), Some(Event::Done(_))), is_good, "{names} names");
+        drop(events);
+        assert_eq!(memory.taken(), 0);
+    }
 }
 
 #[tokio::test]

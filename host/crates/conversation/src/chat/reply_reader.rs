@@ -4,7 +4,7 @@ mod choice;
 
 use std::{collections::BTreeMap, mem};
 
-use airlock_json::weight::{MEMBER_BYTES, object_weight, weight};
+use airlock_json::weight::object_weight;
 use airlock_strings::cut;
 use serde_json::Value;
 
@@ -22,9 +22,6 @@ const MAX_CALLS: usize = 8_192;
 /// Maximum bytes of the identifier of a reply and of the name of its model, which a writer repeats in every
 /// chunk. Longer ones are left out.
 const MAX_HEAD: usize = 256;
-/// Maximum memory of the unknown members of chunks that come before the first choice, in bytes. Those
-/// beyond it are left out.
-const MAX_EARLY: usize = 16 << 10;
 /// Maximum number of [`pieces`] of one chunk, as of the parts of one of Gemini's responses.
 const MAX_PIECES: usize = 8_192;
 /// Maximum bytes of a reason for an end that chat completions do not define.
@@ -43,7 +40,7 @@ const BAD_GATEWAY: u16 = 502;
 /// It is read like the gateway's other readers of chunks: the first `id`, `model` and `created` that are not
 /// empty count, the last `usage` and the last `finish_reason`, and a `message` beside a `delta` repeats it.
 /// Members of chunks and choices that it does not know are [`Delta::ChunkMember`]s; those of the first chunk
-/// with a choice, and of chunks before it, are in [`Begin`], and those beside a `finish_reason` follow the end.
+/// with a choice are in [`Begin`], and those beside a `finish_reason` follow the end.
 /// The `index` of a call is what tells it from the others; chunks of servers that do without it are repaired
 /// before.
 #[derive(Debug, Default)]
@@ -54,8 +51,6 @@ pub struct ReplyReader {
     /// Calls so far, of all choices.
     calls: usize,
     usage: Option<Usage>,
-    /// Memory of the unknown members in `begin`, before the reply begins.
-    early_bytes: usize,
     kept_bytes: usize,
 }
 
@@ -129,7 +124,7 @@ impl ReplyReader {
     }
 
     /// Reads the members of the whole reply. It begins with the first choice: Azure sends a chunk without
-    /// any before, whose head is empty. Returns the unknown members of a later chunk.
+    /// any before, whose head is empty. Returns the unknown members of any other chunk.
     fn read_head(&mut self, mut chunk: Object, begins: bool, out: &mut Vec<Delta>) -> Object {
         if self.has_begun {
             chunk.retain(|name, value| is_unknown(name, value));
@@ -146,18 +141,12 @@ impl ReplyReader {
             self.begin.created = created.unwrap_or_default();
         }
         chunk.retain(|name, value| is_unknown(name, value));
-        for (name, value) in chunk {
-            let bytes = MEMBER_BYTES + name.len() + weight(&value);
-            if begins || self.early_bytes + bytes <= MAX_EARLY {
-                self.early_bytes += bytes;
-                self.begin.extra.entry(name).or_insert(value);
-            }
-        }
         if begins {
             self.has_begun = true;
+            self.begin.extra = mem::take(&mut chunk);
             out.push(Delta::Begin(mem::take(&mut self.begin)));
         }
-        Object::new()
+        chunk
     }
 
     fn read_choice(

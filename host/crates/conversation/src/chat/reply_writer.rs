@@ -164,7 +164,7 @@ impl ChunkWriter {
     }
 
     /// Adds an unknown member to the last chunk in `out`, or to its choice there. If there is none, an empty
-    /// chunk is written for it.
+    /// chunk is written for it: one without choices before the reply has begun, as Azure sends it.
     fn chunk_member(
         &mut self,
         choice: Option<u64>,
@@ -174,7 +174,8 @@ impl ChunkWriter {
     ) {
         let Some(number) = choice else {
             if out.is_empty() {
-                out.push(self.empty());
+                let has_begun = !self.choices.is_empty();
+                out.push(if has_begun { self.empty() } else { self.frame(Vec::new()) });
             }
             out.last_mut().map(|chunk| chunk.insert(name, value));
             return;

@@ -212,6 +212,7 @@ fn an_unknown_member_is_added_to_the_last_chunk_of_its_choice_or_to_an_empty_one
     let mut writer = ChunkWriter::new(CREATED, false);
     let mut lines = Vec::new();
     for deltas in [
+        vec![of_chunk(None, "early")],
         vec![begin()],
         vec![
             text(0, "a"),
@@ -237,6 +238,7 @@ fn an_unknown_member_is_added_to_the_last_chunk_of_its_choice_or_to_an_empty_one
     assert_eq!(
         lines,
         [
+            r#"{"choices":[],"early":1}"#,
             r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}],"service_tier":"default"}"#,
             r#"{"choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":null,"of_choice":1,"more":1}]}"#,
             r#"{"choices":[{"index":1,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}]}"#,
