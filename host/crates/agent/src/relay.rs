@@ -95,8 +95,8 @@ struct ShownDeltas {
     /// Those that are shown before, each group as a chunk: texts that were held back.
     earlier: Vec<Vec<Delta>>,
     deltas: Vec<Delta>,
-    /// Unknown members of the chunk and of its choices, which follow its pieces.
-    members: Vec<Delta>,
+    /// Unknown members of the beginning, which follow the pieces.
+    of_begin: Vec<Delta>,
     /// True if a piece is held back.
     is_held: bool,
     /// True if they are not those that came.
@@ -242,15 +242,17 @@ impl Relay {
                 if pending.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
             ends.push((0, reason));
         }
-        let ends = ends.into_iter().map(|(choice, reason)| {
+        let mut members = mem::take(&mut self.round.end_members);
+        let ends = ends.into_iter().flat_map(|(choice, reason)| {
             let reason = if is_mixed { FinishReason::ToolCalls } else { reason };
-            Delta::End { choice, reason }
+            let members = members.remove(&choice).unwrap_or_default();
+            [Delta::End { choice, reason }].into_iter().chain(members)
         });
         let usage = self.round.usage.take().map(|usage| match sum {
             Some(sum) => Delta::Usage(Usage { chunk: usage.chunk, ..sum }),
             None => Delta::Usage(usage),
         });
-        ends.chain(mem::take(&mut self.round.end_members)).chain(usage).collect()
+        ends.chain(usage).collect()
     }
 
     async fn chunk(
@@ -275,10 +277,26 @@ impl Relay {
         for delta in chunk.take_deltas() {
             self.sort(delta, is_later, names, &allowance.held, &mut shown)?;
         }
-        let ShownDeltas { earlier, deltas, members, is_held, is_changed } = shown;
-        let has_pieces = !deltas.is_empty();
+        let ShownDeltas { earlier, mut deltas, mut of_begin, is_held, is_changed } = shown;
+        deltas.append(&mut of_begin);
+        let is_held = is_changed && (is_held || chunk.has_calls());
+        if is_held && !has_tail(&chunk) && deltas.iter().all(is_chunk_member) {
+            self.round.hold_members(mem::take(&mut deltas), &allowance.held)?;
+        }
         chunk.extend(deltas);
-        // Some servers send an end in every chunk.
+        self.show(chunk, earlier, is_changed, allowance, emitter).await
+    }
+
+    /// Shows a chunk after the texts before it, or holds it back if it has an end or the usage as it came. Chunks
+    /// that were held back for an end of the same choice are shown, because some servers send one in every chunk.
+    async fn show(
+        &mut self,
+        mut chunk: ReplyChunk,
+        earlier: Vec<Vec<Delta>>,
+        is_changed: bool,
+        allowance: &Allowance,
+        emitter: &Emitter,
+    ) -> Result<(), Failure> {
         let mut choices = chunk.choices();
         choices.sort_unstable();
         choices.dedup();
@@ -287,13 +305,7 @@ impl Relay {
         for deltas in earlier {
             emitter.emit(Event::Chunk(deltas.into())).await;
         }
-        let is_last = chunk.exact().is_some() && (chunk.has_end() || chunk.is_usage());
-        if has_pieces || is_last || !is_changed || !(is_held || chunk.has_calls()) {
-            chunk.extend(members);
-        } else {
-            self.round.hold_members(members, &allowance.held)?;
-        }
-        if is_last {
+        if has_tail(&chunk) {
             if !chunk.keep(&allowance.held) {
                 return Err(Failure::NoMemory);
             }
@@ -356,10 +368,11 @@ impl Relay {
         let is_later = mem::replace(&mut self.has_begun, true);
         if is_later {
             shown.is_changed = true;
-            for (name, value) in mem::take(&mut begin.extra) {
-                let member = Delta::ChunkMember { choice: None, name, value };
-                self.sort_member(member, names, shown);
-            }
+            names.remove_calls(&mut begin.extra);
+            let members = begin.extra.into_iter().filter(|_| self.style.is_chat);
+            let members =
+                members.map(|(name, value)| Delta::ChunkMember { choice: None, name, value });
+            shown.of_begin.extend(members);
         } else {
             shown.is_changed |= names.remove_calls(&mut begin.extra);
             shown.deltas.push(Delta::Begin(begin));
@@ -374,7 +387,8 @@ impl Relay {
             shown.is_held = true;
             return;
         };
-        if matches!(delta, Delta::Call { .. }) {
+        let begins = matches!(delta, Delta::Call { .. });
+        if begins {
             // The caller's own call ends the loop, so the text before it is shown.
             let texts = self.round.take_texts();
             if !texts.is_empty() {
@@ -382,20 +396,22 @@ impl Relay {
                 shown.earlier.extend(Some(before).filter(|before| !before.is_empty()));
                 shown.earlier.extend(in_pieces(texts));
             }
-            shown.members.extend(self.round.take_members());
         }
         shown.deltas.push(delta);
+        if begins {
+            shown.deltas.extend(self.round.take_members());
+        }
     }
 
-    /// Shows an unknown member of a chunk after its pieces, or holds it back with the end of its choice.
+    /// Shows an unknown member of a chunk, or holds it back with the end of its choice.
     fn sort_member(&mut self, delta: Delta, names: &CallableNames, shown: &mut ShownDeltas) {
         let Delta::ChunkMember { choice, name, value } = &delta else { return };
         if !self.style.is_chat || names.is_call_member(name, value) {
             shown.is_changed = true;
-        } else if choice.is_some_and(|choice| self.round.has_ended(choice)) {
-            self.round.end_members.push(delta);
+        } else if let Some(choice) = choice.filter(|choice| self.round.has_just_ended(*choice)) {
+            self.round.end_members.entry(choice).or_default().push(delta);
         } else {
-            shown.members.push(delta);
+            shown.deltas.push(delta);
         }
     }
 
@@ -422,6 +438,11 @@ impl Relay {
             }
         }
     }
+}
+
+/// Returns whether a chunk has an end or the usage in the form in which it came.
+fn has_tail(chunk: &ReplyChunk) -> bool {
+    chunk.exact().is_some() && (chunk.has_end() || chunk.is_usage())
 }
 
 /// Charges the growth of a response, [`CHARGE_BYTES`] or more at a time. Fails if there is no memory.

@@ -1,8 +1,8 @@
 //! Pieces of a reply.
 //!
 //! A reply is [`Delta::Begin`], then pieces in any order, and last an [`Delta::End`] for each choice and
-//! at most one [`Delta::Usage`]. Only unknown members of a chunk can come before the beginning. A reply that was not streamed is read as the same sequence, so both
-//! forms agree.
+//! at most one [`Delta::Usage`]. A reply that was not streamed is read as the same sequence, so both
+//! forms agree. A [`Delta::ChunkMember`] can come anywhere, also before the beginning.
 
 use airlock_json::weight::{object_weight, weight};
 use serde_json::Value;

@@ -29,7 +29,7 @@ pub(super) struct RelayedRound {
     /// Ends of choices.
     pub(super) ends: Vec<(u64, FinishReason)>,
     /// Unknown members of choices that came with their ends.
-    pub(super) end_members: Vec<Delta>,
+    pub(super) end_members: BTreeMap<u64, Vec<Delta>>,
     pub(super) usage: Option<Usage>,
     /// Chunks of a chat completion with the ends and the usage.
     pub(super) tail: Vec<HeldChunk>,
@@ -96,9 +96,9 @@ impl RelayedRound {
         members.map(|((choice, name), value)| Delta::ChunkMember { choice, name, value })
     }
 
-    /// Returns whether a choice has ended.
-    pub(super) fn has_ended(&self, choice: u64) -> bool {
-        self.ends.iter().any(|(ended, _)| *ended == choice)
+    /// Returns whether a choice was the last one to end. Its members follow its end.
+    pub(super) fn has_just_ended(&self, choice: u64) -> bool {
+        self.ends.last().is_some_and(|(ended, _)| *ended == choice)
     }
 
     /// Notes the choices whose text has begun.

@@ -163,8 +163,8 @@ impl ChunkWriter {
         self.choices.entry(number).or_default()
     }
 
-    /// Adds an unknown member to the last chunk in `out`, or to its choice there. If there is none, an empty
-    /// chunk is written for it: one without choices before the reply has begun, as Azure sends it.
+    /// Adds an unknown member to the last chunk in `out`, or to its choice. If the chunk is of another choice, or
+    /// if there is none, an empty chunk is written for it: one without choices before the reply has begun, as Azure sends it.
     fn chunk_member(
         &mut self,
         choice: Option<u64>,
@@ -177,13 +177,17 @@ impl ChunkWriter {
                 let has_begun = !self.choices.is_empty();
                 out.push(if has_begun { self.empty() } else { self.frame(Vec::new()) });
             }
-            out.last_mut().map(|chunk| chunk.insert(name, value));
+            if let Some(chunk) = out.last_mut() {
+                chunk.insert(name, value);
+            }
             return;
         };
         if last_of(number, out).is_none() {
             self.write(number, Object::new(), out);
         }
-        last_of(number, out).map(|choice| choice.insert(name, value));
+        if let Some(choice) = last_of(number, out) {
+            choice.insert(name, value);
+        }
     }
 
     fn write(&mut self, choice: u64, delta: Object, out: &mut Vec<Object>) {
@@ -294,13 +298,11 @@ impl ChunkWriter {
     }
 }
 
-/// Returns the choice in its last chunk.
+/// Returns the choice of the last chunk; `None` if it is another one. Earlier chunks are not searched, because
+/// they can be many.
 fn last_of(number: u64, chunks: &mut [Object]) -> Option<&mut Object> {
-    let mut choices = chunks
-        .iter_mut()
-        .rev()
-        .filter_map(|chunk| chunk.get_mut("choices")?.get_mut(0)?.as_object_mut());
-    choices.find(|choice| choice.get("index").is_some_and(|index| *index == number))
+    let choice = chunks.last_mut()?.get_mut("choices")?.get_mut(0)?.as_object_mut()?;
+    choice.get("index").is_some_and(|index| *index == number).then_some(choice)
 }
 
 /// Adds the reason of the end to a choice.

@@ -208,7 +208,7 @@ fn usage_of_a_chat_completion_is_written_though_the_request_does_not_ask_for_it(
 }
 
 #[test]
-fn an_unknown_member_is_added_to_the_last_chunk_of_its_choice_or_to_an_empty_one() {
+fn an_unknown_member_is_added_to_the_chunk_before_it_or_to_an_empty_one() {
     let mut writer = ChunkWriter::new(CREATED, false);
     let mut lines = Vec::new();
     for deltas in [
@@ -240,9 +240,10 @@ fn an_unknown_member_is_added_to_the_last_chunk_of_its_choice_or_to_an_empty_one
         [
             r#"{"choices":[],"early":1}"#,
             r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}],"service_tier":"default"}"#,
-            r#"{"choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":null,"of_choice":1,"more":1}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":null,"of_choice":1}]}"#,
             r#"{"choices":[{"index":1,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}]}"#,
             r#"{"choices":[{"index":1,"delta":{"content":"b"},"logprobs":null,"finish_reason":null}],"of_chunk":1}"#,
+            r#"{"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":null,"more":1}]}"#,
             r#"{"choices":[{"index":0,"delta":{},"finish_reason":null}],"alone":1}"#,
             r#"{"choices":[{"index":1,"delta":{},"logprobs":null,"finish_reason":null,"alone":1}]}"#,
             r#"{"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","of_end":1}]}"#,
