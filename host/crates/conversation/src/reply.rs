@@ -233,4 +233,23 @@ mod tests {
         );
         assert_eq!(choice.finish, Some(FinishReason::ToolCalls));
     }
+
+    #[test]
+    fn details_of_chat_completions_stay_before_the_block_that_follows_them() {
+        let summary = serde_json::json!({"type": "reasoning.summary", "summary": "a", "index": 0});
+        let value = Value::Array(vec![summary]);
+        let name = chat::DETAILS.to_owned();
+        let sealed = Reasoning {
+            seal: Some(crate::Seal::Encrypted("e".to_owned())),
+            ..Reasoning::default()
+        };
+        let mut reply = Reply::default();
+        reply.extend([
+            Delta::Member { choice: 0, wire: Wire::Chat, name: name.clone(), value: value.clone() },
+            Delta::ReasoningEnd { choice: 0, reasoning: sealed.clone() },
+        ]);
+        let extra = Object::from_iter([(name, value)]);
+        let details = Reasoning { extra, ..Reasoning::default() };
+        assert_eq!(reply.choices[&0].items, [Item::Reasoning(details), Item::Reasoning(sealed)]);
+    }
 }

@@ -80,6 +80,7 @@ impl ChatForm {
             deltas.push(Delta::Begin(begin_of(&exact.head())));
         }
         let mut sent = Vec::new();
+        // They change nothing that the writer keeps.
         deltas.retain(|delta| !matches!(delta, Delta::ChunkMember { .. }));
         for delta in deltas {
             self.writer.delta(delta, &mut sent);

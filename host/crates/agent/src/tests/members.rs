@@ -7,9 +7,10 @@ use super::{
 };
 use airlock_test_http::model as service;
 
-/// A round that calls a tool of the gateway.
+/// A round that calls a tool of the gateway, with a member beside its end.
 fn round() -> String {
-    sse(&[chunk(&json!({"tool_calls": [echo()]}), &json!({})), end("tool_calls")])
+    let end = json!({"of_end": 1, "choice": {"finish_reason": "tool_calls"}});
+    sse(&[chunk(&json!({"tool_calls": [echo()]}), &json!({})), chunk(&json!({}), &end)])
 }
 
 fn echo() -> Value {
@@ -115,6 +116,7 @@ async fn unknown_members_of_chunks_and_choices_leave_where_they_came() {
     let mut request = streamed();
     request.prompt.body.set("stream_options", r#"{"include_usage":true}"#);
     let shown = shown(vec![round(), sse(&answer)], request).await;
+    assert_eq!(shown[0], r#"{"role":"assistant","content":null} {} {"usage":null}"#);
     assert_eq!(
         shown[1..],
         [
@@ -226,6 +228,22 @@ async fn a_whole_response_after_a_round_has_its_unknown_members() {
         (&json!("STOP"), &json!("P"))
     );
     assert_eq!(choice["content_filter_results"], filter);
+}
+
+#[tokio::test]
+async fn a_mixed_response_has_the_members_of_its_choice_without_calls_that_ran() {
+    let function = json!({"name": "desk-write", "arguments": "{}"});
+    let calls = json!([echo(), {"id": "w", "type": "function", "function": function}]);
+    let choice = json!({"index": 0, "finish_reason": "tool_calls", "y": 1, "raw": [{"name": "desk-echo"}],
+        "message": {"content": null, "tool_calls": calls}});
+    let answer = service::json("200 OK", &json!({"id": "x", "choices": [choice]}).to_string());
+    let Some(Event::Done(completion)) = events_of(vec![answer], request()).await.pop() else {
+        panic!("it is complete")
+    };
+    let whole = Value::from(whole(*completion));
+    let choice = &whole["choices"][0];
+    assert_eq!(choice["message"]["tool_calls"].as_array().map(Vec::len), Some(1), "{whole}");
+    assert_eq!((&choice["y"], choice.get("raw")), (&json!(1), None));
 }
 
 #[tokio::test]

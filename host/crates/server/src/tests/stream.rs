@@ -305,8 +305,8 @@ async fn the_request_of_a_stream_is_charged_until_the_stream_ends() {
 
 /// Returns a stream of a provider with these chunks.
 fn provided(chunks: &[Value]) -> String {
-    let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
-    service::events(&format!("{events}data: [DONE]\n\n"))
+    let events: Vec<_> = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    service::events(&format!("{}data: [DONE]\n\n", events.concat()))
 }
 
 #[tokio::test]
