@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::round::{PendingCall, PendingReason};
+use super::{
+    names::CallableNames,
+    round::{PendingCall, PendingReason},
+};
 use crate::recall::note;
 use airlock_conversation::{
     Choice, Content, Delta, FinishReason, Item, Message, Object, Part, Reply, Role, chat,
@@ -63,6 +66,23 @@ impl Answer {
     pub(super) fn drop_exact(&mut self) {
         if let Some(exact) = self.exact.take() {
             self.held = self.held.take().or(exact.into_charge());
+        }
+    }
+
+    /// Removes unknown members that repeat calls of the gateway's tools, because the caller may take these for
+    /// its own.
+    pub(super) fn remove_repeated_calls(&mut self, names: &CallableNames) {
+        let mut is_changed = names.remove_calls(&mut self.reply.begin.extra);
+        for choice in self.reply.choices.values_mut() {
+            is_changed |= names.remove_calls(&mut choice.extra);
+            let before = choice.members.len();
+            choice.members.retain(|(_, name, value)| {
+                matches!(name.as_str(), "tool_calls" | "logprobs") || !names.has_call(value)
+            });
+            is_changed |= choice.members.len() < before;
+        }
+        if is_changed {
+            self.drop_exact();
         }
     }
 
@@ -137,6 +157,7 @@ pub(super) fn mix(reply: &mut Reply, summary: String, pending: &[PendingCall]) {
     let mut choice = Choice::default();
     choice.items = [Item::Message(text)].into_iter().chain(calls).collect();
     choice.finish = Some(FinishReason::ToolCalls);
+    choice.extra = reply.choices.remove(&0).map(|first| first.extra).unwrap_or_default();
     reply.choices = BTreeMap::from([(0, choice)]);
 }
 
@@ -246,7 +267,6 @@ mod tests {
     #[test]
     fn an_answer_whose_calls_need_an_approval_has_a_note_unless_it_has_text() {
         let pending = [PendingCall::new(call(), PendingReason::NeedsApproval)];
-        let text = |text: &str| Delta::Text { choice: 0, text: text.to_owned() };
         let name = "content".to_owned();
         let value = serde_json::json!([{"type": "other"}]);
         for (delta, has_note) in [
@@ -278,6 +298,10 @@ mod tests {
         let note = approval_note(&reply, &[pending()]).expect("a note");
         assert!(note.contains("`airlock runs show run_1`"), "{note}");
         assert_eq!(approval_note(&reply, &[pending(), pending()]), None);
+    }
+
+    fn text(text: &str) -> Delta {
+        Delta::Text { choice: 0, text: text.to_owned() }
     }
 
     fn call() -> ToolCall {

@@ -100,6 +100,8 @@ pub struct Run {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     // Boxed: a channel has room for 32 messages, however few it may hold.
     events: mpsc::Receiver<Box<Event>>,
+    /// The first event, until it is returned.
+    first: Option<Box<Event>>,
     answering: RespondingProvider,
 }
 
@@ -125,12 +127,24 @@ impl Run {
         let (sender, events) = mpsc::channel(1);
         let answering = RespondingProvider::default();
         let emitter = Emitter { events: sender, answering: answering.clone() };
-        Self { work: Some(Box::pin(work(emitter))), events, answering }
+        Self { work: Some(Box::pin(work(emitter))), events, first: None, answering }
     }
 
     /// Returns the provider that responds. It stays the same in all rounds.
     pub fn answering(&self) -> RespondingProvider {
         self.answering.clone()
+    }
+
+    /// Waits for the first event, which [`next`](Self::next) then returns. Fails if the request fails before it,
+    /// so that the failure has a status of its own.
+    pub async fn begin(&mut self) -> Result<(), Box<AgentError>> {
+        match self.next().await {
+            Some(Event::Failed(error)) => Err(error),
+            first => {
+                self.first = first.map(Box::new);
+                Ok(())
+            }
+        }
     }
 
     /// Returns the next event; `None` after the last one. Dropping the future loses no event.
@@ -152,6 +166,9 @@ impl Run {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(*first));
+        }
         if let Poll::Ready(Some(event)) = self.events.poll_recv(context) {
             return Poll::Ready(Some(*event));
         }

@@ -2,8 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use airlock_conversation::Object;
 use airlock_core::tool::{CallError, ErrorKind, HostCode, ToolName};
 use airlock_strings::nearest;
+use serde_json::Value;
+
+/// Members with the calls of a message.
+const CALLS: [&str; 2] = ["tool_calls", "function_call"];
 
 /// Owner of the tool that a call names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +51,45 @@ impl CallableNames {
     /// is run or refused here. One without a name is not shown either.
     pub(super) fn holds_back(&self, name: &str) -> bool {
         name.is_empty() || !self.is_last && self.owner(name) != CallOwner::Caller
+    }
+
+    /// Returns whether the value of a member that is not known has a call that is held back: it names a tool of
+    /// the gateway, or has a member of calls. Servers repeat their calls in members of their own.
+    pub(super) fn has_call(&self, value: &Value) -> bool {
+        self.holds_calls() && self.is_call(value)
+    }
+
+    /// Returns whether an unknown member of a chunk or a choice is or has such a call.
+    pub(super) fn is_call_member(&self, name: &str, value: &Value) -> bool {
+        self.holds_calls() && self.is_member_with_call(name, value)
+    }
+
+    /// Removes such members. Returns whether there were any.
+    pub(super) fn remove_calls(&self, members: &mut Object) -> bool {
+        let before = members.len();
+        members.retain(|name, value| !self.is_call_member(name, value));
+        members.len() < before
+    }
+
+    fn holds_calls(&self) -> bool {
+        !self.is_last && !self.offered.is_empty()
+    }
+
+    fn is_call(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.offered.contains(text),
+            Value::Array(list) => list.iter().any(|element| self.is_call(element)),
+            Value::Object(members) => {
+                members.iter().any(|(name, value)| self.is_member_with_call(name, value))
+            }
+            _ => false,
+        }
+    }
+
+    fn is_member_with_call(&self, name: &str, value: &Value) -> bool {
+        CALLS.contains(&name) && !value.is_null()
+            || self.offered.contains(name)
+            || self.is_call(value)
     }
 
     /// Creates the error of a call of an unknown tool. A hidden tool has the same error as one that
@@ -104,13 +148,18 @@ mod tests {
     #[test]
     fn only_a_name_of_the_callers_own_is_shown() {
         let all = ["", "desk", "desk-echo", "desk-echoes", "min", "mine"];
-        let held = |names: &CallableNames| all.map(|name| names.holds_back(name));
-        assert_eq!(held(&names()), [true, false, true, true, true, false]);
-        let offered_alone = [true, false, true, false, false, false];
-        assert_eq!(held(&CallableNames { has_unnamed: true, ..names() }), offered_alone);
         let nothing = [true, false, false, false, false, false];
-        assert_eq!(held(&CallableNames { is_last: true, ..names() }), nothing);
-        assert_eq!(held(&CallableNames { offered: BTreeSet::new(), ..names() }), nothing);
+        for (names, held) in [
+            (names(), [true, false, true, true, true, false]),
+            (
+                CallableNames { has_unnamed: true, ..names() },
+                [true, false, true, false, false, false],
+            ),
+            (CallableNames { is_last: true, ..names() }, nothing),
+            (CallableNames { offered: BTreeSet::new(), ..names() }, nothing),
+        ] {
+            assert_eq!(all.map(|name| names.holds_back(name)), held, "{names:?}");
+        }
     }
 
     #[test]

@@ -10,18 +10,22 @@
 //! back is held back as well, and follows it. With a provider that has the Responses API it is not: its item
 //! has members that belong to the open call.
 //!
-//! `round` has the state of one response.
+//! `round` has the state of one response, and `deltas` tells the kinds of deltas.
 //!
 //! *Shown* means sent to the caller; *held back* means kept until the end of the response. The *place* of a
 //! call is its index in the reply that the caller receives.
 
+mod deltas;
 mod round;
 
 use std::{collections::BTreeSet, mem, pin::pin};
 
 use tokio::time::sleep_until;
 
-use self::round::{HeldChunk, RelayedRound};
+use self::{
+    deltas::{LOGPROBS, in_pieces, is_chunk_member, is_text, kept_bytes, last_deltas},
+    round::{HeldChunk, RelayedRound},
+};
 use super::{
     Failure,
     allowance::Allowance,
@@ -31,7 +35,7 @@ use super::{
     names::CallableNames,
     round::PendingCall,
 };
-use airlock_conversation::{CallInput, Delta, FinishReason, Usage};
+use airlock_conversation::{Begin, CallInput, Delta, FinishReason, Usage};
 use airlock_model::{Charge, Chunks, ReplyChunk};
 
 /// Bytes of a response that are charged at a time.
@@ -88,7 +92,13 @@ pub(super) struct Relay {
 /// The deltas of a chunk that are shown.
 #[derive(Default)]
 struct ShownDeltas {
+    /// Those that are shown before, each group as a chunk: texts that were held back.
+    earlier: Vec<Vec<Delta>>,
     deltas: Vec<Delta>,
+    /// Unknown members of the beginning, which follow the pieces.
+    of_begin: Vec<Delta>,
+    /// True if a piece is held back.
+    is_held: bool,
     /// True if they are not those that came.
     is_changed: bool,
 }
@@ -135,7 +145,9 @@ impl Relay {
                 chunk.drop_exact();
             }
             if self.style.holds {
-                for delta in chunk.deltas() {
+                // Unknown members of chunks are part of no message.
+                let pieces = chunk.deltas().iter().filter(|delta| !is_chunk_member(delta));
+                for delta in pieces {
                     bytes += kept_bytes(delta);
                     answer.add(delta.clone());
                 }
@@ -169,17 +181,16 @@ impl Relay {
         let is_changed = !last.is_empty() || is_mixed || is_described || usage.is_some();
         let is_exact = !is_changed && self.round.has_exact_tail();
         let mut ends = self.ends(pending, is_mixed, usage);
-        let tail = mem::take(&mut self.round.tail).into_iter().map(|held| held.chunk);
+        let tail = mem::take(&mut self.round.tail);
         if !is_exact {
-            let content = tail.flat_map(ReplyChunk::into_deltas);
-            let mut all = content.chain(last).chain(ends).peekable();
+            let mut all = last_deltas(tail, last, ends).into_iter().peekable();
             while all.peek().is_some() {
                 let deltas: Vec<_> = all.by_ref().take(MAX_LAST_DELTAS).collect();
                 emitter.emit(Event::Chunk(deltas.into())).await;
             }
             return;
         }
-        for mut chunk in tail {
+        for HeldChunk { mut chunk, .. } in tail {
             // They are in the exact forms.
             chunk.extend(mem::take(&mut ends));
             emitter.emit(Event::Chunk(chunk)).await;
@@ -189,12 +200,10 @@ impl Relay {
     /// Returns what is shown before the ends: the texts that are held back, the gateway's own text, and the
     /// pending calls.
     fn last(&mut self, own_text: Option<String>, pending: &[PendingCall]) -> Vec<Delta> {
-        let mut last = mem::take(&mut self.round.texts);
-        for delta in &last {
-            self.round.note_text(delta);
-        }
+        let mut last = self.round.take_texts();
         last.extend(own_text.map(|text| self.last_text(text)));
         self.add_pending(pending, &mut last);
+        last.extend(self.round.take_members());
         last
     }
 
@@ -233,11 +242,16 @@ impl Relay {
                 if pending.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
             ends.push((0, reason));
         }
-        let ends = ends.into_iter().map(|(choice, reason)| {
+        let mut members = mem::take(&mut self.round.end_members);
+        let ends = ends.into_iter().flat_map(|(choice, reason)| {
             let reason = if is_mixed { FinishReason::ToolCalls } else { reason };
-            Delta::End { choice, reason }
+            let members = members.remove(&choice).unwrap_or_default();
+            [Delta::End { choice, reason }].into_iter().chain(members)
         });
-        let usage = self.round.usage.take().map(|usage| Delta::Usage(sum.unwrap_or(usage)));
+        let usage = self.round.usage.take().map(|usage| match sum {
+            Some(sum) => Delta::Usage(Usage { chunk: usage.chunk, ..sum }),
+            None => Delta::Usage(usage),
+        });
         ends.chain(usage).collect()
     }
 
@@ -259,19 +273,39 @@ impl Relay {
         let is_later = allowance.rounds > 0;
         // A call may be shown only when its name is complete.
         let is_changed = is_later || chunk.has_calls();
-        let mut shown = ShownDeltas { deltas: Vec::new(), is_changed };
+        let mut shown = ShownDeltas { is_changed, ..ShownDeltas::default() };
         for delta in chunk.take_deltas() {
             self.sort(delta, is_later, names, &allowance.held, &mut shown)?;
         }
-        let ShownDeltas { deltas, is_changed } = shown;
+        let ShownDeltas { earlier, mut deltas, mut of_begin, is_held, is_changed } = shown;
+        deltas.append(&mut of_begin);
+        let is_held = is_changed && (is_held || chunk.has_calls());
+        if is_held && !has_tail(&chunk) && deltas.iter().all(is_chunk_member) {
+            self.round.hold_members(mem::take(&mut deltas), &allowance.held)?;
+        }
         chunk.extend(deltas);
-        // Some servers send an end in every chunk.
+        self.show(chunk, earlier, is_changed, allowance, emitter).await
+    }
+
+    /// Shows a chunk after the texts before it, or holds it back if it has an end or the usage as it came. Chunks
+    /// that were held back for an end of the same choice are shown, because some servers send one in every chunk.
+    async fn show(
+        &mut self,
+        mut chunk: ReplyChunk,
+        earlier: Vec<Vec<Delta>>,
+        is_changed: bool,
+        allowance: &Allowance,
+        emitter: &Emitter,
+    ) -> Result<(), Failure> {
         let mut choices = chunk.choices();
         choices.sort_unstable();
         choices.dedup();
-        let earlier = self.round.take_tail(&choices, chunk.is_usage());
-        Self::show_without_ends(earlier, emitter).await;
-        if chunk.exact().is_some() && (chunk.has_end() || chunk.is_usage()) {
+        let tail = self.round.take_tail(&choices, chunk.is_usage());
+        Self::show_without_ends(tail, emitter).await;
+        for deltas in earlier {
+            emitter.emit(Event::Chunk(deltas.into())).await;
+        }
+        if has_tail(&chunk) {
             if !chunk.keep(&allowance.held) {
                 return Err(Failure::NoMemory);
             }
@@ -298,13 +332,7 @@ impl Relay {
         shown: &mut ShownDeltas,
     ) -> Result<(), Failure> {
         match delta {
-            Delta::Begin(begin) => {
-                if mem::replace(&mut self.has_begun, true) {
-                    shown.is_changed = true;
-                } else {
-                    shown.deltas.push(Delta::Begin(begin));
-                }
-            }
+            Delta::Begin(begin) => self.sort_begin(begin, names, shown),
             Delta::End { choice, reason } => self.round.ends.push((choice, reason)),
             Delta::Usage(usage) => self.round.usage = Some(usage),
             Delta::ItemEnd { .. } if self.style.is_one_text => shown.is_changed = true,
@@ -316,8 +344,13 @@ impl Relay {
                     shown.deltas.push(Delta::Member { choice, wire, name, value });
                 }
             }
+            Delta::ChunkMember { .. } => self.sort_member(delta, names, shown),
+            Delta::Member { name, value, .. } if name != LOGPROBS && names.has_call(&value) => {
+                shown.is_changed = true;
+            }
             delta if self.style.holds_text && is_text(&delta) => {
                 shown.is_changed = true;
+                shown.is_held = true;
                 let delta = self.joined(delta, is_later);
                 self.round.hold_text(delta, held)?;
             }
@@ -330,21 +363,56 @@ impl Relay {
         Ok(())
     }
 
+    /// Shows the beginning of the reply; of a later round, its unknown members alone.
+    fn sort_begin(&mut self, mut begin: Begin, names: &CallableNames, shown: &mut ShownDeltas) {
+        let is_later = mem::replace(&mut self.has_begun, true);
+        if is_later {
+            shown.is_changed = true;
+            names.remove_calls(&mut begin.extra);
+            let members = begin.extra.into_iter().filter(|_| self.style.is_chat);
+            let members =
+                members.map(|(name, value)| Delta::ChunkMember { choice: None, name, value });
+            shown.of_begin.extend(members);
+        } else {
+            shown.is_changed |= names.remove_calls(&mut begin.extra);
+            shown.deltas.push(Delta::Begin(begin));
+        }
+    }
+
     /// Shows a piece of a call, or holds it back.
     fn sort_call(&mut self, delta: Delta, names: &CallableNames, shown: &mut ShownDeltas) {
         // It may have begun in an earlier chunk, and texts before it may be shown now.
         shown.is_changed = true;
         let Some(delta) = self.round.place(delta, names, self.style.keeps_order) else {
+            shown.is_held = true;
             return;
         };
-        if matches!(delta, Delta::Call { .. }) {
+        let begins = matches!(delta, Delta::Call { .. });
+        if begins {
             // The caller's own call ends the loop, so the text before it is shown.
-            for text in mem::take(&mut self.round.texts) {
-                self.round.note_text(&text);
-                shown.deltas.push(text);
+            let texts = self.round.take_texts();
+            if !texts.is_empty() {
+                let before = mem::take(&mut shown.deltas);
+                shown.earlier.extend(Some(before).filter(|before| !before.is_empty()));
+                shown.earlier.extend(in_pieces(texts));
             }
         }
         shown.deltas.push(delta);
+        if begins {
+            shown.deltas.extend(self.round.take_members());
+        }
+    }
+
+    /// Shows an unknown member of a chunk, or holds it back with the end of its choice.
+    fn sort_member(&mut self, delta: Delta, names: &CallableNames, shown: &mut ShownDeltas) {
+        let Delta::ChunkMember { choice, name, value } = &delta else { return };
+        if !self.style.is_chat || names.is_call_member(name, value) {
+            shown.is_changed = true;
+        } else if let Some(choice) = choice.filter(|choice| self.round.has_just_ended(*choice)) {
+            self.round.end_members.entry(choice).or_default().push(delta);
+        } else {
+            shown.deltas.push(delta);
+        }
     }
 
     /// Makes the first text of a later round a part of the text before it.
@@ -364,36 +432,17 @@ impl Relay {
     async fn show_without_ends(tail: Vec<HeldChunk>, emitter: &Emitter) {
         for HeldChunk { mut chunk, .. } in tail {
             chunk.drop_exact();
-            if !chunk.is_empty() {
+            // The members beside an end belong to it.
+            if !chunk.deltas().iter().all(is_chunk_member) {
                 emitter.emit(Event::Chunk(chunk)).await;
             }
         }
     }
 }
 
-/// Returns whether a delta is text of the answer, or ends a message with it.
-fn is_text(delta: &Delta) -> bool {
-    match delta {
-        Delta::Text { .. } | Delta::Refusal { .. } | Delta::Citation { .. } => true,
-        Delta::ItemEnd { item, .. } => item.get("type").is_some_and(|kind| kind == "message"),
-        // A text as a member only marks the form of the message.
-        Delta::Member { name, value, .. } => {
-            matches!(name.as_str(), "logprobs" | "content" | "annotations") && !value.is_string()
-        }
-        _ => false,
-    }
-}
-
-/// Returns an upper estimate of the memory that a delta takes in a collected reply, in bytes. A text is
-/// appended to the one before it, whose capacity doubles.
-fn kept_bytes(delta: &Delta) -> usize {
-    match delta {
-        Delta::Text { text, .. }
-        | Delta::Refusal { text, .. }
-        | Delta::Reasoning { text, .. }
-        | Delta::Arguments { text, .. } => 2 * text.len(),
-        delta => 2 * delta.bytes(),
-    }
+/// Returns whether a chunk has an end or the usage in the form in which it came.
+fn has_tail(chunk: &ReplyChunk) -> bool {
+    chunk.exact().is_some() && (chunk.has_end() || chunk.is_usage())
 }
 
 /// Charges the growth of a response, [`CHARGE_BYTES`] or more at a time. Fails if there is no memory.

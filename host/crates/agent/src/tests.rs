@@ -18,6 +18,7 @@ use airlock_model::{MemoryBudget, Models, Object, Prompt, object};
 
 mod hostile;
 mod images;
+mod members;
 mod received;
 mod stories;
 mod streams;

@@ -40,8 +40,13 @@ use crate::{
 pub use self::reasoning::sealed as sealed_reasoning;
 pub(crate) use self::{
     parts::{from_file_data, from_url, read_audio},
-    reasoning::{SEPARATOR, read_state, take_mixed_details, write_block as write_thinking_block},
-    request_reader::{read_boolean, read_number, read_stop, read_top_k, read_user},
+    reasoning::{
+        DETAILS, SEPARATOR, join_details, read_state, take_mixed_details,
+        write_block as write_thinking_block,
+    },
+    request_reader::{
+        read_boolean, read_choice_with, read_number, read_stop, read_top_k, read_user,
+    },
     request_writer::effort_of,
 };
 pub use self::{

@@ -2,7 +2,7 @@
 //!
 //! A reply is [`Delta::Begin`], then pieces in any order, and last an [`Delta::End`] for each choice and
 //! at most one [`Delta::Usage`]. A reply that was not streamed is read as the same sequence, so both
-//! forms agree.
+//! forms agree. A [`Delta::ChunkMember`] can come anywhere, also before the beginning.
 
 use airlock_json::weight::{object_weight, weight};
 use serde_json::Value;
@@ -103,6 +103,16 @@ pub enum Delta {
         /// The piece.
         value: Value,
     },
+    /// A member of a chunk of a chat completion, or of a choice in it, that the reader does not know, as it
+    /// came. It follows the pieces of its chunk, or the end of its choice. Other APIs have none.
+    ChunkMember {
+        /// The choice; `None` for a member of the chunk itself.
+        choice: Option<u64>,
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Value,
+    },
     /// An output item of the Responses API is complete. Its pieces were sent before, unless only this API has
     /// items of its type.
     ItemEnd {
@@ -131,6 +141,7 @@ impl Delta {
     pub fn choice(&self) -> Option<u64> {
         match self {
             Self::Begin(_) | Self::ServiceTier(_) | Self::Usage(_) => None,
+            Self::ChunkMember { choice, .. } => *choice,
             Self::Text { choice, .. }
             | Self::Refusal { choice, .. }
             | Self::Reasoning { choice, .. }
@@ -160,7 +171,9 @@ impl Delta {
             Self::ReasoningEnd { reasoning, .. } => reasoning.bytes(),
             Self::Citation { citation, .. } => object_weight(citation),
             Self::Call { id, name, extra, .. } => id.len() + name.len() + object_weight(extra),
-            Self::Member { name, value, .. } => name.len() + weight(value),
+            Self::Member { name, value, .. } | Self::ChunkMember { name, value, .. } => {
+                name.len() + weight(value)
+            }
             Self::ItemEnd { item, .. } => object_weight(item),
             Self::End { reason, .. } => reason.bytes(),
             Self::Usage(usage) => object_weight(&usage.extra),

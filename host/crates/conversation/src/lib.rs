@@ -25,6 +25,7 @@
 //! | `delta` | pieces of a reply |
 //! | `reply` | a whole reply, collected from its deltas |
 //! | `usage` | tokens of a reply |
+//! | `target` | members of requests to providers of other APIs |
 //! | `arguments` | arguments of a call as an object |
 //! | `thought_signature` | signatures of Gemini's thoughts in the members of chat |
 //! | `read` | members of an untrusted request, and errors that name them |
@@ -43,6 +44,7 @@ pub mod read;
 mod reply;
 pub mod responses;
 mod settings;
+mod target;
 #[cfg(test)]
 mod tests;
 mod thought_signature;
@@ -64,7 +66,7 @@ pub use self::{
     reply::{Choice, Reply},
     settings::{ReplyFormat, Settings},
     tools::{FunctionTool, ToolChoice, ToolDefinition},
-    usage::{FinishReason, Usage},
+    usage::{FinishReason, Usage, UsageChunk},
 };
 
 /// A JSON object, with its members in the order of its text.

@@ -19,9 +19,7 @@ mod request_reader;
 mod request_writer;
 mod seal;
 
-use serde_json::Value;
-
-use crate::Object;
+use crate::object_of;
 
 pub use self::{
     error::to_error,
@@ -30,8 +28,3 @@ pub use self::{
     request_reader::{OF_PAYER, read_request},
     request_writer::write_request,
 };
-
-/// Creates an object. Values are moved into it, because texts can be large.
-fn object<const N: usize>(members: [(&str, Value); N]) -> Object {
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{
     Begin, CallInput, Delta, FinishReason, Item, Message, NativeItem, Object, Part, Reasoning,
-    Role, ToolCall, Usage, Wire, item::Content,
+    Role, ToolCall, Usage, Wire, chat, item::Content,
 };
 
 /// A whole reply.
@@ -26,7 +28,9 @@ pub struct Choice {
     /// Sources of its text.
     pub citations: Vec<(Wire, Object)>,
     /// Pieces of members that are not known, in their order.
-    pub members: Vec<(Wire, String, serde_json::Value)>,
+    pub members: Vec<(Wire, String, Value)>,
+    /// Members of the choice itself that are not known.
+    pub extra: Object,
     /// Reason of its end; `None` if it did not end.
     pub finish: Option<FinishReason>,
     /// Place of each call among `items`.
@@ -37,7 +41,12 @@ impl Reply {
     /// Adds a piece.
     pub fn add(&mut self, delta: Delta) {
         match delta {
-            Delta::Begin(begin) => self.begin = begin,
+            Delta::Begin(begin) => {
+                let early = std::mem::replace(&mut self.begin, begin).extra;
+                for (name, value) in early {
+                    self.begin.extra.entry(name).or_insert(value);
+                }
+            }
             Delta::Usage(usage) => self.usage = Some(usage),
             Delta::Text { choice, text } => self.choice(choice).add_text(text, Content::Text),
             Delta::Refusal { choice, text } => self.choice(choice).add_text(text, Content::Refusal),
@@ -58,8 +67,20 @@ impl Reply {
             Delta::Arguments { choice, index, text } => {
                 self.choice(choice).add_arguments(index, &text);
             }
+            Delta::Member { choice, wire: Wire::Chat, name, value: Value::Array(details) }
+                if name == chat::DETAILS =>
+            {
+                self.choice(choice).add_details(details);
+            }
             Delta::Member { choice, wire, name, value } => {
                 self.choice(choice).members.push((wire, name, value));
+            }
+            Delta::ChunkMember { choice, name, value } => {
+                let extra = match choice {
+                    Some(choice) => &mut self.choice(choice).extra,
+                    None => &mut self.begin.extra,
+                };
+                extra.insert(name, value);
             }
             // Its pieces were added. Other APIs have no items of other types.
             Delta::ItemEnd { .. } => {}
@@ -117,12 +138,27 @@ impl Choice {
         }
     }
 
+    /// Adds details of chat completions to the open block of reasoning, which has no form for them.
+    fn add_details(&mut self, details: Vec<Value>) {
+        self.add_reasoning("");
+        if let Some(Item::Reasoning(open)) = self.items.last_mut()
+            && let Value::Array(list) =
+                open.extra.entry(chat::DETAILS).or_insert_with(|| Value::Array(Vec::new()))
+        {
+            chat::join_details(list, details);
+        }
+    }
+
     /// Replaces the open block of reasoning by the complete one. A block without text before it stands
-    /// alone.
+    /// alone, and so do details.
     fn end_reasoning(&mut self, reasoning: Reasoning) {
         match self.items.last_mut() {
             Some(Item::Reasoning(open)) if open.seal.is_none() && open.text == reasoning.text => {
-                *open = reasoning;
+                let extra = std::mem::replace(open, reasoning).extra;
+                if !extra.is_empty() {
+                    let details = Reasoning { extra, ..Reasoning::default() };
+                    self.items.insert(self.items.len() - 1, Item::Reasoning(details));
+                }
             }
             _ => self.items.push(Item::Reasoning(reasoning)),
         }
@@ -145,7 +181,7 @@ impl Choice {
 impl NativeItem {
     /// Creates an item from the object of an API. Its `type` is copied.
     pub fn new(wire: Wire, object: Object) -> Self {
-        let kind = object.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let kind = object.get("type").and_then(Value::as_str).unwrap_or_default();
         Self { wire, kind: kind.to_owned(), object }
     }
 }
@@ -196,5 +232,24 @@ mod tests {
             ]
         );
         assert_eq!(choice.finish, Some(FinishReason::ToolCalls));
+    }
+
+    #[test]
+    fn details_of_chat_completions_stay_before_the_block_that_follows_them() {
+        let summary = serde_json::json!({"type": "reasoning.summary", "summary": "a", "index": 0});
+        let value = Value::Array(vec![summary]);
+        let name = chat::DETAILS.to_owned();
+        let sealed = Reasoning {
+            seal: Some(crate::Seal::Encrypted("e".to_owned())),
+            ..Reasoning::default()
+        };
+        let mut reply = Reply::default();
+        reply.extend([
+            Delta::Member { choice: 0, wire: Wire::Chat, name: name.clone(), value: value.clone() },
+            Delta::ReasoningEnd { choice: 0, reasoning: sealed.clone() },
+        ]);
+        let extra = Object::from_iter([(name, value)]);
+        let details = Reasoning { extra, ..Reasoning::default() };
+        assert_eq!(reply.choices[&0].items, [Item::Reasoning(details), Item::Reasoning(sealed)]);
     }
 }

@@ -17,6 +17,17 @@ pub struct Usage {
     pub reasoning: Option<u64>,
     /// Members of chat's `usage` that have no field here.
     pub extra: Object,
+    /// Chunk of a chat completion that had the usage; `None` in other APIs, and for a whole reply.
+    pub chunk: Option<UsageChunk>,
+}
+
+/// Chunk of a chat completion with the usage. Some providers send one that was not asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageChunk {
+    /// A chunk of its own, without choices.
+    Own,
+    /// A chunk with choices.
+    OfChoices,
 }
 
 impl Usage {

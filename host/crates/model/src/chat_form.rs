@@ -80,6 +80,8 @@ impl ChatForm {
             deltas.push(Delta::Begin(begin_of(&exact.head())));
         }
         let mut sent = Vec::new();
+        // They change nothing that the writer keeps.
+        deltas.retain(|delta| !matches!(delta, Delta::ChunkMember { .. }));
         for delta in deltas {
             self.writer.delta(delta, &mut sent);
             sent.clear();
@@ -103,7 +105,8 @@ fn text_of(head: &Object, name: &str) -> String {
 
 /// Returns whether a chunk ends a choice, or has the usage alone.
 fn is_last(chunk: &Object) -> bool {
-    choices(chunk).all(|choice| finish_reason(choice).is_some())
+    let has_end = choices(chunk).any(|choice| finish_reason(choice).is_some());
+    has_end || chunk.get("usage").is_some_and(|usage| !usage.is_null())
 }
 
 fn describe(answer: &mut Object, airlock: Option<Object>) {

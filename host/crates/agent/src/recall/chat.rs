@@ -24,6 +24,8 @@ use airlock_store::recall::Anchor;
 
 /// Memory for a message or a call, while records are put back, in bytes.
 const ENTRY_BYTES: usize = 128;
+/// Members of a message with the text of its reasoning.
+const REASONING_TEXTS: [&str; 2] = ["reasoning_content", "reasoning"];
 /// Members of a message with its reasoning.
 const REASONING: [&str; 4] =
     ["reasoning_content", "reasoning", "thinking_blocks", "reasoning_details"];
@@ -442,18 +444,29 @@ fn merged(
         }
     }
     all.extend(left.into_iter().map(|(_, call)| call));
-    for (name, value) in theirs.iter().filter(|(name, _)| *name != "content") {
-        let is_of_rounds = joins && REASONING.contains(&name);
-        if !is_of_rounds && out.get(name).is_none() {
-            out.set(name, value);
-        }
-    }
     let said = theirs.get("content").unwrap_or("null");
     if !keeps_text && !is_of_model(said, raw::member(own, "content").unwrap_or("null"), joins) {
         out.set("content", said);
     }
+    let has_reasoning = has_reasoning(&out);
+    for (name, value) in theirs.iter().filter(|(name, _)| *name != "content") {
+        let is_of_rounds = joins && REASONING.contains(&name);
+        let is_repeated = has_reasoning && REASONING_TEXTS.contains(&name);
+        if !is_of_rounds && !is_repeated && out.get(name).is_none() {
+            out.set(name, value);
+        }
+    }
     out.set("tool_calls", format!("[{}]", all.join(",")));
     Some(out.to_text())
+}
+
+/// Returns whether a message has readable reasoning: in a member, or in parts of its content.
+fn has_reasoning(message: &RawObject) -> bool {
+    let mut parts = message.get("content").and_then(raw::elements).into_iter().flatten();
+    REASONING_TEXTS.iter().any(|name| message.get(name).is_some())
+        || parts.any(|part| {
+            raw::member(part, "type").and_then(raw::string).is_some_and(|kind| kind == "thinking")
+        })
 }
 
 /// Returns whether the text of a message is the model's own, unchanged by the client.

@@ -234,6 +234,31 @@ async fn what_the_client_changed_stays_as_the_client_sent_it() {
 }
 
 #[tokio::test]
+async fn the_text_of_reasoning_is_in_one_place() {
+    let thinking = json!({"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]});
+    let in_parts = json!([thinking, {"type": "text", "text": "last"}]);
+    let own = [call("a", "gate-a"), call(X, "mine")];
+    let mut short = calling(json!("last"), &own);
+    short["reasoning"] = "Hm.".into();
+    for (message, said, is_added) in [
+        (calling(in_parts.clone(), &own), "last", false),
+        (calling(in_parts, &own), "changed", true),
+        (short, "last", false),
+        (calling(json!("last"), &own), "last", true),
+    ] {
+        let recall = in_memory();
+        let rounds = Rounds { before: Vec::new(), message: message.to_string(), ..rounds() };
+        keep(&recall, false, Some(rounds)).await;
+        let mut sent = sent(said.into());
+        sent[1]["reasoning_content"] = "Hm.".into();
+        let messages: Value = restored(&recall, &ann(), &sent).await.parse().expect("JSON");
+        assert_eq!(messages[1]["tool_calls"].as_array().map(Vec::len), Some(2), "{messages}");
+        let reasoning = messages[1].get("reasoning_content");
+        assert_eq!(reasoning.is_some(), is_added, "{messages}");
+    }
+}
+
+#[tokio::test]
 async fn calls_are_put_back_in_every_request_and_once_in_each() {
     let recall = in_memory();
     keep(&recall, false, Some(rounds())).await;

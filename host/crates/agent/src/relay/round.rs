@@ -1,12 +1,15 @@
 //! One response of a relayed stream: the places of its calls, and what is held back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use serde_json::Value;
 
 use crate::{Failure, names::CallableNames};
 use airlock_conversation::{Delta, FinishReason, Usage};
-use airlock_model::{Charge, ReplyChunk};
+use airlock_model::{Charge, ReplyChunk, weight};
 
 /// State of one response.
 #[derive(Default)]
@@ -20,9 +23,13 @@ pub(super) struct RelayedRound {
     /// Choices whose text has begun.
     pub(super) speaking: BTreeSet<u64>,
     /// Texts that are held back.
-    pub(super) texts: Vec<Delta>,
+    texts: Vec<Delta>,
+    /// Unknown members of chunks of which all pieces are held back, by choice and name.
+    members: BTreeMap<(Option<u64>, String), Value>,
     /// Ends of choices.
     pub(super) ends: Vec<(u64, FinishReason)>,
+    /// Unknown members of choices that came with their ends.
+    pub(super) end_members: BTreeMap<u64, Vec<Delta>>,
     pub(super) usage: Option<Usage>,
     /// Chunks of a chat completion with the ends and the usage.
     pub(super) tail: Vec<HeldChunk>,
@@ -51,6 +58,47 @@ impl RelayedRound {
             None => self.texts.push(delta),
         }
         Ok(())
+    }
+
+    /// Takes the texts that are held back, because they are shown.
+    pub(super) fn take_texts(&mut self) -> Vec<Delta> {
+        let texts = mem::take(&mut self.texts);
+        for text in &texts {
+            self.note_text(text);
+        }
+        texts
+    }
+
+    /// Holds unknown members back. A later one replaces an earlier one. Fails if there is no memory.
+    pub(super) fn hold_members(
+        &mut self,
+        members: Vec<Delta>,
+        held: &Charge,
+    ) -> Result<(), Failure> {
+        for member in members {
+            let bytes = member.bytes();
+            let Delta::ChunkMember { choice, name, value } = member else { continue };
+            let new = weight(&value);
+            let growth = match self.members.insert((choice, name), value) {
+                Some(earlier) => new.saturating_sub(weight(&earlier)),
+                None => bytes,
+            };
+            if !held.grow(growth) {
+                return Err(Failure::NoMemory);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the members that are held back, because their pieces are shown.
+    pub(super) fn take_members(&mut self) -> impl Iterator<Item = Delta> + use<> {
+        let members = mem::take(&mut self.members).into_iter();
+        members.map(|((choice, name), value)| Delta::ChunkMember { choice, name, value })
+    }
+
+    /// Returns whether a choice was the last one to end. Its members follow its end.
+    pub(super) fn has_just_ended(&self, choice: u64) -> bool {
+        self.ends.last().is_some_and(|(ended, _)| *ended == choice)
     }
 
     /// Notes the choices whose text has begun.

@@ -38,6 +38,9 @@ impl AgentLoop<'_> {
         };
         let Self { relay, trace, usage, allowance, conversation, listener, is_chat, .. } = *self;
         let rounds = allowance.rounds;
+        if relay.is_none() && is_chat {
+            answer.remove_repeated_calls(&conversation.names);
+        }
         // A caller that reads slowly does not hold them.
         drop((allowance, conversation));
         let airlock = trace.extension(rounds, &pending);

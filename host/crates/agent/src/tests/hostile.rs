@@ -7,7 +7,12 @@ use airlock_test_http::model::{self as service, FakeService};
 
 /// Runs a streamed request against a service that gives this answer. Returns its events.
 pub(super) async fn events(answer: String, request: Request) -> Vec<Event> {
-    let service = FakeService::start(vec![answer]).await;
+    events_of(vec![answer], request).await
+}
+
+/// Runs a request against a service that gives these answers, one a round. Returns its events.
+pub(super) async fn events_of(answers: Vec<String>, request: Request) -> Vec<Event> {
+    let service = FakeService::start(answers).await;
     let settings = airlock_model::Settings {
         name: "demo".into(),
         kind: openai(&service.base_url),
@@ -87,7 +92,7 @@ async fn the_beginning_of_a_name_is_held_back() {
 }
 
 /// Returns the chunks of a chat completion that a caller receives.
-fn received(events: Vec<Event>, request: &Request) -> Vec<Value> {
+pub(super) fn received(events: Vec<Event>, request: &Request) -> Vec<Value> {
     let mut stream = ReceivedStream::new(request);
     let chunks = events.into_iter().flat_map(|mut event| stream.chunks(&mut event));
     chunks.map(Value::from).collect()
@@ -95,20 +100,14 @@ fn received(events: Vec<Event>, request: &Request) -> Vec<Value> {
 
 #[tokio::test]
 async fn the_callers_own_call_is_shown_though_its_beginning_comes_alone() {
-    let tools = r#"[{"type":"function","function":{"name":"mine"}}]"#;
     let begin = json!({"index": 0, "id": "a", "function": {"name": "mine", "arguments": ""}});
     let chunks = [
         delta(begin, Value::Null),
         json!({"id": "x", "choices": [{"index": 0, "delta": {"content": "x"}}]}),
         json!({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
     ];
-    let own = || {
-        let mut request = streamed();
-        request.prompt.body.set("tools", tools);
-        request
-    };
-    let events = events(sse(&chunks), own()).await;
-    let chunks = received(events, &own());
+    let events = events(sse(&chunks), with_own_tool(streamed())).await;
+    let chunks = received(events, &streamed());
     let names: Vec<_> = chunks
         .iter()
         .filter_map(|chunk| chunk.pointer("/choices/0/delta/tool_calls/0/function/name")?.as_str())
@@ -128,6 +127,8 @@ async fn the_role_is_sent_after_a_chunk_without_choices() {
     let chunks = received(events(sse(&chunks), streamed()).await, &streamed());
     let roles = chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0/delta/role"));
     assert_eq!(roles.collect::<Vec<_>>(), ["assistant"], "{chunks:?}");
+    let filtered = chunks.iter().filter(|chunk| chunk.get("prompt_filter_results").is_some());
+    assert_eq!(filtered.count(), 1, "{chunks:?}");
 }
 
 #[tokio::test]

@@ -17,12 +17,14 @@ pub(super) const THINKING: &str = "thinking";
 /// Member with Anthropic's blocks of thinking.
 pub(super) const BLOCKS: &str = "thinking_blocks";
 /// Member with reasoning in `OpenRouter`'s form.
-pub(super) const DETAILS: &str = "reasoning_details";
+pub(crate) const DETAILS: &str = "reasoning_details";
 /// Format of details that hold reasoning of OpenAI's Responses API.
 const FORMAT: &str = "openai-responses-v1";
 /// Types of details.
 const ENCRYPTED: &str = "reasoning.encrypted";
 const SUMMARY: &str = "reasoning.summary";
+/// Types of details that come in pieces, with the member that has the piece.
+const IN_PIECES: [(&str, &str); 2] = [(SUMMARY, "summary"), ("reasoning.text", "text")];
 /// Text between two blocks of reasoning in one message, and between two parts of a block.
 pub(crate) const SEPARATOR: &str = "\n\n";
 
@@ -212,26 +214,90 @@ pub(crate) fn write_block(reasoning: Reasoning) -> Option<Object> {
 }
 
 /// Reads `reasoning_details` that hold reasoning of the Responses API. Returns the list itself if an
-/// element is of another format.
+/// element is of another format, or a summary has no encrypted form after it, as in a stream.
 pub(super) fn read_details(details: Vec<Value>) -> Result<Vec<Reasoning>, Vec<Value>> {
-    if details.is_empty() || !details.iter().all(is_of_responses) {
+    if details.is_empty() || !details.iter().all(is_of_responses) || !are_sealed(&details) {
         return Err(details);
     }
+    Ok(items_of(details))
+}
+
+/// Returns the items of the Responses API that details hold. The encrypted form is the last detail of an item.
+fn items_of(details: Vec<Value>) -> Vec<Reasoning> {
+    let mut joined = Vec::new();
+    join_details(&mut joined, details);
     let mut items: Vec<Reasoning> = Vec::new();
-    for mut detail in details {
-        let id = detail["id"].as_str().map(str::to_owned);
-        // The encrypted form is the last detail of an item.
-        if items.last().is_none_or(|item| item.id != id || item.seal.is_some()) {
-            items.push(Reasoning { id, ..Reasoning::default() });
+    for mut detail in joined {
+        let id = detail["id"].take();
+        let id = id.as_str();
+        let is_open = items
+            .last()
+            .is_some_and(|item| item.seal.is_none() && are_of_one(item.id.as_deref(), id));
+        if !is_open {
+            items.push(Reasoning::default());
         }
         let Some(item) = items.last_mut() else { continue };
+        item.id = item.id.take().or_else(|| id.map(str::to_owned));
         match (detail["data"].take(), detail["summary"].take()) {
             (Value::String(data), _) => item.seal = Some(Seal::Encrypted(data)),
             (_, Value::String(summary)) => item.summary.push(summary),
             _ => {}
         }
     }
-    Ok(items)
+    items
+}
+
+/// Returns whether each summary is followed by a detail of its item, and the last one by the encrypted form.
+fn are_sealed(details: &[Value]) -> bool {
+    let following = details.iter().skip(1).map(Some).chain([None]);
+    details.iter().zip(following).all(|(detail, next)| {
+        detail["type"] == ENCRYPTED
+            || next.is_some_and(|next| are_of_one(detail["id"].as_str(), next["id"].as_str()))
+    })
+}
+
+/// Returns whether two identifiers can be those of one item. Pieces of a stream may have none.
+fn are_of_one(one: Option<&str>, other: Option<&str>) -> bool {
+    one.is_none() || other.is_none() || one == other
+}
+
+/// Returns the index after those of a list of details.
+pub(super) fn next_index(details: &Value) -> usize {
+    let list = details.as_array().map_or(&[][..], Vec::as_slice);
+    let indices = list.iter().filter_map(|detail| detail.get("index")?.as_u64()?.try_into().ok());
+    indices.max().map_or(0, |index: usize| index.saturating_add(1))
+}
+
+/// Appends details to a list. Pieces of one detail, which have its type and its index, become one.
+pub(crate) fn join_details(list: &mut Vec<Value>, details: Vec<Value>) {
+    for detail in details {
+        match (list.last_mut(), piece_name(&detail)) {
+            (Some(previous), Some(name))
+                if ["type", "index"].iter().all(|name| previous[name] == detail[name]) =>
+            {
+                append_piece(previous, detail, name);
+            }
+            _ => list.push(detail),
+        }
+    }
+}
+
+/// Returns the name of the text of a detail that comes in pieces; `None` for any other.
+fn piece_name(detail: &Value) -> Option<&'static str> {
+    detail.get("index")?.as_u64()?;
+    let kind = detail.get("type")?;
+    IN_PIECES.iter().find(|(own, _)| kind == own).map(|(_, name)| *name)
+}
+
+fn append_piece(sum: &mut Value, piece: Value, text: &str) {
+    let (Value::Object(sum), Value::Object(piece)) = (sum, piece) else { return };
+    for (name, value) in piece {
+        match (sum.get_mut(&name), value) {
+            (_, Value::Null) => {}
+            (Some(Value::String(sum)), Value::String(more)) if name == text => sum.push_str(&more),
+            (_, value) => drop(sum.insert(name, value)),
+        }
+    }
 }
 
 /// Takes the reasoning of the Responses API from details that [`read_details`] refused, because some are of
@@ -239,7 +305,7 @@ pub(super) fn read_details(details: Vec<Value>) -> Result<Vec<Reasoning>, Vec<Va
 pub(crate) fn take_mixed_details(extra: &mut Object) -> Vec<Reasoning> {
     let mut details = super::take_list(extra, DETAILS);
     details.retain(is_of_responses);
-    read_details(details).unwrap_or_default()
+    items_of(details)
 }
 
 fn is_of_responses(detail: &Value) -> bool {

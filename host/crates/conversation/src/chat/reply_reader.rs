@@ -4,14 +4,15 @@ mod choice;
 
 use std::{collections::BTreeMap, mem};
 
-use airlock_json::weight::{MEMBER_BYTES, object_weight, weight};
+use airlock_json::weight::object_weight;
 use airlock_strings::cut;
 use serde_json::Value;
 
 use self::choice::ChoiceReader;
 use super::{TOOL_CALLS, object_of, take_string, usage};
 use crate::{
-    Begin, Delta, FinishReason, Object, ReplyError, Usage, thought_signature::EXTRA_CONTENT,
+    Begin, Delta, FinishReason, Object, ReplyError, Usage, UsageChunk,
+    thought_signature::EXTRA_CONTENT,
 };
 
 /// Maximum number of choices of one reply. OpenAI's maximum is 128, and servers of other makers have none.
@@ -21,17 +22,16 @@ const MAX_CALLS: usize = 8_192;
 /// Maximum bytes of the identifier of a reply and of the name of its model, which a writer repeats in every
 /// chunk. Longer ones are left out.
 const MAX_HEAD: usize = 256;
-/// Maximum memory of the unknown members of chunks that come before the first choice, in bytes. Those
-/// beyond it are left out.
-const MAX_EARLY: usize = 16 << 10;
 /// Maximum number of [`pieces`] of one chunk, as of the parts of one of Gemini's responses.
 const MAX_PIECES: usize = 8_192;
 /// Maximum bytes of a reason for an end that chat completions do not define.
 const MAX_REASON: usize = 64;
 /// Maximum bytes of a text of `stop` that ended a choice.
 const MAX_SEQUENCE: usize = 1_024;
-/// Members of a chunk that no delta has: its type, and padding that hides the length of the text.
-const WITHOUT_DELTA: [&str; 2] = ["object", "obfuscation"];
+/// Members of a chunk that are not carried along: those that are read, its type, and padding that hides the
+/// length of the text.
+const READ_OR_DROPPED: [&str; 7] =
+    ["id", "model", "created", "choices", "usage", "object", "obfuscation"];
 /// Status of an error that has none, because the reply itself has the status 200.
 const BAD_GATEWAY: u16 = 502;
 
@@ -39,9 +39,10 @@ const BAD_GATEWAY: u16 = 502;
 ///
 /// It is read like the gateway's other readers of chunks: the first `id`, `model` and `created` that are not
 /// empty count, the last `usage` and the last `finish_reason`, and a `message` beside a `delta` repeats it.
-/// Members of the whole reply that come after its beginning are left out, and so are members of a choice that
-/// OpenAI's API does not define, but for the `stop_reason` of vLLM. The `index` of a call is what tells
-/// it from the others; chunks of servers that do without it are repaired before.
+/// Members of chunks and choices that it does not know are [`Delta::ChunkMember`]s; those of the first chunk
+/// with a choice are in [`Begin`], and those beside a `finish_reason` follow the end.
+/// The `index` of a call is what tells it from the others; chunks of servers that do without it are repaired
+/// before.
 #[derive(Debug, Default)]
 pub struct ReplyReader {
     begin: Begin,
@@ -50,8 +51,6 @@ pub struct ReplyReader {
     /// Calls so far, of all choices.
     calls: usize,
     usage: Option<Usage>,
-    /// Memory of the unknown members in `begin`, before the reply begins.
-    early_bytes: usize,
     kept_bytes: usize,
 }
 
@@ -77,7 +76,9 @@ impl ReplyReader {
         if let Some(Value::Object(usage)) = chunk.shift_remove("usage")
             && !usage.is_empty()
         {
-            let usage = usage::read(usage);
+            let mut usage = usage::read(usage);
+            let is_alone = choices.is_empty();
+            usage.chunk = Some(if is_alone { UsageChunk::Own } else { UsageChunk::OfChoices });
             let before = self.usage.as_ref().map_or(0, |usage| object_weight(&usage.extra));
             self.kept_bytes += object_weight(&usage.extra).saturating_sub(before);
             self.usage = Some(usage);
@@ -88,10 +89,11 @@ impl ReplyReader {
             _ => None,
         });
         let mut choices = choices.enumerate().peekable();
-        self.read_head(chunk, choices.peek().is_some(), &mut out);
+        let members = self.read_head(chunk, choices.peek().is_some(), &mut out);
         for (position, choice) in choices {
             self.read_choice(position, choice, &mut out)?;
         }
+        out.extend(chunk_members(None, members));
         Ok(out)
     }
 
@@ -114,15 +116,19 @@ impl ReplyReader {
     pub fn whole(&mut self, mut completion: Object) -> Result<Vec<Delta>, ReplyError> {
         drop_deltas(&mut completion);
         let mut deltas = self.chunk(completion)?;
+        if let Some(usage) = &mut self.usage {
+            usage.chunk = None;
+        }
         deltas.append(&mut self.finish()?);
         Ok(deltas)
     }
 
     /// Reads the members of the whole reply. It begins with the first choice: Azure sends a chunk without
-    /// any before, whose head is empty.
-    fn read_head(&mut self, mut chunk: Object, begins: bool, out: &mut Vec<Delta>) {
+    /// any before, whose head is empty. Returns the unknown members of any other chunk.
+    fn read_head(&mut self, mut chunk: Object, begins: bool, out: &mut Vec<Delta>) -> Object {
         if self.has_begun {
-            return;
+            chunk.retain(|name, value| is_unknown(name, value));
+            return chunk;
         }
         for (name, text) in [("id", &mut self.begin.id), ("model", &mut self.begin.model)] {
             let found = take_string(&mut chunk, name).filter(|found| found.len() <= MAX_HEAD);
@@ -134,20 +140,13 @@ impl ReplyReader {
         if self.begin.created == 0 {
             self.begin.created = created.unwrap_or_default();
         }
-        for (name, value) in chunk {
-            let is_left_out = value.is_null() || WITHOUT_DELTA.contains(&name.as_str());
-            if !is_left_out && !matches!(name.as_str(), "id" | "model" | "choices" | "usage") {
-                let bytes = MEMBER_BYTES + name.len() + weight(&value);
-                if begins || self.early_bytes + bytes <= MAX_EARLY {
-                    self.early_bytes += bytes;
-                    self.begin.extra.entry(name).or_insert(value);
-                }
-            }
-        }
+        chunk.retain(|name, value| is_unknown(name, value));
         if begins {
             self.has_begun = true;
+            self.begin.extra = mem::take(&mut chunk);
             out.push(Delta::Begin(mem::take(&mut self.begin)));
         }
+        chunk
     }
 
     fn read_choice(
@@ -161,12 +160,10 @@ impl ReplyReader {
             return Err(ReplyError::Invalid { what: "more choices than the gateway accepts" });
         }
         let reader = self.choices.entry(number).or_default();
-        if let Some(reason) = finish_reason(&mut choice) {
-            reader.set_finish(reason);
-        }
+        let reason = finish_reason(&mut choice);
         let calls = reader.calls();
         let bytes = reader.kept_bytes();
-        reader.read(number, choice, out)?;
+        reader.read(number, choice, reason, out)?;
         self.calls += reader.calls() - calls;
         self.kept_bytes += reader.kept_bytes() - bytes;
         if self.calls > MAX_CALLS {
@@ -174,6 +171,16 @@ impl ReplyReader {
         }
         Ok(())
     }
+}
+
+/// Returns whether a member of a chunk is carried along.
+fn is_unknown(name: &str, value: &Value) -> bool {
+    !value.is_null() && !READ_OR_DROPPED.contains(&name)
+}
+
+/// Returns members of a chunk, or of a choice, as deltas.
+fn chunk_members(choice: Option<u64>, members: Object) -> impl Iterator<Item = Delta> {
+    members.into_iter().map(move |(name, value)| Delta::ChunkMember { choice, name, value })
 }
 
 /// Removes the `delta` of each choice that has a `message`: a reply that was not streamed has no other.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub use self::whole::{write_message, write_reply};
 use super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, usage};
-use crate::{Begin, Delta, FinishReason, Object, Reasoning, Seal, Usage, Wire};
+use crate::{Begin, Delta, FinishReason, Object, Reasoning, Seal, Usage, UsageChunk, Wire};
 
 /// Writes a reply as chunks.
 #[derive(Debug)]
@@ -63,8 +63,8 @@ impl ChunkWriter {
         }
     }
 
-    /// Writes a delta. Appends the chunks that it becomes to `out`. The first chunk of a choice has its role.
-    /// Members of other APIs are left out.
+    /// Writes a delta. Appends the chunks that it becomes to `out`, which has those of the deltas that came
+    /// with it. The first chunk of a choice has its role. Members of other APIs are left out.
     pub fn delta(&mut self, delta: Delta, out: &mut Vec<Object>) {
         match delta {
             Delta::Begin(begin) => self.begin(begin, out),
@@ -116,6 +116,9 @@ impl ChunkWriter {
             Delta::Member { choice, wire: Wire::Chat, name, value } => {
                 self.member(choice, name, value, out);
             }
+            Delta::ChunkMember { choice, name, value } => {
+                self.chunk_member(choice, name, value, out);
+            }
             // Its pieces were written.
             Delta::Member { .. } | Delta::ItemEnd { .. } => {}
             Delta::ServiceTier(tier) => self.service_tier = Some(tier),
@@ -130,7 +133,7 @@ impl ChunkWriter {
     /// Returns a chunk of the first choice without content.
     pub fn empty(&self) -> Object {
         let choice = json!({"index": 0, "delta": {}, "finish_reason": null});
-        self.frame(vec![choice], Value::Null)
+        self.frame(vec![choice])
     }
 
     /// Notes that a choice has begun, in a chunk that was not written here.
@@ -158,6 +161,33 @@ impl ChunkWriter {
             out.push(chunk);
         }
         self.choices.entry(number).or_default()
+    }
+
+    /// Adds an unknown member to the last chunk in `out`, or to its choice. If the chunk is of another choice, or
+    /// if there is none, an empty chunk is written for it: one without choices before the reply has begun, as Azure sends it.
+    fn chunk_member(
+        &mut self,
+        choice: Option<u64>,
+        name: String,
+        value: Value,
+        out: &mut Vec<Object>,
+    ) {
+        let Some(number) = choice else {
+            if out.is_empty() {
+                let has_begun = !self.choices.is_empty();
+                out.push(if has_begun { self.empty() } else { self.frame(Vec::new()) });
+            }
+            if let Some(chunk) = out.last_mut() {
+                chunk.insert(name, value);
+            }
+            return;
+        };
+        if last_of(number, out).is_none() {
+            self.write(number, Object::new(), out);
+        }
+        if let Some(choice) = last_of(number, out) {
+            choice.insert(name, value);
+        }
     }
 
     fn write(&mut self, choice: u64, delta: Object, out: &mut Vec<Object>) {
@@ -194,6 +224,10 @@ impl ChunkWriter {
             return;
         }
         if name != LOGPROBS {
+            if name == reasoning::DETAILS {
+                let state = self.choice(choice, out);
+                state.details = state.details.max(reasoning::next_index(&value));
+            }
             self.write(choice, Object::from_iter([(name, value)]), out);
             return;
         }
@@ -211,16 +245,22 @@ impl ChunkWriter {
         self.write_usage(out);
     }
 
-    /// Writes the tokens, once all choices have ended.
+    /// Writes the tokens, once all choices have ended. Those that were not asked for are in the chunk in which
+    /// they would be if the chunks were passed on.
     fn write_usage(&mut self, out: &mut Vec<Object>) {
         let has_ended =
             !self.choices.is_empty() && self.choices.values().all(|choice| choice.has_ended);
-        if self.includes_usage
-            && has_ended
-            && let Some(usage) = self.usage.take()
-        {
-            out.push(self.frame(Vec::new(), usage::write(usage).into()));
+        let Some(usage) =
+            self.usage.take_if(|usage| has_ended && (self.includes_usage || usage.chunk.is_some()))
+        else {
+            return;
+        };
+        let is_alone = self.includes_usage || usage.chunk == Some(UsageChunk::Own);
+        if is_alone || out.is_empty() {
+            out.push(self.frame(Vec::new()));
         }
+        let last = out.last_mut().expect("there is a chunk");
+        last.insert("usage".to_owned(), usage::write(usage).into());
     }
 
     fn chunk(
@@ -236,10 +276,10 @@ impl ChunkWriter {
             (LOGPROBS, logprobs.into()),
         ]);
         add_finish(&mut choice, finish);
-        self.frame(vec![choice.into()], Value::Null)
+        self.frame(vec![choice.into()])
     }
 
-    fn frame(&self, choices: Vec<Value>, usage: Value) -> Object {
+    fn frame(&self, choices: Vec<Value>) -> Object {
         let mut chunk = object_of([
             ("id", self.id.as_str().into()),
             ("object", "chat.completion.chunk".into()),
@@ -252,10 +292,17 @@ impl ChunkWriter {
         }
         // OpenAI's reference: with `include_usage`, all other chunks have a usage of null.
         if self.includes_usage {
-            chunk.insert("usage".to_owned(), usage);
+            chunk.insert("usage".to_owned(), Value::Null);
         }
         chunk
     }
+}
+
+/// Returns the choice of the last chunk; `None` if it is another one. Earlier chunks are not searched, because
+/// they can be many.
+fn last_of(number: u64, chunks: &mut [Object]) -> Option<&mut Object> {
+    let choice = chunks.last_mut()?.get_mut("choices")?.get_mut(0)?.as_object_mut()?;
+    choice.get("index").is_some_and(|index| *index == number).then_some(choice)
 }
 
 /// Adds the reason of the end to a choice.

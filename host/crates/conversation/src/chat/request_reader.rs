@@ -3,6 +3,8 @@
 mod messages;
 mod tools;
 
+pub(crate) use self::tools::read_choice_with;
+
 use serde_json::{Number, Value};
 
 use super::rest;

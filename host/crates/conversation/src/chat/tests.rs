@@ -190,9 +190,13 @@ proptest! {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "callers make the value for it")]
+fn user(content: Value) -> Value {
+    json!({"role": "user", "content": content})
+}
+
 #[test]
 fn writers_of_other_apis_name_the_member_of_the_caller() {
-    let user = |content: Value| json!({"role": "user", "content": content});
     let call = json!({"id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}});
     let text = json!({"type": "text", "text": "a"});
     for (message, param) in [
@@ -265,10 +269,10 @@ fn an_error_of_a_part_names_its_place_in_the_input_or_the_previous_response() {
 #[test]
 fn reasoning_keeps_the_name_that_its_server_has() {
     for name in ["reasoning", "reasoning_content"] {
-        let chunk = |text: &str| json!({"choices": [{"delta": {name: text}}]});
         let mut reader = ReplyReader::default();
         let mut deltas = Vec::new();
-        for chunk in [chunk("a"), chunk("b")] {
+        for text in ["a", "b"] {
+            let chunk = json!({"choices": [{"delta": {name: text}}]});
             deltas.append(&mut reader.chunk(airlock_json::object(chunk)).expect("a chunk"));
         }
         deltas.append(&mut reader.finish().expect("an end"));

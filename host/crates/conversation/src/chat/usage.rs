@@ -28,7 +28,8 @@ pub fn read(mut usage: Object) -> Usage {
     let reasoning = take_count(&mut output_details, "reasoning_tokens");
     let total = take_count(&mut usage, "total_tokens");
     usage.retain(|_, value| !value.is_null());
-    let mut usage = Usage { input, cache_reads, cache_writes, output, reasoning, extra: usage };
+    let mut usage =
+        Usage { input, cache_reads, cache_writes, output, reasoning, extra: usage, chunk: None };
     if let Some(total) = total.filter(|total| *total != usage.total()) {
         usage.extra.insert("total_tokens".to_owned(), total.into());
     }
@@ -44,7 +45,7 @@ pub fn read(mut usage: Object) -> Usage {
 /// counts writes are written too, because their prices differ.
 pub fn write(usage: Usage) -> Object {
     let total = usage.total();
-    let Usage { input, cache_reads, cache_writes, output, reasoning, mut extra } = usage;
+    let Usage { input, cache_reads, cache_writes, output, reasoning, mut extra, .. } = usage;
     let mut out = super::object_of([
         ("prompt_tokens", input.into()),
         ("completion_tokens", output.into()),

@@ -30,12 +30,11 @@ mod contents;
 mod media;
 mod tools;
 
-use serde_json::{Value, json};
-
 use self::{contents::ContentsWriter, tools::write_tools};
 use crate::{
     Conversation, Object,
     read::{Path, Untranslatable},
+    target::Target,
 };
 
 /// Members that do not change the reply.
@@ -48,22 +47,8 @@ const HINTS: [&str; 6] = [
     "prompt_cache_retention",
 ];
 
-type Predicate = fn(&Value) -> bool;
-
-/// Members without a counterpart, each with the value that asks for nothing, as a predicate and as
-/// text for errors.
-const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 10] = [
-    ("logit_bias", |bias| bias.as_object().is_some_and(Object::is_empty), "{}"),
-    ("modalities", |modalities| *modalities == json!(["text"]), "[\"text\"]"),
-    ("audio", never, "null"),
-    ("store", |store| *store == false, "false"),
-    ("verbosity", |verbosity| verbosity == "medium", "\"medium\""),
-    ("moderation", never, "null"),
-    ("functions", |functions| functions.as_array().is_some_and(Vec::is_empty), "null; use `tools`"),
-    ("function_call", never, "null; use `tool_choice`"),
-    ("web_search_options", never, "null"),
-    ("mcp_servers", never, "null"),
-];
+/// The API, in errors.
+const TARGET: Target = Target { api: "Gemini's API", owner: "Gemini's" };
 
 /// Advice about cached contents.
 const CACHED: &str = "Cached contents belong to the gateway's key, and so to all its callers.";
@@ -133,13 +118,7 @@ fn is_before_gemini_3(model: &str) -> bool {
 /// Returns the members that pass through. Drops hints, and refuses what has no counterpart.
 fn read_extra(mut extra: Object) -> Result<Object, Untranslatable> {
     extra.retain(|name, value| !value.is_null() && !HINTS.contains(&name.as_str()));
-    for (name, asks_for_nothing, default) in WITHOUT_COUNTERPART {
-        if let Some(value) = extra.shift_remove(name).filter(|value| !asks_for_nothing(value)) {
-            let advice = format!("It has no counterpart in Gemini's API; it must be {default}.");
-            let path = Path::Member(&Path::Root, name);
-            return Err(Untranslatable::unsupported_value(&path, &value, &advice));
-        }
-    }
+    TARGET.remove_foreign(&mut extra, &[])?;
     for (name, advice) in REFUSED {
         if extra.contains_key(name) {
             return Err(Untranslatable::unsupported_parameter(&Path::Root.member(name), advice));
@@ -147,7 +126,7 @@ fn read_extra(mut extra: Object) -> Result<Object, Untranslatable> {
     }
     for (name, other) in OWN {
         if let Some(value) = extra.shift_remove(other) {
-            set(&mut extra, name, value, other)?;
+            TARGET.set(&mut extra, name, value, other)?;
         }
     }
     Ok(extra)
@@ -165,31 +144,7 @@ fn write_tier(tier: Option<&str>, extra: &mut Object) -> Result<(), Untranslatab
             return Err(Untranslatable::invalid_value(&path, tier, &supported));
         }
     };
-    set(extra, "serviceTier", tier.into(), "service_tier")
-}
-
-/// Sets a member of Gemini's that `param` is translated to. Fails if the caller also sent that
-/// member.
-fn set(target: &mut Object, name: &str, value: Value, param: &str) -> Result<(), Untranslatable> {
-    match target.insert(name.to_owned(), value) {
-        None | Some(Value::Null) => Ok(()),
-        Some(_) => {
-            let advice = format!("It must not be combined with Gemini's own `{name}`.");
-            Err(Untranslatable::unsupported_parameter(&Path::Root.member(param), &advice))
-        }
-    }
-}
-
-/// Returns a member that is an object, and creates it if it is absent.
-fn member<'a>(target: &'a mut Object, name: &str) -> Result<&'a mut Object, Untranslatable> {
-    match target.entry(name).or_insert_with(|| Object::new().into()) {
-        Value::Object(member) => Ok(member),
-        other => Err(Untranslatable::invalid_type(&Path::Root.member(name), "an object", other)),
-    }
-}
-
-fn never(_: &Value) -> bool {
-    false
+    TARGET.set(extra, "serviceTier", tier.into(), "service_tier")
 }
 
 #[cfg(test)]

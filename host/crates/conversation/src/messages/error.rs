@@ -3,7 +3,7 @@
 use airlock_strings::cut;
 use serde_json::Value;
 
-use super::object;
+use super::object_of;
 use crate::{Object, ReplyError};
 
 /// Status of an error whose type is not known.
@@ -43,7 +43,7 @@ pub fn to_error(status: u16, message: Option<String>, body: Option<&Object>) -> 
     let native = body.and_then(native_type);
     let message = message.unwrap_or_else(|| format!("the provider answered with status {status}"));
     let kind = native.and_then(known).map_or_else(|| kind_of(status), |(_, _, kind)| kind);
-    let mut error = object([
+    let mut error = object_of([
         ("message", message.into()),
         ("type", kind.into()),
         ("param", Value::Null),

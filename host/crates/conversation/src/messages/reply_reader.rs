@@ -15,7 +15,7 @@ use self::{
     block::{Block, text},
     tokens::TokenUsage,
 };
-use super::{error::reported, object};
+use super::{error::reported, object_of};
 use crate::{Begin, Delta, FinishReason, Object, ReplyError, Wire};
 
 /// Maximum bytes of a message's id and of its model's name, which every chunk repeats. Anthropic's
@@ -248,7 +248,7 @@ impl ReplyReader {
 
 /// Returns an event of type `kind`.
 fn event<const N: usize>(kind: &str, members: [(&str, Value); N]) -> Object {
-    let mut event = object(members);
+    let mut event = object_of(members);
     event.insert("type".to_owned(), kind.into());
     event
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use self::arguments::ArgumentStream;
 pub use self::whole::write_reply;
-use super::{object, seal};
+use super::{object_of, seal};
 use crate::{Delta, FinishReason, Object, Reasoning, Seal, Usage, Wire, thought_signature};
 
 /// Memory of a delta that waits and of the events that it becomes, in bytes beside its text: those of the
@@ -132,10 +132,10 @@ impl EventWriter {
         let end = ending(self.reason.take(), self.has_calls, mem::take(&mut self.refusal));
         let kind = "message_delta".into();
         let usage = usage(&self.usage);
-        let mut last = object([("type", kind), ("delta", end.into()), ("usage", usage)]);
+        let mut last = object_of([("type", kind), ("delta", end.into()), ("usage", usage)]);
         last.extend(airlock.map(|airlock| ("airlock".to_owned(), airlock.into())));
         out.push(last);
-        out.push(object([("type", "message_stop".into())]));
+        out.push(object_of([("type", "message_stop".into())]));
     }
 
     fn begin(&mut self, out: &mut Vec<Object>) {
@@ -152,7 +152,7 @@ impl EventWriter {
             "stop_sequence": null,
             "usage": {"input_tokens": 0, "output_tokens": 0},
         });
-        out.push(object([("type", "message_start".into()), ("message", message)]));
+        out.push(object_of([("type", "message_start".into()), ("message", message)]));
     }
 
     /// Returns whether the open call has to get the rest of its arguments before another block begins.
@@ -325,14 +325,18 @@ impl EventWriter {
         self.open = open;
         let kind = "content_block_start".into();
         let index = self.blocks.into();
-        out.push(object([("type", kind), ("index", index), ("content_block", block)]));
+        out.push(object_of([("type", kind), ("index", index), ("content_block", block)]));
     }
 
     /// Writes a piece of the open block: the member `name` of a delta of type `kind`.
     fn write_delta(&self, kind: &str, name: &str, piece: Value, out: &mut Vec<Object>) {
-        let delta = object([("type", kind.into()), (name, piece)]);
+        let delta = object_of([("type", kind.into()), (name, piece)]);
         let kind = "content_block_delta".into();
-        out.push(object([("type", kind), ("index", self.blocks.into()), ("delta", delta.into())]));
+        out.push(object_of([
+            ("type", kind),
+            ("index", self.blocks.into()),
+            ("delta", delta.into()),
+        ]));
     }
 
     /// Ends the open block, if there is one.
@@ -347,7 +351,7 @@ impl EventWriter {
 
     fn stop(&mut self, out: &mut Vec<Object>) {
         let kind = "content_block_stop".into();
-        out.push(object([("type", kind), ("index", self.blocks.into())]));
+        out.push(object_of([("type", kind), ("index", self.blocks.into())]));
         self.blocks += 1;
     }
 }
@@ -380,7 +384,7 @@ fn ending(reason: Option<FinishReason>, has_calls: bool, refusal: String) -> Obj
         }
         _ => "end_turn",
     };
-    let mut end = object([("stop_reason", reason.into()), ("stop_sequence", sequence)]);
+    let mut end = object_of([("stop_reason", reason.into()), ("stop_sequence", sequence)]);
     if reason == "refusal" {
         let explanation = if refusal.is_empty() { Value::Null } else { refusal.into() };
         let details = json!({"type": "refusal", "category": null, "explanation": explanation});

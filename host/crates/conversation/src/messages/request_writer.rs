@@ -39,12 +39,13 @@ mod settings;
 mod tools;
 mod turns;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::turns::TurnWriter;
 use crate::{
     Conversation, Object, Wire,
     read::{Path, Untranslatable},
+    target::{ForeignMember, Target, is_false},
 };
 
 /// Member that marks the end of a prefix to cache.
@@ -55,26 +56,16 @@ const CACHE_CONTROL: &str = "cache_control";
 /// stream above 21,333, because such a response can take more than ten minutes.
 const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
-type Predicate = fn(&Value) -> bool;
+/// The API, in errors.
+const TARGET: Target = Target { api: "Anthropic's Messages API", owner: "Anthropic's" };
 
-/// Members without a counterpart, each with the value that asks for nothing, as a predicate and as
-/// text for errors.
-const WITHOUT_COUNTERPART: [(&str, Predicate, &str); 15] = [
+/// Members without a counterpart, beside those that Gemini's API does not have either.
+const FOREIGN: [ForeignMember; 5] = [
     ("n", |n| n.as_u64() == Some(1), "1"),
     ("logprobs", is_false, "false"),
     ("top_logprobs", is_zero, "0"),
-    ("logit_bias", |bias| bias.as_object().is_some_and(Object::is_empty), "{}"),
     ("frequency_penalty", is_zero, "0"),
     ("presence_penalty", is_zero, "0"),
-    ("modalities", |modalities| *modalities == json!(["text"]), "[\"text\"]"),
-    ("audio", never, "null"),
-    ("store", is_false, "false"),
-    ("verbosity", |verbosity| verbosity == "medium", "\"medium\""),
-    ("moderation", never, "null"),
-    ("functions", |functions| functions.as_array().is_some_and(Vec::is_empty), "null; use `tools`"),
-    ("function_call", never, "null; use `tool_choice`"),
-    ("web_search_options", never, "null"),
-    ("mcp_servers", never, "null"),
 ];
 
 /// Writes the body of `POST /v1/messages`. Fails if an item, a tool or a member has no form in this
@@ -86,7 +77,9 @@ pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatabl
     let Conversation { wire, model, items, tools, tool_choice, settings, extra, hints, .. } =
         conversation;
     let mut settings = settings;
-    let mut body = check_members(extra)?;
+    let mut body = extra;
+    body.retain(|_, value| !value.is_null());
+    TARGET.remove_foreign(&mut body, &FOREIGN)?;
     if wire == Wire::Messages {
         body.extend(hints);
     }
@@ -104,58 +97,13 @@ pub fn write_request(conversation: Conversation) -> Result<Object, Untranslatabl
     Ok(body)
 }
 
-/// Returns the members that pass through. Refuses those without a counterpart.
-fn check_members(mut extra: Object) -> Result<Object, Untranslatable> {
-    extra.retain(|_, value| !value.is_null());
-    for (name, asks_for_nothing, default) in WITHOUT_COUNTERPART {
-        if let Some(value) = extra.shift_remove(name).filter(|value| !asks_for_nothing(value)) {
-            let advice =
-                format!("It has no counterpart in Anthropic's Messages API; it must be {default}.");
-            return Err(Untranslatable::unsupported_value(
-                &Path::Root.member(name),
-                &value,
-                &advice,
-            ));
-        }
-    }
-    Ok(extra)
-}
-
-/// Sets a member of Anthropic's that `param` is translated to. Fails if the caller also sent that
-/// member.
-fn set(target: &mut Object, name: &str, value: Value, param: &str) -> Result<(), Untranslatable> {
-    match target.insert(name.to_owned(), value) {
-        None | Some(Value::Null) => Ok(()),
-        Some(_) => {
-            let advice = format!("It must not be combined with Anthropic's own `{name}`.");
-            Err(Untranslatable::unsupported_parameter(&Path::Root.member(param), &advice))
-        }
-    }
-}
-
-/// Returns a member that is an object, and creates it if it is absent.
-fn member<'a>(body: &'a mut Object, name: &str) -> Result<&'a mut Object, Untranslatable> {
-    match body.entry(name).or_insert_with(|| Object::new().into()) {
-        Value::Object(member) => Ok(member),
-        other => Err(Untranslatable::invalid_type(&Path::Root.member(name), "an object", other)),
-    }
-}
-
 /// Returns the error of a member that breaks a rule. `rule` is a sentence.
 fn invalid(name: &str, rule: &str) -> Untranslatable {
     Untranslatable::invalid(&Path::Root.member(name), rule)
 }
 
-fn is_false(value: &Value) -> bool {
-    *value == false
-}
-
 fn is_zero(value: &Value) -> bool {
     value.as_f64() == Some(0.0)
-}
-
-fn never(_: &Value) -> bool {
-    false
 }
 
 #[cfg(test)]

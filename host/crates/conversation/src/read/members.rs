@@ -104,6 +104,18 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// Takes a list, and reads each element. A list that is absent has none.
+    pub fn elements<T>(
+        &mut self,
+        name: &str,
+        read: impl Fn(Value, &Path<'_>) -> Result<T, Untranslatable>,
+    ) -> Result<Vec<T>, Untranslatable> {
+        let elements = self.list(name)?.unwrap_or_default();
+        let path = self.path(name);
+        let elements = elements.into_iter().enumerate();
+        elements.map(|(index, element)| read(element, &path.element(index))).collect()
+    }
+
     /// Refuses a member that has no counterpart. `advice` is a sentence.
     pub fn refuse(&mut self, name: &str, advice: &str) -> Result<(), Untranslatable> {
         match self.take(name) {

@@ -19,7 +19,7 @@ pub(super) fn read(usage: Option<&Value>) -> Option<Usage> {
         cache_writes: count("/input_tokens_details/cache_write_tokens"),
         output: count("/output_tokens").unwrap_or_default(),
         reasoning: Some(count("/output_tokens_details/reasoning_tokens").unwrap_or_default()),
-        extra: Object::new(),
+        ..Usage::default()
     };
     if let Some(total) = count("/total_tokens").filter(|total| *total != read.total()) {
         read.extra.insert(TOTAL.to_owned(), total.into());
@@ -94,7 +94,7 @@ mod tests {
             cache_writes: Some(2),
             output: 5,
             reasoning: Some(4),
-            extra: Object::new(),
+            ..Usage::default()
         };
         assert_eq!(read(Some(&usage)), Some(expected.clone()));
         usage["total_tokens"] = 13.into();

@@ -2,46 +2,18 @@ use airlock_json::object;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::{Recorded, events, events_of, lines, parse, recorded};
 use crate::{
     Delta, Object, Reply, ReplyError,
     chat::{self, ChunkWriter},
     messages::ReplyReader,
 };
 
-/// A recorded stream, and the message of the same request without `stream`.
-macro_rules! recorded {
-    ($($name:literal),*) => {
-        [$((
-            $name,
-            include_str!(concat!("../../../../../tests/fixtures/chat_streams/anthropic/", $name, ".sse")),
-            include_str!(concat!("../../../../../tests/fixtures/chat_streams/anthropic/", $name, ".json")),
-        )),*]
-    };
-}
-
-const RECORDED: [(&str, &str, &str); 7] = recorded![
-    "text",
-    "tool_use",
-    "thinking",
-    "thinking_omitted",
-    "citations",
-    "server_tool",
-    "refusal"
+const RECORDED: [Recorded; 7] = recorded![
+    "anthropic": "text", "tool_use", "thinking", "thinking_omitted", "citations", "server_tool", "refusal"
 ];
 const CREATED: u64 = 1_700_000_000;
 const ERROR: &str = include_str!("../../../../../tests/fixtures/chat_streams/anthropic/error.sse");
-
-fn parse(text: &str) -> Object {
-    serde_json::from_str(text).expect("a JSON object")
-}
-
-fn events(sse: &str) -> impl Iterator<Item = Object> {
-    sse.lines().filter_map(|line| line.strip_prefix("data: ")).map(parse)
-}
-
-fn recorded(name: &str) -> &'static str {
-    RECORDED.iter().find(|(found, _, _)| *found == name).expect("a recorded stream").1
-}
 
 /// Returns all chunks of a stream.
 fn chunks(events: impl IntoIterator<Item = Object>, include_usage: bool) -> Vec<Object> {
@@ -61,17 +33,6 @@ fn to_completion(message: Object) -> Result<Object, ReplyError> {
     let mut reply = Reply::default();
     reply.extend(ReplyReader::default().whole(message)?);
     Ok(chat::write_reply(reply, CREATED))
-}
-
-/// Returns the deltas of chunks as text, one a line, the finish reason last.
-fn deltas(chunks: &[Object]) -> Vec<String> {
-    let lines = chunks.iter().flat_map(|chunk| chunk["choices"].as_array().expect("choices"));
-    lines
-        .map(|choice| match &choice["finish_reason"] {
-            Value::Null => choice["delta"].to_string(),
-            reason => format!("{} {reason}", choice["delta"]),
-        })
-        .collect()
 }
 
 /// Merges chunks into a completion, as OpenAI's clients do: text is appended, elements of lists are
@@ -138,18 +99,18 @@ fn parse_arguments(mut completion: Value) -> Value {
 
 #[test]
 fn a_recorded_stream_says_the_same_as_its_whole_message() {
-    for (name, stream, message) in RECORDED {
+    for Recorded { name, stream, whole } in RECORDED {
         let streamed = collect(&chunks(events(stream), true));
-        let whole = to_completion(parse(message)).expect("a message");
+        let whole = to_completion(parse(whole)).expect("a message");
         assert_eq!(parse_arguments(streamed), parse_arguments(whole.into()), "{name}");
     }
 }
 
 #[test]
 fn text_is_relayed_as_it_comes() {
-    let chunks = chunks(events(recorded("text")), false);
+    let chunks = chunks(events_of(&RECORDED, "text"), false);
     assert_eq!(
-        deltas(&chunks),
+        lines(&chunks),
         [
             r#"{"role":"assistant","content":null}"#,
             r#"{"content":"Grüße, "}"#,
@@ -166,9 +127,9 @@ fn text_is_relayed_as_it_comes() {
 
 #[test]
 fn calls_are_numbered_and_their_arguments_come_in_pieces() {
-    let chunks = chunks(events(recorded("tool_use")), false);
+    let chunks = chunks(events_of(&RECORDED, "tool_use"), false);
     assert_eq!(
-        deltas(&chunks)[3..],
+        lines(&chunks)[3..],
         [
             r#"{"tool_calls":[{"index":0,"id":"toolu_01","type":"function","function":{"name":"get_weather","arguments":""}}]}"#,
             r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"location\":"}}]}"#,
@@ -189,9 +150,9 @@ fn calls_are_numbered_and_their_arguments_come_in_pieces() {
 
 #[test]
 fn thinking_is_readable_at_once_and_its_signed_block_comes_when_it_is_complete() {
-    let chunks = chunks(events(recorded("thinking")), false);
+    let chunks = chunks(events_of(&RECORDED, "thinking"), false);
     assert_eq!(
-        deltas(&chunks)[1..5],
+        lines(&chunks)[1..5],
         [
             r#"{"reasoning_content":"I need the GCD of 1071 and 462.\n\n"}"#,
             r#"{"reasoning_content":"147 = 7 × 21 + 0"}"#,
@@ -207,16 +168,16 @@ fn the_position_of_a_block_in_its_list_takes_precedence_over_its_own_index() {
     let block = Streamed { whole: Value::Null, start: block, deltas: Vec::new() };
     let stream = stream_of(&[block], &json!({}), &json!({"stop_reason": "end_turn"}));
     assert_eq!(
-        deltas(&chunks(stream, false))[1],
+        lines(&chunks(stream, false))[1],
         r#"{"thinking_blocks":[{"index":0,"type":"redacted_thinking","data":"d"}]}"#
     );
 }
 
 #[test]
 fn blocks_and_events_of_unknown_types_leave_no_chunk() {
-    let chunks = chunks(events(recorded("server_tool")), false);
+    let chunks = chunks(events_of(&RECORDED, "server_tool"), false);
     assert_eq!(
-        deltas(&chunks),
+        lines(&chunks),
         [
             r#"{"role":"assistant","content":null}"#,
             r#"{"content":"I'll check."}"#,
@@ -228,7 +189,7 @@ fn blocks_and_events_of_unknown_types_leave_no_chunk() {
 
 #[test]
 fn usage_comes_in_a_last_chunk_if_the_request_asks_for_it() {
-    let with = chunks(events(recorded("text")), true);
+    let with = chunks(events_of(&RECORDED, "text"), true);
     let (last, others) = with.split_last().expect("chunks");
     assert!(others.iter().all(|chunk| chunk["usage"].is_null()));
     assert_eq!(last["choices"], json!([]));
@@ -236,7 +197,7 @@ fn usage_comes_in_a_last_chunk_if_the_request_asks_for_it() {
         (&last["usage"]["prompt_tokens"], &last["usage"]["completion_tokens"]),
         (&json!(4625), &json!(15))
     );
-    let without = chunks(events(recorded("text")), false);
+    let without = chunks(events_of(&RECORDED, "text"), false);
     assert_eq!(without.len(), with.len() - 1);
     assert!(without.iter().all(|chunk| !chunk.contains_key("usage")));
 }

@@ -1,48 +1,20 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::{Recorded, events, events_of, lines, parse, recorded};
 use crate::{
     Delta, Object, Reply, ReplyError,
     chat::{self, ChunkWriter},
     responses::ReplyReader,
 };
 
-/// A recorded stream, and the Response of the same request without `stream`.
-macro_rules! recorded {
-    ($($name:literal),*) => {
-        [$((
-            $name,
-            include_str!(concat!("../../../../../tests/fixtures/chat_streams/responses/", $name, ".sse")),
-            include_str!(concat!("../../../../../tests/fixtures/chat_streams/responses/", $name, ".json")),
-        )),*]
-    };
-}
-
-const RECORDED: [(&str, &str, &str); 8] = recorded![
-    "text",
-    "tools",
-    "reasoning",
-    "reasoning_text",
-    "refusal",
-    "incomplete",
-    "annotations_and_logprobs",
-    "unknown_item"
+const RECORDED: [Recorded; 8] = recorded![
+    "responses": "text", "tools", "reasoning", "reasoning_text", "refusal", "incomplete",
+    "annotations_and_logprobs", "unknown_item"
 ];
 const FAILED: &str =
     include_str!("../../../../../tests/fixtures/chat_streams/responses/failed.sse");
 const ERROR: &str = include_str!("../../../../../tests/fixtures/chat_streams/responses/error.sse");
-
-fn parse(text: &str) -> Object {
-    serde_json::from_str(text).expect("a JSON object")
-}
-
-fn events(sse: &str) -> impl Iterator<Item = Object> {
-    sse.lines().filter_map(|line| line.strip_prefix("data: ")).map(parse)
-}
-
-fn recorded(name: &str) -> &'static str {
-    RECORDED.iter().find(|(found, _, _)| *found == name).expect("a recorded stream").1
-}
 
 /// Returns the deltas of a stream.
 fn read(events: impl IntoIterator<Item = Object>) -> Vec<Delta> {
@@ -60,22 +32,16 @@ fn completion(deltas: Vec<Delta>) -> Value {
 }
 
 fn streamed(name: &str) -> Value {
-    completion(read(events(recorded(name))))
+    completion(read(events_of(&RECORDED, name)))
 }
 
 /// Returns the chunks of a stream as text, one delta a line, with the finish reason.
-fn lines(name: &str) -> String {
+fn chunk_lines(name: &str) -> String {
     let mut writer = ChunkWriter::new(0, true);
     let mut chunks = Vec::new();
-    let deltas = read(events(recorded(name))).into_iter();
+    let deltas = read(events_of(&RECORDED, name)).into_iter();
     deltas.for_each(|delta| writer.delta(delta, &mut chunks));
-    chunks.iter().filter_map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn line(chunk: &Object) -> Option<String> {
-    let choice = chunk["choices"].get(0)?;
-    let reason = choice["finish_reason"].as_str().unwrap_or_default();
-    Some(format!("{} {reason}", choice["delta"]).trim_end().to_owned())
+    lines(&chunks).join("\n")
 }
 
 fn items(deltas: &[Delta]) -> Vec<Value> {
@@ -88,9 +54,9 @@ fn items(deltas: &[Delta]) -> Vec<Value> {
 
 #[test]
 fn a_stream_and_the_whole_response_are_the_same_completion_and_the_same_items() {
-    for (name, sse, whole) in RECORDED {
+    for Recorded { name, stream, whole } in RECORDED {
         let whole = parse(whole);
-        let streamed = read(events(sse));
+        let streamed = read(events(stream));
         let at_once = ReplyReader::default().whole(whole.clone()).expect("a good Response");
         assert_eq!(items(&streamed), items(&at_once), "{name}");
         let output = whole["output"].as_array().expect("a list");
@@ -101,7 +67,7 @@ fn a_stream_and_the_whole_response_are_the_same_completion_and_the_same_items() 
 
 #[test]
 fn calls_are_streamed_in_pieces_with_their_ids() {
-    insta::assert_snapshot!(lines("tools"), @r#"
+    insta::assert_snapshot!(chunk_lines("tools"), @r#"
     {"role":"assistant","content":null}
     {"tool_calls":[{"index":0,"id":"call_unLAR8MvFNptuiZK6K6HCy5k","type":"function","function":{"name":"get_weather","arguments":""}}]}
     {"tool_calls":[{"index":0,"function":{"arguments":"{\"loc"}}]}
@@ -111,13 +77,13 @@ fn calls_are_streamed_in_pieces_with_their_ids() {
     {"tool_calls":[{"index":2,"id":"call_3","type":"custom","custom":{"name":"run_sql","input":""}}]}
     {"tool_calls":[{"index":2,"custom":{"input":"SELECT"}}]}
     {"tool_calls":[{"index":2,"custom":{"input":" 1"}}]}
-    {} tool_calls
+    {} "tool_calls"
     "#);
 }
 
 #[test]
 fn reasoning_is_readable_and_has_its_encrypted_form_in_details() {
-    insta::assert_snapshot!(lines("reasoning"), @r#"
+    insta::assert_snapshot!(chunk_lines("reasoning"), @r#"
     {"role":"assistant","content":null}
     {"reasoning_content":"**Looking"}
     {"reasoning_content":"** up"}
@@ -130,14 +96,14 @@ fn reasoning_is_readable_and_has_its_encrypted_form_in_details() {
     {"reasoning_details":[{"type":"reasoning.encrypted","data":"gAAAAABofyVzdHdv","id":"rs_2","format":"openai-responses-v1","index":3}]}
     {"tool_calls":[{"index":1,"id":"call_b","type":"function","function":{"name":"get_time","arguments":""}}]}
     {"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}
-    {} tool_calls
+    {} "tool_calls"
     "#);
-    insta::assert_snapshot!(lines("reasoning_text"), @r#"
+    insta::assert_snapshot!(chunk_lines("reasoning_text"), @r#"
     {"role":"assistant","content":null}
     {"reasoning_content":"Paris is"}
     {"reasoning_content":" the capital."}
     {"content":"Paris"}
-    {} stop
+    {} "stop"
     "#);
 }
 
@@ -203,7 +169,7 @@ fn a_reported_error_ends_the_stream_and_before_the_first_item_nothing_is_sent() 
 }
 
 fn any_event() -> impl Strategy<Value = Object> {
-    let all: Vec<Object> = RECORDED.iter().flat_map(|(_, sse, _)| events(sse)).collect();
+    let all: Vec<Object> = RECORDED.iter().flat_map(|recorded| events(recorded.stream)).collect();
     let places = prop_oneof![Just(None), (0_u64..4).prop_map(Some), Just(Some(u64::MAX))];
     (prop::sample::select(all), places).prop_map(|(mut event, place)| {
         if let Some(place) = place

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{MemoryBudget, chat_replies};
-use airlock_conversation::{Reply, chat::ReplyReader};
+use airlock_conversation::{Reply, UsageChunk, chat::ReplyReader};
 use airlock_json::RawObject;
 
 fn script(turns: &Value) -> Result<Script, BadProvider> {
@@ -73,6 +73,8 @@ async fn a_streamed_answer_merges_to_the_whole_one() {
     let mut at_once = Reply::default();
     at_once.extend(ReplyReader::default().whole(whole.expect("a turn")).expect("a completion"));
     at_once.begin.id.clone_from(&streamed.begin.id);
+    let usage = streamed.usage.as_mut().expect("the usage");
+    assert_eq!(usage.chunk.take(), Some(UsageChunk::Own));
     // The calls of the other choice have identifiers of their own, and a stream begins with an empty text.
     for reply in [&mut streamed, &mut at_once] {
         assert!(reply.choices.remove(&1).is_some());

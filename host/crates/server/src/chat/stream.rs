@@ -11,6 +11,7 @@ use crate::{
     respond::ApiError,
 };
 use airlock_agent::{CallEnded, CallStarted, EXTENSION, Event, Run};
+use airlock_conversation::Delta;
 use airlock_model::{ChatForm, ReplyChunk, RequestMemory as _};
 use airlock_strings::cut;
 
@@ -27,8 +28,6 @@ const TREE_BYTES: usize = 3 << 10;
 /// One streamed completion.
 pub(crate) struct ChatStream {
     run: Run,
-    /// The first event, received before the response begins.
-    first: Option<Event>,
     form: ChatForm,
     /// True if the caller asked for events of tools.
     wants_events: bool,
@@ -49,13 +48,9 @@ impl ChatStream {
         wants_events: bool,
         charge: RequestCharge,
     ) -> Result<Self, ApiError> {
-        let first = match run.next().await {
-            Some(Event::Failed(error)) => return Err((*error).into()),
-            first => first,
-        };
+        run.begin().await.map_err(|error| *error)?;
         Ok(Self {
             run,
-            first,
             form,
             wants_events,
             charge,
@@ -121,10 +116,7 @@ impl Source for ChatStream {
                 return None;
             }
             self.charge.give_back(mem::take(&mut self.room));
-            let event = match self.first.take() {
-                Some(event) => event,
-                None => self.run.next().await?,
-            };
+            let event = self.run.next().await?;
             if let Err(error) = self.add(event) {
                 self.has_ended = true;
                 self.waiting.push_back(events::failure(error));
@@ -135,7 +127,8 @@ impl Source for ChatStream {
 
 /// Returns an upper estimate of the memory of the trees that a chunk of many deltas becomes, in bytes.
 fn tree_bytes(chunk: &ReplyChunk) -> usize {
-    let deltas = chunk.deltas().len();
+    let pieces = chunk.deltas().iter();
+    let deltas = pieces.filter(|delta| !matches!(delta, Delta::ChunkMember { .. })).count();
     if deltas <= 1 || chunk.exact().is_some() {
         return 0;
     }
@@ -183,7 +176,7 @@ mod tests {
     use super::*;
     use crate::{memory::Memory, respond::Parts, tests::SETTINGS};
     use airlock_agent as agent;
-    use airlock_conversation::{Delta, Wire};
+    use airlock_conversation::Wire;
     use airlock_core::{
         door::{Budget, Caller, Filter, Origin},
         tenant::Tenant,
@@ -253,7 +246,6 @@ mod tests {
             let before = charge.bytes();
             let mut stream = ChatStream {
                 run: run_of(&json!([{"answer": {"content": "hi"}}]), Duration::from_mins(1)),
-                first: None,
                 form: ChatForm::new(false),
                 wants_events: false,
                 charge,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use http::{HeaderMap, Request};
 use hyper::body::Incoming;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     App, BuiltinTools,
@@ -256,6 +256,7 @@ fn drop_native(
     }
     if let Some(Value::Array(messages)) = body.get_mut("messages") {
         let path = root.member("messages");
+        let mut emptied = BTreeSet::new();
         for (index, message) in messages.iter_mut().enumerate() {
             let path = path.element(index);
             if message.get("role").is_some_and(|role| role == "assistant")
@@ -263,10 +264,14 @@ fn drop_native(
             {
                 let natives = drop_all(blocks, &OF_MODEL, &path.member("content"), policy)?;
                 dropped.extend(natives.iter().map(|block| dropped_type(kind(block))));
+                if blocks.is_empty() && !natives.is_empty() {
+                    emptied.insert(index);
+                }
             }
         }
         // Anthropic's API refuses a message without content.
-        messages.retain(|message| message["content"] != json!([]));
+        let mut indices = 0..;
+        messages.retain(|_| indices.next().is_none_or(|index| !emptied.contains(&index)));
     }
     Ok(dropped)
 }
@@ -321,6 +326,8 @@ impl MediaSize {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use airlock_model::object;
 
@@ -340,13 +347,16 @@ mod tests {
                 text,
                 {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
                 {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+            ]}, {"role": "assistant", "content": []}, {"role": "assistant", "content": [
+                {"type": "server_tool_use", "id": "t", "name": "web_search", "input": {}},
             ]}],
         }));
         let mut left = request.clone();
         let dropped = drop_native(&mut left, &BuiltinTools::Drop).expect("they are left out");
         let expected = ["server_tool_use", "web_search_20250305", "web_search_tool_result"];
         assert_eq!(dropped, expected.map(str::to_owned).into());
-        let messages = json!([{"role": "assistant", "content": [text]}]);
+        let messages =
+            json!([{"role": "assistant", "content": [text]}, {"role": "assistant", "content": []}]);
         assert_eq!(Value::from(left), json!({"tools": [mine], "messages": messages}));
 
         let error = drop_native(&mut request.clone(), &BuiltinTools::Refuse);

@@ -29,8 +29,6 @@ const PIECE_BYTES: usize = 6 << 10;
 /// One streamed message.
 pub(super) struct MessageStream {
     run: Run,
-    /// The first event of the loop, received before the response begins.
-    first: Option<Event>,
     translation: Arc<Mutex<Translation>>,
     /// Translates an event of the loop. Kept here, so that no event is lost if `next` is dropped.
     work: Option<BoxFuture<'static, Result<Vec<Bytes>, ApiError>>>,
@@ -90,13 +88,9 @@ impl MessageStream {
         request_id: RequestId,
         charge: RequestCharge,
     ) -> Result<Self, ApiError> {
-        let first = match run.next().await {
-            Some(Event::Failed(error)) => return Err((*error).into()),
-            first => first,
-        };
+        run.begin().await.map_err(|error| *error)?;
         Ok(Self {
             run,
-            first,
             translation: Arc::new(Mutex::new(Translation::new(writer, charge.clone()))),
             work: None,
             wants_events,
@@ -190,10 +184,7 @@ impl Source for MessageStream {
                 return None;
             }
             self.charge.give_back(mem::take(&mut self.room));
-            let event = match self.first.take() {
-                Some(event) => event,
-                None => self.run.next().await?,
-            };
+            let event = self.run.next().await?;
             if let Err(error) = self.add(event) {
                 self.fail(error);
             }

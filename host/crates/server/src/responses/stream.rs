@@ -18,8 +18,6 @@ use airlock_model::Object;
 /// One streamed Response.
 pub(super) struct ResponseStream {
     run: Run,
-    /// The first event of the loop, received before the stream begins.
-    first: Option<Event>,
     composer: Composer,
     /// Stream events that are not sent yet.
     waiting: VecDeque<Object>,
@@ -30,13 +28,10 @@ impl ResponseStream {
     /// Waits for the first event of the loop. Fails if the request fails before it, so that the
     /// failure has a status of its own.
     pub(super) async fn begin(mut run: Run, mut composer: Composer) -> Result<Self, ApiError> {
-        let first = match run.next().await {
-            Some(Event::Failed(error)) => return Err((*error).into()),
-            first => first,
-        };
+        run.begin().await.map_err(|error| *error)?;
         let mut begun = Vec::new();
         composer.begin(&mut begun);
-        Ok(Self { run, first, composer, waiting: begun.into(), has_ended: false })
+        Ok(Self { run, composer, waiting: begun.into(), has_ended: false })
     }
 
     /// Adds an event of the loop. After a failure the stream ends with `response.failed`, because
@@ -65,10 +60,7 @@ impl Source for ResponseStream {
                 self.has_ended = true;
                 return Some(render(&last));
             }
-            let event = match self.first.take() {
-                Some(event) => event,
-                None => self.run.next().await?,
-            };
+            let event = self.run.next().await?;
             self.take(event);
         }
     }

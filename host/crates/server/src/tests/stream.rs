@@ -9,6 +9,8 @@ use super::{
     },
     *,
 };
+use airlock_model::{self as model, Api, Kind, Service};
+use airlock_test_http::model::{self as service, FakeService};
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -299,4 +301,46 @@ async fn the_request_of_a_stream_is_charged_until_the_stream_ends() {
     let _again = gateway.send(Method::POST, PATH, &[], &body).await;
     assert_eq!(gateway.next_event().await, "started");
     gateway.running.abort();
+}
+
+/// Returns a stream of a provider with these chunks.
+fn provided(chunks: &[Value]) -> String {
+    let events: Vec<_> = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    service::events(&format!("{}data: [DONE]\n\n", events.concat()))
+}
+
+#[tokio::test]
+async fn usage_that_was_not_asked_for_and_unknown_members_reach_the_caller_after_a_round() {
+    let function = json!({"name": "desk-echo", "arguments": "{}"});
+    let call = json!({"index": 0, "id": "c1", "type": "function", "function": function});
+    let first = provided(&[
+        json!({"id": "x", "x_groq": {"id": "r1"}, "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}),
+        json!({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls", "native_finish_reason": "TOOL"}]}),
+        json!({"id": "x", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}),
+    ]);
+    let filter = json!({"hate": {"filtered": false}});
+    let second = provided(&[
+        json!({"id": "y", "provider": "P", "choices": [{"index": 0, "delta": {"content": "hi"}, "content_filter_results": filter}]}),
+        json!({"id": "y", "provider": "P", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "native_finish_reason": "STOP"}]}),
+        json!({"id": "y", "provider": "P", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}}),
+    ]);
+    let fake = FakeService::start(vec![first, second]).await;
+    let kind = Kind::Service(Box::new(Service::new(Api::OpenAi, &fake.base_url)));
+    let provider = model::Settings { name: "demo".to_owned(), kind, fallbacks: Vec::new() };
+    let models = Models::new(&[provider]).expect("a good provider");
+    let gateway = Gateway::with_models(settings(), models, None).await;
+    let events = gateway.events(&plain("go"), &[]).await;
+    assert_eq!(events.last().map(String::as_str), Some("data: [DONE]"));
+    let chunks = chunks(&events);
+    let [.., text, end, usage] = &chunks[..] else { panic!("{chunks:#?}") };
+    assert_eq!(text["choices"][0]["delta"]["content"], "hi");
+    assert_eq!(text["choices"][0]["content_filter_results"], filter);
+    assert_eq!(end["choices"][0]["native_finish_reason"], "STOP");
+    assert_eq!([text, end, usage].map(|chunk| &chunk["provider"]), ["P"; 3]);
+    let total = (&usage["choices"], &usage["usage"]["total_tokens"]);
+    assert_eq!(total, (&json!([]), &json!(33)));
+    let shown = chunks.iter().map(Value::to_string).collect::<String>();
+    assert!(shown.contains(r#""x_groq":{"id":"r1"}"#) && !shown.contains("TOOL"), "{shown}");
+    assert!(!shown.contains(r#""tool_calls""#), "{shown}");
+    gateway.stop().await;
 }

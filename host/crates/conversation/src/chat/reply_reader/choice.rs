@@ -1,13 +1,16 @@
 //! One choice of a reply that is being read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use airlock_json::weight::object_weight;
 use serde_json::Value;
 
 use super::{
     super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, take_list, take_string},
-    number_calls,
+    chunk_members, number_calls,
 };
 use crate::{Delta, FinishReason, Object, Reasoning, ReplyError, Seal, Wire};
 
@@ -17,6 +20,9 @@ const MAX_NAME: usize = 1_024;
 /// Maximum bytes of a block of thinking whose signature comes later, and of the input of a call whose name
 /// does. The longest output of a model, 128,000 tokens, is about a sixth of it.
 const MAX_KEPT: usize = 4 << 20;
+
+/// Members of a choice that are not carried along: those that are read, and a message that repeats the delta.
+const READ_OR_DROPPED: [&str; 4] = ["index", "delta", "message", "finish_reason"];
 
 /// State of a choice.
 #[derive(Debug, Default)]
@@ -34,6 +40,8 @@ pub(super) struct ChoiceReader {
     /// True if readable reasoning was sent after the last sealed block.
     has_open_reasoning: bool,
     finish: Option<FinishReason>,
+    /// Unknown members that came with the end.
+    end_members: Object,
     /// Bytes of all that was kept beyond its chunk.
     kept_bytes: usize,
 }
@@ -67,16 +75,13 @@ impl ChoiceReader {
         self.kept_bytes
     }
 
-    /// Sets the reason of the end. A later one replaces it.
-    pub(super) fn set_finish(&mut self, reason: FinishReason) {
-        self.finish = Some(reason);
-    }
-
-    /// Reads the choice of a chunk. A `message` alone counts as the delta.
+    /// Reads the choice of a chunk, without its reason of the end. A `message` alone counts as the delta, and a
+    /// later end replaces an earlier one.
     pub(super) fn read(
         &mut self,
         number: u64,
         mut choice: Object,
+        finish: Option<FinishReason>,
         out: &mut Vec<Delta>,
     ) -> Result<(), ReplyError> {
         let mut delta = match choice.shift_remove("delta") {
@@ -111,7 +116,20 @@ impl ChoiceReader {
                 self.read_call(number, call, out)?;
             }
         }
+        choice.retain(|name, value| !value.is_null() && !READ_OR_DROPPED.contains(&name.as_str()));
+        match finish {
+            Some(reason) => self.set_finish(reason, choice),
+            None => out.extend(chunk_members(Some(number), choice)),
+        }
         Ok(())
+    }
+
+    /// Sets the reason of the end, and keeps the members that came with it.
+    fn set_finish(&mut self, reason: FinishReason, members: Object) {
+        self.finish = Some(reason);
+        let before = object_weight(&self.end_members);
+        self.end_members.extend(members);
+        self.kept_bytes += object_weight(&self.end_members).saturating_sub(before);
     }
 
     /// Ends the choice.
@@ -121,6 +139,7 @@ impl ChoiceReader {
             if self.places.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
         let reason = self.finish.take().unwrap_or(complete);
         out.push(Delta::End { choice: number, reason });
+        out.extend(chunk_members(Some(number), mem::take(&mut self.end_members)));
     }
 
     /// Reads the reasoning of a delta: its text, and the blocks that are complete.
@@ -183,7 +202,7 @@ impl ChoiceReader {
     /// Ends a block of thinking. Its text is sent before, unless it was.
     fn end_block(&mut self, choice: u64, mut reasoning: Reasoning, out: &mut Vec<Delta>) {
         if matches!(reasoning.seal, Some(Seal::Signature(_))) {
-            let pieces = std::mem::take(&mut self.thinking);
+            let pieces = mem::take(&mut self.thinking);
             if reasoning.text.is_empty() {
                 reasoning.text = pieces;
             }

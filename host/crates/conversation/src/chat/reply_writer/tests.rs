@@ -1,7 +1,7 @@
 use airlock_json::object;
 
 use super::*;
-use crate::{Reply, chat::ReplyReader};
+use crate::{Reply, chat::ReplyReader, tests::lines};
 
 const CREATED: u64 = 1_700_000_000;
 
@@ -22,6 +22,10 @@ fn end(choice: u64, reason: FinishReason) -> Delta {
     Delta::End { choice, reason }
 }
 
+fn of_chunk(choice: Option<u64>, name: &str) -> Delta {
+    Delta::ChunkMember { choice, name: name.to_owned(), value: 1.into() }
+}
+
 fn write(deltas: Vec<Delta>, includes_usage: bool) -> Vec<Object> {
     let mut writer = ChunkWriter::new(CREATED, includes_usage);
     let mut chunks = Vec::new();
@@ -29,17 +33,6 @@ fn write(deltas: Vec<Delta>, includes_usage: bool) -> Vec<Object> {
         writer.delta(delta, &mut chunks);
     }
     chunks
-}
-
-/// Returns the choices of chunks, each as the text of its delta, with the reason of its end.
-fn lines(chunks: &[Object]) -> Vec<String> {
-    let choices = chunks.iter().filter_map(|chunk| chunk["choices"].get(0));
-    choices
-        .map(|choice| match &choice["finish_reason"] {
-            Value::Null => choice["delta"].to_string(),
-            reason => format!("{} {reason}", choice["delta"]),
-        })
-        .collect()
 }
 
 /// Every kind of delta, as a reader returns them.
@@ -139,18 +132,18 @@ fn a_chunk_has_the_members_of_openais_api() {
 
 #[test]
 fn parts_of_reasoning_are_separated_and_the_end_of_an_item_is_no_chunk() {
-    let part = |index| Delta::ReasoningPart {
+    let [first, second] = [0, 1].map(|index| Delta::ReasoningPart {
         choice: 0,
         item_id: "rs_1".to_owned(),
         is_summary: true,
         index,
-    };
+    });
     let reasoning = |text: &str| Delta::Reasoning { choice: 0, text: text.to_owned() };
     let deltas = vec![
         begin(),
-        part(0),
+        first,
         reasoning("a"),
-        part(1),
+        second,
         reasoning("b"),
         Delta::ItemEnd { choice: 0, index: 0, item: Object::new() },
         Delta::ServiceTier("flex".to_owned()),
@@ -203,6 +196,63 @@ fn usage_comes_in_a_last_chunk_if_the_request_asks_for_it() {
 }
 
 #[test]
+fn usage_of_a_chat_completion_is_written_though_the_request_does_not_ask_for_it() {
+    for (chunk, count) in [(UsageChunk::Own, 4), (UsageChunk::OfChoices, 3)] {
+        let usage = Usage { input: 1, output: 2, chunk: Some(chunk), ..Usage::default() };
+        let deltas = vec![begin(), text(0, "a"), end(0, FinishReason::Stop), Delta::Usage(usage)];
+        let chunks = write(deltas, false);
+        let (last, others) = chunks.split_last().expect("chunks");
+        assert_eq!((chunks.len(), &last["usage"]["total_tokens"]), (count, &json!(3)));
+        assert!(others.iter().all(|chunk| !chunk.contains_key("usage")), "{others:?}");
+    }
+}
+
+#[test]
+fn an_unknown_member_is_added_to_the_chunk_before_it_or_to_an_empty_one() {
+    let mut writer = ChunkWriter::new(CREATED, false);
+    let mut lines = Vec::new();
+    for deltas in [
+        vec![of_chunk(None, "early")],
+        vec![begin()],
+        vec![
+            text(0, "a"),
+            of_chunk(Some(0), "of_choice"),
+            text(1, "b"),
+            of_chunk(None, "of_chunk"),
+            of_chunk(Some(0), "more"),
+        ],
+        vec![of_chunk(None, "alone")],
+        vec![of_chunk(Some(1), "alone")],
+        vec![end(0, FinishReason::Stop), of_chunk(Some(0), "of_end"), end(1, FinishReason::Stop)],
+    ] {
+        let mut chunks = Vec::new();
+        for delta in deltas {
+            writer.delta(delta, &mut chunks);
+        }
+        lines.extend(chunks.into_iter().map(|mut chunk| {
+            let known = ["id", "object", "created", "model"];
+            chunk.retain(|name, _| !known.contains(&name.as_str()));
+            Value::from(chunk).to_string()
+        }));
+    }
+    assert_eq!(
+        lines,
+        [
+            r#"{"choices":[],"early":1}"#,
+            r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}],"service_tier":"default"}"#,
+            r#"{"choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":null,"of_choice":1}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"role":"assistant","content":null},"logprobs":null,"finish_reason":null}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"content":"b"},"logprobs":null,"finish_reason":null}],"of_chunk":1}"#,
+            r#"{"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":null,"more":1}]}"#,
+            r#"{"choices":[{"index":0,"delta":{},"finish_reason":null}],"alone":1}"#,
+            r#"{"choices":[{"index":1,"delta":{},"logprobs":null,"finish_reason":null,"alone":1}]}"#,
+            r#"{"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","of_end":1}]}"#,
+            r#"{"choices":[{"index":1,"delta":{},"logprobs":null,"finish_reason":"stop"}]}"#,
+        ]
+    );
+}
+
+#[test]
 fn each_choice_has_its_role_and_its_end() {
     let stop = FinishReason::StopSequence("END".to_owned());
     let chunks = write(
@@ -248,6 +298,8 @@ fn chunks_are_read_as_the_deltas_they_were_written_from() {
     let mut expected = all();
     let Some(Delta::Begin(begin)) = expected.first_mut() else { panic!("it begins") };
     begin.created = CREATED;
+    let Some(Delta::Usage(usage)) = expected.last_mut() else { panic!("it has the usage") };
+    usage.chunk = Some(UsageChunk::Own);
     assert_eq!(read, expected);
 }
 
@@ -291,6 +343,67 @@ fn a_whole_reply_becomes_a_chat_completion() {
     );
 }
 
+fn detail(kind: &str, name: &str, text: &str, index: u64, id: Option<&str>) -> Value {
+    let mut detail =
+        json!({"type": kind, name: text, "format": "openai-responses-v1", "index": index});
+    if let Some(id) = id {
+        detail["id"] = id.into();
+    }
+    detail
+}
+
+/// Returns the types of a list of details.
+fn types(details: &Value) -> Vec<&str> {
+    let details = details.as_array().into_iter().flatten();
+    details.filter_map(|detail| detail["type"].as_str()).collect()
+}
+
+/// Reasoning of OpenAI's models as `OpenRouter` streams it, with or without its encrypted form.
+#[test]
+fn summaries_in_pieces_are_streamed_as_they_came_and_sent_back_as_one() {
+    let pieces =
+        ["So ", "it ", "is."].map(|text| detail("reasoning.summary", "summary", text, 0, None));
+    let summary = detail("reasoning.summary", "summary", "So it is.", 0, None);
+    let encrypted = detail("reasoning.encrypted", "data", "e", 1, Some("rs_1"));
+    for has_seal in [true, false] {
+        let seal = has_seal.then(|| encrypted.clone());
+        let details: Vec<_> = pieces.iter().cloned().chain(seal.clone()).collect();
+        let mut reader = ReplyReader::default();
+        let mut reply = Reply::default();
+        let mut chunks = Vec::new();
+        let mut writer = ChunkWriter::new(CREATED, false);
+        for detail in &details {
+            let text = detail.get("summary");
+            let delta = json!({"reasoning": text, "reasoning_details": [detail]});
+            let chunk = object(json!({"choices": [{"index": 0, "delta": delta}]}));
+            let deltas = reader.chunk(chunk).expect("a good chunk");
+            reply.extend(deltas.clone());
+            for delta in deltas {
+                writer.delta(delta, &mut chunks);
+            }
+        }
+        let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+        let shown = deltas.filter_map(|delta| delta.get("reasoning_details")?.get(0));
+        assert!(shown.eq(&details), "{chunks:#?}");
+        let message = write_message(reply.choices.remove(&0).expect("a choice"));
+        let expected: Value = [summary.clone()].into_iter().chain(seal).collect();
+        assert_eq!(message["reasoning_details"], expected);
+        assert_eq!(message["reasoning"], "So it is.");
+        // As a client sends it back.
+        let items = crate::chat::read_message(message.into()).expect("a message");
+        let sealed = items.iter().find_map(|item| match item {
+            crate::Item::Reasoning(Reasoning { seal: Some(_), summary, .. }) => Some(summary),
+            _ => None,
+        });
+        assert_eq!(
+            sealed.map(|summary| summary.concat()),
+            has_seal.then(|| "So it is.".to_owned())
+        );
+        let sent = crate::chat::write_messages(items).expect("messages");
+        assert_eq!(types(&sent[0]["reasoning_details"]), types(&expected));
+    }
+}
+
 #[test]
 fn a_reply_without_text_has_null_content_and_pieces_of_members_are_merged() {
     let member = |name: &str, value| Delta::Member {
@@ -328,21 +441,24 @@ fn a_reply_without_text_has_null_content_and_pieces_of_members_are_merged() {
     );
 }
 
+fn text_part(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
 #[test]
 fn a_message_of_a_stream_has_the_form_of_its_deltas() {
     let thinking =
         |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
-    let part = |text: &str| json!({"type": "text", "text": text});
     for (deltas, content, reasoning) in [
         (
             vec![
                 json!({"content": ""}),
                 json!({"content": [thinking("H")]}),
                 json!({"content": [thinking("m")]}),
-                json!({"content": [part("a")]}),
+                json!({"content": [text_part("a")]}),
                 json!({"content": "b"}),
             ],
-            json!([thinking("Hm"), part("ab")]),
+            json!([thinking("Hm"), text_part("ab")]),
             json!([null, null]),
         ),
         (vec![json!({"content": ""}), json!({"content": ""})], json!(""), json!([null, null])),

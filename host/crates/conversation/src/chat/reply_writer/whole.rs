@@ -1,9 +1,11 @@
 //! A whole reply → a chat completion.
 
+use std::mem;
+
 use serde_json::Value;
 
 use super::{
-    super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, usage},
+    super::{LOGPROBS, TOOL_CALLS, object_of, reasoning, take_list, usage},
     add_finish, annotation, body_of,
 };
 use crate::{
@@ -55,10 +57,12 @@ pub fn write_message(choice: Choice) -> Object {
 
 fn write_choice(number: u64, mut choice: Choice) -> Object {
     let finish = choice.finish.take();
+    let extra = mem::take(&mut choice.extra);
     let (message, logprobs) = write_content(choice);
     let mut out = object_of([("index", number.into()), ("message", message.into())]);
     out.extend(logprobs);
     add_finish(&mut out, finish);
+    out.extend(extra);
     out
 }
 
@@ -109,7 +113,11 @@ impl WholeMessage {
         }
     }
 
-    fn reasoning(&mut self, block: Reasoning) {
+    fn reasoning(&mut self, mut block: Reasoning) {
+        if block.seal.is_none() {
+            let details = take_list(&mut block.extra, reasoning::DETAILS);
+            reasoning::join_details(&mut self.details, details);
+        }
         match &block.id {
             Some(_) => reasoning::join(&mut self.reasoning, &block.text),
             None => self.reasoning.push_str(&block.text),
@@ -191,7 +199,7 @@ fn merge_parts(message: &mut Object, parts: Value) {
     if let Some(content) = message.get_mut(reasoning::CONTENT)
         && let Value::String(text) = content
     {
-        let text = std::mem::take(text);
+        let text = mem::take(text);
         let text = (!text.is_empty()).then(|| reasoning::text_part(text));
         *content = text.into_iter().collect();
     }

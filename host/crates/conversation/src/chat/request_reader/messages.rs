@@ -70,7 +70,7 @@ fn read_assistant(mut message: Members<'_>, items: &mut Vec<Item>) -> Result<(),
     if let Some(refusal) = message.text("refusal")?.filter(|text| !text.is_empty()) {
         parts.push(Part::new(Content::Refusal(refusal)));
     }
-    let mut calls = read_calls(&mut message)?;
+    let mut calls = message.elements(TOOL_CALLS, read_call)?;
     let blocks = read_blocks(&mut message)?;
     let mut extra = rest(message);
     let reasoning = read_reasoning(blocks, &mut extra);
@@ -85,17 +85,13 @@ fn read_assistant(mut message: Members<'_>, items: &mut Vec<Item>) -> Result<(),
 }
 
 fn read_blocks(message: &mut Members<'_>) -> Result<Vec<Reasoning>, Untranslatable> {
-    let blocks = message.list(reasoning::BLOCKS)?.unwrap_or_default();
-    let path = message.path(reasoning::BLOCKS);
-    let blocks = blocks.into_iter().enumerate().map(|(index, block)| {
+    message.elements(reasoning::BLOCKS, |block, path| {
         reasoning::read_block(block).map_err(|other| {
             let kind = other.get("type").and_then(Value::as_str).unwrap_or_default();
-            let path = path.element(index);
             let supported = &["thinking", "redacted_thinking"];
             Untranslatable::invalid_value(&path.member("type"), kind, supported)
         })
-    });
-    blocks.collect()
+    })
 }
 
 /// Returns the reasoning of a message: its blocks, and what their text is not part of.
@@ -123,13 +119,6 @@ fn read_reasoning(mut blocks: Vec<Reasoning>, extra: &mut Object) -> Vec<Reasoni
     });
     let text = text.map(|text| Reasoning { text, ..Reasoning::default() });
     text.into_iter().chain(blocks).collect()
-}
-
-fn read_calls(message: &mut Members<'_>) -> Result<Vec<ToolCall>, Untranslatable> {
-    let calls = message.list(TOOL_CALLS)?.unwrap_or_default();
-    let path = message.path(TOOL_CALLS);
-    let calls = calls.into_iter().enumerate();
-    calls.map(|(index, call)| read_call(call, &path.element(index))).collect()
 }
 
 fn read_call(call: Value, path: &Path<'_>) -> Result<ToolCall, Untranslatable> {

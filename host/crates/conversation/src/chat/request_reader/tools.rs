@@ -13,15 +13,14 @@ use crate::{
 
 /// Texts that are a choice.
 const CHOICES: &[&str] = &["none", "auto", "required"];
+/// Mistral's older name of the last one.
+const ANY: &str = "any";
 
 /// Takes `tools`.
 pub(super) fn read_definitions(
     request: &mut Members<'_>,
 ) -> Result<Vec<ToolDefinition>, Untranslatable> {
-    let tools = request.list("tools")?.unwrap_or_default();
-    let path = request.path("tools");
-    let tools = tools.into_iter().enumerate();
-    tools.map(|(index, tool)| read_definition(tool, &path.element(index))).collect()
+    request.elements("tools", read_definition)
 }
 
 fn read_definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untranslatable> {
@@ -56,14 +55,25 @@ fn read_definition(tool: Value, path: &Path<'_>) -> Result<ToolDefinition, Untra
 
 /// Takes `tool_choice`.
 pub(super) fn read_choice(request: &mut Members<'_>) -> Result<Option<ToolChoice>, Untranslatable> {
+    if request.get("tool_choice").is_some_and(|choice| choice == ANY) {
+        request.take("tool_choice");
+        return Ok(Some(ToolChoice::Required));
+    }
+    read_choice_with(request, read_object)
+}
+
+/// Takes `tool_choice`: one of OpenAI's texts, or an object.
+pub(crate) fn read_choice_with(
+    request: &mut Members<'_>,
+    read_object: impl FnOnce(Object, &Path<'_>) -> Result<ToolChoice, Untranslatable>,
+) -> Result<Option<ToolChoice>, Untranslatable> {
     let path = request.path("tool_choice");
     let choice = match request.take("tool_choice") {
         None => return Ok(None),
         Some(Value::String(choice)) => match choice.as_str() {
-            "auto" => ToolChoice::Auto,
             "none" => ToolChoice::None,
-            // Mistral's older name is `any`.
-            "required" | "any" => ToolChoice::Required,
+            "auto" => ToolChoice::Auto,
+            "required" => ToolChoice::Required,
             other => return Err(Untranslatable::invalid_value(&path, other, CHOICES)),
         },
         Some(Value::Object(choice)) => read_object(choice, &path)?,

@@ -11,7 +11,7 @@ use super::{
     super::{
         TOOL_CALLS, object_of,
         parts::{self, PlacedPart},
-        reasoning, restore_inner,
+        reasoning, restore_inner, take_list,
     },
     ChatForm,
 };
@@ -225,7 +225,7 @@ impl MessageWriter {
         let mut text = String::new();
         let mut blocks = Vec::new();
         let mut details = Vec::new();
-        for block in reasoning {
+        for mut block in reasoning {
             let is_anthropic = matches!(block.seal, Some(Seal::Signature(_) | Seal::Redacted(_)));
             if is_shown && (!is_anthropic || self.form.repeats_sealed_text()) {
                 match block.text.as_str() {
@@ -241,6 +241,7 @@ impl MessageWriter {
                     blocks.extend(reasoning::write_block(block).map(Value::from));
                 }
                 None if is_shown && self.form.is_openai() => {
+                    details.extend(take_list(&mut block.extra, reasoning::DETAILS));
                     reasoning::add_unknown(out, block.extra);
                 }
                 _ => {}

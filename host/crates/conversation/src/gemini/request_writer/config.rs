@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{member, set};
+use super::TARGET;
 use crate::{
     Object, ReplyFormat, Settings,
     gemini::object_of,
     read::{Path, Untranslatable},
+    target::member,
 };
 
 const CONFIG: &str = "generationConfig";
@@ -55,7 +56,7 @@ pub(super) fn write(
         return Ok(());
     }
     let config = member(extra, CONFIG)?;
-    own.into_iter().try_for_each(|(from, to, value)| set(config, to, value, from))
+    own.into_iter().try_for_each(|(from, to, value)| TARGET.set(config, to, value, from))
 }
 
 /// Returns `thinkingConfig`; `None` for the model's default. A budget is more exact than an effort,

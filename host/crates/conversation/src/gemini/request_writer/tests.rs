@@ -1,4 +1,4 @@
-use serde_json::Number;
+use serde_json::{Number, Value, json};
 
 use super::*;
 use crate::{

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{member, set};
+use super::TARGET;
 use crate::{
     FunctionTool, Object, ToolChoice, ToolDefinition,
     gemini::object_of,
     read::{Path, Untranslatable},
+    target::member,
 };
 
 /// Writes `tools` into `body` and the choice into the `toolConfig` of `extra`.
@@ -30,7 +31,7 @@ pub(super) fn write_tools(
     }
     if let Some(choice) = choice {
         let config = member(extra, "toolConfig")?;
-        set(config, "functionCallingConfig", choice.into(), "tool_choice")?;
+        TARGET.set(config, "functionCallingConfig", choice.into(), "tool_choice")?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{FinishReason, Object, Usage};
+use crate::{FinishReason, Usage};
 
 /// Tokens of one message. The counts of a stream are cumulative: each replaces an earlier one.
 #[derive(Debug, Default, Clone, Copy)]
@@ -39,7 +39,7 @@ impl TokenUsage {
             cache_writes: Some(writes),
             output,
             reasoning: self.thinking,
-            extra: Object::new(),
+            ..Usage::default()
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
             cache_writes: Some(200),
             output: 50,
             reasoning: Some(20),
-            extra: Object::new(),
+            ..Usage::default()
         };
         assert_eq!(tokens.to_usage(), expected);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{super::object, ending, seal, usage};
+use super::{super::object_of, ending, seal, usage};
 use crate::{
     CallInput, Choice, Content, FinishReason, Item, Message, Object, Reasoning, Reply, Seal,
     ToolCall, Wire, arguments_object,
@@ -13,7 +13,7 @@ pub fn write_reply(mut reply: Reply) -> Object {
     let choice = reply.choices.remove(&0).unwrap_or_default();
     let mut blocks = Vec::new();
     let (end, has_calls) = write_choice(choice, &mut blocks);
-    let mut message = object([
+    let mut message = object_of([
         ("id", reply.begin.id.into()),
         ("type", "message".into()),
         ("role", "assistant".into()),
@@ -82,7 +82,7 @@ fn write_message(message: Message, end: &mut ChoiceEnd, blocks: &mut Vec<Value>)
 
 /// Returns a block of text; `None` if it is empty, which the API refuses in the next request.
 fn text_block(text: String) -> Option<Value> {
-    (!text.is_empty()).then(|| object([("type", "text".into()), ("text", text.into())]).into())
+    (!text.is_empty()).then(|| object_of([("type", "text".into()), ("text", text.into())]).into())
 }
 
 /// Returns whether reasoning without a proof is repeated, with its proof, by the item after it. Chat
@@ -108,7 +108,7 @@ fn thinking(reasoning: &Reasoning) -> Option<Value> {
 
 fn thinking_block(text: String, signature: String) -> Value {
     let kind = "thinking".into();
-    object([("type", kind), ("thinking", text.into()), ("signature", signature.into())]).into()
+    object_of([("type", kind), ("thinking", text.into()), ("signature", signature.into())]).into()
 }
 
 fn tool_use(call: ToolCall) -> Value {
@@ -116,11 +116,11 @@ fn tool_use(call: ToolCall) -> Value {
         // Clients expect an object.
         CallInput::Arguments(arguments) if arguments.trim() == "null" => Object::new().into(),
         CallInput::Arguments(arguments) => arguments_object(arguments).into(),
-        CallInput::Text(text) => object([("input", text.into())]).into(),
+        CallInput::Text(text) => object_of([("input", text.into())]).into(),
     };
     let kind = "tool_use".into();
     let id = call.id.into();
-    object([("type", kind), ("id", id), ("name", call.name.into()), ("input", input)]).into()
+    object_of([("type", kind), ("id", id), ("name", call.name.into()), ("input", input)]).into()
 }
 
 /// Adds the sources to the last text.

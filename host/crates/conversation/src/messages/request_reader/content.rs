@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    super::{object, seal},
+    super::{object_of, seal},
     kind,
 };
 use crate::{
@@ -66,9 +66,14 @@ fn user(
     message: usize,
     conversation: &mut Conversation,
 ) -> Result<(), Untranslatable> {
+    let blocks = blocks(content, path)?;
+    if blocks.is_empty() {
+        push_empty(Role::User, message, conversation);
+        return Ok(());
+    }
     let mut parts = Vec::new();
     let mut first = 0;
-    for (index, block) in blocks(content, path)?.into_iter().enumerate() {
+    for (index, block) in blocks.into_iter().enumerate() {
         let path = path.element(index);
         if kind(&block) == "tool_result" {
             let result = Item::ToolResult(tool_result(block, &path)?);
@@ -92,10 +97,15 @@ fn assistant(
     message: usize,
     conversation: &mut Conversation,
 ) -> Result<(), Untranslatable> {
+    let blocks = blocks(content, path)?;
+    if blocks.is_empty() {
+        push_empty(Role::Assistant, message, conversation);
+        return Ok(());
+    }
     let mut parts = Vec::new();
     let mut first = 0;
     let mut signatures = BTreeMap::new();
-    for (index, block) in blocks(content, path)?.into_iter().enumerate() {
+    for (index, block) in blocks.into_iter().enumerate() {
         let path = path.element(index);
         if let Some((id, members)) = call_signature(&block) {
             signatures.insert(id, members);
@@ -126,6 +136,12 @@ fn assistant(
     Ok(())
 }
 
+/// Adds a message that the caller sent without blocks.
+fn push_empty(role: Role, index: usize, conversation: &mut Conversation) {
+    let message = Message::new(role, Vec::new());
+    conversation.push(Item::Message(message), ItemPlace::listed(index));
+}
+
 /// Adds a message, unless it has no parts.
 fn push_message(role: Role, parts: Vec<Part>, place: ItemPlace, conversation: &mut Conversation) {
     if !parts.is_empty() {
@@ -137,7 +153,7 @@ fn push_message(role: Role, parts: Vec<Part>, place: ItemPlace, conversation: &m
 fn blocks(content: Value, path: &Path<'_>) -> Result<Vec<Value>, Untranslatable> {
     match content {
         Value::String(text) => {
-            Ok(vec![object([("type", "text".into()), ("text", text.into())]).into()])
+            Ok(vec![object_of([("type", "text".into()), ("text", text.into())]).into()])
         }
         Value::Array(blocks) => Ok(blocks),
         other => Err(Untranslatable::invalid_type(path, "a string or an array", &other)),

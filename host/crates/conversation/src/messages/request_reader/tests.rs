@@ -34,6 +34,24 @@ fn native(object: Value) -> NativeItem {
 }
 
 #[test]
+fn a_message_without_blocks_stays() {
+    let items = items(&json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": []},
+        {"role": "user", "content": []},
+    ]));
+    let messages = crate::chat::write_messages(items).expect("messages");
+    assert_eq!(
+        Value::from(messages),
+        json!([
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": ""},
+            {"role": "user", "content": ""},
+        ])
+    );
+}
+
+#[test]
 fn texts_and_blocks_of_text_become_messages() {
     let read = read(&json!({
         "system": [{"type": "text", "text": "be brief", "cache_control": {"type": "ephemeral"}}],

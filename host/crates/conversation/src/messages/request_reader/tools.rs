@@ -17,11 +17,7 @@ pub(super) fn read(
     members: &mut Members<'_>,
     conversation: &mut Conversation,
 ) -> Result<(), Untranslatable> {
-    let tools = members.list("tools")?.unwrap_or_default();
-    let path = members.path("tools");
-    let tools =
-        tools.into_iter().enumerate().map(|(index, tool)| definition(tool, &path.element(index)));
-    conversation.tools = tools.collect::<Result<_, _>>()?;
+    conversation.tools = members.elements("tools", definition)?;
     if let Some(choice) = members.take("tool_choice") {
         let path = members.path("tool_choice");
         let mut choice = Members::read(&path, choice)?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{super::object, CACHE_CONTROL, media};
+use super::{super::object_of, CACHE_CONTROL, media};
 use crate::{
     Content, NativeItem, Object, Part, Wire,
     read::{ItemSite, Untranslatable},
@@ -74,7 +74,7 @@ fn is_block(native: &NativeItem) -> bool {
 }
 
 pub(super) fn text_block(text: String) -> Object {
-    object([("type", "text".into()), ("text", text.into())])
+    object_of([("type", "text".into()), ("text", text.into())])
 }
 
 fn mark_last(blocks: &mut [Value], cache_control: Option<Value>) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::object;
+use super::super::object_of;
 use crate::{
     Media, Object, Wire,
     read::{ItemSite, Untranslatable, excerpt},
@@ -45,7 +45,7 @@ pub(super) fn image(media: Media, part: ItemSite) -> Result<Object, Untranslatab
             return Err(invalid_source(part, IMAGE_URL, "it must be an image, and not a text."));
         }
     };
-    Ok(object([("type", "image".into()), ("source", source.into())]))
+    Ok(object_of([("type", "image".into()), ("source", source.into())]))
 }
 
 /// Returns the block of a document.
@@ -56,7 +56,7 @@ pub(super) fn document(
 ) -> Result<Object, Untranslatable> {
     let source = match media {
         Media::FileId(id) => file(id),
-        Media::Text(text) => object([
+        Media::Text(text) => object_of([
             ("type", "text".into()),
             ("media_type", "text/plain".into()),
             ("data", text.into()),
@@ -77,7 +77,7 @@ pub(super) fn document(
             return Err(invalid_source(part, FILE_DATA, rule));
         }
     };
-    let mut block = object([("type", "document".into()), ("source", source.into())]);
+    let mut block = object_of([("type", "document".into()), ("source", source.into())]);
     block.extend(name.map(|name| ("title".to_owned(), name.into())));
     Ok(block)
 }
@@ -100,15 +100,15 @@ fn is_pdf(media_type: &str, data: &str) -> bool {
 }
 
 fn file(id: String) -> Object {
-    object([("type", "file".into()), ("file_id", id.into())])
+    object_of([("type", "file".into()), ("file_id", id.into())])
 }
 
 fn web(url: String) -> Object {
-    object([("type", "url".into()), ("url", url.into())])
+    object_of([("type", "url".into()), ("url", url.into())])
 }
 
 fn base64(media_type: Value, data: String) -> Object {
-    object([("type", "base64".into()), ("media_type", media_type), ("data", data.into())])
+    object_of([("type", "base64".into()), ("media_type", media_type), ("data", data.into())])
 }
 
 fn is_web(url: &str) -> bool {

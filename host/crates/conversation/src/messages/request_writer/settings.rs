@@ -2,8 +2,8 @@
 
 use serde_json::{Number, Value, json};
 
-use super::{super::object, DEFAULT_MAX_TOKENS, invalid, member, set};
-use crate::{Object, ReplyFormat, Settings, Wire, read::Untranslatable};
+use super::{super::object_of, DEFAULT_MAX_TOKENS, TARGET, invalid};
+use crate::{Object, ReplyFormat, Settings, Wire, read::Untranslatable, target::member};
 
 /// Member with the effort and the format.
 const OUTPUT_CONFIG: &str = "output_config";
@@ -16,7 +16,7 @@ pub(super) fn write(
     body: &mut Object,
 ) -> Result<(), Untranslatable> {
     if !settings.stop.is_empty() {
-        set(body, "stop_sequences", settings.stop.into(), "stop")?;
+        TARGET.set(body, "stop_sequences", settings.stop.into(), "stop")?;
     }
     write_user(settings.user, body)?;
     write_effort(settings.effort, wire, body)?;
@@ -67,7 +67,7 @@ fn write_effort(
     let effort = match effort.as_str() {
         // The provider judges its own levels.
         own if wire == Wire::Messages => own,
-        "none" => return set(body, THINKING, json!({"type": "disabled"}), PARAM),
+        "none" => return TARGET.set(body, THINKING, json!({"type": "disabled"}), PARAM),
         "minimal" | "low" => "low",
         effort @ ("medium" | "high" | "xhigh" | "max") => effort,
         other => {
@@ -76,7 +76,7 @@ fn write_effort(
             return Err(Untranslatable::invalid_value(&path, other, &supported));
         }
     };
-    set(member(body, OUTPUT_CONFIG)?, "effort", effort.into(), PARAM)
+    TARGET.set(member(body, OUTPUT_CONFIG)?, "effort", effort.into(), PARAM)
 }
 
 /// Writes the format. One of an unknown type is still a member of `body`.
@@ -89,8 +89,8 @@ fn write_format(format: Option<ReplyFormat>, body: &mut Object) -> Result<(), Un
         Some(ReplyFormat::Json) => Err(invalid("response_format.type", rule)),
         Some(ReplyFormat::Schema { description, schema, .. }) => {
             let schema = described(schema, description)?;
-            let format = object([("type", "json_schema".into()), ("schema", schema.into())]);
-            set(member(body, OUTPUT_CONFIG)?, "format", format.into(), PARAM)
+            let format = object_of([("type", "json_schema".into()), ("schema", schema.into())]);
+            TARGET.set(member(body, OUTPUT_CONFIG)?, "format", format.into(), PARAM)
         }
     }
 }

@@ -2,6 +2,7 @@ mod round_trip;
 
 use airlock_json::object;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::chat;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{super::object, CACHE_CONTROL};
+use super::{super::object_of, CACHE_CONTROL};
 use crate::{
     FunctionTool, NativeItem, Object, ToolChoice, ToolDefinition,
     read::{Path, Untranslatable},
@@ -59,7 +59,7 @@ fn definitions(tools: Vec<ToolDefinition>) -> Result<Vec<Value>, Untranslatable>
 fn definition(tool: FunctionTool, path: &Path<'_>) -> Result<Object, Untranslatable> {
     let FunctionTool { name, description, parameters, strict, cache_control, mut extra } = tool;
     extra.shift_remove("function");
-    let mut definition = object([("name", name.into())]);
+    let mut definition = object_of([("name", name.into())]);
     definition.extend(description.map(|text| ("description".to_owned(), text.into())));
     definition.insert("input_schema".to_owned(), schema(parameters, path)?);
     let strict = strict.filter(|strict| *strict);
@@ -94,7 +94,7 @@ fn write_choice(choice: ToolChoice, tools: &mut Vec<Value>) -> Result<Object, Un
         ToolChoice::None => "none",
         ToolChoice::Required => "any",
         ToolChoice::Function(name) => {
-            return Ok(object([("type", "tool".into()), ("name", name.into())]));
+            return Ok(object_of([("type", "tool".into()), ("name", name.into())]));
         }
         ToolChoice::Allowed { is_required, names } => {
             let names: BTreeSet<_> = names.iter().map(String::as_str).collect();
@@ -129,7 +129,7 @@ fn unknown_choice(choice: &NativeItem) -> Untranslatable {
 }
 
 fn of_type(kind: &str) -> Object {
-    object([("type", kind.into())])
+    object_of([("type", kind.into())])
 }
 
 fn is(choice: &Object, kind: &str) -> bool {

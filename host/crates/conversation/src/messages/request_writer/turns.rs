@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    super::object,
+    super::object_of,
     CACHE_CONTROL,
     content::{self, ContentPlace},
     invalid,
@@ -128,7 +128,7 @@ impl TurnWriter {
         };
         // The signature of another provider.
         extra.shift_remove(EXTRA_CONTENT);
-        let mut block = object([
+        let mut block = object_of([
             ("type", "tool_use".into()),
             ("id", id.into()),
             ("name", name.into()),
@@ -140,7 +140,8 @@ impl TurnWriter {
 
     fn tool_result(&self, result: ToolResult) -> Result<Object, Untranslatable> {
         let ToolResult { call_id, parts, is_error, cache_control, extra } = result;
-        let mut block = object([("type", "tool_result".into()), ("tool_use_id", call_id.into())]);
+        let mut block =
+            object_of([("type", "tool_result".into()), ("tool_use_id", call_id.into())]);
         let content = self.blocks(parts, ContentPlace::ToolResult)?;
         if !content.is_empty() {
             block.insert("content".to_owned(), content.into());
@@ -187,7 +188,7 @@ impl TurnWriter {
 impl MessageTurn {
     fn into_message(mut self) -> Object {
         self.results.append(&mut self.blocks);
-        object([("role", self.role.into()), ("content", self.results.into())])
+        object_of([("role", self.role.into()), ("content", self.results.into())])
     }
 }
 

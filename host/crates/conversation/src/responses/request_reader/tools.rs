@@ -10,8 +10,7 @@ use crate::{
 
 /// Types of tools that a client can define.
 const DEFINABLE: &[&str] = &["function", "custom"];
-/// Forms of `tool_choice`.
-const CHOICES: &[&str] = &["none", "auto", "required"];
+/// Types of a `tool_choice`.
 const TYPED_CHOICES: &[&str] = &["function", "custom", "mcp", "allowed_tools"];
 /// Type of a choice among some tools.
 const ALLOWED: &str = "allowed_tools";
@@ -20,10 +19,7 @@ const ALLOWED: &str = "allowed_tools";
 pub(super) fn read_definitions(
     request: &mut Members<'_>,
 ) -> Result<Vec<ToolDefinition>, Untranslatable> {
-    let tools = request.list("tools")?.unwrap_or_default();
-    let path = request.path("tools");
-    let tools = tools.into_iter().enumerate();
-    tools.map(|(index, tool)| definition(tool, &path.element(index))).collect()
+    request.elements("tools", definition)
 }
 
 /// Fails if a provider of another API could not receive the definition of a tool.
@@ -118,21 +114,7 @@ fn input_format(mut format: Members<'_>) -> Result<Value, Untranslatable> {
 
 /// Takes `tool_choice`.
 pub(super) fn read_choice(request: &mut Members<'_>) -> Result<Option<ToolChoice>, Untranslatable> {
-    let path = request.path("tool_choice");
-    let choice = match request.take("tool_choice") {
-        None => return Ok(None),
-        Some(Value::String(choice)) => match choice.as_str() {
-            "none" => ToolChoice::None,
-            "auto" => ToolChoice::Auto,
-            "required" => ToolChoice::Required,
-            other => return Err(Untranslatable::invalid_value(&path, other, CHOICES)),
-        },
-        Some(choice @ Value::Object(_)) => typed(Members::read(&path, choice)?)?,
-        Some(other) => {
-            return Err(Untranslatable::invalid_type(&path, "a string or an object", &other));
-        }
-    };
-    Ok(Some(choice))
+    chat::read_choice_with(request, |choice, path| typed(Members::new(path, choice)))
 }
 
 fn typed(mut choice: Members<'_>) -> Result<ToolChoice, Untranslatable> {
@@ -143,11 +125,7 @@ fn typed(mut choice: Members<'_>) -> Result<ToolChoice, Untranslatable> {
         });
     }
     let mode = choice.required_text("mode")?;
-    let tools = choice.list("tools")?.unwrap_or_default();
-    let path = choice.path("tools");
-    let tools = tools.into_iter().enumerate();
-    let tools = tools.map(|(index, tool)| named(Members::read(&path.element(index), tool)?));
-    let tools: Vec<NamedTool> = tools.collect::<Result<_, _>>()?;
+    let tools = choice.elements("tools", |tool, path| named(Members::read(path, tool)?))?;
     let is_required = mode == "required";
     if (is_required || mode == "auto") && tools.iter().all(|tool| !tool.is_custom) {
         let names = tools.into_iter().map(|tool| tool.name).collect();

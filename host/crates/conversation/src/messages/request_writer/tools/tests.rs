@@ -13,7 +13,7 @@ fn function(name: &str) -> Value {
 
 /// Returns the names of the offered tools and the choice.
 fn choose(choice: Value, parallel: Option<bool>) -> Result<(Vec<String>, Value), Untranslatable> {
-    let members = object([
+    let members = object_of([
         ("tools", json!([function("a"), function("b")])),
         (TOOL_CHOICE, choice),
         ("parallel_tool_calls", parallel.into()),

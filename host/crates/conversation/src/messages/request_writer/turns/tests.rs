@@ -4,7 +4,7 @@ use super::{super::tests, *};
 
 /// Returns `messages` of the request for messages of chat.
 fn translate(messages: Value) -> Result<Value, Untranslatable> {
-    let body = tests::translate(object([("messages", messages)]).into());
+    let body = tests::translate(object_of([("messages", messages)]).into());
     body.map(|mut body| body["messages"].take())
 }
 
