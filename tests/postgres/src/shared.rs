@@ -1,0 +1,103 @@
+//! The server that all tests of a user share.
+//!
+//! Test runners start a process for each test, so no process knows whether it is the last one. Each
+//! holds a shared lock on `users.lock` until it ends. A script that the first one leaves behind stops
+//! the server, and removes its files, once it can take that lock alone for some seconds.
+
+use std::{
+    env,
+    fs::{self, DirBuilder, File, OpenOptions},
+    os::unix::{fs::DirBuilderExt as _, net::UnixStream, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+
+use crate::programs::{Programs, server_arguments};
+
+/// Stops the server in the directory `$1` by the command `$2`, once no test has used it for some
+/// seconds. Nothing waits for this script.
+const SUPERVISE: &str = r#"
+cd "$1" || exit
+idle=0
+while sleep 3; do
+    if flock --nonblock --exclusive users.lock true; then idle=$((idle + 1)); else idle=0; fi
+    if [ "$idle" -ge 4 ]; then
+        flock --nonblock --exclusive users.lock sh -c "$2"' stop -D data -m immediate; rm -rf data log' && exit
+    fi
+done
+"#;
+
+/// The shared server, while this process uses it.
+#[derive(Debug)]
+pub(crate) struct SharedServer {
+    directory: PathBuf,
+    /// Locked until this process ends.
+    _users: File,
+}
+
+impl SharedServer {
+    /// Returns the server, which is started if it is not running; `None` without an installation.
+    pub(crate) fn get() -> Option<&'static Self> {
+        static SERVER: OnceLock<Option<SharedServer>> = OnceLock::new();
+        SERVER
+            .get_or_init(|| Programs::find().map(|programs| Self::use_or_start(&programs)))
+            .as_ref()
+    }
+
+    /// Directory of the socket.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn use_or_start(programs: &Programs) -> Self {
+        let user = rustix::process::geteuid().as_raw();
+        let directory = env::temp_dir().join(format!("airlock-postgres-{user}"));
+        DirBuilder::new().recursive(true).mode(0o755).create(&directory).expect("a directory");
+        programs.give(&directory);
+        let users = open_lock(&directory, "users.lock");
+        users.lock_shared().expect("the lock");
+        let starting = open_lock(&directory, "start.lock");
+        starting.lock().expect("the lock");
+        if UnixStream::connect(directory.join(".s.PGSQL.5432")).is_err() {
+            start(programs, &directory);
+        }
+        Self { directory, _users: users }
+    }
+}
+
+fn open_lock(directory: &Path, name: &str) -> File {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    options.open(directory.join(name)).expect("a file")
+}
+
+fn start(programs: &Programs, directory: &Path) {
+    programs.init(directory);
+    let started = programs
+        .command("pg_ctl", directory)
+        .args(["start", "--wait", "-D", "data", "-l", "log", "-o"])
+        .arg(server_arguments(directory)[2..].join(" "))
+        // Its output would keep that of the test open.
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("pg_ctl runs");
+    let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
+    assert!(started.success(), "the server does not start: {log}");
+    let pg_ctl = programs.command("pg_ctl", directory);
+    // Forked once more, so that the test has no child that it would have to wait for.
+    let supervisor = programs
+        .as_server_user(Command::new("sh"))
+        .args(["-c", &format!("({SUPERVISE}) &"), "sh"])
+        .arg(directory)
+        .arg(pg_ctl.get_program())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Not one of the processes that a test runner ends with the test.
+        .process_group(0)
+        .status()
+        .expect("sh runs");
+    assert!(supervisor.success(), "nothing would stop the server");
+}
