@@ -1,0 +1,38 @@
+//! Opens a database on a server.
+
+use std::sync::Arc;
+
+use super::OpenDatabase;
+use crate::{
+    connection::Connection,
+    error::OpenError,
+    location::ServerUrl,
+    schema,
+    settings::Settings,
+    sql::postgres::{PgConnection, Server},
+};
+
+/// Connections that write, and connections that read. A gateway has as many of each, and one that
+/// listens for changes, so that ten gateways are below the hundred connections that a server has by
+/// default. More would not make a small server faster: each is a process there.
+pub(crate) const CONNECTIONS: usize = 4;
+
+/// Migrates the database if it is of an older version.
+pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase, OpenError> {
+    let server =
+        Server::new(url.clone(), settings).map_err(|error| OpenError::unusable(url, error))?;
+    let server = Arc::new(server);
+    let mut first = PgConnection::new(server.clone());
+    schema::server::migrate(&mut first, url)?;
+    let mut writers = connections(&server);
+    // The one that is open already is used first.
+    writers.push(Connection::Postgres(Box::new(first)));
+    writers.swap_remove(0);
+    Ok(OpenDatabase { writers, readers: connections(&server) })
+}
+
+/// Returns connections that are made when they are needed.
+fn connections(server: &Arc<Server>) -> Vec<Connection> {
+    let connections = (0..CONNECTIONS).map(|_| PgConnection::new(server.clone()));
+    connections.map(|connection| Connection::Postgres(Box::new(connection))).collect()
+}

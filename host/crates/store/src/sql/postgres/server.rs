@@ -1,0 +1,186 @@
+//! A server of `PostgreSQL`, and what all connections of a gateway to it share.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::{runtime, time::timeout_at};
+use tokio_postgres::{NoTls, Socket, tls::MakeTlsConnect};
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tracing::{info, warn};
+
+use super::session::{PgSession, READ_CLOCK};
+use crate::{
+    columns::{milliseconds, milliseconds_since_1970},
+    location::ServerUrl,
+    settings::{Clock, Settings},
+    sql::error::{SqlError, SqlFault},
+};
+
+/// Longest time of one attempt to connect.
+const CONNECT: Duration = Duration::from_secs(2);
+/// Pause after a failed attempt to connect, in which all operations fail at once. Doubled after each
+/// further failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Longest time of one statement. Shorter than an operation, so that the server ends the statement
+/// before the gateway leaves the connection.
+const STATEMENT: Duration = Duration::from_secs(5);
+/// Time after which the server ends a transaction whose gateway sends nothing: one that is stopped
+/// keeps no locks for longer.
+const IDLE_TRANSACTION: Duration = Duration::from_secs(10);
+/// Time after which a network that confirms nothing counts as cut.
+const UNCONFIRMED: Duration = Duration::from_secs(10);
+/// Time after which a connection that is idle is probed.
+const PROBED_AFTER: Duration = Duration::from_secs(30);
+/// Time for which reads use a value of the server's clock, to which they add the time since. The two
+/// clocks do not drift apart by a millisecond in it.
+const CLOCK_AGE: Duration = Duration::from_secs(5);
+
+/// A server.
+pub(crate) struct Server {
+    url: ServerUrl,
+    tls: Option<MakeRustlsConnect>,
+    lock_timeout: Duration,
+    /// Clock of a test, instead of the server's.
+    clock: Option<Clock>,
+    sampled: Mutex<Option<ClockSample>>,
+    outage: Mutex<Outage>,
+}
+
+/// A value of the server's clock, in milliseconds since 1970, and the time at which it was received.
+#[derive(Debug, Clone, Copy)]
+struct ClockSample {
+    received: Instant,
+    clock_ms: i64,
+}
+
+/// Attempts to connect that have failed, one after the other.
+#[derive(Debug, Default)]
+struct Outage {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Server {
+    /// Creates a server without connecting to it. Fails if the certificates of TLS cannot be read.
+    pub(crate) fn new(url: ServerUrl, settings: &Settings) -> std::io::Result<Self> {
+        Ok(Self {
+            tls: super::tls::connector(&url)?,
+            url,
+            lock_timeout: settings.busy_timeout,
+            clock: settings.injected_clock(),
+            sampled: Mutex::default(),
+            outage: Mutex::default(),
+        })
+    }
+
+    /// Connects. Fails at once while the pause after a failure lasts.
+    pub(super) fn connect(&self, deadline: Instant) -> Result<PgSession, SqlError> {
+        self.check_outage()?;
+        let connected = self.try_connect(deadline.min(Instant::now() + CONNECT));
+        self.note(&connected);
+        // The code of a refusal, for example of a password, says nothing about the operation.
+        connected.map_err(|error| SqlError::new(SqlFault::Disconnected(error.to_string())))
+    }
+
+    fn check_outage(&self) -> Result<(), SqlError> {
+        let until = self.outage.lock().until;
+        let Some(_) = until.filter(|until| Instant::now() < *until) else { return Ok(()) };
+        let reason = "the last attempt to connect failed a moment ago";
+        Err(SqlError::new(SqlFault::Disconnected(reason.to_owned())))
+    }
+
+    fn note(&self, connected: &Result<PgSession, SqlError>) {
+        let mut outage = self.outage.lock();
+        match connected {
+            Ok(_) if outage.failures > 0 => {
+                info!(server = %self.url, "the database server can be reached again");
+                *outage = Outage::default();
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let pause = FIRST_PAUSE.saturating_mul(1 << outage.failures.min(10));
+                outage.until = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+                outage.failures += 1;
+                warn!(server = %self.url, %error, "the database server cannot be reached");
+            }
+        }
+    }
+
+    fn try_connect(&self, deadline: Instant) -> Result<PgSession, SqlError> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| SqlError::new(SqlFault::Disconnected(error.to_string())))?;
+        let connecting = async {
+            match &self.tls {
+                Some(tls) => self.open(tls.clone()).await,
+                None => self.open(NoTls).await,
+            }
+        };
+        let connected = runtime.block_on(async { timeout_at(deadline.into(), connecting).await });
+        let client = connected.map_err(|_| SqlError::new(SqlFault::Late))??;
+        let session = PgSession::new(client, runtime, deadline);
+        let clock_ms = session.script(&self.greeting())?;
+        self.sample(clock_ms);
+        Ok(session)
+    }
+
+    async fn open<T>(&self, tls: T) -> Result<tokio_postgres::Client, tokio_postgres::Error>
+    where
+        T: MakeTlsConnect<Socket>,
+        T::Stream: Send + 'static,
+    {
+        let mut config = self.url.config().clone();
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(UNCONFIRMED).keepalives_idle(PROBED_AFTER);
+        }
+        let (client, connection) = config.connect(tls).await?;
+        // Its errors reach the operation that waits for it.
+        tokio::spawn(async move { connection.await.is_ok() });
+        Ok(client)
+    }
+
+    /// Returns the statements that a new connection begins with.
+    fn greeting(&self) -> String {
+        format!(
+            "SET statement_timeout = {}; SET lock_timeout = {}; \
+             SET idle_in_transaction_session_timeout = {}; {READ_CLOCK}",
+            milliseconds(STATEMENT),
+            // 0 would be no limit.
+            milliseconds(self.lock_timeout).max(1),
+            milliseconds(IDLE_TRANSACTION),
+        )
+    }
+
+    /// Returns the time of a read, in milliseconds since 1970.
+    pub(super) fn read_clock(&self, session: &PgSession) -> Result<i64, SqlError> {
+        if let Some(clock) = &self.clock {
+            return Ok(milliseconds_since_1970(clock));
+        }
+        if let Some(ClockSample { received, clock_ms }) = *self.sampled.lock()
+            && received.elapsed() < CLOCK_AGE
+        {
+            return Ok(clock_ms.saturating_add(milliseconds(received.elapsed())));
+        }
+        let clock_ms = session.script(READ_CLOCK)?;
+        self.sample(clock_ms);
+        Ok(clock_ms.unwrap_or_default())
+    }
+
+    /// Returns the time of a change that began when the server's clock showed `clock_ms`.
+    pub(super) fn time_of_change(&self, clock_ms: Option<i64>) -> i64 {
+        self.sample(clock_ms);
+        match &self.clock {
+            Some(clock) => milliseconds_since_1970(clock),
+            None => clock_ms.unwrap_or_default(),
+        }
+    }
+
+    fn sample(&self, clock_ms: Option<i64>) {
+        if let Some(clock_ms) = clock_ms {
+            *self.sampled.lock() = Some(ClockSample { received: Instant::now(), clock_ms });
+        }
+    }
+}
