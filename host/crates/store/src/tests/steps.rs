@@ -1,6 +1,7 @@
 //! Operations of all subjects, as random steps: the same ones on both kinds of database, and many at
 //! once on one.
 
+mod strategy;
 mod subjects;
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ use proptest::{
     test_runner::{Config, TestRng, TestRunner},
 };
 
-use self::subjects::{Step, step};
+use self::{strategy::step, subjects::Step};
 use crate::{
     Database,
     tests::{
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// Steps of one sequence on both databases.
-const STEPS: usize = 150;
+const STEPS: usize = 300;
 /// Tasks that make steps at the same time, and steps of each.
 const TASKS: usize = 8;
 const STEPS_OF_TASK: usize = 60;
@@ -40,7 +41,7 @@ async fn take(step: &Step, homes: &[(TestHome, Database)]) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 50, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 5, max_shrink_iters: 50, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn both_databases_have_the_same_results_and_right_sums(

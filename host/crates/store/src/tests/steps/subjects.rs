@@ -3,7 +3,6 @@
 use std::{convert::Infallible, fmt::Debug, time::Duration};
 
 use airlock_core::run::{Called, Position};
-use proptest::prelude::*;
 
 use crate::{
     Database, OwnerId,
@@ -38,63 +37,6 @@ pub(super) enum Step {
     Login { token: String, is_removed: bool },
 }
 
-/// Texts with all that databases treat differently.
-fn text() -> impl Strategy<Value = String> {
-    "[a%_'\\\\\u{0}é\u{10ffff}A]{0,40}"
-}
-
-pub(super) fn step() -> impl Strategy<Value = Step> {
-    let owner = 0..3_u8;
-    let id = 0..6_u8;
-    let key = "[aB%\u{0}é]{1,2}";
-    prop_oneof![
-        (0..1_500_u64).prop_map(|ms| Step::Pass(Duration::from_millis(ms))),
-        (
-            owner.clone(),
-            key,
-            prop::collection::vec(any::<u8>(), 0..200),
-            prop::option::weighted(0.2, 0..9_u64),
-            prop::option::of(0..2_000_u64)
-        )
-            .prop_map(|(owner, key, value, if_version, ttl)| Step::KvSet {
-                owner,
-                key,
-                value,
-                if_version,
-                ttl
-            }),
-        (owner.clone(), prop::collection::vec(key, 0..40), 0..2_000_usize)
-            .prop_map(|(owner, keys, max_bytes)| Step::KvRead { owner, keys, max_bytes }),
-        (owner.clone(), key).prop_map(|(owner, key)| Step::KvDelete { owner, key }),
-        (owner.clone(), "[aB%\u{0}é]{0,1}", 1..5_u32)
-            .prop_map(|(owner, prefix, limit)| Step::KvKeys { owner, prefix, limit }),
-        (owner.clone(), owner.clone()).prop_map(|(from, to)| Step::KvTransfer { from, to }),
-        (owner.clone(), 0..12_u8, prop::option::of(0..12_u8), text())
-            .prop_map(|(owner, id, previous, text)| Step::Respond { owner, id, previous, text }),
-        (owner.clone(), 0..12_u8).prop_map(|(owner, id)| Step::ReadResponse { owner, id }),
-        (owner.clone(), 0..12_u8).prop_map(|(owner, id)| Step::DeleteResponse { owner, id }),
-        (owner.clone(), prop::collection::vec(id.clone(), 0..4), prop::option::of(text()))
-            .prop_map(|(owner, anchors, text)| Step::Record { owner, anchors, text }),
-        (owner.clone(), prop::collection::vec(id.clone(), 0..4))
-            .prop_map(|(owner, anchors)| Step::Recall { owner, anchors }),
-        (owner.clone(), 0..12_u8, text(), 0..3_u8, any::<bool>())
-            .prop_map(|(owner, id, text, tools, ends)| Step::Run { owner, id, text, tools, ends }),
-        (owner.clone(), 0..12_u8, any::<bool>(), text())
-            .prop_map(|(owner, id, decides, answer)| Step::RunOn { owner, id, decides, answer }),
-        (owner.clone(), 0..12_u8, text()).prop_map(|(owner, id, outcome)| Step::Cancel {
-            owner,
-            id,
-            outcome
-        }),
-        (prop::option::of(owner.clone()), 0..12_u8)
-            .prop_map(|(owner, id)| Step::Runs { owner, id }),
-        (owner, id, prop::option::of(any::<bool>()))
-            .prop_map(|(owner, call, decides)| Step::Approval { owner, call, decides }),
-        (text(), any::<bool>()).prop_map(|(tool, is_first)| Step::Pins { tool, is_first }),
-        (text(), any::<bool>()).prop_map(|(token, is_removed)| Step::Login { token, is_removed }),
-    ]
-}
-
 /// Returns a result as a text that is the same for both databases. An operation that the database
 /// could not carry out is marked as failed, unless another one has used its identifier meanwhile.
 fn shown<T: Debug, E: std::error::Error + 'static>(result: Result<T, E>) -> String {
@@ -127,9 +69,9 @@ fn recall() -> RecallBounds {
 fn runs(database: &Database, owner: u8) -> Runs {
     let bounds = RunBounds {
         expire_after: 20 * SECOND,
-        owner_runs: 4,
+        owner_runs: 2,
         owner_bytes: 6_000,
-        total_bytes: 10_000,
+        total_bytes: 5_000,
         lease: SECOND,
         approval: 2 * SECOND,
     };
