@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use crate::{
+    changes::ChangeKind,
     columns::{first, milliseconds},
     database::Database,
     error::Unavailable,
@@ -117,7 +118,11 @@ impl Approvals {
             let update = "UPDATE approval SET approved = ?3 \
                           WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) \
                           AND approved IS NULL AND expires > ?4";
-            Ok(sql.run(update, params![&id, scope.as_ref(), approves, sql.now()])? > 0)
+            let decided = sql.run(update, params![&id, scope.as_ref(), approves, sql.now()])? > 0;
+            if decided {
+                sql.announce(ChangeKind::Approvals)?;
+            }
+            Ok(decided)
         });
         deciding.await
     }
@@ -157,6 +162,7 @@ fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<CallVerdict, SqlError> {
     let insert = "INSERT INTO approval (id, scope, call, asked, expires, text) \
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     sql.run(insert, params![id, scope, call, now, expires, text])?;
+    sql.announce(ChangeKind::Approvals)?;
     Ok(CallVerdict::Waiting(id.clone()))
 }
 

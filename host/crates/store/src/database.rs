@@ -5,12 +5,13 @@ use std::{
     fmt,
     hash::Hash,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
 };
 
 use crate::{
+    changes::Watcher,
     error::{OpenError, Unavailable},
     lane::{Lane, Party},
     open::{self, OpenDatabase},
@@ -34,6 +35,9 @@ struct Connections {
     reader: Lane,
     /// Number of runs that have stopped in this process.
     stopped_runs: AtomicU32,
+    settings: Settings,
+    /// The thread that notices changes, once there is a reader of them.
+    watcher: OnceLock<Arc<Watcher>>,
 }
 
 impl Database {
@@ -52,6 +56,8 @@ impl Database {
             writer: Lane::new(&settings.location, writers),
             reader: Lane::new(&settings.location, readers),
             stopped_runs: AtomicU32::new(0),
+            settings: settings.clone(),
+            watcher: OnceLock::new(),
         };
         Ok(Self { shared: Arc::new(shared), party: Party::GATEWAY })
     }
@@ -113,6 +119,12 @@ impl Database {
     /// Makes the traces of deleted rows leave the log of a file. A reader may prevent that.
     pub(crate) async fn truncate_log(&self) -> Result<(), Unavailable> {
         self.shared.writer.run(self.party, |connection| connection.truncate_log()).await
+    }
+
+    /// Returns the thread that notices changes.
+    pub(crate) fn watcher(&self) -> Arc<Watcher> {
+        let shared = &self.shared;
+        shared.watcher.get_or_init(|| Arc::new(Watcher::start(shared.settings.clone()))).clone()
     }
 
     /// Counts a run that stops in this process. Returns the number of those before it.

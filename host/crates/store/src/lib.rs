@@ -28,6 +28,7 @@
 //! | `open`, `schema` | opening a file or connecting to a server; the tables of both, and their migrations |
 //! | `lane`, `connection` | who waits for whom, and for how long; one operation |
 //! | `sql` | statements, parameters, rows, errors; the locks of subjects |
+//! | [`changes`] | what other processes have changed |
 //!
 //! The differences between the two databases, beside those in `sql`:
 //!
@@ -37,6 +38,7 @@
 //! - A change of a server that is lost in its last moment may have been made.
 
 pub mod approvals;
+pub mod changes;
 mod columns;
 mod connection;
 mod database;

@@ -9,6 +9,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
+    changes::ChangeKind,
     columns::milliseconds,
     database::Database,
     error::Unavailable,
@@ -86,7 +87,12 @@ impl Database {
         let removed = self
             .write(Subject::login(&client), move |sql| {
                 sql.overwrite_deleted()?;
-                sql.run("DELETE FROM upstream_login WHERE client = ?1", params![&client])
+                let delete = "DELETE FROM upstream_login WHERE client = ?1";
+                let removed = sql.run(delete, params![&client])?;
+                if removed > 0 {
+                    sql.announce(ChangeKind::Logins)?;
+                }
+                Ok(removed)
             })
             .await?;
         // The log has the tokens until it is copied into the file. A reader may prevent that.
@@ -229,7 +235,8 @@ impl LoginKey {
             login.obtained_ms,
             login.expires_ms,
         ];
-        sql.run(insert, values).map(drop)
+        sql.run(insert, values)?;
+        sql.announce(ChangeKind::Logins)
     }
 
     /// Sets one column of the version that has `access_token`.

@@ -1,8 +1,10 @@
 //! Opens the database. A file is made private, `SQLite` is configured, and files that Airlock cannot
 //! use are refused. A server has a module of its own.
 
+mod revisions;
 mod server;
 
+pub(crate) use self::revisions::{RevisionSource, revisions};
 #[cfg(test)]
 pub(crate) use self::server::CONNECTIONS;
 
@@ -67,14 +69,23 @@ fn open_file(path: &Path, settings: &Settings) -> Result<OpenDatabase, OpenError
     into_wal(&writer, &path, settings.busy_timeout)
         .map_err(|error| OpenError::new(shown, error))?;
     schema::migrate(&mut writer, &path)?;
-    let reader =
-        connect(&path, settings.busy_timeout).map_err(|error| OpenError::new(shown, error))?;
-    reader.pragma_update(None, "query_only", true).map_err(|error| OpenError::new(shown, error))?;
-    let [writers, readers] = [writer, reader].map(|connection| {
-        let file = SqliteConnection::new(connection, &path, settings.clock.clone());
-        vec![Connection::Sqlite(Box::new(file))]
-    });
+    let writer = SqliteConnection::new(writer, &path, settings.clock.clone());
+    let reader = reader(&path, settings)?;
+    let [writers, readers] =
+        [writer, reader].map(|connection| vec![Connection::Sqlite(Box::new(connection))]);
     Ok(OpenDatabase { writers, readers })
+}
+
+/// Opens a connection to a file that exists, for reading.
+fn reader(path: &Path, settings: &Settings) -> Result<SqliteConnection, OpenError> {
+    let path =
+        std::path::absolute(path).map_err(|error| OpenError::unusable(path.display(), error))?;
+    let reader = connect(&path, settings.busy_timeout)
+        .map_err(|error| OpenError::new(path.display(), error))?;
+    reader
+        .pragma_update(None, "query_only", true)
+        .map_err(|error| OpenError::new(path.display(), error))?;
+    Ok(SqliteConnection::new(reader, &path, settings.clock.clone()))
 }
 
 /// Opens a database for reading, without making or changing it. Returns its version too; `None` if

@@ -32,6 +32,7 @@ pub(crate) use self::{
     subject::Subject,
 };
 use self::{postgres::PgSession, sqlite::SqliteSession};
+use crate::changes::CHANNEL;
 
 /// The database during one operation: one transaction, or one read. Cheap to copy.
 #[derive(Clone, Copy)]
@@ -148,6 +149,17 @@ impl<'t> Sql<'t> {
         match self.engine {
             Engine::Sqlite(_) => Ok(()),
             Engine::Postgres(session) => session.share_lock(subject),
+        }
+    }
+
+    /// Notifies other processes once the transaction is committed. Those that share a file look for
+    /// themselves.
+    pub(crate) fn notify(&self, message: &str) -> Result<(), SqlError> {
+        match self.engine {
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(_) => {
+                self.run("SELECT pg_notify(?1, ?2)", params![CHANNEL, message]).map(drop)
+            }
         }
     }
 

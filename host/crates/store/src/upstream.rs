@@ -2,6 +2,7 @@
 //! not parse.
 
 use crate::{
+    changes::ChangeKind,
     database::Database,
     error::Unavailable,
     sql::{Sql, SqlError, Subject, params},
@@ -39,7 +40,11 @@ impl Database {
                 sql.run("DELETE FROM upstream_pin WHERE client = ?1", params![&client])?;
                 add(sql, &client, &tools, true)?;
             }
-            all(sql, &client)
+            let pins = all(sql, &client)?;
+            if !is_known {
+                sql.announce(ChangeKind::Pins)?;
+            }
+            Ok(pins)
         })
         .await
     }
@@ -55,28 +60,35 @@ impl Database {
         let client = client.to_owned();
         self.write(Subject::pins(&client), move |sql| {
             let delete = "DELETE FROM upstream_pin WHERE client = ?1 AND tool = ?2 AND trusted = 0";
+            let mut changed = 0;
             for tool in &forget {
-                sql.run(delete, params![&client, tool])?;
+                changed += sql.run(delete, params![&client, tool])?;
             }
-            add(sql, &client, &tools, false)?;
-            all(sql, &client)
+            changed += add(sql, &client, &tools, false)?;
+            let pins = all(sql, &client)?;
+            if changed > 0 {
+                sql.announce(ChangeKind::Pins)?;
+            }
+            Ok(pins)
         })
         .await
     }
 }
 
+/// Adds pins of tools that have none. Returns their number.
 fn add(
     sql: &Sql<'_>,
     client: &str,
     tools: &[(String, String)],
     is_trusted: bool,
-) -> Result<(), SqlError> {
+) -> Result<u64, SqlError> {
     let insert = "INSERT INTO upstream_pin (client, tool, trusted, definition) \
                   VALUES (?1, ?2, ?3, ?4) ON CONFLICT (client, tool) DO NOTHING";
+    let mut added = 0;
     for (tool, definition) in tools {
-        sql.run(insert, params![client, tool, is_trusted, definition])?;
+        added += sql.run(insert, params![client, tool, is_trusted, definition])?;
     }
-    Ok(())
+    Ok(added)
 }
 
 fn all(sql: &Sql<'_>, client: &str) -> Result<Vec<UpstreamPin>, SqlError> {

@@ -85,6 +85,7 @@ async fn put(responses: &Responses, id: &str, previous: Option<&str>) {
 on_both! {
     a_response_is_read_by_its_owner_alone,
     a_conversation_is_read_from_its_beginning_and_may_branch,
+    a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle,
     the_reader_is_asked_about_the_size_before_a_text_is_copied,
     a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued,
     a_full_owner_loses_the_conversation_that_was_not_continued_for_longest,
@@ -125,6 +126,18 @@ async fn a_conversation_is_read_from_its_beginning_and_may_branch(home: TestHome
     let broken = ann.conversation("c", any).await;
     assert!(matches!(broken, Err(ReadError::Unknown { id }) if id == "b"));
     assert_eq!(ann.conversation("d", any).await.expect("it is there").len(), 2);
+}
+
+async fn a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle(home: TestHome) {
+    let bench = ResponseBench::new(home, 10, 10).await;
+    let ann = bench.of(ANN);
+    for (id, previous) in [("other", None), ("a", None), ("b", Some("a"))] {
+        put(&ann, id, previous).await;
+    }
+    assert!(ann.delete("a").await.expect("a quiet database"));
+    put(&ann, "a", Some("b")).await;
+    let broken = ann.conversation("a", any).await;
+    assert!(matches!(broken, Err(ReadError::Unknown { id }) if id == "a"));
 }
 
 async fn the_reader_is_asked_about_the_size_before_a_text_is_copied(home: TestHome) {

@@ -100,6 +100,30 @@ impl PgConnection {
         })
     }
 
+    /// Runs a read on a connection that receives notifications from then on.
+    pub(crate) fn listen<T>(
+        &mut self,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        self.with_session(OPERATION, |session| {
+            session.listen()?;
+            job(&Sql::on_postgres(session, 0))
+        })
+    }
+
+    /// Waits for a notification or the end of the connection, at most for `time`. Returns whether
+    /// `stop` has come. Returns `stop` if there is no connection.
+    pub(crate) fn wait_for_notification<F: Future>(
+        &self,
+        stop: F,
+        time: Duration,
+    ) -> Result<bool, F> {
+        match &self.session {
+            Some(session) => Ok(session.wait_for_notification(stop, time)),
+            None => Err(stop),
+        }
+    }
+
     /// Runs `job` on a connection that is open, within `time`. Closes a connection that cannot be
     /// used after it.
     fn with_session<T>(

@@ -69,6 +69,11 @@ impl SqliteConnection {
         Ok(done)
     }
 
+    /// Returns a number that differs from the last one if another connection has changed the file.
+    pub(crate) fn data_version(&self) -> Result<i64, SqlError> {
+        Ok(self.connection.pragma_query_value(None, "data_version", |row| row.get(0))?)
+    }
+
     /// Copies the write-ahead log into the file, and empties it. A reader may prevent that.
     pub(crate) fn truncate_log(&self) -> Result<(), SqlError> {
         Ok(self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)

@@ -57,6 +57,11 @@ impl Subject {
         Self::new(8, &[client.as_bytes()])
     }
 
+    /// Returns the revision of a kind of data that is not in the store.
+    pub(crate) fn revision(kind: &str) -> Self {
+        Self::new(9, &[kind.as_bytes()])
+    }
+
     fn new(number: u8, parts: &[&[u8]]) -> Self {
         Self { class: class(number), hash: hash(parts) }
     }

@@ -7,7 +7,7 @@ use crate::{
     sql::{Row, Sql, SqlError, params},
 };
 
-const SELECT: &str = "SELECT r.previous, r.cost, r.input, r.output, r.body FROM response r \
+const SELECT: &str = "SELECT r.previous, r.cost, r.input, r.output, r.body, r.number FROM response r \
                       JOIN response_conversation c ON c.id = r.conversation \
                       JOIN response_owner o ON o.id = c.owner \
                       WHERE r.id = ?1 AND o.scope = ?2 AND c.expires > ?3";
@@ -37,11 +37,19 @@ pub(in crate::responses) fn conversation<E>(
 ) -> Result<Result<Vec<StoredTurn>, ReadError<E>>, SqlError> {
     let mut turns = Vec::new();
     let mut next = Some(id);
-    // Ends: a response is stored after the one that it continues, so the links form no circle.
+    // A response is stored after the one that it continues. One with a greater number has taken the
+    // identifier of a deleted one, and would make a circle.
+    let mut last = i64::MAX;
     while let Some(id) = next {
-        let found =
-            sql.find(SELECT, params![&id, scope, sql.now()], |row| turn(row, &mut admit))?;
-        match found {
+        let found = sql.find(SELECT, params![&id, scope, sql.now()], |row| {
+            let number = row.get(5)?;
+            if number >= last {
+                return Ok(None);
+            }
+            last = number;
+            turn(row, &mut admit).map(Some)
+        })?;
+        match found.flatten() {
             None => return Ok(Err(ReadError::Unknown { id })),
             Some(Err(refusal)) => return Ok(Err(ReadError::Refused(refusal))),
             Some(Ok((turn, previous))) => {

@@ -1,10 +1,19 @@
 //! A server of `PostgreSQL`, and what all connections of a gateway to it share.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
-use tokio::{runtime, time::timeout_at};
-use tokio_postgres::{NoTls, Socket, tls::MakeTlsConnect};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    runtime,
+    sync::Notify,
+    time::timeout_at,
+};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{info, warn};
 
@@ -127,7 +136,8 @@ impl Server {
         Ok(session)
     }
 
-    async fn open<T>(&self, tls: T) -> Result<tokio_postgres::Client, tokio_postgres::Error>
+    /// Connects. Returns also what is woken by notifications, and by the end of the connection.
+    async fn open<T>(&self, tls: T) -> Result<(Client, Arc<Notify>), tokio_postgres::Error>
     where
         T: MakeTlsConnect<Socket>,
         T::Stream: Send + 'static,
@@ -137,9 +147,9 @@ impl Server {
             config.tcp_user_timeout(UNCONFIRMED).keepalives_idle(PROBED_AFTER);
         }
         let (client, connection) = config.connect(tls).await?;
-        // Its errors reach the operation that waits for it.
-        tokio::spawn(async move { connection.await.is_ok() });
-        Ok(client)
+        let notified = Arc::new(Notify::new());
+        tokio::spawn(receive(connection, notified.clone()));
+        Ok((client, notified))
     }
 
     /// Returns the statements that a new connection begins with.
@@ -183,4 +193,19 @@ impl Server {
             *self.sampled.lock() = Some(ClockSample { received: Instant::now(), clock_ms });
         }
     }
+}
+
+/// Receives what the server sends, until the connection ends. Errors reach the operation that waits
+/// for it.
+async fn receive<S, T>(mut connection: Connection<S, T>, notified: Arc<Notify>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if matches!(message, AsyncMessage::Notification(_)) {
+            notified.notify_one();
+        }
+    }
+    notified.notify_one();
 }

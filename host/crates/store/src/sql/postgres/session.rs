@@ -5,16 +5,25 @@ use std::{
     collections::HashMap,
     ops::ControlFlow,
     pin::pin,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::TryStreamExt as _;
-use tokio::{runtime::Runtime, task::yield_now, time::timeout_at};
+use tokio::{
+    runtime::Runtime,
+    sync::Notify,
+    task::yield_now,
+    time::{sleep, timeout_at},
+};
 use tokio_postgres::{Client, SimpleQueryMessage, Statement, types::ToSql};
 
-use crate::sql::{
-    Param, Row, Subject,
-    error::{SqlError, SqlFault},
+use crate::{
+    changes::CHANNEL,
+    sql::{
+        Param, Row, Subject,
+        error::{SqlError, SqlFault},
+    },
 };
 
 /// Reads the clock of the server, in milliseconds since 1970.
@@ -27,6 +36,9 @@ pub(crate) struct PgSession {
     /// Runs the connection while an operation waits. `None` only while it is dropped.
     runtime: Option<Runtime>,
     statements: RefCell<HashMap<String, Statement>>,
+    /// Woken by notifications, and by the end of the connection.
+    notified: Arc<Notify>,
+    is_listening: Cell<bool>,
     /// End of the operation.
     deadline: Cell<Instant>,
     state: Cell<SessionState>,
@@ -45,9 +57,15 @@ enum SessionState {
 }
 
 impl PgSession {
-    pub(super) fn new(client: Client, runtime: Runtime, deadline: Instant) -> Self {
+    pub(super) fn new(
+        (client, notified): (Client, Arc<Notify>),
+        runtime: Runtime,
+        deadline: Instant,
+    ) -> Self {
         Self {
             client,
+            notified,
+            is_listening: Cell::new(false),
             runtime: Some(runtime),
             statements: RefCell::default(),
             deadline: Cell::new(deadline),
@@ -173,6 +191,28 @@ impl PgSession {
         let (class, hash) = subject.numbers();
         let text = "SELECT pg_advisory_xact_lock_shared(CAST(?1 AS INTEGER), CAST(?2 AS INTEGER))";
         self.run(text, &[class.into(), hash.into()]).map(drop)
+    }
+
+    /// Makes the server send notifications on this connection.
+    pub(super) fn listen(&self) -> Result<(), SqlError> {
+        if !self.is_listening.get() {
+            self.script(&format!("LISTEN {CHANNEL}"))?;
+            self.is_listening.set(true);
+        }
+        Ok(())
+    }
+
+    /// Waits for a notification or the end of the connection, at most for `time`. Returns whether
+    /// `stop` has come.
+    pub(super) fn wait_for_notification(&self, stop: impl Future, time: Duration) -> bool {
+        let Some(runtime) = &self.runtime else { return true };
+        runtime.block_on(async {
+            tokio::select! {
+                _ = stop => true,
+                () = self.notified.notified() => false,
+                () = sleep(time) => false,
+            }
+        })
     }
 
     /// Returns the prepared statement of a text.
