@@ -1,6 +1,11 @@
 //! A connection of a lane: to a file, or to a server.
 
+use std::time::Duration;
+
 use crate::sql::{Sql, SqlError, Subject, postgres::PgConnection, sqlite::SqliteConnection};
+
+/// Longest time of a copy.
+const COPY: Duration = Duration::from_hours(12);
 
 /// A connection, which one operation uses at a time.
 pub(crate) enum Connection {
@@ -38,6 +43,29 @@ impl Connection {
         match self {
             Self::Sqlite(file) => file.write(job),
             Self::Postgres(server) => server.write(subjects, job),
+        }
+    }
+
+    /// Runs a read as [`Self::read`] with `is_snapshot`, which may take long.
+    pub(crate) fn copy_read<T>(
+        &mut self,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.read(true, job),
+            Self::Postgres(server) => server.read_within(COPY, true, job),
+        }
+    }
+
+    /// Runs a change as [`Self::write`], which may take long.
+    pub(crate) fn copy_write<T, E>(
+        &mut self,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.write(job),
+            Self::Postgres(server) => server.write_within(COPY, subjects, job),
         }
     }
 

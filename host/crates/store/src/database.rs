@@ -15,6 +15,7 @@ use crate::{
     error::{OpenError, Unavailable},
     lane::{Lane, Party},
     open::{self, OpenDatabase},
+    schema::SchemaState,
     settings::Settings,
     sql::{Sql, SqlError, Subject},
 };
@@ -46,6 +47,16 @@ impl Database {
         let store = settings.location.to_string();
         match tokio::task::spawn_blocking(move || Self::open_blocking(&settings)).await {
             Ok(opened) => opened,
+            Err(lost) => Err(OpenError::Unusable { store, cause: lost.into() }),
+        }
+    }
+
+    /// Reads the state of a database without changing it. Fails as [`Self::open`] does if the database
+    /// cannot be read, is not Airlock's, or is too new.
+    pub async fn schema_state(settings: Settings) -> Result<SchemaState, OpenError> {
+        let store = settings.location.to_string();
+        match tokio::task::spawn_blocking(move || open::schema_state(&settings)).await {
+            Ok(state) => state,
             Err(lost) => Err(OpenError::Unusable { store, cause: lost.into() }),
         }
     }

@@ -28,6 +28,7 @@
 //! | `open`, `schema` | opening a file or connecting to a server; the tables of both, and their migrations |
 //! | `lane`, `connection` | who waits for whom, and for how long; one operation |
 //! | `sql` | statements, parameters, rows, errors; the locks of subjects |
+//! | `copy` | a copy of everything in another place |
 //! | [`changes`] | what other processes have changed |
 //!
 //! The differences between the two databases, beside those in `sql`:
@@ -41,6 +42,7 @@ pub mod approvals;
 pub mod changes;
 mod columns;
 mod connection;
+mod copy;
 mod database;
 mod error;
 pub mod kv;
@@ -59,11 +61,13 @@ mod sql;
 pub mod upstream;
 
 pub use self::{
+    copy::{CopyError, copy},
     database::Database,
     error::{OpenError, Unavailable},
     lazy::LazyDatabase,
     location::{Location, LocationError, ServerUrl},
     owner::OwnerId,
+    schema::SchemaState,
     settings::{Clock, Settings},
     sql::SqlError,
 };

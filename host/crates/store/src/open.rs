@@ -24,7 +24,11 @@ use rusqlite::{ErrorCode, OpenFlags};
 use tracing::warn;
 
 use crate::{
-    connection::Connection, error::OpenError, location::Location, schema, settings::Settings,
+    connection::Connection,
+    error::OpenError,
+    location::Location,
+    schema::{self, SchemaState},
+    settings::Settings,
     sql::sqlite::SqliteConnection,
 };
 
@@ -47,6 +51,15 @@ pub(super) fn open(settings: &Settings) -> Result<OpenDatabase, OpenError> {
         Location::File(path) => open_file(path, settings),
         Location::Server(url) => server::open(url, settings),
     }
+}
+
+/// Reads the state of the tables without changing them.
+pub(super) fn schema_state(settings: &Settings) -> Result<SchemaState, OpenError> {
+    let found = match &settings.location {
+        Location::File(path) => look(path)?.map(|(_, version)| version),
+        Location::Server(url) => server::version(url, settings)?,
+    };
+    Ok(SchemaState { found: found.filter(|version| *version > 0), known: schema::VERSION })
 }
 
 /// Opens two connections to a file: one that writes and one that reads.

@@ -35,6 +35,22 @@ pub(super) const MIGRATIONS: [&str; 10] = [
 )]
 pub(super) const VERSION: i32 = MIGRATIONS.len() as i32;
 
+/// State of the tables of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchemaState {
+    /// Version of the tables; `None` if there are none.
+    pub found: Option<i32>,
+    /// Version that this program migrates them to.
+    pub known: i32,
+}
+
+impl SchemaState {
+    /// Returns whether the next gateway of this version that opens the database migrates it.
+    pub fn needs_migration(&self) -> bool {
+        self.found.is_none_or(|found| found < self.known)
+    }
+}
+
 /// Returns the version of a database. Fails if the version is newer than [`VERSION`] or the
 /// database is not Airlock's.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<i32, OpenError> {

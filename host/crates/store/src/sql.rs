@@ -73,6 +73,30 @@ impl<'t> Sql<'t> {
         }
     }
 
+    /// Executes a statement for each of these rows of parameters. Returns the number of rows that it
+    /// changed.
+    pub(crate) fn run_all(&self, text: &str, rows: &[Vec<Param<'_>>]) -> Result<u64, SqlError> {
+        match self.engine {
+            Engine::Sqlite(session) => rows.iter().map(|row| session.run(text, row)).sum(),
+            Engine::Postgres(session) => session.run_all(text, rows),
+        }
+    }
+
+    /// Makes the database count on from the greatest number in a column that it counts up.
+    pub(crate) fn resume_identity(&self, table: &str, column: &str) -> Result<(), SqlError> {
+        match self.engine {
+            // It does so by itself.
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(session) => {
+                let set = format!(
+                    "SELECT setval(pg_get_serial_sequence('{table}', '{column}'), \
+                     coalesce(max({column}), 1), count(*) > 0) FROM {table}"
+                );
+                session.script(&set).map(drop)
+            }
+        }
+    }
+
     /// Executes several statements without parameters.
     pub(crate) fn script(&self, text: &str) -> Result<(), SqlError> {
         match self.engine {

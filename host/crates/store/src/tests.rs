@@ -7,7 +7,7 @@ pub(crate) mod home;
 mod lane;
 mod server;
 mod steps;
-mod sums;
+pub(crate) mod sums;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 

@@ -1,16 +1,12 @@
 //! The connection that reads the revisions of changes.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::{
     error::OpenError,
     location::Location,
     settings::Settings,
-    sql::{
-        Sql, SqlError,
-        postgres::{PgConnection, Server},
-        sqlite::SqliteConnection,
-    },
+    sql::{Sql, SqlError, postgres::PgConnection, sqlite::SqliteConnection},
 };
 
 /// A connection that reads the revisions.
@@ -31,9 +27,8 @@ pub(crate) fn revisions(settings: &Settings) -> Result<RevisionSource, OpenError
             Ok(RevisionSource::File { connection: Box::new(connection), version: None })
         }
         Location::Server(url) => {
-            let server = Server::new(url.clone(), settings)
-                .map_err(|error| OpenError::unusable(url, error))?;
-            Ok(RevisionSource::Server(Box::new(PgConnection::new(Arc::new(server)))))
+            let server = super::server::server(url, settings)?;
+            Ok(RevisionSource::Server(Box::new(PgConnection::new(server))))
         }
     }
 }

@@ -19,9 +19,7 @@ pub(crate) const CONNECTIONS: usize = 4;
 
 /// Migrates the database if it is of an older version.
 pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase, OpenError> {
-    let server =
-        Server::new(url.clone(), settings).map_err(|error| OpenError::unusable(url, error))?;
-    let server = Arc::new(server);
+    let server = server(url, settings)?;
     let mut first = PgConnection::new(server.clone());
     schema::server::migrate(&mut first, url)?;
     let mut writers = connections(&server);
@@ -35,4 +33,14 @@ pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase,
 fn connections(server: &Arc<Server>) -> Vec<Connection> {
     let connections = (0..CONNECTIONS).map(|_| PgConnection::new(server.clone()));
     connections.map(|connection| Connection::Postgres(Box::new(connection))).collect()
+}
+
+/// Returns the version of the tables, without changing them; `None` if there are none.
+pub(super) fn version(url: &ServerUrl, settings: &Settings) -> Result<Option<i32>, OpenError> {
+    schema::server::version(&mut PgConnection::new(server(url, settings)?), url)
+}
+
+pub(super) fn server(url: &ServerUrl, settings: &Settings) -> Result<Arc<Server>, OpenError> {
+    let server = Server::new(url.clone(), settings);
+    server.map(Arc::new).map_err(|error| OpenError::unusable(url, error))
 }

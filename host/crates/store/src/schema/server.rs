@@ -67,6 +67,19 @@ pub(crate) fn migrate(connection: &mut PgConnection, url: &ServerUrl) -> Result<
     migrated.map_err(|error| OpenError::new(url, error))?
 }
 
+/// Returns the version of a database, without changing it; `None` if it is empty.
+pub(crate) fn version(
+    connection: &mut PgConnection,
+    url: &ServerUrl,
+) -> Result<Option<i32>, OpenError> {
+    let found = connection.read(false, read).map_err(|error| OpenError::new(url, error))?;
+    is_current(found, url)?;
+    Ok(match found {
+        ServerSchema::Version { version, .. } => Some(version),
+        _ => None,
+    })
+}
+
 /// Returns whether a schema can be used as it is. Fails if it must not be touched.
 fn is_current(found: ServerSchema, url: &ServerUrl) -> Result<bool, OpenError> {
     let store = url.to_string();

@@ -50,13 +50,23 @@ impl PgConnection {
         is_snapshot: bool,
         job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
+        self.read_within(OPERATION, is_snapshot, job)
+    }
+
+    /// Runs a read as [`Self::read`], for as long as `time`; longer than usual only as a snapshot.
+    pub(crate) fn read_within<T>(
+        &mut self,
+        time: Duration,
+        is_snapshot: bool,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
         let server = self.server.clone();
-        self.with_session(OPERATION, |session| {
+        self.with_session(time, |session| {
             let now = server.read_clock(session)?;
             if !is_snapshot {
                 return job(&Sql::on_postgres(session, now));
             }
-            session.begin_snapshot()?;
+            session.begin_snapshot((time > OPERATION).then_some(time))?;
             let done = job(&Sql::on_postgres(session, now));
             drop(session.finish(true));
             done

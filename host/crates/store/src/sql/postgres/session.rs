@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::TryStreamExt as _;
+use futures_util::{TryStreamExt as _, future::try_join_all};
 use tokio::{
     runtime::Runtime,
     sync::Notify,
@@ -101,10 +101,7 @@ impl PgSession {
         // In this isolation level, a statement sees what was committed before it began: after the
         // locks are held. In a higher one, all would see the state before the wait for the locks.
         let mut statements = vec!["BEGIN ISOLATION LEVEL READ COMMITTED".to_owned()];
-        for limit in ["lock_timeout", "statement_timeout"] {
-            let patience = patience.map(|patience| patience.as_millis());
-            statements.extend(patience.map(|patience| format!("SET LOCAL {limit} = {patience}")));
-        }
+        statements.extend(patience.map(limits));
         let mut subjects = subjects.to_vec();
         // Two changes of the same two subjects wait for the same one first.
         subjects.sort_unstable();
@@ -119,10 +116,12 @@ impl PgSession {
         self.script(&text)
     }
 
-    /// Begins a transaction that reads, and sees one state of the database.
-    pub(super) fn begin_snapshot(&self) -> Result<(), SqlError> {
+    /// Begins a transaction that reads, and sees one state of the database; with `patience`, one whose
+    /// statements take so long.
+    pub(super) fn begin_snapshot(&self, patience: Option<Duration>) -> Result<(), SqlError> {
         self.state.set(SessionState::Open);
-        self.script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").map(drop)
+        let limits = patience.map(limits).unwrap_or_default();
+        self.script(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}")).map(drop)
     }
 
     /// Ends the transaction: commits it, or rolls it back. Fails if a statement of a transaction
@@ -159,6 +158,13 @@ impl PgSession {
     pub(crate) fn run(&self, text: &str, params: &[Param<'_>]) -> Result<u64, SqlError> {
         let statement = self.prepare(text)?;
         self.wait(self.client.execute_raw(&statement, values(params)))
+    }
+
+    /// Executes a statement for each of these rows of parameters, without waiting between them.
+    pub(crate) fn run_all(&self, text: &str, rows: &[Vec<Param<'_>>]) -> Result<u64, SqlError> {
+        let statement = self.prepare(text)?;
+        let executed = rows.iter().map(|row| self.client.execute_raw(&statement, values(row)));
+        Ok(self.wait(try_join_all(executed))?.into_iter().sum())
     }
 
     pub(crate) fn each<B>(
@@ -260,6 +266,15 @@ impl Drop for PgSession {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Returns statements that set the limits of a transaction that takes longer than others.
+fn limits(patience: Duration) -> String {
+    let patience = patience.as_millis();
+    format!(
+        "SET LOCAL lock_timeout = {patience}; SET LOCAL statement_timeout = {patience}; \
+         SET LOCAL idle_in_transaction_session_timeout = {patience}"
+    )
 }
 
 fn values<'p>(
