@@ -24,6 +24,9 @@ pub(super) const MAX_PLACES: usize = 512;
 /// Places for the gateway's own operations alone. Tenants that take all they can get, ten of them, leave
 /// no others: without a pin or a login, an MCP server is not used at all.
 pub(super) const GATEWAY_PLACES: usize = 32;
+/// Most connections of a lane that one party uses or waits for. If its operations wait for a lock of the
+/// database, half of a server's connections are left to others.
+pub(super) const PARTY_CONNECTIONS: usize = 2;
 /// Longest time that an operation waits for its turn. A full lane is served in time if
 /// an operation takes ten milliseconds.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -66,7 +69,7 @@ struct TakenConnection {
     /// `None` only while it is dropped.
     connection: Option<Connection>,
     free: Arc<FreeConnections>,
-    _turn: sync::OwnedSemaphorePermit,
+    _permits: [sync::OwnedSemaphorePermit; 2],
 }
 
 #[derive(Default)]
@@ -76,10 +79,17 @@ struct Places {
 }
 
 /// The operations of one party.
-#[derive(Default)]
 struct PartyQueue {
     used: usize,
     turn: Arc<sync::Mutex<()>>,
+    connections: Arc<sync::Semaphore>,
+}
+
+impl Default for PartyQueue {
+    fn default() -> Self {
+        let connections = Arc::new(sync::Semaphore::new(PARTY_CONNECTIONS));
+        Self { used: 0, turn: Arc::default(), connections }
+    }
 }
 
 /// The place of one operation.
@@ -87,6 +97,7 @@ struct QueuePlace<'l> {
     lane: &'l Lane,
     party: Party,
     turn: Arc<sync::Mutex<()>>,
+    connections: Arc<sync::Semaphore>,
 }
 
 impl Lane {
@@ -138,7 +149,9 @@ impl Lane {
         places.used += 1;
         let queue = places.queues.entry(party).or_default();
         queue.used += 1;
-        Some(QueuePlace { lane: self, party, turn: queue.turn.clone() })
+        let PartyQueue { turn, connections, .. } = queue;
+        let connections = connections.clone();
+        Some(QueuePlace { lane: self, party, turn: turn.clone(), connections })
     }
 
     /// Logs a failure for the operator, and returns the error that the caller may see.
@@ -169,10 +182,11 @@ impl QueuePlace<'_> {
     /// Waits for the turn of the operation: in its party, then among the parties.
     async fn turn(&self) -> Option<TakenConnection> {
         let _first_of_party = self.turn.lock().await;
+        let of_party = self.connections.clone().acquire_owned().await.ok()?;
         let free = self.lane.free.clone();
-        let turn = free.turns.clone().acquire_owned().await.ok()?;
+        let of_lane = free.turns.clone().acquire_owned().await.ok()?;
         let connection = free.connections.lock().pop();
-        Some(TakenConnection { connection, free, _turn: turn })
+        Some(TakenConnection { connection, free, _permits: [of_party, of_lane] })
     }
 }
 

@@ -5,8 +5,6 @@ mod revisions;
 mod server;
 
 pub(crate) use self::revisions::{RevisionSource, revisions};
-#[cfg(test)]
-pub(crate) use self::server::CONNECTIONS;
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},

@@ -15,7 +15,7 @@ use crate::{
 /// Connections that write, and connections that read. A gateway has as many of each, and one that
 /// listens for changes, so that ten gateways are below the hundred connections that a server has by
 /// default. More would not make a small server faster: each is a process there.
-pub(crate) const CONNECTIONS: usize = 4;
+const CONNECTIONS: usize = 4;
 
 /// Migrates the database if it is of an older version.
 pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase, OpenError> {

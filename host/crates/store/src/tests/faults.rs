@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use airlock_test_postgres::TestServer;
+use futures_util::future::join_all;
 
 use crate::{
     Database, Location, OpenError, Settings, Unavailable,
@@ -181,4 +182,34 @@ async fn a_change_waits_for_one_of_the_same_subject_only_for_the_busy_timeout() 
     assert!(matches!(same, Err(Unavailable::Locked)), "{same:?}");
     other.expect("another subject does not wait");
     second.write(Subject::APPROVALS, |_| Ok(())).await.expect("it is free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_party_whose_changes_wait_for_a_lock_leaves_connections_to_others() {
+    let Some(home) = TestHome::postgres() else { return };
+    let first = home.open().await;
+    let second = home.open().await;
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let holding = first.write(Subject::pins("held"), move |_| {
+        let _ = begun.send(());
+        Ok(wait.recv().is_err())
+    });
+    let ann = second.of_party("ann");
+    let bob = second.of_party("bob");
+    let others = async {
+        has_begun.await.expect("it has begun");
+        let waiting = join_all((0..9).map(|_| ann.write(Subject::pins("held"), |_| Ok(()))));
+        let served = async {
+            for _ in 0..9 {
+                bob.write(Subject::pins("free"), |_| Ok(())).await.expect("it does not wait");
+            }
+            drop(go);
+        };
+        let (waited, ()) = tokio::join!(biased; waiting, served);
+        waited
+    };
+    let (held, waited) = tokio::join!(holding, others);
+    assert!(held.expect("it is made"));
+    assert!(waited.iter().all(Result::is_ok), "the lock was free in time: {waited:?}");
 }

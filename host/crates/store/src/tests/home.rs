@@ -5,7 +5,7 @@ use std::time::Duration;
 use airlock_test_postgres::TestDatabase;
 use tempfile::TempDir;
 
-use crate::{Database, Location, Settings, open::CONNECTIONS, tests::clock::TestClock};
+use crate::{Database, Location, Settings, lane::PARTY_CONNECTIONS, tests::clock::TestClock};
 
 /// A database of one test, with a clock that moves only when the test moves it. It may be opened
 /// several times.
@@ -44,9 +44,9 @@ impl TestHome {
         Settings { clock: self.clock.shown(), ..Settings::at(self.location.clone()) }
     }
 
-    /// Returns the number of connections that read.
+    /// Returns the number of connections that one party can take.
     pub(crate) fn connections(&self) -> usize {
-        self.server.as_ref().map_or(1, |_| CONNECTIONS)
+        self.server.as_ref().map_or(1, |_| PARTY_CONNECTIONS)
     }
 
     pub(crate) async fn open(&self) -> Database {

@@ -18,7 +18,7 @@ on_both! {
 
 type Held<'d> = Vec<BoxFuture<'d, Result<bool, Unavailable>>>;
 
-/// Returns reads that take all connections, and keep them until the channels are dropped.
+/// Returns reads that take all connections that a party can get, and keep them until the channels are dropped.
 fn hold<'d>(home: &TestHome, database: &'d Database) -> (Vec<mpsc::Sender<()>>, Held<'d>) {
     let held = (0..home.connections()).map(|_| -> (_, BoxFuture<'d, _>) {
         let (go, wait) = mpsc::channel::<()>();
