@@ -21,13 +21,13 @@ impl TestDatabase {
     pub fn create() -> Option<Self> {
         let server = SharedServer::get()?;
         let name = format!("test_{}", Uuid::new_v4().simple());
-        execute(server.directory(), "postgres", &format!("CREATE DATABASE {name}"));
+        execute(&server.url("postgres"), &format!("CREATE DATABASE {name}"));
         Some(Self { server, name })
     }
 
     /// URL of the database, for a user who may do everything in it.
     pub fn url(&self) -> String {
-        url(self.server.directory(), &self.name)
+        self.server.url(&self.name)
     }
 
     /// Name of the database.
@@ -37,24 +37,24 @@ impl TestDatabase {
 
     /// Executes statements in the database. Blocks. Panics if one fails.
     pub fn execute(&self, statements: &str) {
-        execute(self.server.directory(), &self.name, statements);
+        execute(&self.url(), statements);
     }
 }
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        execute(self.server.directory(), "postgres", &drop);
+        execute(&self.server.url("postgres"), &drop);
     }
 }
 
-pub(crate) fn url(directory: &Path, database: &str) -> String {
-    format!("postgres:///{database}?host={}&user={ROLE}", directory.display())
+pub(crate) fn url(directory: &Path, port: u16, database: &str) -> String {
+    format!("postgres:///{database}?host={}&port={port}&user={ROLE}", directory.display())
 }
 
 /// Executes statements, in a thread of its own: callers may be workers of a runtime.
-pub(crate) fn execute(directory: &Path, database: &str, statements: &str) {
-    let url = url(directory, database);
+pub(crate) fn execute(url: &str, statements: &str) {
+    let url = url.to_owned();
     let statements = statements.to_owned();
     let thread = thread::spawn(move || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build();

@@ -13,6 +13,8 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 const REQUIRED: &str = "AIRLOCK_REQUIRE_POSTGRES";
 /// Name of the user of the database, who may do everything.
 pub(crate) const ROLE: &str = "airlock";
+/// Port in the name of a socket.
+pub(crate) const DEFAULT_PORT: u16 = 5432;
 /// Users that may run a server if the tests are run by root, whom it refuses.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 
@@ -89,6 +91,11 @@ pub(crate) fn server_arguments(directory: &Path) -> Vec<String> {
     let data = ["-D".to_owned(), directory.join("data").display().to_string()];
     let settings = settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]);
     data.into_iter().chain(settings).collect()
+}
+
+/// Returns the path of the socket of a server.
+pub(crate) fn socket(directory: &Path, port: u16) -> PathBuf {
+    directory.join(format!(".s.PGSQL.{port}"))
 }
 
 fn newest(versions: &Path) -> Option<PathBuf> {

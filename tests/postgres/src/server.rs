@@ -2,9 +2,9 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
-    os::unix::net::UnixStream,
-    path::Path,
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::{
     database::{execute, url},
-    programs::{Programs, server_arguments},
+    programs::{DEFAULT_PORT, Programs, server_arguments, socket},
 };
 
 /// Longest time that a server takes to start.
@@ -29,7 +29,10 @@ pub struct TestServer {
     programs: Programs,
     directory: TempDir,
     settings: Vec<String>,
+    port: u16,
     running: Option<Child>,
+    /// Directory on a disk of its own.
+    disk: Option<PathBuf>,
 }
 
 impl TestServer {
@@ -45,6 +48,35 @@ impl TestServer {
     ///
     /// If it does not start.
     pub fn start_with(settings: &[&str], prepare: impl FnOnce(&Path)) -> Option<Self> {
+        Self::start_at(DEFAULT_PORT, settings, prepare)
+    }
+
+    /// Starts a server that accepts connections at a port of 127.0.0.1 too; with TLS if there is a
+    /// certificate with its key.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn start_tcp(tls: Option<(&str, &str)>) -> Option<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a free port").port();
+        let owner = Programs::find()?;
+        let Some((certificate, key)) = tls else {
+            return Self::start_at(port, &["listen_addresses=127.0.0.1"], |_| {});
+        };
+        let settings = ["listen_addresses=127.0.0.1", "ssl=on"];
+        Self::start_at(port, &settings, |directory| {
+            for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+                let path = directory.join("data").join(name);
+                fs::write(&path, text).expect("written");
+                let private = fs::Permissions::from_mode(0o600);
+                fs::set_permissions(&path, private).expect("its own file");
+                owner.give(&path);
+            }
+        })
+    }
+
+    fn start_at(port: u16, settings: &[&str], prepare: impl FnOnce(&Path)) -> Option<Self> {
         let programs = Programs::find()?;
         let directory = tempfile::tempdir().expect("a directory");
         let mode = fs::Permissions::from_mode(0o755);
@@ -52,20 +84,26 @@ impl TestServer {
         programs.give(directory.path());
         programs.init(directory.path());
         prepare(directory.path());
-        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut server = Self { programs, directory, settings, running: None };
+        let settings = settings.iter().map(|setting| (*setting).to_owned());
+        let settings = settings.chain([format!("port={port}")]).collect();
+        let mut server = Self { programs, directory, settings, port, running: None, disk: None };
         server.resume();
         Some(server)
     }
 
     /// URL of the server's database, for a user who may do everything.
     pub fn url(&self) -> String {
-        url(self.directory.path(), "postgres")
+        url(self.directory.path(), self.port, "postgres")
+    }
+
+    /// Port of the server, of [`Self::start_tcp`].
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Executes statements. Blocks. Panics if one fails.
     pub fn execute(&self, statements: &str) {
-        execute(self.directory.path(), "postgres", statements);
+        execute(&self.url(), statements);
     }
 
     /// Stops the server as a crash would, so that it has to recover.
@@ -102,10 +140,42 @@ impl TestServer {
         }
     }
 
+    /// Puts the tables that are made from now on onto a disk of `megabytes`. Prints a line and returns
+    /// false if this user may not mount one.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not use the disk.
+    pub fn use_small_disk(&mut self, megabytes: u32) -> bool {
+        let path = self.directory.path().join("small");
+        fs::create_dir(&path).expect("a directory");
+        let size = format!("size={megabytes}m");
+        if !mount(&["-t", "tmpfs", "-o", &size, "tmpfs"], &path) {
+            eprintln!("skipped: this user may not mount a disk");
+            return false;
+        }
+        self.programs.give(&path);
+        let location = path.display();
+        self.execute(&format!("CREATE TABLESPACE small LOCATION '{location}'"));
+        self.execute("ALTER ROLE ALL SET default_tablespace = small");
+        self.disk = Some(path);
+        true
+    }
+
+    /// Makes the disk of [`Self::use_small_disk`] larger.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn grow_disk(&self, megabytes: u32) {
+        let path = self.disk.as_ref().expect("a small disk");
+        assert!(mount(&["-o", &format!("remount,size={megabytes}m")], path), "it is mounted");
+    }
+
     fn is_ready(&self) -> bool {
         let status = fs::read_to_string(self.directory.path().join("data/postmaster.pid"));
         let is_ready = status.is_ok_and(|status| status.contains("ready"));
-        is_ready && UnixStream::connect(self.directory.path().join(".s.PGSQL.5432")).is_ok()
+        is_ready && UnixStream::connect(socket(self.directory.path(), self.port)).is_ok()
     }
 
     /// Stops all processes of the server where they are: connections stay open, and nothing is
@@ -137,7 +207,16 @@ impl Drop for TestServer {
     fn drop(&mut self) {
         self.thaw();
         self.crash();
+        if let Some(disk) = &self.disk {
+            let _ = Command::new("umount").arg(disk).status();
+        }
     }
+}
+
+fn mount(arguments: &[&str], path: &Path) -> bool {
+    let mut command = Command::new("mount");
+    command.args(arguments).arg(path).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Sends a signal to a process of this server. One that has ended meanwhile is no matter.

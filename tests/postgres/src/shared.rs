@@ -13,7 +13,10 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::programs::{Programs, server_arguments};
+use crate::{
+    database::url,
+    programs::{DEFAULT_PORT, Programs, server_arguments, socket},
+};
 
 /// Stops the server in the directory `$1` by the command `$2`, once no test has used it for some
 /// seconds. Nothing waits for this script.
@@ -45,9 +48,9 @@ impl SharedServer {
             .as_ref()
     }
 
-    /// Directory of the socket.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
+    /// Returns the URL of a database.
+    pub(crate) fn url(&self, database: &str) -> String {
+        url(&self.directory, DEFAULT_PORT, database)
     }
 
     fn use_or_start(programs: &Programs) -> Self {
@@ -59,7 +62,7 @@ impl SharedServer {
         users.lock_shared().expect("the lock");
         let starting = open_lock(&directory, "start.lock");
         starting.lock().expect("the lock");
-        if UnixStream::connect(directory.join(".s.PGSQL.5432")).is_err() {
+        if UnixStream::connect(socket(&directory, DEFAULT_PORT)).is_err() {
             start(programs, &directory);
         }
         Self { directory, _users: users }

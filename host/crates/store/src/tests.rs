@@ -8,6 +8,7 @@ mod lane;
 mod server;
 mod steps;
 pub(crate) mod sums;
+mod tls;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 

@@ -22,16 +22,15 @@ pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase,
     let server = server(url, settings)?;
     let mut first = PgConnection::new(server.clone());
     schema::server::migrate(&mut first, url)?;
-    let mut writers = connections(&server);
-    // The one that is open already is used first.
+    let mut writers = connections(&server, CONNECTIONS - 1);
+    // The last one is used first.
     writers.push(Connection::Postgres(Box::new(first)));
-    writers.swap_remove(0);
-    Ok(OpenDatabase { writers, readers: connections(&server) })
+    Ok(OpenDatabase { writers, readers: connections(&server, CONNECTIONS) })
 }
 
 /// Returns connections that are made when they are needed.
-fn connections(server: &Arc<Server>) -> Vec<Connection> {
-    let connections = (0..CONNECTIONS).map(|_| PgConnection::new(server.clone()));
+fn connections(server: &Arc<Server>, count: usize) -> Vec<Connection> {
+    let connections = (0..count).map(|_| PgConnection::new(server.clone()));
     connections.map(|connection| Connection::Postgres(Box::new(connection))).collect()
 }
 

@@ -7,11 +7,12 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | `server` | the server: connecting to it, the pause after a failure, its clock |
+//! | `server`, `outage` | the server: connecting to it, its clock; the pauses after failures |
 //! | `session` | one connection: prepared statements, transactions, deadlines |
 //! | `tls` | the settings of TLS |
 //! | `value` | values of parameters and columns |
 
+mod outage;
 mod server;
 mod session;
 mod tls;

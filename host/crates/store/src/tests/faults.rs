@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use crate::{
     Database, Location, OpenError, Settings, Unavailable,
     columns::first,
-    kv::{Opener, Store},
+    kv::{KvError, Opener, Store},
     sql::{SqlError, Subject, params, postgres::OPERATION},
     tests::home::TestHome,
 };
@@ -119,6 +119,38 @@ async fn a_server_that_has_crashed_is_used_again_once_it_is_back_and_has_every_c
     server.resume();
     set_again(&store).await;
     assert!(store.get("before").await.expect("read").is_some());
+}
+
+#[tokio::test]
+async fn a_full_disk_is_reported_and_what_was_stored_stays() {
+    let Some(mut server) = TestServer::start() else { return };
+    if !server.use_small_disk(4) {
+        return;
+    }
+    let database = open(&server).await;
+    let store = database.kv("p", "s", Opener::Own([1; 32]), 1 << 30);
+    let mut stored = 0_u32;
+    let refused = loop {
+        // Not compressible, so that it takes the room that it has.
+        let value: Vec<u8> = std::iter::repeat_with(|| *uuid::Uuid::new_v4().as_bytes())
+            .take(6_000)
+            .flatten()
+            .collect();
+        match store.set(&stored.to_string(), value, None, None).await {
+            Ok(_) => stored += 1,
+            Err(refused) => break refused,
+        }
+        assert!(stored < 1_000, "the disk is larger than it should be");
+    };
+    assert!(
+        matches!(refused, KvError::Unavailable(Unavailable::DiskFull)),
+        "after {stored}: {refused:?}"
+    );
+    for number in 0..stored {
+        assert!(store.get(&number.to_string()).await.expect("read").is_some(), "{number}");
+    }
+    server.grow_disk(64);
+    store.set("more", vec![1], None, None).await.expect("there is room again");
 }
 
 #[tokio::test]

@@ -17,7 +17,10 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket, tls::MakeT
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{info, warn};
 
-use super::session::{PgSession, READ_CLOCK};
+use super::{
+    outage::Outage,
+    session::{PgSession, READ_CLOCK},
+};
 use crate::{
     columns::{milliseconds, milliseconds_since_1970},
     location::ServerUrl,
@@ -27,11 +30,6 @@ use crate::{
 
 /// Longest time of one attempt to connect.
 const CONNECT: Duration = Duration::from_secs(2);
-/// Pause after a failed attempt to connect, in which all operations fail at once. Doubled after each
-/// further failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest time of one statement. Shorter than an operation, so that the server ends the statement
 /// before the gateway leaves the connection.
 const STATEMENT: Duration = Duration::from_secs(5);
@@ -64,13 +62,6 @@ struct ClockSample {
     clock_ms: i64,
 }
 
-/// Attempts to connect that have failed, one after the other.
-#[derive(Debug, Default)]
-struct Outage {
-    failures: u32,
-    until: Option<Instant>,
-}
-
 impl Server {
     /// Creates a server without connecting to it. Fails if the certificates of TLS cannot be read.
     pub(crate) fn new(url: ServerUrl, settings: &Settings) -> std::io::Result<Self> {
@@ -94,8 +85,9 @@ impl Server {
     }
 
     fn check_outage(&self) -> Result<(), SqlError> {
-        let until = self.outage.lock().until;
-        let Some(_) = until.filter(|until| Instant::now() < *until) else { return Ok(()) };
+        if !self.outage.lock().is_pausing(Instant::now()) {
+            return Ok(());
+        }
         let reason = "the last attempt to connect failed a moment ago";
         Err(SqlError::new(SqlFault::Disconnected(reason.to_owned())))
     }
@@ -103,15 +95,12 @@ impl Server {
     fn note(&self, connected: &Result<PgSession, SqlError>) {
         let mut outage = self.outage.lock();
         match connected {
-            Ok(_) if outage.failures > 0 => {
+            Ok(_) if outage.end() => {
                 info!(server = %self.url, "the database server can be reached again");
-                *outage = Outage::default();
             }
             Ok(_) => {}
             Err(error) => {
-                let pause = FIRST_PAUSE.saturating_mul(1 << outage.failures.min(10));
-                outage.until = Some(Instant::now() + pause.min(LONGEST_PAUSE));
-                outage.failures += 1;
+                outage.fail(Instant::now());
                 warn!(server = %self.url, %error, "the database server cannot be reached");
             }
         }

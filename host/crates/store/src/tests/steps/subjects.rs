@@ -6,10 +6,10 @@ use airlock_core::run::{Called, Position};
 
 use crate::{
     Database, OwnerId,
-    kv::{Holder, Opener},
+    kv::{Holder, Opener, Store},
     login::UpstreamLogin,
     recall::{NewRecord, RecallBounds},
-    responses::{NewResponse, ResponseBounds, Texts},
+    responses::{NewResponse, ResponseBounds, Responses, Texts},
     runs::{NewRun, RunBounds, RunDecision, RunStep, Runs, ScriptTools},
 };
 
@@ -87,47 +87,23 @@ impl Step {
     pub(super) async fn take(&self, database: &Database) -> String {
         match self.clone() {
             Self::Pass(_) => String::new(),
-            Self::KvSet { owner, key, value, if_version, ttl } => {
-                let store = database.kv("p\0", "s", Opener::Own(owner_id(owner)), 1_500);
-                shown(store.set(&key, value, if_version, ttl.map(Duration::from_millis)).await)
-            }
-            Self::KvRead { owner, keys, max_bytes } => {
-                let store = database.kv("p\0", "s", Opener::Own(owner_id(owner)), 1_500);
-                shown(store.get_many(keys, max_bytes).await)
-            }
-            Self::KvDelete { owner, key } => {
-                let store = database.kv("p\0", "s", Opener::Own(owner_id(owner)), 1_500);
-                shown(store.delete(&key, None).await)
-            }
-            Self::KvKeys { owner, prefix, limit } => {
-                let store = database.kv("p\0", "s", Opener::Own(owner_id(owner)), 1_500);
-                let keys = shown(store.keys(&prefix, None, limit).await);
-                keys + &shown(database.kv_usage().await)
-            }
             Self::KvTransfer { from, to } => {
                 let from = Holder::Tenant(owner_id(from));
                 let to = if to == 0 { Holder::Everyone } else { Holder::Tenant(owner_id(to)) };
                 shown(database.transfer_kv("p\0", "s", from, to).await)
             }
-            Self::Respond { owner, id, previous, text } => {
-                let id = format!("{owner}-{id}");
-                let previous = previous.map(|previous| format!("{owner}-{previous}"));
-                let texts = Texts { input: text.clone(), output: text, body: String::new() };
-                let response = NewResponse { id, previous, texts };
-                let stored = database.responses(owner_id(owner), responses());
-                // An identifier that is there already is refused by the database.
-                match stored.get(&response.id, admit).await {
-                    Ok(_) => String::new(),
-                    Err(_) => shown(stored.put(response).await),
-                }
+            Self::KvSet { owner, .. }
+            | Self::KvRead { owner, .. }
+            | Self::KvDelete { owner, .. }
+            | Self::KvKeys { owner, .. } => {
+                let store = database.kv("p\0", "s", Opener::Own(owner_id(owner)), 1_500);
+                self.clone().take_kv(&store).await + &shown(database.kv_usage().await)
             }
-            Self::ReadResponse { owner, id } => {
-                let stored = database.responses(owner_id(owner), responses());
-                shown(stored.conversation(&format!("{owner}-{id}"), admit).await)
-            }
-            Self::DeleteResponse { owner, id } => {
-                let stored = database.responses(owner_id(owner), responses());
-                shown(stored.delete(&format!("{owner}-{id}")).await)
+            Self::Respond { owner, .. }
+            | Self::ReadResponse { owner, .. }
+            | Self::DeleteResponse { owner, .. } => {
+                let responses = database.responses(owner_id(owner), responses());
+                self.clone().take_response(&responses).await
             }
             Self::Record { owner, anchors, text } => {
                 let anchors = anchors.into_iter().map(|anchor| [anchor; 32]).collect();
@@ -139,6 +115,42 @@ impl Step {
                 shown(database.recall(owner_id(owner), recall()).find(anchors, admit).await)
             }
             run => run.take_run(database).await,
+        }
+    }
+
+    /// Makes a step in a store of keys and values.
+    async fn take_kv(self, store: &Store) -> String {
+        match self {
+            Self::KvSet { key, value, if_version, ttl, .. } => {
+                shown(store.set(&key, value, if_version, ttl.map(Duration::from_millis)).await)
+            }
+            Self::KvRead { keys, max_bytes, .. } => shown(store.get_many(keys, max_bytes).await),
+            Self::KvDelete { key, .. } => shown(store.delete(&key, None).await),
+            Self::KvKeys { prefix, limit, .. } => shown(store.keys(&prefix, None, limit).await),
+            other => panic!("{other:?} is another subject"),
+        }
+    }
+
+    /// Makes a step about the responses of its owner.
+    async fn take_response(self, responses: &Responses) -> String {
+        match self {
+            Self::Respond { owner, id, previous, text } => {
+                let id = format!("{owner}-{id}");
+                let previous = previous.map(|previous| format!("{owner}-{previous}"));
+                let texts = Texts { input: text.clone(), output: text, body: String::new() };
+                // An identifier that is there already is refused by the database.
+                match responses.get(&id, admit).await {
+                    Ok(_) => String::new(),
+                    Err(_) => shown(responses.put(NewResponse { id, previous, texts }).await),
+                }
+            }
+            Self::ReadResponse { owner, id } => {
+                shown(responses.conversation(&format!("{owner}-{id}"), admit).await)
+            }
+            Self::DeleteResponse { owner, id } => {
+                shown(responses.delete(&format!("{owner}-{id}")).await)
+            }
+            other => panic!("{other:?} is another subject"),
         }
     }
 
