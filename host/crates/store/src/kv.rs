@@ -17,8 +17,10 @@ use crate::{
     columns::milliseconds,
     database::Database,
     error::{OpenError, Unavailable},
+    location::Location,
     open,
     owner::OwnerId,
+    settings::Settings,
     sql::{Sql, Subject, sqlite::SqliteSession},
 };
 
@@ -214,6 +216,15 @@ impl Database {
         let mut subjects = vec![id.subject()];
         subjects.extend(to.as_ref().map(Id::subject));
         self.attempt(subjects, move |sql| sql::transfer(sql, &id, to.as_ref())).await?
+    }
+}
+
+/// Returns the usage of each store in a database, which is not changed, not even to migrate it;
+/// nothing if there is no such file, or if the database has no tables yet. Blocks.
+pub fn usage(settings: &Settings) -> Result<Vec<Usage>, OpenError> {
+    match &settings.location {
+        Location::File(path) => usage_at(path),
+        Location::Server(url) => open::read_server(url, settings, sql::usage),
     }
 }
 

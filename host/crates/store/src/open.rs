@@ -4,7 +4,10 @@
 mod revisions;
 mod server;
 
-pub(crate) use self::revisions::{RevisionSource, revisions};
+pub(crate) use self::{
+    revisions::{RevisionSource, revisions},
+    server::read as read_server,
+};
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},

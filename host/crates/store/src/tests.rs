@@ -4,6 +4,7 @@
 pub(crate) mod clock;
 mod faults;
 pub(crate) mod home;
+mod killed;
 mod lane;
 mod server;
 mod steps;

@@ -10,7 +10,6 @@ use futures_util::FutureExt as _;
 
 use super::*;
 use crate::{
-    Settings,
     columns::first,
     sql::params,
     tests::home::{TestHome, on_both},

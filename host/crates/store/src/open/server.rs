@@ -9,7 +9,10 @@ use crate::{
     location::ServerUrl,
     schema,
     settings::Settings,
-    sql::postgres::{PgConnection, Server},
+    sql::{
+        Sql, SqlError,
+        postgres::{PgConnection, Server},
+    },
 };
 
 /// Connections that write, and connections that read. A gateway has as many of each, and one that
@@ -37,6 +40,19 @@ fn connections(server: &Arc<Server>, count: usize) -> Vec<Connection> {
 /// Returns the version of the tables, without changing them; `None` if there are none.
 pub(super) fn version(url: &ServerUrl, settings: &Settings) -> Result<Option<i32>, OpenError> {
     schema::server::version(&mut PgConnection::new(server(url, settings)?), url)
+}
+
+/// Runs a read on a database, without changing it. Returns the default if it has no tables.
+pub(crate) fn read<T: Default>(
+    url: &ServerUrl,
+    settings: &Settings,
+    job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+) -> Result<T, OpenError> {
+    let mut connection = PgConnection::new(server(url, settings)?);
+    if schema::server::version(&mut connection, url)?.is_none() {
+        return Ok(T::default());
+    }
+    connection.read(false, job).map_err(|error| OpenError::new(url, error))
 }
 
 pub(super) fn server(url: &ServerUrl, settings: &Settings) -> Result<Arc<Server>, OpenError> {

@@ -1,7 +1,10 @@
 //! Values of parameters.
 
-/// A value for a parameter of a statement.
-#[derive(Debug, Clone, Copy)]
+use std::fmt;
+
+/// A value for a parameter of a statement. `Debug` shows the size of a text and not the text: the
+/// client of `PostgreSQL` logs parameters.
+#[derive(Clone, Copy)]
 pub(crate) enum Param<'v> {
     Null,
     Number(i64),
@@ -68,5 +71,28 @@ impl<'v, const N: usize> From<&'v [u8; N]> for Param<'v> {
 impl<'v, T: Into<Param<'v>>> From<Option<T>> for Param<'v> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl fmt::Debug for Param<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("NULL"),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => write!(f, "text of {} bytes", text.len()),
+            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_parameters_has_no_text() {
+        let token = String::from("hunter2");
+        let values: &[Param<'_>] = params![&token, token.as_bytes(), 7_i64, None::<i64>];
+        assert_eq!(format!("{values:?}"), "[text of 7 bytes, 7 bytes, 7, NULL]");
     }
 }

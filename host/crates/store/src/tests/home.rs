@@ -39,6 +39,11 @@ impl TestHome {
         Some(Self { clock, location, directory, server: Some(server) })
     }
 
+    /// Returns the location as a setting has it.
+    pub(crate) fn place(&self) -> String {
+        self.server.as_ref().map_or_else(|| self.location.to_string(), TestDatabase::url)
+    }
+
     /// Returns settings with the clock of the test.
     pub(crate) fn settings(&self) -> Settings {
         Settings { clock: self.clock.shown(), ..Settings::at(self.location.clone()) }

@@ -3,6 +3,7 @@
 use super::*;
 
 on_both! {
+    the_usage_is_read_without_a_change,
     each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shared,
     many_operations_of_one_tenant_leave_places_to_another_of_the_same_plugin,
     a_store_moves_to_a_holder_that_has_no_entries,
@@ -67,6 +68,19 @@ async fn a_store_moves_to_a_holder_that_has_no_entries(home: TestHome) {
     assert!(!transfer(database, of_ann, of_bob).await.expect("there is none"));
     assert!(transfer(database, of_bob, Holder::Unassigned).await.expect("it is deleted"));
     assert_eq!((value(&bob, "k").await, bench.rows().await), (None, 0));
+}
+
+async fn the_usage_is_read_without_a_change(home: TestHome) {
+    let settings = home.settings();
+    for _ in 0..2 {
+        let settings = settings.clone();
+        let read = tokio::task::spawn_blocking(move || usage(&settings)).await.expect("no panic");
+        assert_eq!(read.expect("there are no tables"), []);
+    }
+    let bench = KvBench::new(home).await;
+    bench.store(ROOM).set("k", vec![1], None, None).await.expect("written");
+    let read = tokio::task::spawn_blocking(move || usage(&settings)).await.expect("no panic");
+    assert_eq!(read.expect("read"), bench.database.kv_usage().await.expect("read"));
 }
 
 async fn transfer(database: &Database, from: Holder, to: Holder) -> Result<bool, TransferError> {
