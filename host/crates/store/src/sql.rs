@@ -195,4 +195,13 @@ impl<'t> Sql<'t> {
             Engine::Postgres(_) => Ok(()),
         }
     }
+
+    /// Returns the number of requests that the connection has sent to its server; 0 for a file.
+    #[cfg(test)]
+    pub(crate) fn requests(&self) -> u32 {
+        match self.engine {
+            Engine::Sqlite(_) => 0,
+            Engine::Postgres(session) => session.requests.get(),
+        }
+    }
 }

@@ -8,7 +8,7 @@ pub(super) use self::read::{Range, get, get_many, keys, usage, usage_without_hol
 use super::{ENTRY_OVERHEAD_BYTES, Id, KvError, TransferError};
 use crate::{
     columns::{first, milliseconds, signed, unsigned},
-    sql::{Sql, SqlError, params},
+    sql::{Row, Sql, SqlError, params},
 };
 
 /// Most expired entries that one change removes. This is more than it can add, so that their number
@@ -24,30 +24,65 @@ pub(super) struct SetEntry {
     pub(super) max_bytes: u64,
 }
 
+/// A store, and the entry at a key, without those that have expired.
+struct FoundStore {
+    id: i64,
+    /// Bytes that all entries count.
+    bytes: i64,
+    /// Version of the entry, and bytes that it counts; `None` if it is absent.
+    entry: Option<(i64, i64)>,
+}
+
+/// Finds a store and the entry at a key; `None` if the store has no row yet. Purges expired entries, if
+/// there are some.
+fn find_entry(sql: &Sql<'_>, id: &Id, key: &[u8]) -> Result<Option<FoundStore>, SqlError> {
+    let select = "SELECT s.id, s.bytes, e.version, e.cost, EXISTS \
+                  (SELECT 1 FROM kv_entry x WHERE x.store = s.id AND x.expires <= ?5) \
+                  FROM kv_store s LEFT JOIN kv_entry e ON e.store = s.id AND e.key = ?4 \
+                  WHERE s.plugin = ?1 AND s.name = ?2 AND s.holder = ?3";
+    let values = params![&id.plugin, &id.name, id.holder.as_ref(), key, sql.now()];
+    let found = sql.find(select, values, found_store)?;
+    match found {
+        Some((store, true)) => {
+            purge(sql, store.id, key)?;
+            // What is left of the expired is not at this key.
+            Ok(sql.find(select, values, found_store)?.map(|(store, _)| store))
+        }
+        found => Ok(found.map(|(store, _)| store)),
+    }
+}
+
+/// Reads a store, and whether it has entries that have expired.
+fn found_store(row: &Row<'_>) -> Result<(FoundStore, bool), SqlError> {
+    let version: Option<i64> = row.get(2)?;
+    let cost: Option<i64> = row.get(3)?;
+    let store = FoundStore { id: row.get(0)?, bytes: row.get(1)?, entry: version.zip(cost) };
+    Ok((store, row.get(4)?))
+}
+
 /// Writes an entry, or returns the reason for a refusal. Expired entries are purged in both cases.
 pub(super) fn set(
     sql: &Sql<'_>,
     id: &Id,
     change: &SetEntry,
 ) -> Result<Result<u64, KvError>, SqlError> {
-    let store = find_or_make(sql, id)?;
-    let key = change.key.as_bytes();
-    purge(sql, store, key)?;
-    let select = "SELECT version, cost FROM kv_entry WHERE store = ?1 AND key = ?2";
-    let current = sql.find(select, params![store, key], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let added = u32::from(current.is_none());
-    let (version, cost): (i64, i64) = current.unwrap_or_default();
+    let store = match find_entry(sql, id, change.key.as_bytes())? {
+        Some(store) => store,
+        None => FoundStore { id: make(sql, id)?, bytes: 0, entry: None },
+    };
+    let (version, cost) = store.entry.unwrap_or_default();
     if change.if_version.is_some_and(|expected| expected != unsigned(version)) {
         return Ok(Err(KvError::Conflict));
     }
     let grows_by = change.cost() - cost;
-    if let Some(refusal) = change.refusal(sql, store, grows_by)? {
+    if let Some(refusal) = change.refusal(sql, &store, grows_by)? {
         return Ok(Err(refusal));
     }
     let next = "UPDATE kv_store SET version = version + 1, bytes = bytes + ?2, entries = entries + ?3 \
                 WHERE id = ?1 RETURNING version";
-    let version: i64 = sql.one(next, params![store, grows_by, added], first)?;
-    change.write(sql, store, version)?;
+    let added = u32::from(store.entry.is_none());
+    let version: i64 = sql.one(next, params![store.id, grows_by, added], first)?;
+    change.write(sql, store.id, version)?;
     Ok(Ok(unsigned(version)))
 }
 
@@ -61,7 +96,7 @@ impl SetEntry {
     fn refusal(
         &self,
         sql: &Sql<'_>,
-        store: i64,
+        store: &FoundStore,
         grows_by: i64,
     ) -> Result<Option<KvError>, SqlError> {
         if grows_by <= 0 {
@@ -91,10 +126,7 @@ fn find(sql: &Sql<'_>, id: &Id) -> Result<Option<i64>, SqlError> {
     sql.find(select, params![&id.plugin, &id.name, id.holder.as_ref()], first)
 }
 
-fn find_or_make(sql: &Sql<'_>, id: &Id) -> Result<i64, SqlError> {
-    if let Some(store) = find(sql, id)? {
-        return Ok(store);
-    }
+fn make(sql: &Sql<'_>, id: &Id) -> Result<i64, SqlError> {
     let insert = "INSERT INTO kv_store (plugin, name, holder) VALUES (?1, ?2, ?3) RETURNING id";
     sql.one(insert, params![&id.plugin, &id.name, id.holder.as_ref()], first)
 }
@@ -122,15 +154,14 @@ fn shrink(sql: &Sql<'_>, store: i64, removed: &[i64]) -> Result<(), SqlError> {
 
 /// Returns the bytes that a store holds. Expired entries do not count, purged or not. They are
 /// summed up only if the change might exceed the quota otherwise.
-fn used(sql: &Sql<'_>, store: i64, change: &SetEntry) -> Result<i64, SqlError> {
-    let held: i64 = sql.one("SELECT bytes FROM kv_store WHERE id = ?1", params![store], first)?;
-    if held.saturating_add(change.cost()) <= signed(change.max_bytes) {
-        return Ok(held);
+fn used(sql: &Sql<'_>, store: &FoundStore, change: &SetEntry) -> Result<i64, SqlError> {
+    if store.bytes.saturating_add(change.cost()) <= signed(change.max_bytes) {
+        return Ok(store.bytes);
     }
     let expired = "SELECT CAST(coalesce(sum(cost), 0) AS BIGINT) FROM kv_entry \
                    WHERE store = ?1 AND expires <= ?2";
-    let expired: i64 = sql.one(expired, params![store, sql.now()], first)?;
-    Ok(held - expired)
+    let expired: i64 = sql.one(expired, params![store.id, sql.now()], first)?;
+    Ok(store.bytes - expired)
 }
 
 /// Deletes an entry and returns whether there was one, or returns the reason for a refusal. Expired
@@ -142,19 +173,20 @@ pub(super) fn delete(
     if_version: Option<u64>,
 ) -> Result<Result<bool, KvError>, SqlError> {
     let key = key.as_bytes();
-    let Some(store) = find(sql, id)? else {
+    let Some(store) = find_entry(sql, id, key)? else {
         return Ok(if is_met(if_version, 0) { Ok(false) } else { Err(KvError::Conflict) });
     };
-    purge(sql, store, key)?;
-    let select = "SELECT version FROM kv_entry WHERE store = ?1 AND key = ?2";
-    let version: Option<i64> = sql.find(select, params![store, key], first)?;
-    if !is_met(if_version, version.unwrap_or_default()) {
+    let (version, cost) = store.entry.unwrap_or_default();
+    if !is_met(if_version, version) {
         return Ok(Err(KvError::Conflict));
     }
-    let delete = "DELETE FROM kv_entry WHERE store = ?1 AND key = ?2 RETURNING cost";
-    let removed = sql.all(delete, params![store, key], first)?;
-    shrink(sql, store, &removed)?;
-    Ok(Ok(!removed.is_empty()))
+    if store.entry.is_none() {
+        return Ok(Ok(false));
+    }
+    let delete = "DELETE FROM kv_entry WHERE store = ?1 AND key = ?2";
+    sql.run(delete, params![store.id, key])?;
+    shrink(sql, store.id, &[cost])?;
+    Ok(Ok(true))
 }
 
 fn is_met(if_version: Option<u64>, version: i64) -> bool {

@@ -48,9 +48,9 @@ impl Put {
 
 /// Stores a record, or makes room for it. Expired texts and records are removed.
 pub(super) fn put(sql: &Sql<'_>, scope: &OwnerId, put: &Put) -> Result<RecordProgress, SqlError> {
-    room::purge(sql, scope)?;
-    let owner = find_or_make_owner(sql, scope)?;
-    if !room::make_room(sql, owner, scope, put)? {
+    let owner = room::purged_owner(sql, scope)?;
+    let id = owner.id;
+    if !room::make_room(sql, owner, put)? {
         return Ok(RecordProgress::MadeRoom);
     }
     let insert = "INSERT INTO recall_record (owner, expires, ends, cost, text) \
@@ -60,13 +60,12 @@ pub(super) fn put(sql: &Sql<'_>, scope: &OwnerId, put: &Put) -> Result<RecordPro
     let ends = expires.saturating_add(life);
     let cost = signed(put.cost());
     let record: i64 =
-        sql.one(insert, params![owner, expires, ends, cost, put.text.as_ref()], first)?;
-    change_owner(sql, owner, cost, 1)?;
+        sql.one(insert, params![id, expires, ends, cost, put.text.as_ref()], first)?;
+    change_owner(sql, id, cost, 1)?;
     let insert = "INSERT INTO recall_anchor (owner, anchor, record) VALUES (?1, ?2, ?3) \
                   ON CONFLICT (owner, anchor) DO UPDATE SET record = excluded.record";
-    for anchor in &put.anchors {
-        sql.run(insert, params![owner, anchor, record])?;
-    }
+    let anchors = put.anchors.iter().map(|anchor| params![id, anchor, record].to_vec());
+    sql.run_all(insert, &anchors.collect::<Vec<_>>())?;
     Ok(RecordProgress::Stored)
 }
 
@@ -74,15 +73,6 @@ pub(super) fn put(sql: &Sql<'_>, scope: &OwnerId, put: &Put) -> Result<RecordPro
 fn change_owner(sql: &Sql<'_>, owner: i64, bytes: i64, records: i64) -> Result<(), SqlError> {
     let update = "UPDATE recall_owner SET bytes = bytes + ?2, records = records + ?3 WHERE id = ?1";
     sql.run(update, params![owner, bytes, records]).map(drop)
-}
-
-fn find_or_make_owner(sql: &Sql<'_>, scope: &OwnerId) -> Result<i64, SqlError> {
-    let select = "SELECT id FROM recall_owner WHERE scope = ?1";
-    if let Some(owner) = sql.find(select, params![scope], first)? {
-        return Ok(owner);
-    }
-    let insert = "INSERT INTO recall_owner (scope) VALUES (?1) RETURNING id";
-    sql.one(insert, params![scope], first)
 }
 
 /// Reads the records with these anchors, unless `admit` refuses the size of a text.

@@ -54,11 +54,10 @@ pub(super) fn put(
     scope: &OwnerId,
     put: &Put,
 ) -> Result<Result<ResponseProgress, PutError>, SqlError> {
-    room::purge(sql, scope)?;
-    let owner = find_or_make_owner(sql, scope)?;
+    let owner = room::purged_owner(sql, scope)?;
     let continued = match &put.response.previous {
         None => None,
-        Some(previous) => match find_conversation(sql, owner, previous)? {
+        Some(previous) => match find_conversation(sql, owner.id, previous)? {
             None => return Ok(Err(PutError::PreviousGone)),
             found => found,
         },
@@ -70,14 +69,15 @@ pub(super) fn put(
         return Ok(Err(PutError::TooLarge { bytes, limit }));
     }
     let kept = continued.map_or(NONE, |(conversation, _)| conversation);
+    let id = owner.id;
     if !room::make_room(sql, owner, kept, put)? {
         return Ok(Ok(ResponseProgress::MadeRoom));
     }
     let conversation = match continued {
         Some((conversation, _)) => conversation,
-        None => make_conversation(sql, owner, put.expires(sql.now()))?,
+        None => make_conversation(sql, id, put.expires(sql.now()))?,
     };
-    insert(sql, owner, conversation, put)?;
+    insert(sql, id, conversation, put)?;
     Ok(Ok(ResponseProgress::Stored))
 }
 
@@ -102,18 +102,6 @@ fn grow_owner(sql: &Sql<'_>, owner: i64, bytes: i64) -> Result<(), SqlError> {
     sql.run(update, params![owner, bytes]).map(drop)
 }
 
-fn find_owner(sql: &Sql<'_>, scope: &OwnerId) -> Result<Option<i64>, SqlError> {
-    sql.find("SELECT id FROM response_owner WHERE scope = ?1", params![scope], first)
-}
-
-fn find_or_make_owner(sql: &Sql<'_>, scope: &OwnerId) -> Result<i64, SqlError> {
-    if let Some(owner) = find_owner(sql, scope)? {
-        return Ok(owner);
-    }
-    let insert = "INSERT INTO response_owner (scope) VALUES (?1) RETURNING id";
-    sql.one(insert, params![scope], first)
-}
-
 fn make_conversation(sql: &Sql<'_>, owner: i64, expires: i64) -> Result<i64, SqlError> {
     let insert = "INSERT INTO response_conversation (owner, expires) VALUES (?1, ?2) RETURNING id";
     sql.one(insert, params![owner, expires], first)
@@ -130,8 +118,7 @@ fn find_conversation(sql: &Sql<'_>, owner: i64, id: &str) -> Result<Option<(i64,
 
 /// Deletes a response, and its conversation if that has no other. Expired conversations are purged.
 pub(super) fn delete(sql: &Sql<'_>, scope: &OwnerId, id: &str) -> Result<bool, SqlError> {
-    room::purge(sql, scope)?;
-    let Some(owner) = find_owner(sql, scope)? else { return Ok(false) };
+    let owner = room::purged_owner(sql, scope)?.id;
     let delete = "DELETE FROM response WHERE id = ?1 AND conversation IN \
                   (SELECT id FROM response_conversation WHERE owner = ?2 AND expires > ?3) \
                   RETURNING conversation, cost";

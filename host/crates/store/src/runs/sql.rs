@@ -7,6 +7,8 @@ mod room;
 mod row;
 mod tx;
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use airlock_core::run::{Call, Cancelled, Lease, Phase, Position, Refused};
 use uuid::Uuid;
 
@@ -54,16 +56,17 @@ impl Tx<'_> {
             _ => String::new(),
         };
         let lease = Lease::begin(self.now, self.lease_ms()).end(epoch)?;
-        let calls = rest.iter().map(|step| match step {
-            RunStep::Record(_, called, answer) => call::bytes(called, Some(answer)),
-            _ => 0,
-        });
-        let ended = self.begin(id, new, lease, Some(&outcome), calls.sum())?;
+        let mut records: BTreeMap<Position, (Call, Arc<str>)> = BTreeMap::new();
         for step in rest {
             if let RunStep::Record(position, called, answer) = step {
-                self.record(ended.number, position, called, &answer)?;
+                let present = records.get(&position).map(|(call, _)| call);
+                let call = Call::record(present, called).map_err(about(position))?;
+                records.insert(position, (call, answer));
             }
         }
+        let bytes = records.values().map(|(call, answer)| call::bytes(&call.called, Some(answer)));
+        let ended = self.begin(id, new, lease, Some(&outcome), bytes.sum())?;
+        self.insert_records(ended.number, &records)?;
         Ok(ended)
     }
 

@@ -46,7 +46,7 @@ async fn a_killed_process_loses_nothing_that_it_was_told_is_stored(home: TestHom
 /// Runs a process that writes, and kills it. Returns the keys that it was told are stored.
 fn killed(location: &str) -> Vec<String> {
     let mut process = Command::new(env::current_exe().expect("a path"))
-        .args(["--exact", "tests::killed::writes_until_it_is_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "tests::killed::writes_until_it_is_killed", "--nocapture"])
         .env(LOCATION, location)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -64,8 +64,8 @@ fn killed(location: &str) -> Vec<String> {
     told
 }
 
+/// Run as a test of its own, it does nothing.
 #[tokio::test]
-#[ignore = "another test runs it, and kills it"]
 async fn writes_until_it_is_killed() {
     let Ok(location) = env::var(LOCATION) else { return };
     let settings = Settings::at(location.parse().expect("a location"));

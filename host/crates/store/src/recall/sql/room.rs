@@ -8,7 +8,7 @@ use super::{OVERHEAD_BYTES, Put, change_owner};
 use crate::{
     columns::{first, signed, unsigned},
     owner::OwnerId,
-    sql::{Param, Sql, SqlError, Subject, params},
+    sql::{Param, Sql, SqlError, SqlFault, Subject, params},
 };
 
 /// Maximum number of records that one change removes, or removes the texts of, so that the change
@@ -34,8 +34,64 @@ fn free_owners(
     Ok(free)
 }
 
-/// Removes expired records, and expired texts, of all owners.
-pub(super) fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
+/// The owner of a change, and the room that is taken.
+pub(super) struct OwnerRoom {
+    pub(super) id: i64,
+    scope: OwnerId,
+    /// Bytes and records that the owner stores.
+    bytes: i64,
+    records: i64,
+    /// Bytes that all owners store.
+    total: i64,
+    /// True if records or texts have expired, of any owner.
+    has_expired: bool,
+}
+
+impl OwnerRoom {
+    /// Reads the room of an owner; `None` if it has no row.
+    fn find(sql: &Sql<'_>, scope: &OwnerId) -> Result<Option<Self>, SqlError> {
+        let select = "SELECT id, bytes, records, \
+                      (SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM recall_owner), \
+                      EXISTS (SELECT 1 FROM recall_record WHERE ends <= ?2) \
+                      OR EXISTS (SELECT 1 FROM recall_record WHERE expires <= ?2 AND text IS NOT NULL) \
+                      FROM recall_owner WHERE scope = ?1";
+        sql.find(select, params![scope, sql.now()], |row| {
+            Ok(Self {
+                id: row.get(0)?,
+                scope: *scope,
+                bytes: row.get(1)?,
+                records: row.get(2)?,
+                total: row.get(3)?,
+                has_expired: row.get(4)?,
+            })
+        })
+    }
+
+    fn find_or_make(sql: &Sql<'_>, scope: &OwnerId) -> Result<Self, SqlError> {
+        if let Some(owner) = Self::find(sql, scope)? {
+            return Ok(owner);
+        }
+        sql.run("INSERT INTO recall_owner (scope) VALUES (?1)", params![scope])?;
+        Self::find(sql, scope)?.ok_or_else(|| SqlError::new(SqlFault::NoRow))
+    }
+
+    fn read_again(&mut self, sql: &Sql<'_>) -> Result<(), SqlError> {
+        *self = Self::find_or_make(sql, &self.scope)?;
+        Ok(())
+    }
+}
+
+/// Removes expired records, and expired texts, of all owners. Returns the room after that.
+pub(super) fn purged_owner(sql: &Sql<'_>, own: &OwnerId) -> Result<OwnerRoom, SqlError> {
+    let mut owner = OwnerRoom::find_or_make(sql, own)?;
+    if owner.has_expired {
+        purge(sql, own)?;
+        owner.read_again(sql)?;
+    }
+    Ok(owner)
+}
+
+fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
     let ended = "SELECT id, scope FROM recall_owner WHERE id IN \
                  (SELECT owner FROM recall_record WHERE ends <= ?1 ORDER BY ends LIMIT ?2)";
     let values = params![sql.now(), CHANGED_AT_ONCE];
@@ -65,43 +121,34 @@ pub(super) fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
 
 /// Removes what has no room beside the new record, at most [`CHANGED_AT_ONCE`]. Returns whether
 /// there is room. There is in the end, because the record alone is within the bounds.
-pub(super) fn make_room(
-    sql: &Sql<'_>,
-    owner: i64,
-    own: &OwnerId,
-    put: &Put,
-) -> Result<bool, SqlError> {
+pub(super) fn make_room(sql: &Sql<'_>, mut owner: OwnerRoom, put: &Put) -> Result<bool, SqlError> {
     for _ in 0..CHANGED_AT_ONCE {
-        let (bytes, records) = held(sql, owner)?;
-        if records >= i64::from(put.bounds.owner_records) && remove(sql, owner)? {
-            continue;
+        let is_changed = owner.records >= i64::from(put.bounds.owner_records)
+            && remove(sql, owner.id)?
+            // What no text makes room for is left: the records without one, whose number is bounded.
+            || exceeds(put, owner.bytes, put.bounds.owner_bytes) && clear(sql, owner.id)?;
+        if !is_changed {
+            if !exceeds(put, owner.total, put.bounds.total_bytes) {
+                return Ok(true);
+            }
+            let Some(largest) = largest(sql, &owner.scope)? else { return Ok(true) };
+            clear(sql, largest)?;
         }
-        // What no text makes room for is left: the records without one, whose number is bounded.
-        if exceeds(put, bytes, put.bounds.owner_bytes) && clear(sql, owner)? {
-            continue;
-        }
-        let of_all = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM recall_owner";
-        if !exceeds(put, sql.one(of_all, &[], first)?, put.bounds.total_bytes) {
-            return Ok(true);
-        }
-        let largest = "SELECT o.id, o.scope FROM recall_owner o WHERE EXISTS \
-                       (SELECT 1 FROM recall_record r WHERE r.owner = o.id AND r.text IS NOT NULL) \
-                       ORDER BY o.bytes DESC, o.id LIMIT ?1";
-        let free = free_owners(sql, own, largest, params![LARGEST])?;
-        let Some(largest) = free.first() else { return Ok(true) };
-        clear(sql, *largest)?;
+        owner.read_again(sql)?;
     }
     Ok(false)
 }
 
-fn exceeds(put: &Put, held: i64, limit: u64) -> bool {
-    unsigned(held).saturating_add(put.cost()) > limit
+/// Returns the owner with the most bytes that has a text; in `PostgreSQL`, one of those with the most.
+fn largest(sql: &Sql<'_>, own: &OwnerId) -> Result<Option<i64>, SqlError> {
+    let largest = "SELECT o.id, o.scope FROM recall_owner o WHERE EXISTS \
+                   (SELECT 1 FROM recall_record r WHERE r.owner = o.id AND r.text IS NOT NULL) \
+                   ORDER BY o.bytes DESC, o.id LIMIT ?1";
+    Ok(free_owners(sql, own, largest, params![LARGEST])?.into_iter().next())
 }
 
-/// Returns the bytes and the number of records of an owner.
-fn held(sql: &Sql<'_>, owner: i64) -> Result<(i64, i64), SqlError> {
-    let select = "SELECT bytes, records FROM recall_owner WHERE id = ?1";
-    sql.one(select, params![owner], |row| Ok((row.get(0)?, row.get(1)?)))
+fn exceeds(put: &Put, held: i64, limit: u64) -> bool {
+    unsigned(held).saturating_add(put.cost()) > limit
 }
 
 /// Removes the oldest record of an owner. Returns false if there is none.

@@ -9,7 +9,7 @@ use super::{Put, grow_owner};
 use crate::{
     columns::{first, signed, unsigned},
     owner::OwnerId,
-    sql::{Sql, SqlError, Subject, params},
+    sql::{Sql, SqlError, SqlFault, Subject, params},
 };
 
 /// Maximum number of expired conversations that one change removes, so that the change stays quick.
@@ -40,8 +40,61 @@ fn owners(
     sql.all(select, params, |row| Ok(FoundOwner { id: row.get(0)?, scope: row.get(1)? }))
 }
 
-/// Removes expired conversations of all owners.
-pub(super) fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
+/// The owner of a change, and the room that is taken.
+pub(super) struct OwnerRoom {
+    pub(super) id: i64,
+    scope: OwnerId,
+    /// Bytes that the owner stores.
+    bytes: i64,
+    /// Bytes that all owners store.
+    total: i64,
+    /// True if conversations have expired, of any owner.
+    has_expired: bool,
+}
+
+impl OwnerRoom {
+    /// Reads the room of an owner; `None` if it has no row.
+    fn find(sql: &Sql<'_>, scope: &OwnerId) -> Result<Option<Self>, SqlError> {
+        let select = "SELECT id, bytes, \
+                      (SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM response_owner), \
+                      EXISTS (SELECT 1 FROM response_conversation WHERE expires <= ?2) \
+                      FROM response_owner WHERE scope = ?1";
+        sql.find(select, params![scope, sql.now()], |row| {
+            Ok(Self {
+                id: row.get(0)?,
+                scope: *scope,
+                bytes: row.get(1)?,
+                total: row.get(2)?,
+                has_expired: row.get(3)?,
+            })
+        })
+    }
+
+    fn find_or_make(sql: &Sql<'_>, scope: &OwnerId) -> Result<Self, SqlError> {
+        if let Some(owner) = Self::find(sql, scope)? {
+            return Ok(owner);
+        }
+        sql.run("INSERT INTO response_owner (scope) VALUES (?1)", params![scope])?;
+        Self::find(sql, scope)?.ok_or_else(|| SqlError::new(SqlFault::NoRow))
+    }
+
+    fn read_again(&mut self, sql: &Sql<'_>) -> Result<(), SqlError> {
+        *self = Self::find_or_make(sql, &self.scope)?;
+        Ok(())
+    }
+}
+
+/// Removes expired conversations of all owners. Returns the room after that.
+pub(super) fn purged_owner(sql: &Sql<'_>, own: &OwnerId) -> Result<OwnerRoom, SqlError> {
+    let mut owner = OwnerRoom::find_or_make(sql, own)?;
+    if owner.has_expired {
+        purge(sql, own)?;
+        owner.read_again(sql)?;
+    }
+    Ok(owner)
+}
+
+fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
     let select = "SELECT id, scope FROM response_owner WHERE id IN \
                   (SELECT owner FROM response_conversation WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
     let now = sql.now();
@@ -63,20 +116,23 @@ pub(super) fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
 /// Evicts conversations other than `kept` until the response fits, at most [`EVICTED_AT_ONCE`].
 /// Returns whether it fits. It does in the end, because `kept` with the response is within the
 /// bounds.
-pub(super) fn make_room(sql: &Sql<'_>, owner: i64, kept: i64, put: &Put) -> Result<bool, SqlError> {
-    let of_owner = "SELECT bytes, scope FROM response_owner WHERE id = ?1";
-    let of_all = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM response_owner";
+pub(super) fn make_room(
+    sql: &Sql<'_>,
+    mut owner: OwnerRoom,
+    kept: i64,
+    put: &Put,
+) -> Result<bool, SqlError> {
     for _ in 0..EVICTED_AT_ONCE {
-        let (held, own): (i64, Vec<u8>) =
-            sql.one(of_owner, params![owner], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if exceeds(put, held, put.bounds.owner_bytes) && evict(sql, owner, kept)? {
-            continue;
+        let is_evicted =
+            exceeds(put, owner.bytes, put.bounds.owner_bytes) && evict(sql, owner.id, kept)?;
+        if !is_evicted {
+            if !exceeds(put, owner.total, put.bounds.total_bytes) {
+                return Ok(true);
+            }
+            let Some(largest) = largest(sql, &owner.scope, kept)? else { return Ok(true) };
+            evict(sql, largest, kept)?;
         }
-        if !exceeds(put, sql.one(of_all, &[], first)?, put.bounds.total_bytes) {
-            return Ok(true);
-        }
-        let Some(largest) = largest(sql, &own, kept)? else { return Ok(true) };
-        evict(sql, largest, kept)?;
+        owner.read_again(sql)?;
     }
     Ok(false)
 }

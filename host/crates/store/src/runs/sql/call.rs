@@ -1,12 +1,14 @@
 //! The rows of calls.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use airlock_core::run::{Call, Called, Position, Refused, Stage};
 
 use super::tx::{Done, Tx, about};
 use crate::{
     columns::size,
     runs::stored::{RunError, StoredCall},
-    sql::{Row, Sql, SqlError, params},
+    sql::{Param, Row, Sql, SqlError, params},
 };
 
 /// Bytes that are counted for a call besides its texts: roughly its overhead on disk.
@@ -17,6 +19,36 @@ const HEAD: usize = 16;
 /// Returns the bytes that a call counts for.
 pub(super) fn bytes(called: &Called, answer: Option<&str>) -> i64 {
     OVERHEAD_BYTES + size(&called.arguments) + answer.map_or(0, size)
+}
+
+const INSERT: &str = "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
+                      tool, definition, answer_head, arguments, answer) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
+                      ON CONFLICT (run, block, branch) DO NOTHING";
+
+/// Returns the values of [`INSERT`].
+fn insert_values<'v>(
+    run: i64,
+    position: Position,
+    call: &'v Call,
+    answer: Option<&'v str>,
+) -> [Param<'v>; 12] {
+    let (stage, attempts, until_ms) = written(call.stage);
+    let Called { tool, arguments, definition, is_repeatable } = &call.called;
+    *params![
+        run,
+        position.block,
+        position.branch,
+        stage,
+        attempts,
+        until_ms,
+        *is_repeatable,
+        &**tool,
+        &**definition,
+        answer.map(head),
+        &**arguments,
+        answer,
+    ]
 }
 
 fn head(answer: &str) -> &str {
@@ -82,6 +114,18 @@ impl Tx<'_> {
         }
     }
 
+    /// Inserts answered calls of a run that has none.
+    pub(super) fn insert_records(
+        &self,
+        run: i64,
+        records: &BTreeMap<Position, (Call, Arc<str>)>,
+    ) -> Result<(), SqlError> {
+        let rows = records.iter().map(|(position, (call, answer))| {
+            insert_values(run, *position, call, Some(answer)).to_vec()
+        });
+        self.sql.run_all(INSERT, &rows.collect::<Vec<_>>()).map(drop)
+    }
+
     /// Inserts a call. Returns false if the run has one at its position.
     fn insert(
         &self,
@@ -90,27 +134,7 @@ impl Tx<'_> {
         call: &Call,
         answer: Option<&str>,
     ) -> Result<bool, SqlError> {
-        let (stage, attempts, until_ms) = written(call.stage);
-        let Called { tool, arguments, definition, is_repeatable } = &call.called;
-        let insert = "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
-                      tool, definition, answer_head, arguments, answer) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
-                      ON CONFLICT (run, block, branch) DO NOTHING";
-        let values = params![
-            run,
-            position.block,
-            position.branch,
-            stage,
-            attempts,
-            until_ms,
-            *is_repeatable,
-            &**tool,
-            &**definition,
-            answer.map(head),
-            &**arguments,
-            answer,
-        ];
-        Ok(self.sql.run(insert, values)? > 0)
+        Ok(self.sql.run(INSERT, &insert_values(run, position, call, answer))? > 0)
     }
 
     /// Writes the answer of an attempt, as [`Call::answer`] has it, without reading the call.

@@ -8,7 +8,7 @@
 use super::tx::Tx;
 use crate::{
     columns::{first, milliseconds, signed},
-    sql::{SqlError, Subject, params},
+    sql::{Row, SqlError, Subject, params},
 };
 
 /// Most runs that one change removes, so that the change stays quick.
@@ -20,11 +20,15 @@ impl Tx<'_> {
     /// Makes room after the run `changed` has stopped; beyond the bound of all owners only if it
     /// `sweeps`.
     pub(super) fn make_room(&self, changed: i64, sweeps: bool) -> Result<(), SqlError> {
-        self.remove_expired(changed)?;
-        let select = "SELECT runs, bytes FROM run_owner WHERE scope = ?1";
-        let (runs, bytes) = self
-            .sql
-            .one(select, params![self.scope], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
+        let select = "SELECT runs, bytes, EXISTS (SELECT 1 FROM run WHERE changed_ms < ?2 \
+                      AND number <> ?3 AND (phase <> 'running' OR until_ms < ?4)) \
+                      FROM run_owner WHERE scope = ?1";
+        let values = params![self.scope, self.expired_before(), changed, self.now];
+        let (mut runs, mut bytes, has_expired) = self.sql.one(select, values, read_room)?;
+        if has_expired {
+            self.remove_expired(changed)?;
+            (runs, bytes, _) = self.sql.one(select, values, read_room)?;
+        }
         if runs > i64::from(self.bounds.owner_runs) || bytes > signed(self.bounds.owner_bytes) {
             self.remove_beyond_owner(changed)?;
         }
@@ -40,8 +44,13 @@ impl Tx<'_> {
         Ok(scope == self.scope || self.sql.try_lock(Subject::runs(scope))?)
     }
 
+    /// Returns the time before which a run that has expired was last changed.
+    fn expired_before(&self) -> i64 {
+        self.now.saturating_sub(milliseconds(self.bounds.expire_after))
+    }
+
     fn remove_expired(&self, changed: i64) -> Result<(), SqlError> {
-        let before = self.now.saturating_sub(milliseconds(self.bounds.expire_after));
+        let before = self.expired_before();
         let select = "SELECT DISTINCT scope FROM (SELECT scope FROM run WHERE changed_ms < ?1 \
                       AND number <> ?2 AND (phase <> 'running' OR until_ms < ?3) \
                       ORDER BY changed_ms LIMIT ?4) AS expired";
@@ -125,4 +134,9 @@ impl Tx<'_> {
         // The bytes of its tools stay with another run.
         Ok(removed.first().map(|run| run.bytes - run.tools_bytes))
     }
+}
+
+/// Reads the runs and the bytes of an owner, and whether a run has expired.
+fn read_room(row: &Row<'_>) -> Result<(i64, i64, bool), SqlError> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }

@@ -42,6 +42,8 @@ pub(crate) struct PgSession {
     /// End of the operation.
     deadline: Cell<Instant>,
     state: Cell<SessionState>,
+    /// Number of requests, each of which takes a round trip to the server.
+    pub(crate) requests: Cell<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +72,7 @@ impl PgSession {
             statements: RefCell::default(),
             deadline: Cell::new(deadline),
             state: Cell::new(SessionState::Idle),
+            requests: Cell::new(0),
         }
     }
 
@@ -147,6 +150,7 @@ impl PgSession {
 
     /// Executes statements without parameters. Returns the number in the last row, if there is one.
     pub(crate) fn script(&self, text: &str) -> Result<Option<i64>, SqlError> {
+        self.count();
         let messages = self.wait(self.client.simple_query(text))?;
         let last = messages.iter().rev().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0),
@@ -157,12 +161,14 @@ impl PgSession {
 
     pub(crate) fn run(&self, text: &str, params: &[Param<'_>]) -> Result<u64, SqlError> {
         let statement = self.prepare(text)?;
+        self.count();
         self.wait(self.client.execute_raw(&statement, values(params)))
     }
 
     /// Executes a statement for each of these rows of parameters, without waiting between them.
     pub(crate) fn run_all(&self, text: &str, rows: &[Vec<Param<'_>>]) -> Result<u64, SqlError> {
         let statement = self.prepare(text)?;
+        self.count();
         let executed = rows.iter().map(|row| self.client.execute_raw(&statement, values(row)));
         Ok(self.wait(try_join_all(executed))?.into_iter().sum())
     }
@@ -174,6 +180,7 @@ impl PgSession {
         mut read: impl FnMut(&Row<'_>) -> Result<ControlFlow<B>, SqlError>,
     ) -> Result<Option<B>, SqlError> {
         let statement = self.prepare(text)?;
+        self.count();
         let rows = self.wait(self.client.query_raw(&statement, values(params)))?;
         let mut rows = pin!(rows);
         while let Some(row) = self.wait(rows.try_next())? {
@@ -228,6 +235,7 @@ impl PgSession {
         }
         // The texts have no other question mark.
         let numbered = text.replace('?', "$");
+        self.count();
         let statement = self.wait(self.client.prepare(&numbered))?;
         self.statements.borrow_mut().insert(text.to_owned(), statement.clone());
         Ok(statement)
@@ -248,6 +256,10 @@ impl PgSession {
             self.failed(error);
         }
         done
+    }
+
+    fn count(&self) {
+        self.requests.set(self.requests.get() + 1);
     }
 
     fn failed(&self, error: &SqlError) {
