@@ -77,6 +77,18 @@ fn open_lock(directory: &Path, name: &str) -> File {
 
 fn start(programs: &Programs, directory: &Path) {
     programs.init(directory);
+    if !try_start(programs, directory) {
+        // The machine has crashed, and the files of the last server are damaged.
+        fs::remove_dir_all(directory.join("data")).expect("removed");
+        programs.init(directory);
+        let is_started = try_start(programs, directory);
+        let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
+        assert!(is_started, "the server does not start: {log}");
+    }
+    supervise(programs, directory);
+}
+
+fn try_start(programs: &Programs, directory: &Path) -> bool {
     let started = programs
         .command("pg_ctl", directory)
         .args(["start", "--wait", "-D", "data", "-l", "log", "-o"])
@@ -84,10 +96,12 @@ fn start(programs: &Programs, directory: &Path) {
         // Its output would keep that of the test open.
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .status()
-        .expect("pg_ctl runs");
-    let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
-    assert!(started.success(), "the server does not start: {log}");
+        .status();
+    started.expect("pg_ctl runs").success()
+}
+
+/// Starts the script that stops the server.
+fn supervise(programs: &Programs, directory: &Path) {
     let pg_ctl = programs.command("pg_ctl", directory);
     // Forked once more, so that the test has no child that it would have to wait for.
     let supervisor = programs

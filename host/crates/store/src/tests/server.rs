@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::join_all;
 
 use crate::{
-    Database, OpenError, Settings, columns::first, schema::VERSION, sql::Subject,
+    Database, OpenError, Settings,
+    columns::first,
+    schema::VERSION,
+    sql::{Subject, params},
     tests::home::TestHome,
 };
 
@@ -97,6 +100,23 @@ async fn the_time_is_that_of_the_server_unless_a_test_has_another_clock() {
     let database = Database::open(wrong).await.expect("it is opened");
     let now = database.write(Subject::APPROVALS, |sql| Ok(sql.now())).await.expect("written");
     assert_eq!(now, 1_000);
+}
+
+#[tokio::test]
+async fn a_connection_has_limits_and_a_name_that_the_server_lists() {
+    let Some(home) = TestHome::postgres() else { return };
+    let settings = Settings { busy_timeout: Duration::from_millis(1_234), ..home.settings() };
+    let database = Database::open(settings).await.expect("it is opened");
+    for (name, expected) in [
+        ("lock_timeout", "1234ms"),
+        ("statement_timeout", "5s"),
+        ("idle_in_transaction_session_timeout", "10s"),
+        ("application_name", "airlock"),
+    ] {
+        let found = database
+            .read(move |sql| sql.one("SELECT current_setting(?1)", params![name], first::<String>));
+        assert_eq!(found.await.expect("read"), expected, "{name}");
+    }
 }
 
 fn wrong_clock() -> SystemTime {

@@ -13,7 +13,9 @@ use tokio::{
     sync::Notify,
     time::timeout_at,
 };
-use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket, tls::MakeTlsConnect};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, NoTls, Socket, tls::MakeTlsConnect,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{info, warn};
 
@@ -28,7 +30,7 @@ use crate::{
     sql::error::{SqlError, SqlFault},
 };
 
-/// Longest time of one attempt to connect.
+/// Longest time of one attempt to connect, unless the URL has `connect_timeout`.
 const CONNECT: Duration = Duration::from_secs(2);
 /// Longest time of one statement. Shorter than an operation, so that the server ends the statement
 /// before the gateway leaves the connection.
@@ -78,7 +80,8 @@ impl Server {
     /// Connects. Fails at once while the pause after a failure lasts.
     pub(super) fn connect(&self, deadline: Instant) -> Result<PgSession, SqlError> {
         self.check_outage()?;
-        let connected = self.try_connect(deadline.min(Instant::now() + CONNECT));
+        let time = self.url.config().get_connect_timeout().copied().unwrap_or(CONNECT);
+        let connected = self.try_connect(deadline.min(Instant::now() + time));
         self.note(&connected);
         // The code of a refusal, for example of a password, says nothing about the operation.
         connected.map_err(|error| SqlError::new(SqlFault::Disconnected(error.to_string())))
@@ -131,11 +134,7 @@ impl Server {
         T: MakeTlsConnect<Socket>,
         T::Stream: Send + 'static,
     {
-        let mut config = self.url.config().clone();
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(UNCONFIRMED).keepalives_idle(PROBED_AFTER);
-        }
-        let (client, connection) = config.connect(tls).await?;
+        let (client, connection) = with_limits(self.url.config().clone()).connect(tls).await?;
         let notified = Arc::new(Notify::new());
         tokio::spawn(receive(connection, notified.clone()));
         Ok((client, notified))
@@ -184,6 +183,22 @@ impl Server {
     }
 }
 
+/// Adds the limits that the URL leaves open.
+fn with_limits(mut config: Config) -> Config {
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(UNCONFIRMED);
+    }
+    if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+        config.keepalives_idle(PROBED_AFTER);
+    }
+    if config.get_connect_timeout().is_none() {
+        // Of several hosts, one that is away leaves time for the others.
+        let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
+        config.connect_timeout(CONNECT / u32::try_from(hosts).unwrap_or(u32::MAX));
+    }
+    config
+}
+
 /// Receives what the server sends, until the connection ends. Errors reach the operation that waits
 /// for it.
 async fn receive<S, T>(mut connection: Connection<S, T>, notified: Arc<Notify>)
@@ -197,4 +212,28 @@ where
         }
     }
     notified.notify_one();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(url: &str) -> (Duration, Duration, Duration) {
+        let config = with_limits(url.parse().expect("a URL"));
+        (
+            *config.get_connect_timeout().expect("a limit"),
+            *config.get_tcp_user_timeout().expect("a limit"),
+            config.get_keepalives_idle(),
+        )
+    }
+
+    #[test]
+    fn hosts_share_the_time_to_connect_and_the_url_may_have_other_limits() {
+        let expected = (CONNECT, UNCONFIRMED, PROBED_AFTER);
+        assert_eq!(limits("postgres://u@a/d"), expected);
+        assert_eq!(limits("postgres://u@a,b/d"), (CONNECT / 2, UNCONFIRMED, PROBED_AFTER));
+        let own = "postgres://u@a/d?connect_timeout=3&tcp_user_timeout=4&keepalives_idle=5";
+        let expected = (Duration::from_secs(3), Duration::from_secs(4), Duration::from_secs(5));
+        assert_eq!(limits(own), expected);
+    }
 }
