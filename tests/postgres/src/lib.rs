@@ -1,6 +1,6 @@
 //! Servers of `PostgreSQL` for tests.
 //!
-//! [`TestDatabase::create`] makes an empty database on a server that all tests of this user share:
+//! [`TestDatabase::create`] returns an empty database on a server that all tests of this user share:
 //! the first one starts it, and it stops some seconds after the last one has ended. A test that stops
 //! or breaks its server starts one of its own: [`TestServer::start`].
 //!

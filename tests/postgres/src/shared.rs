@@ -53,6 +53,17 @@ impl SharedServer {
         url(&self.directory, DEFAULT_PORT, database)
     }
 
+    /// Returns the name of a database that no test has, and the lock of the one that has it from now
+    /// on. The database may not exist yet.
+    pub(crate) fn free_database(&self) -> (String, File) {
+        let locks = (0_u32..).map(|number| {
+            let name = format!("test_{number}");
+            (open_lock(&self.directory, &format!("{name}.lock")), name)
+        });
+        let mut free = locks.filter_map(|(lock, name)| lock.try_lock().ok().map(|()| (name, lock)));
+        free.next().expect("there are more numbers than tests")
+    }
+
     fn use_or_start(programs: &Programs) -> Self {
         let user = rustix::process::geteuid().as_raw();
         let directory = env::temp_dir().join(format!("airlock-postgres-{user}"));
