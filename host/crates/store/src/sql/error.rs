@@ -48,7 +48,7 @@ pub(crate) enum FaultKind {
     DiskFull,
     /// The file is no database, or is damaged.
     Damaged,
-    /// No server can be reached, or it did not respond.
+    /// No server can be reached, or it did not respond, or the connection is of no use any more.
     Unreachable,
     /// Everything else.
     Other,
@@ -93,11 +93,12 @@ fn kind_of_state(code: &SqlState) -> FaultKind {
         "53100" => FaultKind::DiskFull,
         // Damaged data or index.
         "XX001" | "XX002" => FaultKind::Damaged,
-        // `statement_timeout`; the server shuts down, has crashed or is starting; the connection was
-        // ended while its transaction was idle; too many connections.
-        "57014" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "53300" => {
-            FaultKind::Unreachable
-        }
+        // `statement_timeout`; the server shuts down, has crashed, is starting, or the database is gone;
+        // the connection was ended while its transaction was idle; too many connections.
+        "57014" | "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "53300"
+        // Another server is the one that writes by now; a prepared statement is unknown, or has other
+        // columns since a newer gateway has changed the tables. A new connection helps.
+        | "25006" | "26000" | "0A000" => FaultKind::Unreachable,
         code if code.starts_with("08") => FaultKind::Unreachable,
         _ => FaultKind::Other,
     }

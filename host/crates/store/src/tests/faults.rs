@@ -166,6 +166,8 @@ async fn a_refusal_of_the_server_is_reported_by_its_kind() {
         ("57P01", "cannot be reached"),
         ("08006", "cannot be reached"),
         ("53300", "cannot be reached"),
+        ("25006", "cannot be reached"),
+        ("0A000", "cannot be reached"),
         ("42P01", "the database failed"),
     ] {
         let raise = format!("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$");
@@ -175,6 +177,22 @@ async fn a_refusal_of_the_server_is_reported_by_its_kind() {
         let read = database.read(|sql| sql.one("SELECT 1", &[], first::<i64>)).await;
         assert_eq!(read.expect("the next one works"), 1);
     }
+}
+
+#[tokio::test]
+async fn a_statement_is_prepared_again_once_the_tables_have_changed_under_it() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = home.open().await;
+    let server = home.server.as_ref().expect("a server");
+    server.execute("CREATE TABLE changing (x BIGINT); INSERT INTO changing VALUES (7)");
+    let select = "SELECT * FROM changing";
+    let before = database.read(move |sql| sql.one(select, &[], first::<i64>)).await;
+    assert_eq!(before.expect("read"), 7);
+    server.execute("ALTER TABLE changing ADD COLUMN y BIGINT");
+    let refused = database.read(move |sql| sql.one(select, &[], first::<i64>)).await;
+    assert!(matches!(refused, Err(Unavailable::Unreachable)), "{refused:?}");
+    let after = database.read(move |sql| sql.one(select, &[], first::<i64>)).await;
+    assert_eq!(after.expect("read"), 7);
 }
 
 #[tokio::test]

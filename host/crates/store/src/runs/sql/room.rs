@@ -16,6 +16,20 @@ const REMOVED_AT_ONCE: u32 = 100;
 /// Owners with the most bytes whose runs one change removes beyond the bound of all owners.
 const OWNERS_AT_ONCE: u32 = 16;
 
+/// The runs of an owner.
+struct OwnerRoom {
+    runs: i64,
+    bytes: i64,
+    /// True if runs have expired, of any owner.
+    has_expired: bool,
+}
+
+impl OwnerRoom {
+    fn read(row: &Row<'_>) -> Result<Self, SqlError> {
+        Ok(Self { runs: row.get(0)?, bytes: row.get(1)?, has_expired: row.get(2)? })
+    }
+}
+
 impl Tx<'_> {
     /// Makes room after the run `changed` has stopped; beyond the bound of all owners only if it
     /// `sweeps`.
@@ -24,12 +38,14 @@ impl Tx<'_> {
                       AND number <> ?3 AND (phase <> 'running' OR until_ms < ?4)) \
                       FROM run_owner WHERE scope = ?1";
         let values = params![self.scope, self.expired_before(), changed, self.now];
-        let (mut runs, mut bytes, has_expired) = self.sql.one(select, values, read_room)?;
-        if has_expired {
+        let mut room = self.sql.one(select, values, OwnerRoom::read)?;
+        if room.has_expired {
             self.remove_expired(changed)?;
-            (runs, bytes, _) = self.sql.one(select, values, read_room)?;
+            room = self.sql.one(select, values, OwnerRoom::read)?;
         }
-        if runs > i64::from(self.bounds.owner_runs) || bytes > signed(self.bounds.owner_bytes) {
+        if room.runs > i64::from(self.bounds.owner_runs)
+            || room.bytes > signed(self.bounds.owner_bytes)
+        {
             self.remove_beyond_owner(changed)?;
         }
         if !sweeps {
@@ -134,9 +150,4 @@ impl Tx<'_> {
         // The bytes of its tools stay with another run.
         Ok(removed.first().map(|run| run.bytes - run.tools_bytes))
     }
-}
-
-/// Reads the runs and the bytes of an owner, and whether a run has expired.
-fn read_room(row: &Row<'_>) -> Result<(i64, i64, bool), SqlError> {
-    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
