@@ -8,12 +8,12 @@
 use std::time::Duration;
 
 use crate::{
-    changes::ChangeKind,
-    columns::{first, milliseconds},
+    columns::milliseconds,
     database::Database,
     error::Unavailable,
     owner::OwnerId,
-    sql::{Row, Sql, SqlError, Subject, params},
+    revision::ChangeKind,
+    sql::{Row, Sql, SqlError, Subject, first, params},
 };
 
 /// Maximum number of calls of one owner that wait or have an unused decision. A model that repeats

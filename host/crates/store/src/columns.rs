@@ -2,15 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::{
-    settings::Clock,
-    sql::{FromColumn, Row, SqlError},
-};
-
-/// Returns the first column of a row.
-pub(crate) fn first<T: for<'r> FromColumn<'r>>(row: &Row<'_>) -> Result<T, SqlError> {
-    row.get(0)
-}
+use crate::settings::Clock;
 
 /// Converts a number for a database, which has only signed ones.
 pub(crate) fn signed(number: u64) -> i64 {

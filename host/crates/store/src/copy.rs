@@ -10,12 +10,11 @@ use std::{fmt, ops::ControlFlow};
 
 use self::tables::{CopiedTable, TABLES};
 use crate::{
-    columns::first,
     connection::Connection,
     error::OpenError,
     open::{self, OpenDatabase},
     settings::Settings,
-    sql::{Param, Row, Sql, SqlError, Subject},
+    sql::{Param, Row, Sql, SqlError, Subject, first},
 };
 
 /// Rows, and bytes of their values, that are written at once.

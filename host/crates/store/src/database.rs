@@ -11,13 +11,13 @@ use std::{
 };
 
 use crate::{
-    changes::Watcher,
     error::{OpenError, Unavailable},
     lane::{Lane, Party},
     open::{self, OpenDatabase},
     schema::SchemaState,
     settings::Settings,
     sql::{Sql, SqlError, Subject},
+    watcher::Watcher,
 };
 
 /// The open database. Cheap to clone. It is closed when the last clone is dropped and no operation is

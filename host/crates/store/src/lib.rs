@@ -29,7 +29,7 @@
 //! | `lane`, `connection` | who waits for whom, and for how long; one operation |
 //! | `sql` | statements, parameters, rows, errors; the locks of subjects |
 //! | `copy` | a copy of everything in another place |
-//! | [`changes`] | what other processes have changed |
+//! | [`changes`], `revision`, `watcher` | what other processes have changed; the numbers that tell it, and the thread that reads them |
 //!
 //! The differences between the two databases, beside those in `sql`:
 //!
@@ -54,11 +54,13 @@ mod open;
 mod owner;
 pub mod recall;
 pub mod responses;
+mod revision;
 pub mod runs;
 mod schema;
 mod settings;
 mod sql;
 pub mod upstream;
+mod watcher;
 
 pub use self::{
     copy::{CopyError, copy},

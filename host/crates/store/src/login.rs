@@ -9,10 +9,10 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    changes::ChangeKind,
     columns::milliseconds,
     database::Database,
     error::Unavailable,
+    revision::ChangeKind,
     sql::{Param, Row, Sql, SqlError, Subject, params},
 };
 

@@ -28,11 +28,13 @@ pub use self::error::SqlError;
 pub(crate) use self::{
     error::{FaultKind, SqlFault},
     param::{Param, params},
-    row::{FromColumn, Row},
+    row::{Row, first},
     subject::Subject,
 };
 use self::{postgres::PgSession, sqlite::SqliteSession};
-use crate::changes::CHANNEL;
+
+/// Channel of the notifications of a server.
+pub(crate) const CHANNEL: &str = "airlock";
 
 /// The database during one operation: one transaction, or one read. Cheap to copy.
 #[derive(Clone, Copy)]

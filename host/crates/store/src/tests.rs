@@ -206,7 +206,7 @@ async fn an_operation_that_fails_or_panics_is_undone_and_the_next_one_works(home
     });
     assert!(matches!(panicked.await, Err(Unavailable::Lost)));
     let rows =
-        database.read(|sql| sql.one("SELECT count(*) FROM approval", &[], columns::first::<i64>));
+        database.read(|sql| sql.one("SELECT count(*) FROM approval", &[], sql::first::<i64>));
     assert_eq!(rows.await.expect("read"), 0);
 }
 

@@ -2,9 +2,9 @@
 //! not parse.
 
 use crate::{
-    changes::ChangeKind,
     database::Database,
     error::Unavailable,
+    revision::ChangeKind,
     sql::{Sql, SqlError, Subject, params},
 };
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub(super) use self::read::{Range, get, get_many, keys, usage, usage_without_holders};
 use super::{ENTRY_OVERHEAD_BYTES, Id, KvError, TransferError};
 use crate::{
-    columns::{first, milliseconds, signed, unsigned},
-    sql::{Row, Sql, SqlError, params},
+    columns::{milliseconds, signed, unsigned},
+    sql::{Row, Sql, SqlError, first, params},
 };
 
 /// Most expired entries that one change removes. This is more than it can add, so that their number

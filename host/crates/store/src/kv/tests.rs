@@ -10,8 +10,7 @@ use futures_util::FutureExt as _;
 
 use super::*;
 use crate::{
-    columns::first,
-    sql::params,
+    sql::{first, params},
     tests::home::{TestHome, on_both},
 };
 

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use super::{Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, OwnerId, RecallBounds, StoredRecord};
 use crate::{
-    columns::{first, milliseconds, signed, unsigned},
-    sql::{Sql, SqlError, params},
+    columns::{milliseconds, signed, unsigned},
+    sql::{Sql, SqlError, first, params},
 };
 
 /// Arguments of `put`.

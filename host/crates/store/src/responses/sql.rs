@@ -12,8 +12,8 @@ use super::{
     StoredTurn, Texts,
 };
 use crate::{
-    columns::{first, milliseconds, signed, unsigned},
-    sql::{Sql, SqlError, params},
+    columns::{milliseconds, signed, unsigned},
+    sql::{Sql, SqlError, first, params},
 };
 
 /// No conversation has this number.

@@ -4,9 +4,8 @@ use std::convert::Infallible;
 
 use super::*;
 use crate::{
-    Settings,
-    columns::first,
-    schema,
+    Settings, schema,
+    sql::first,
     tests::home::{TestHome, on_both},
 };
 

@@ -7,9 +7,9 @@ use super::{
     stored::StoredRun,
 };
 use crate::{
-    columns::{first, unsigned},
+    columns::unsigned,
     owner::OwnerId,
-    sql::{Row, Sql, SqlError, params},
+    sql::{Row, Sql, SqlError, first, params},
 };
 
 /// Longest answer that is shown, and longest arguments of a call that nobody has to decide about, in

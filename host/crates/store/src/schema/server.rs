@@ -9,11 +9,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::VERSION;
 use crate::{
-    columns::first,
     error::OpenError,
     location::ServerUrl,
     sql::{
-        Sql, SqlError, Subject, params,
+        Sql, SqlError, Subject, first, params,
         postgres::{MIGRATION, PgConnection},
     },
 };

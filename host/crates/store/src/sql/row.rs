@@ -28,6 +28,11 @@ impl Row<'_> {
     }
 }
 
+/// Returns the first column of a row.
+pub(crate) fn first<T: for<'r> FromColumn<'r>>(row: &Row<'_>) -> Result<T, SqlError> {
+    row.get(0)
+}
+
 /// A type that the value of a column is read as.
 pub(crate) trait FromColumn<'r>: Sized {
     /// Converts a value; `None` if it has another type or is out of range.

@@ -8,9 +8,8 @@ use futures_util::future::join_all;
 
 use crate::{
     Database, Location, OpenError, Settings, Unavailable,
-    columns::first,
     kv::{KvError, Opener, Store},
-    sql::{SqlError, Subject, params, postgres::OPERATION},
+    sql::{SqlError, Subject, first, params, postgres::OPERATION},
     tests::home::TestHome,
 };
 

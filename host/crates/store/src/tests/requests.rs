@@ -6,12 +6,11 @@ use airlock_core::run::{Called, Position};
 
 use crate::{
     Database,
-    columns::first,
     kv::Opener,
     recall::{NewRecord, RecallBounds},
     responses::{NewResponse, ResponseBounds, Texts},
     runs::{NewRun, RunBounds, RunStep, ScriptTools},
-    sql::Subject,
+    sql::{Subject, first},
     tests::home::TestHome,
 };
 

@@ -6,9 +6,8 @@ use futures_util::future::join_all;
 
 use crate::{
     Database, OpenError, Settings,
-    columns::first,
     schema::VERSION,
-    sql::{Subject, params},
+    sql::{Subject, first, params},
     tests::home::TestHome,
 };
 

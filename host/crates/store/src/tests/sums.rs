@@ -1,6 +1,6 @@
 //! Sums that statements keep, compared with what they are the sums of.
 
-use crate::{Database, columns::first};
+use crate::{Database, sql::first};
 
 /// Statements that count the rows with a wrong sum, each with the name of the sum.
 const WRONG: [(&str, &str); 8] = [

@@ -6,7 +6,7 @@ use airlock_test_postgres::TestServer;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::{Database, OpenError, Settings, columns::first};
+use crate::{Database, OpenError, Settings, sql::first};
 
 /// An authority, in a file of a directory.
 struct Authority {

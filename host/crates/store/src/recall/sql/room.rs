@@ -6,9 +6,9 @@
 
 use super::{OVERHEAD_BYTES, Put, change_owner};
 use crate::{
-    columns::{first, signed, unsigned},
+    columns::{signed, unsigned},
     owner::OwnerId,
-    sql::{Param, Sql, SqlError, SqlFault, Subject, params},
+    sql::{Param, Sql, SqlError, SqlFault, Subject, first, params},
 };
 
 /// Maximum number of records that one change removes, or removes the texts of, so that the change

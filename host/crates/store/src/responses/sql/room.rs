@@ -7,9 +7,9 @@
 
 use super::{Put, grow_owner};
 use crate::{
-    columns::{first, signed, unsigned},
+    columns::{signed, unsigned},
     owner::OwnerId,
-    sql::{Sql, SqlError, SqlFault, Subject, params},
+    sql::{Sql, SqlError, SqlFault, Subject, first, params},
 };
 
 /// Maximum number of expired conversations that one change removes, so that the change stays quick.

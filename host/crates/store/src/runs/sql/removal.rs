@@ -4,10 +4,7 @@
 //! counts them: of the same owner if there is one. The tools go with their last run.
 
 use super::tx::Tx;
-use crate::{
-    columns::first,
-    sql::{Param, SqlError, Subject, params},
-};
+use crate::sql::{Param, SqlError, Subject, first, params};
 
 /// Runs of other owners among which one is looked for that counts the tools. If changes of all their
 /// owners are running, no run counts them.

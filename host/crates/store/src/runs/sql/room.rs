@@ -7,8 +7,8 @@
 
 use super::tx::Tx;
 use crate::{
-    columns::{first, milliseconds, signed},
-    sql::{Row, SqlError, Subject, params},
+    columns::{milliseconds, signed},
+    sql::{Row, SqlError, Subject, first, params},
 };
 
 /// Most runs that one change removes, so that the change stays quick.

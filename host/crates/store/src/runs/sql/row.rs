@@ -5,9 +5,9 @@ use serde::Deserialize;
 
 use super::tx::{Done, Tx};
 use crate::{
-    columns::{first, milliseconds, size},
+    columns::{milliseconds, size},
     runs::stored::{NewRun, RunError},
-    sql::{Row, SqlError, Subject, params},
+    sql::{Row, SqlError, Subject, first, params},
 };
 
 /// Bytes that are counted for a run besides its texts: roughly its overhead on disk.

@@ -18,12 +18,9 @@ use tokio::{
 };
 use tokio_postgres::{Client, SimpleQueryMessage, Statement, types::ToSql};
 
-use crate::{
-    changes::CHANNEL,
-    sql::{
-        Param, Row, Subject,
-        error::{SqlError, SqlFault},
-    },
+use crate::sql::{
+    CHANNEL, Param, Row, Subject,
+    error::{SqlError, SqlFault},
 };
 
 /// Reads the clock of the server, in milliseconds since 1970.

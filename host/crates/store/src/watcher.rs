@@ -15,9 +15,9 @@ use tokio::{
 };
 use tracing::{error, warn};
 
-use super::{Revisions, read};
 use crate::{
     open::{self, RevisionSource},
+    revision::{self, Revisions},
     settings::Settings,
     sql::SqlError,
 };
@@ -97,7 +97,7 @@ impl WatchThread {
     fn watch(&self, source: &mut RevisionSource, pauses: &Runtime) {
         let mut is_failing = false;
         while !source.is_gone() {
-            let found = source.read(read);
+            let found = source.read(revision::read);
             self.note(&found, &mut is_failing);
             if let Ok(Some(revisions)) = found {
                 self.publish.send_if_modified(|published| {
