@@ -192,14 +192,12 @@ impl TestServer {
     /// Returns the server's process and its children.
     fn processes(&self) -> Vec<u32> {
         let Some(running) = &self.running else { return Vec::new() };
-        let listed = Command::new("ps")
-            .args(["-o", "pid=", "--ppid", &running.id().to_string()])
-            .output()
-            .expect("ps runs");
-        let children = String::from_utf8_lossy(&listed.stdout);
+        let id = running.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.expect("a list of children");
         let children = children.split_whitespace().filter_map(|process| process.parse().ok());
         // The server's own process first, so that it starts no further ones.
-        [running.id()].into_iter().chain(children).collect()
+        [id].into_iter().chain(children).collect()
     }
 }
 
