@@ -7,9 +7,14 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
-
-use crate::{columns::milliseconds, database::Database, error::Unavailable, owner::OwnerId};
+use crate::{
+    columns::milliseconds,
+    database::Database,
+    error::Unavailable,
+    owner::OwnerId,
+    revision::ChangeKind,
+    sql::{Row, Sql, SqlError, Subject, first, params},
+};
 
 /// Maximum number of calls of one owner that wait or have an unused decision. A model that repeats
 /// its call with other arguments must not fill the list that a person reads; each has up to 64 KiB.
@@ -78,43 +83,8 @@ impl Database {
         text: String,
         life: Duration,
     ) -> Result<CallVerdict, Unavailable> {
-        let database = self.of_party(scope);
-        let now = database.now_ms();
-        let expires = now.saturating_add(milliseconds(life));
-        database
-            .write(move |transaction| {
-                purge(transaction, now)?;
-                // One that has expired counts no more, also if it is not among those just removed.
-                let delete = "DELETE FROM approval WHERE scope = ?1 AND expires <= ?2";
-                transaction.execute(delete, params![scope, now])?;
-                let select = "SELECT id, approved FROM approval WHERE scope = ?1 AND call = ?2";
-                let found: Option<(String, Option<bool>)> = transaction
-                    .query_row(select, params![scope, call], |row| Ok((row.get(0)?, row.get(1)?)))
-                    .optional()?;
-                if let Some((id, None)) = found {
-                    let update = "UPDATE approval SET expires = ?2 WHERE id = ?1";
-                    transaction.execute(update, params![id, expires])?;
-                    return Ok(CallVerdict::Waiting(id));
-                }
-                if let Some((id, Some(is_approved))) = found {
-                    transaction.execute("DELETE FROM approval WHERE id = ?1", [id])?;
-                    return Ok(if is_approved {
-                        CallVerdict::Approved
-                    } else {
-                        CallVerdict::Denied
-                    });
-                }
-                let count = "SELECT count(*) FROM approval WHERE scope = ?1";
-                let count: u32 = transaction.query_row(count, [scope], |row| row.get(0))?;
-                if count >= MAX_CALLS {
-                    return Ok(CallVerdict::Full);
-                }
-                let insert = "INSERT INTO approval (id, scope, call, asked, expires, text) \
-                              VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                transaction.execute(insert, params![id, scope, call, now, expires, text])?;
-                Ok(CallVerdict::Waiting(id))
-            })
-            .await
+        let new = NewCall { scope, call, id, text, life };
+        self.of_party(scope).write(Subject::APPROVALS, move |sql| ask(sql, &new)).await
     }
 }
 
@@ -122,8 +92,7 @@ impl Approvals {
     /// Returns the calls, the oldest first, at most `limit`. Fails if the database cannot be used.
     pub async fn list(&self, limit: u32) -> Result<Vec<WaitingCall>, Unavailable> {
         let scope = self.scope;
-        let now = self.database.now_ms();
-        self.database.read(move |connection| list(connection, scope.as_ref(), now, limit)).await
+        self.database.read(move |sql| list(sql, scope.as_ref(), limit)).await
     }
 
     /// Returns whether a call has no decision yet. False for one that does not exist. Fails if the
@@ -131,15 +100,13 @@ impl Approvals {
     pub async fn is_waiting(&self, id: &str) -> Result<bool, Unavailable> {
         let id = id.to_owned();
         let scope = self.scope;
-        let now = self.database.now_ms();
-        self.database
-            .read(move |connection| {
-                let select = "SELECT 1 FROM approval WHERE id = ?1 AND (?2 IS NULL OR scope = ?2) \
-                              AND approved IS NULL AND expires > ?3";
-                let found = connection.query_row(select, params![id, scope, now], |_| Ok(()));
-                Ok(found.optional()?.is_some())
-            })
-            .await
+        let reading = self.database.read(move |sql| {
+            let select = "SELECT expires FROM approval WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) \
+                          AND approved IS NULL AND expires > ?3";
+            let found = sql.find(select, params![&id, scope.as_ref(), sql.now()], first::<i64>)?;
+            Ok(found.is_some())
+        });
+        reading.await
     }
 
     /// Decides about a call. Returns false if no such call waits. Fails if the database cannot be
@@ -147,31 +114,65 @@ impl Approvals {
     pub async fn decide(&self, id: &str, approves: bool) -> Result<bool, Unavailable> {
         let id = id.to_owned();
         let scope = self.scope;
-        let now = self.database.now_ms();
-        self.database
-            .write(move |transaction| {
-                let update = "UPDATE approval SET approved = ?3 \
-                              WHERE id = ?1 AND (?2 IS NULL OR scope = ?2) \
-                              AND approved IS NULL AND expires > ?4";
-                Ok(transaction.execute(update, params![id, scope, approves, now])? > 0)
-            })
-            .await
+        let deciding = self.database.write(Subject::APPROVALS, move |sql| {
+            let update = "UPDATE approval SET approved = ?3 \
+                          WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL) \
+                          AND approved IS NULL AND expires > ?4";
+            let decided = sql.run(update, params![&id, scope.as_ref(), approves, sql.now()])? > 0;
+            if decided {
+                sql.announce(ChangeKind::Approvals)?;
+            }
+            Ok(decided)
+        });
+        deciding.await
     }
 }
 
-fn list(
-    connection: &Connection,
-    scope: Option<&OwnerId>,
-    now: i64,
-    limit: u32,
-) -> rusqlite::Result<Vec<WaitingCall>> {
-    let select = "SELECT id, asked, expires, approved, text FROM approval \
-                  WHERE (?1 IS NULL OR scope = ?1) AND expires > ?2 ORDER BY asked, id LIMIT ?3";
-    let mut select = connection.prepare(select)?;
-    select.query_map(params![scope, now, limit], waiting_call)?.collect()
+/// A call whose client asks for a decision.
+struct NewCall {
+    scope: OwnerId,
+    call: CallDigest,
+    id: String,
+    text: String,
+    life: Duration,
 }
 
-fn waiting_call(row: &Row<'_>) -> rusqlite::Result<WaitingCall> {
+fn ask(sql: &Sql<'_>, new: &NewCall) -> Result<CallVerdict, SqlError> {
+    let NewCall { scope, call, id, text, life } = new;
+    let now = sql.now();
+    let expires = now.saturating_add(milliseconds(*life));
+    purge(sql)?;
+    // One that has expired counts no more, also if it is not among those just removed.
+    sql.run("DELETE FROM approval WHERE scope = ?1 AND expires <= ?2", params![scope, now])?;
+    let select = "SELECT id, approved FROM approval WHERE scope = ?1 AND call = ?2";
+    let found: Option<(String, Option<bool>)> =
+        sql.find(select, params![scope, call], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if let Some((id, None)) = found {
+        sql.run("UPDATE approval SET expires = ?2 WHERE id = ?1", params![&id, expires])?;
+        return Ok(CallVerdict::Waiting(id));
+    }
+    if let Some((id, Some(is_approved))) = found {
+        sql.run("DELETE FROM approval WHERE id = ?1", params![&id])?;
+        return Ok(if is_approved { CallVerdict::Approved } else { CallVerdict::Denied });
+    }
+    let count = "SELECT count(*) FROM approval WHERE scope = ?1";
+    if sql.one::<u32>(count, params![scope], first)? >= MAX_CALLS {
+        return Ok(CallVerdict::Full);
+    }
+    let insert = "INSERT INTO approval (id, scope, call, asked, expires, text) \
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    sql.run(insert, params![id, scope, call, now, expires, text])?;
+    sql.announce(ChangeKind::Approvals)?;
+    Ok(CallVerdict::Waiting(id.clone()))
+}
+
+fn list(sql: &Sql<'_>, scope: Option<&OwnerId>, limit: u32) -> Result<Vec<WaitingCall>, SqlError> {
+    let select = "SELECT id, asked, expires, approved, text FROM approval \
+                  WHERE (scope = ?1 OR ?1 IS NULL) AND expires > ?2 ORDER BY asked, id LIMIT ?3";
+    sql.all(select, params![scope, sql.now(), limit], waiting_call)
+}
+
+fn waiting_call(row: &Row<'_>) -> Result<WaitingCall, SqlError> {
     Ok(WaitingCall {
         id: row.get(0)?,
         asked_ms: row.get(1)?,
@@ -181,16 +182,16 @@ fn waiting_call(row: &Row<'_>) -> rusqlite::Result<WaitingCall> {
     })
 }
 
-fn purge(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
+fn purge(sql: &Sql<'_>) -> Result<(), SqlError> {
     let expired = "DELETE FROM approval WHERE id IN \
                    (SELECT id FROM approval WHERE expires <= ?1 LIMIT ?2)";
-    transaction.execute(expired, params![now, PURGED_AT_ONCE]).map(drop)
+    sql.run(expired, params![sql.now(), PURGED_AT_ONCE]).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::clock::TestClock;
+    use crate::tests::home::{TestHome, on_both};
 
     const ANN: OwnerId = [1; 32];
     const BOB: OwnerId = [2; 32];
@@ -198,16 +199,12 @@ mod tests {
 
     struct Test {
         database: Database,
-        clock: TestClock,
-        _directory: tempfile::TempDir,
+        home: TestHome,
     }
 
     impl Test {
-        async fn new() -> Self {
-            let directory = tempfile::tempdir().expect("a directory");
-            let clock = TestClock::new(Duration::from_secs(1_000));
-            let database = clock.open(directory.path()).await;
-            Self { database, clock, _directory: directory }
+        async fn new(home: TestHome) -> Self {
+            Self { database: home.open().await, home }
         }
 
         async fn ask(&self, scope: OwnerId, call: u8, id: &str) -> CallVerdict {
@@ -220,9 +217,14 @@ mod tests {
         CallVerdict::Waiting(id.to_owned())
     }
 
-    #[tokio::test]
-    async fn a_repeated_call_is_the_same_one_and_uses_its_decision_once() {
-        let test = Test::new().await;
+    on_both! {
+        a_repeated_call_is_the_same_one_and_uses_its_decision_once,
+        a_call_expires_with_its_decision_and_an_owner_has_a_bounded_number,
+        an_approval_that_has_expired_is_not_used_however_many_others_have_expired,
+    }
+
+    async fn a_repeated_call_is_the_same_one_and_uses_its_decision_once(home: TestHome) {
+        let test = Test::new(home).await;
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("a"));
         assert_eq!(test.ask(BOB, 1, "c").await, waiting("c"));
@@ -239,14 +241,13 @@ mod tests {
         assert_eq!(test.ask(BOB, 1, "g").await, waiting("c"), "no decision reached it");
     }
 
-    #[tokio::test]
-    async fn a_call_expires_with_its_decision_and_an_owner_has_a_bounded_number() {
-        let test = Test::new().await;
+    async fn a_call_expires_with_its_decision_and_an_owner_has_a_bounded_number(home: TestHome) {
+        let test = Test::new(home).await;
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
         let all = test.database.all_approvals();
         assert!(all.decide("a", true).await.expect("usable"));
         assert_eq!(all.list(9).await.expect("usable")[0].approved, Some(true));
-        test.clock.pass(LIFE);
+        test.home.clock.pass(LIFE);
         assert_eq!(all.list(9).await.expect("usable"), []);
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"), "the approval has expired");
         for call in 2..=64 {
@@ -258,9 +259,10 @@ mod tests {
         assert_eq!(test.database.approvals(ANN).list(100).await.expect("usable").len(), 64);
     }
 
-    #[tokio::test]
-    async fn an_approval_that_has_expired_is_not_used_however_many_others_have_expired() {
-        let test = Test::new().await;
+    async fn an_approval_that_has_expired_is_not_used_however_many_others_have_expired(
+        home: TestHome,
+    ) {
+        let test = Test::new(home).await;
         let others = PURGED_AT_ONCE + 64;
         for number in 0..others {
             let scope = [u8::try_from(3 + number / 64).expect("few"); 32];
@@ -270,10 +272,10 @@ mod tests {
                 waiting(&number.to_string())
             );
         }
-        test.clock.pass(Duration::from_secs(1));
+        test.home.clock.pass(Duration::from_secs(1));
         assert_eq!(test.ask(ANN, 1, "a").await, waiting("a"));
         assert!(test.database.all_approvals().decide("a", true).await.expect("usable"));
-        test.clock.pass(LIFE);
+        test.home.clock.pass(LIFE);
         assert_eq!(test.ask(ANN, 1, "b").await, waiting("b"));
     }
 }

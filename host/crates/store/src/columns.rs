@@ -1,25 +1,30 @@
 //! Values of columns.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use rusqlite::{Row, types::FromSql};
+use crate::settings::Clock;
 
-/// Returns the first column of a row.
-pub(crate) fn first<T: FromSql>(row: &Row<'_>) -> rusqlite::Result<T> {
-    row.get(0)
-}
-
-/// Converts a number for `SQLite`, which has only signed ones.
+/// Converts a number for a database, which has only signed ones.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Converts a number from `SQLite`. A negative one becomes 0.
+/// Converts a number from a database. A negative one becomes 0.
 pub(crate) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
+}
+
+/// Returns the size of a text in bytes.
+pub(crate) fn size(text: &str) -> i64 {
+    i64::try_from(text.len()).unwrap_or(i64::MAX)
 }
 
 /// Converts a time to milliseconds.
 pub(crate) fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Returns the time that a clock shows, in milliseconds since 1970.
+pub(crate) fn milliseconds_since_1970(clock: &Clock) -> i64 {
+    milliseconds(clock().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }

@@ -5,24 +5,23 @@ use std::{
     fmt,
     hash::Hash,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
-    time::SystemTime,
 };
-
-use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
-    columns::milliseconds,
     error::{OpenError, Unavailable},
     lane::{Lane, Party},
-    open,
-    settings::{Clock, Settings},
+    open::{self, OpenDatabase},
+    schema::SchemaState,
+    settings::Settings,
+    sql::{Sql, SqlError, Subject},
+    watcher::Watcher,
 };
 
-/// The open database. Cheap to clone. The file is closed when the last clone is dropped and no
-/// operation is running.
+/// The open database. Cheap to clone. It is closed when the last clone is dropped and no operation is
+/// running.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Connections>,
@@ -31,32 +30,45 @@ pub struct Database {
 }
 
 struct Connections {
-    /// Lane for changes. They run one at a time, which `SQLite` would enforce anyway.
+    /// Lane for changes. On a file, they run one at a time, which `SQLite` would enforce anyway.
     writer: Lane,
     /// Lane for reads. They do not wait for changes, least of all for those of other processes.
     reader: Lane,
-    clock: Clock,
     /// Number of runs that have stopped in this process.
     stopped_runs: AtomicU32,
+    settings: Settings,
+    /// The thread that notices changes, once there is a reader of them.
+    watcher: OnceLock<Arc<Watcher>>,
 }
 
 impl Database {
     /// Opens the database. Makes it if it does not exist, and migrates one of an older version.
     pub async fn open(settings: Settings) -> Result<Self, OpenError> {
-        let path = settings.path.clone();
+        let store = settings.location.to_string();
         match tokio::task::spawn_blocking(move || Self::open_blocking(&settings)).await {
             Ok(opened) => opened,
-            Err(lost) => Err(OpenError::Unusable { path, cause: lost.into() }),
+            Err(lost) => Err(OpenError::Unusable { store, cause: lost.into() }),
+        }
+    }
+
+    /// Reads the state of a database without changing it. Fails as [`Self::open`] does if the database
+    /// cannot be read, is not Airlock's, or is too new.
+    pub async fn schema_state(settings: Settings) -> Result<SchemaState, OpenError> {
+        let store = settings.location.to_string();
+        match tokio::task::spawn_blocking(move || open::schema_state(&settings)).await {
+            Ok(state) => state,
+            Err(lost) => Err(OpenError::Unusable { store, cause: lost.into() }),
         }
     }
 
     fn open_blocking(settings: &Settings) -> Result<Self, OpenError> {
-        let (writer, reader) = open::open(settings)?;
+        let OpenDatabase { writers, readers } = open::open(settings)?;
         let shared = Connections {
-            writer: Lane::new(&settings.path, writer),
-            reader: Lane::new(&settings.path, reader),
-            clock: settings.clock.clone(),
+            writer: Lane::new(&settings.location, writers),
+            reader: Lane::new(&settings.location, readers),
             stopped_runs: AtomicU32::new(0),
+            settings: settings.clone(),
+            watcher: OnceLock::new(),
         };
         Ok(Self { shared: Arc::new(shared), party: Party::GATEWAY })
     }
@@ -67,67 +79,68 @@ impl Database {
         Self { shared: self.shared.clone(), party: Party::of(identity) }
     }
 
-    /// Runs a read. It sees every change that was made before this call.
+    /// Runs a read. It sees every change that was made before this call. Of several statements, each
+    /// sees the changes before it.
     pub(crate) async fn read<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
     {
-        self.shared.reader.run(self.party, move |connection| job(connection)).await
+        self.shared.reader.run(self.party, move |connection| connection.read(false, job)).await
     }
 
-    /// Runs a change in one transaction: an error of `job` rolls it back. If the future is dropped,
-    /// the change is made completely or not at all.
-    pub(crate) async fn write<T, F>(&self, job: F) -> Result<T, Unavailable>
+    /// Runs a read as [`Self::read`], of which all statements see the same state.
+    pub(crate) async fn read_snapshot<T, F>(&self, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
     {
-        let done = self.attempt(|transaction| job(transaction).map(Ok::<T, Infallible>)).await?;
+        self.shared.reader.run(self.party, move |connection| connection.read(true, job)).await
+    }
+
+    /// Runs a change of a subject in one transaction: an error of `job` rolls it back. If the future
+    /// is dropped, the change is made completely or not at all.
+    pub(crate) async fn write<T, F>(&self, subject: Subject, job: F) -> Result<T, Unavailable>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Sql<'_>) -> Result<T, SqlError> + Send + 'static,
+    {
+        let done = self.attempt(vec![subject], |sql| job(sql).map(Ok::<T, Infallible>)).await?;
         Ok(match done {
             Ok(done) => done,
         })
     }
 
-    /// Runs a change as [`Self::write`], which a refusal of `job` rolls back too.
-    pub(crate) async fn attempt<T, E, F>(&self, job: F) -> Result<Result<T, E>, Unavailable>
+    /// Runs a change of subjects as [`Self::write`], which a refusal of `job` rolls back too.
+    pub(crate) async fn attempt<T, E, F>(
+        &self,
+        subjects: Vec<Subject>,
+        job: F,
+    ) -> Result<Result<T, E>, Unavailable>
     where
         T: Send + 'static,
         E: Send + 'static,
-        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, E>> + Send + 'static,
+        F: FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError> + Send + 'static,
     {
-        let done = self.shared.writer.run(self.party, move |connection| {
-            // Immediate, because a transaction that begins with a read could not wait for another
-            // process before its first change.
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let done = job(&transaction)?;
-            if done.is_ok() {
-                transaction.commit()?;
-            }
-            Ok(done)
-        });
+        let done =
+            self.shared.writer.run(self.party, move |connection| connection.write(&subjects, job));
         done.await
     }
 
-    /// Copies the write-ahead log into the file, and empties it. A reader may prevent that.
+    /// Makes the traces of deleted rows leave the log of a file. A reader may prevent that.
     pub(crate) async fn truncate_log(&self) -> Result<(), Unavailable> {
-        let truncating = self.shared.writer.run(self.party, |connection| {
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        });
-        truncating.await
+        self.shared.writer.run(self.party, |connection| connection.truncate_log()).await
+    }
+
+    /// Returns the thread that notices changes.
+    pub(crate) fn watcher(&self) -> Arc<Watcher> {
+        let shared = &self.shared;
+        shared.watcher.get_or_init(|| Arc::new(Watcher::start(shared.settings.clone()))).clone()
     }
 
     /// Counts a run that stops in this process. Returns the number of those before it.
     pub(crate) fn count_stopped_run(&self) -> u32 {
         self.shared.stopped_runs.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Returns the time in milliseconds since 1970.
-    pub(crate) fn now_ms(&self) -> i64 {
-        let since =
-            (self.shared.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        milliseconds(since)
     }
 }
 

@@ -1,43 +1,43 @@
 //! Reasons that the database cannot be opened, or an operation cannot be carried out.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
 
-use rusqlite::ErrorCode;
+use crate::sql::{FaultKind, SqlError};
 
 /// Reason that the database cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file cannot be made, opened or written.
-    #[error("the database {path} cannot be opened")]
+    /// The file cannot be made, opened or written, or the server cannot be reached or refuses the gateway.
+    #[error("the database {store} cannot be opened")]
     Unusable {
-        /// The file.
-        path: PathBuf,
+        /// The file or the server.
+        store: String,
         /// The cause.
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file is no database, or its contents are damaged.
-    #[error("{path} is not a database, or is damaged")]
+    #[error("{store} is not a database, or is damaged")]
     Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The error of `SQLite`.
+        /// The file or the server.
+        store: String,
+        /// The error of the database.
         #[source]
-        cause: rusqlite::Error,
+        cause: SqlError,
     },
-    /// The file is a database that Airlock did not make.
-    #[error("{path} is the database of another program")]
+    /// The database is one that Airlock did not make.
+    #[error("{store} is the database of another program")]
     Foreign {
-        /// The file.
-        path: PathBuf,
+        /// The file or the server.
+        store: String,
     },
-    /// The file was written by a newer Airlock.
+    /// The database was written by a newer Airlock.
     #[error(
-        "the database {path} has schema {found}, and this version of Airlock supports schemas up to {known}; use a newer version"
+        "the database {store} has schema {found}, and this version of Airlock supports schemas up to {known}; use a newer version"
     )]
     Newer {
-        /// The file.
-        path: PathBuf,
+        /// The file or the server.
+        store: String,
         /// Version of its schema.
         found: i32,
         /// Newest version that this build knows.
@@ -63,27 +63,30 @@ pub enum Unavailable {
     Gone,
     /// The database failed.
     #[error("the database failed")]
-    Failed(#[source] rusqlite::Error),
+    Failed(#[source] SqlError),
+    /// The database server cannot be reached, or did not carry out the operation in time. A change may
+    /// have been made if the connection was lost at its very end.
+    #[error("the database server cannot be reached; try again in a moment")]
+    Unreachable,
     /// The operation was aborted: the gateway is shutting down, or the operation panicked.
     #[error("the operation was interrupted")]
     Lost,
 }
 
 impl OpenError {
-    /// Maps an error of `SQLite`: the file is damaged, or cannot be used for another reason.
-    pub(crate) fn new(path: &Path, cause: rusqlite::Error) -> Self {
-        match cause.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                Self::Damaged { path: path.to_owned(), cause }
-            }
-            _ => Self::unusable(path, cause),
+    /// Maps an error of the database: it is damaged, or cannot be used for another reason.
+    pub(crate) fn new(store: impl fmt::Display, cause: impl Into<SqlError>) -> Self {
+        let cause = cause.into();
+        match cause.kind() {
+            FaultKind::Damaged => Self::Damaged { store: store.to_string(), cause },
+            _ => Self::unusable(store, cause),
         }
     }
 
     pub(crate) fn unusable(
-        path: &Path,
+        store: impl fmt::Display,
         cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self::Unusable { path: path.to_owned(), cause: cause.into() }
+        Self::Unusable { store: store.to_string(), cause: cause.into() }
     }
 }

@@ -17,8 +17,11 @@ use crate::{
     columns::milliseconds,
     database::Database,
     error::{OpenError, Unavailable},
+    location::Location,
     open,
     owner::OwnerId,
+    settings::Settings,
+    sql::{Sql, Subject, sqlite::SqliteSession},
 };
 
 /// First version of the schema in which a store has a holder.
@@ -157,6 +160,10 @@ impl Id {
     fn new(plugin: &str, name: &str, holder: Holder) -> Self {
         Self { plugin: plugin.to_owned(), name: name.to_owned(), holder: holder.column() }
     }
+
+    fn subject(&self) -> Subject {
+        Subject::kv(&self.plugin, &self.name, self.holder.as_deref())
+    }
 }
 
 impl Holder {
@@ -191,8 +198,7 @@ impl Database {
     /// Returns the usage of each store, sorted by plugin, name and holder. Expired entries do not
     /// count.
     pub async fn kv_usage(&self) -> Result<Vec<Usage>, Unavailable> {
-        let now = self.now_ms();
-        self.read(move |connection| sql::usage(connection, now)).await
+        self.read(sql::usage).await
     }
 
     /// Gives the store `name` of `plugin` another holder; deletes it if `to` is
@@ -207,7 +213,18 @@ impl Database {
     ) -> Result<bool, TransferError> {
         let id = Id::new(plugin, name, from);
         let to = (to != Holder::Unassigned).then(|| Id::new(plugin, name, to));
-        self.attempt(move |transaction| sql::transfer(transaction, &id, to.as_ref())).await?
+        let mut subjects = vec![id.subject()];
+        subjects.extend(to.as_ref().map(Id::subject));
+        self.attempt(subjects, move |sql| sql::transfer(sql, &id, to.as_ref())).await?
+    }
+}
+
+/// Returns the usage of each store in a database, which is not changed, not even to migrate it;
+/// nothing if there is no such file, or if the database has no tables yet. Blocks.
+pub fn usage(settings: &Settings) -> Result<Vec<Usage>, OpenError> {
+    match &settings.location {
+        Location::File(path) => usage_at(path),
+        Location::Server(url) => open::read_server(url, settings, sql::usage),
     }
 }
 
@@ -217,12 +234,13 @@ pub fn usage_at(path: &Path) -> Result<Vec<Usage>, OpenError> {
     let Some((connection, version)) = open::look(path)? else { return Ok(Vec::new()) };
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = milliseconds(since);
+    let sql = Sql::on_sqlite(SqliteSession::new(&connection), now);
     let usage = match version {
         0 => Ok(Vec::new()),
-        1..HOLDERS_SINCE => sql::usage_without_holders(&connection, now),
-        _ => sql::usage(&connection, now),
+        1..HOLDERS_SINCE => sql::usage_without_holders(&sql),
+        _ => sql::usage(&sql),
     };
-    usage.map_err(|error| OpenError::new(path, error))
+    usage.map_err(|error| OpenError::new(path.display(), error))
 }
 
 impl Store {
@@ -231,8 +249,7 @@ impl Store {
         check_key(key)?;
         let id = self.id.clone();
         let key = key.to_owned();
-        let now = self.database.now_ms();
-        Ok(self.database.read(move |connection| sql::get(connection, &id, &key, now)).await?)
+        Ok(self.database.read(move |sql| sql::get(sql, &id, &key)).await?)
     }
 
     /// Reads several entries as they are at one moment, in the order of `keys`; `None` for each that
@@ -248,10 +265,7 @@ impl Store {
         }
         keys.iter().try_for_each(|key| check_key(key))?;
         let id = self.id.clone();
-        let now = self.database.now_ms();
-        self.database
-            .read(move |connection| sql::get_many(connection, &id, &keys, now, max_bytes))
-            .await?
+        self.database.read_snapshot(move |sql| sql::get_many(sql, &id, &keys, max_bytes)).await?
     }
 
     /// Writes an entry and returns its new version.
@@ -275,18 +289,11 @@ impl Store {
         if value.len() > MAX_VALUE_BYTES {
             return Err(KvError::TooLarge);
         }
-        let now = self.database.now_ms();
-        let expires = ttl.map(|ttl| now.saturating_add(milliseconds(ttl)));
-        let change = sql::SetEntry {
-            key: key.to_owned(),
-            value,
-            if_version,
-            now,
-            expires,
-            max_bytes: self.max_bytes,
-        };
+        let key = key.to_owned();
+        let max_bytes = self.max_bytes;
+        let change = sql::SetEntry { key, value, if_version, ttl, max_bytes };
         let id = self.id.clone();
-        self.database.write(move |transaction| sql::set(transaction, &id, &change)).await?
+        self.database.write(id.subject(), move |sql| sql::set(sql, &id, &change)).await?
     }
 
     /// Deletes an entry. Returns whether there was one. `if_version` is a condition as in
@@ -296,9 +303,8 @@ impl Store {
         check_key(key)?;
         let id = self.id.clone();
         let key = key.to_owned();
-        let now = self.database.now_ms();
         self.database
-            .write(move |transaction| sql::delete(transaction, &id, &key, if_version, now))
+            .write(id.subject(), move |sql| sql::delete(sql, &id, &key, if_version))
             .await?
     }
 
@@ -316,12 +322,9 @@ impl Store {
         }
         let range = sql::Range::new(prefix, cursor);
         let id = self.id.clone();
-        let now = self.database.now_ms();
         let limit = limit.clamp(1, MAX_PAGE_KEYS);
-        Ok(self
-            .database
-            .read(move |connection| sql::keys(connection, &id, &range, now, limit as usize))
-            .await?)
+        let listing = self.database.read(move |sql| sql::keys(sql, &id, range, limit));
+        Ok(listing.await?)
     }
 }
 

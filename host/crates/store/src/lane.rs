@@ -1,19 +1,22 @@
-//! One database connection and its queues: one for each party.
+//! A few connections to the database and their queues: one for each party.
 
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher as _},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode};
 use tokio::sync;
 use tracing::{error, warn};
 
-use crate::{error::Unavailable, open::FileId};
+use crate::{
+    connection::Connection,
+    error::Unavailable,
+    location::Location,
+    sql::{FaultKind, SqlError},
+};
 
 /// Most operations that run or wait. One party has at most half of them, and each that waits may hold
 /// a value of 1 MiB, so that a flood takes 512 MiB and no more.
@@ -21,6 +24,9 @@ pub(super) const MAX_PLACES: usize = 512;
 /// Places for the gateway's own operations alone. Tenants that take all they can get, ten of them, leave
 /// no others: without a pin or a login, an MCP server is not used at all.
 pub(super) const GATEWAY_PLACES: usize = 32;
+/// Most connections of a lane that one party uses or waits for. If its operations wait for a lock of the
+/// database, half of a server's connections are left to others.
+pub(super) const PARTY_CONNECTIONS: usize = 2;
 /// Longest time that an operation waits for its turn. A full lane is served in time if
 /// an operation takes ten milliseconds.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -42,15 +48,28 @@ impl Party {
     }
 }
 
-/// A connection that is used only on blocking threads, by one operation at a time. The parties whose
-/// operations wait take turns; the operations of one party are served in order of arrival.
+/// Connections that are used only on blocking threads, each by one operation at a time. The parties
+/// whose operations wait take turns; the operations of one party begin in order of arrival.
 pub(super) struct Lane {
-    path: Arc<Path>,
-    /// Identity of the file when it was opened.
-    file: Option<FileId>,
-    /// Of each party, at most one operation waits here, so that the order of arrival is that of turns.
-    connection: Arc<sync::Mutex<Connection>>,
+    location: Location,
+    free: Arc<FreeConnections>,
     places: Mutex<Places>,
+}
+
+/// Connections that no operation is using.
+struct FreeConnections {
+    /// One for each free connection. Of each party, at most one operation waits here, so that the
+    /// order of arrival is that of turns.
+    turns: Arc<sync::Semaphore>,
+    connections: Mutex<Vec<Connection>>,
+}
+
+/// A connection in use. It is free again when this is dropped, also by a panic.
+struct TakenConnection {
+    /// `None` only while it is dropped.
+    connection: Option<Connection>,
+    free: Arc<FreeConnections>,
+    _permits: [sync::OwnedSemaphorePermit; 2],
 }
 
 #[derive(Default)]
@@ -60,10 +79,17 @@ struct Places {
 }
 
 /// The operations of one party.
-#[derive(Default)]
 struct PartyQueue {
     used: usize,
     turn: Arc<sync::Mutex<()>>,
+    connections: Arc<sync::Semaphore>,
+}
+
+impl Default for PartyQueue {
+    fn default() -> Self {
+        let connections = Arc::new(sync::Semaphore::new(PARTY_CONNECTIONS));
+        Self { used: 0, turn: Arc::default(), connections }
+    }
 }
 
 /// The place of one operation.
@@ -71,16 +97,16 @@ struct QueuePlace<'l> {
     lane: &'l Lane,
     party: Party,
     turn: Arc<sync::Mutex<()>>,
+    connections: Arc<sync::Semaphore>,
 }
 
 impl Lane {
-    pub(super) fn new(path: &Path, connection: Connection) -> Self {
-        Self {
-            path: path.into(),
-            file: FileId::at(path),
-            connection: Arc::new(sync::Mutex::new(connection)),
-            places: Mutex::default(),
-        }
+    pub(super) fn new(location: &Location, connections: Vec<Connection>) -> Self {
+        let free = FreeConnections {
+            turns: Arc::new(sync::Semaphore::new(connections.len())),
+            connections: Mutex::new(connections),
+        };
+        Self { location: location.clone(), free: Arc::new(free), places: Mutex::default() }
     }
 
     /// Runs an operation of a party. Fails as busy if the party has as many places as are free, or if
@@ -89,28 +115,22 @@ impl Lane {
     pub(super) async fn run<T, F>(&self, party: Party, job: F) -> Result<T, Unavailable>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T, SqlError> + Send + 'static,
     {
         let place = self.place(party).ok_or(Unavailable::Busy)?;
         let turn = tokio::time::timeout(MAX_WAIT, place.turn()).await;
-        let mut connection = turn.map_err(|_| Unavailable::Busy)?;
-        // The lock moves into the thread, because the operation continues after its caller has
+        let mut taken = turn.ok().flatten().ok_or(Unavailable::Busy)?;
+        // The connection moves into the thread, because the operation continues after its caller has
         // gone.
-        let path = self.path.clone();
-        let file = self.file;
-        let work = tokio::task::spawn_blocking(move || {
-            // SQLite would continue in the file without a name, whose contents are lost when the process
-            // ends.
-            (file.is_none() || FileId::at(&path) == file).then(|| job(&mut connection))
-        });
+        let work = tokio::task::spawn_blocking(move || taken.run(job));
         match work.await {
             Ok(Some(done)) => done.map_err(|error| self.failed(error)),
             Ok(None) => {
-                error!(path = %self.path.display(), "the database was deleted or replaced; restart the gateway");
+                error!(store = %self.location, "the database was deleted or replaced; restart the gateway");
                 Err(Unavailable::Gone)
             }
             Err(lost) => {
-                error!(path = %self.path.display(), error = %lost, "an operation on the database was interrupted");
+                error!(store = %self.location, error = %lost, "an operation on the database was interrupted");
                 Err(Unavailable::Lost)
             }
         }
@@ -129,23 +149,29 @@ impl Lane {
         places.used += 1;
         let queue = places.queues.entry(party).or_default();
         queue.used += 1;
-        Some(QueuePlace { lane: self, party, turn: queue.turn.clone() })
+        let PartyQueue { turn, connections, .. } = queue;
+        let connections = connections.clone();
+        Some(QueuePlace { lane: self, party, turn: turn.clone(), connections })
     }
 
     /// Logs a failure for the operator, and returns the error that the caller may see.
-    fn failed(&self, error: rusqlite::Error) -> Unavailable {
-        let path = self.path.display();
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                warn!(%path, "another process has locked the database");
+    fn failed(&self, error: SqlError) -> Unavailable {
+        let store = &self.location;
+        match error.kind() {
+            FaultKind::Locked => {
+                warn!(%store, "another process has locked the database");
                 Unavailable::Locked
             }
-            Some(ErrorCode::DiskFull) => {
-                error!(%path, "the disk is full; the database cannot grow");
+            FaultKind::DiskFull => {
+                error!(%store, "the disk is full; the database cannot grow");
                 Unavailable::DiskFull
             }
-            _ => {
-                error!(%path, %error, "the database failed");
+            FaultKind::Unreachable => {
+                warn!(%store, %error, "the database server did not carry out an operation");
+                Unavailable::Unreachable
+            }
+            FaultKind::Damaged | FaultKind::Other => {
+                error!(%store, %error, "the database failed");
                 Unavailable::Failed(error)
             }
         }
@@ -154,9 +180,30 @@ impl Lane {
 
 impl QueuePlace<'_> {
     /// Waits for the turn of the operation: in its party, then among the parties.
-    async fn turn(&self) -> sync::OwnedMutexGuard<Connection> {
+    async fn turn(&self) -> Option<TakenConnection> {
         let _first_of_party = self.turn.lock().await;
-        self.lane.connection.clone().lock_owned().await
+        let of_party = self.connections.clone().acquire_owned().await.ok()?;
+        let free = self.lane.free.clone();
+        let of_lane = free.turns.clone().acquire_owned().await.ok()?;
+        let connection = free.connections.lock().pop();
+        Some(TakenConnection { connection, free, _permits: [of_party, of_lane] })
+    }
+}
+
+impl TakenConnection {
+    /// Runs an operation; `None` if the database was deleted or replaced.
+    fn run<T>(
+        &mut self,
+        job: impl FnOnce(&mut Connection) -> Result<T, SqlError>,
+    ) -> Option<Result<T, SqlError>> {
+        let connection = self.connection.as_mut().filter(|connection| !connection.is_gone())?;
+        Some(job(connection))
+    }
+}
+
+impl Drop for TakenConnection {
+    fn drop(&mut self) {
+        self.free.connections.lock().extend(self.connection.take());
     }
 }
 

@@ -1,6 +1,6 @@
 //! The database of a process, which is opened when it is first needed.
 
-use std::{path::Path, sync::Arc, time::SystemTime};
+use std::{sync::Arc, time::SystemTime};
 
 use airlock_strings::with_causes;
 use tokio::{sync::OnceCell, time::timeout};
@@ -10,6 +10,7 @@ use crate::{
     database::Database,
     error::{OpenError, Unavailable},
     lane::MAX_WAIT,
+    location::Location,
     settings::Settings,
 };
 
@@ -30,9 +31,9 @@ impl LazyDatabase {
         Self(Arc::new(Opening { settings, database: OnceCell::new() }))
     }
 
-    /// Path of the file.
-    pub fn path(&self) -> &Path {
-        &self.0.settings.path
+    /// Place of the database.
+    pub fn location(&self) -> &Location {
+        &self.0.settings.location
     }
 
     /// Returns the time by which entries expire.
@@ -48,12 +49,15 @@ impl LazyDatabase {
 
     /// Returns the open database, as [`Self::open`], and waits at most as long as for a lane: those who
     /// find another process holding the file try one after the other. Logs the reason if it cannot be
-    /// opened, and fails with [`Unavailable::Lost`].
+    /// opened, and fails with [`Unavailable::Lost`], or with [`Unavailable::Unreachable`] for a server.
     pub async fn available(&self) -> Result<&Database, Unavailable> {
         let opened = timeout(MAX_WAIT, self.open()).await.map_err(|_| Unavailable::Busy)?;
         opened.map_err(|cause| {
             error!(error = with_causes(&cause), "the database cannot be opened");
-            Unavailable::Lost
+            match self.location() {
+                Location::File(_) => Unavailable::Lost,
+                Location::Server(_) => Unavailable::Unreachable,
+            }
         })
     }
 }

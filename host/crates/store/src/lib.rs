@@ -1,37 +1,77 @@
-//! The state that survives a restart: one `SQLite` database, which no other program opens.
+//! The state that survives a restart: a database of `SQLite` in a file, or of `PostgreSQL` on a server.
 //!
-//! The file belongs to one user. Several processes of that user may share it, for example `airlock
+//! A file belongs to one user. Several processes of that user may share it, for example `airlock
 //! serve` and `airlock call`. It has a write-ahead log and `synchronous=NORMAL`: a finished change
 //! survives the end of the process. The last changes may be lost in a power failure, but never a
-//! part of one.
+//! part of one. A server is for several gateways, on several machines.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
 //! blocking thread. Each subject has a module with its SQL: [`approvals`],
-//! [`kv`], [`login`], [`recall`], [`responses`], [`runs`] and [`upstream`].
+//! [`kv`], [`login`], [`recall`], [`responses`], [`runs`] and [`upstream`]. None of them knows which
+//! database it is on.
+//!
+//! ```text
+//! approvals … upstream     statements, each text once
+//!        │ a closure over `Sql`, and the `Subject` that it changes
+//!     Database             reads and changes, each in its lane
+//!        │
+//!      Lane                places and turns of parties; a few connections; blocking threads
+//!        │
+//!    Connection            one read or one transaction
+//!     ┌──┴──┐
+//!  sql::sqlite  sql::postgres
+//! ```
+//!
+//! | Module | Content |
+//! |---|---|
+//! | `location`, `settings` | the place of the database, parsed once; the settings |
+//! | `open`, `schema` | opening a file or connecting to a server; the tables of both, and their migrations |
+//! | `lane`, `connection` | who waits for whom, and for how long; one operation |
+//! | `sql` | statements, parameters, rows, errors; the locks of subjects |
+//! | `copy` | a copy of everything in another place |
+//! | [`changes`], `revision`, `watcher` | what other processes have changed; the numbers that tell it, and the thread that reads them |
+//!
+//! The differences between the two databases, beside those in `sql`:
+//!
+//! - Changes of a file take turns. Those of a server run at the same time if their subjects differ;
+//!   see `sql::subject`.
+//! - The time of a file is that of the process. The time of a server is the server's.
+//! - A change of a server that is lost in its last moment may have been made.
 
 pub mod approvals;
+pub mod changes;
 mod columns;
+mod connection;
+mod copy;
 mod database;
 mod error;
 pub mod kv;
 mod lane;
 mod lazy;
+mod location;
 pub mod login;
 mod open;
 mod owner;
 pub mod recall;
 pub mod responses;
+mod revision;
 pub mod runs;
 mod schema;
 mod settings;
+mod sql;
 pub mod upstream;
+mod watcher;
 
 pub use self::{
+    copy::{CopyError, copy},
     database::Database,
     error::{OpenError, Unavailable},
     lazy::LazyDatabase,
+    location::{Location, LocationError, ServerUrl},
     owner::OwnerId,
+    schema::SchemaState,
     settings::{Clock, Settings},
+    sql::SqlError,
 };
 
 #[cfg(test)]

@@ -8,9 +8,13 @@
 
 use std::{fmt, time::Duration};
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
-
-use crate::{columns::milliseconds, database::Database, error::Unavailable};
+use crate::{
+    columns::milliseconds,
+    database::Database,
+    error::Unavailable,
+    revision::ChangeKind,
+    sql::{Param, Row, Sql, SqlError, Subject, params},
+};
 
 /// A login of one client at one MCP server.
 #[derive(Clone, PartialEq, Eq)]
@@ -62,7 +66,7 @@ impl Database {
         server: &str,
     ) -> Result<Option<UpstreamLogin>, Unavailable> {
         let key = LoginKey::new(client, server);
-        self.read(move |connection| Ok(key.read(connection)?.map(|(login, _)| login))).await
+        self.read(move |sql| Ok(key.read(sql)?.map(|(login, _)| login))).await
     }
 
     /// Stores a login. It replaces an earlier one, and ends the claim on it.
@@ -73,7 +77,7 @@ impl Database {
         login: UpstreamLogin,
     ) -> Result<(), Unavailable> {
         let key = LoginKey::new(client, server);
-        self.write(move |transaction| key.write(transaction, &login)).await
+        self.write(key.subject(), move |sql| key.write(sql, &login)).await
     }
 
     /// Removes the logins of a client at all its servers, their traces in the file included as far as
@@ -81,14 +85,19 @@ impl Database {
     pub async fn remove_upstream_logins(&self, client: &str) -> Result<usize, Unavailable> {
         let client = client.to_owned();
         let removed = self
-            .write(move |transaction| {
-                overwrite(transaction)?;
-                transaction.execute("DELETE FROM upstream_login WHERE client = ?1", [client])
+            .write(Subject::login(&client), move |sql| {
+                sql.overwrite_deleted()?;
+                let delete = "DELETE FROM upstream_login WHERE client = ?1";
+                let removed = sql.run(delete, params![&client])?;
+                if removed > 0 {
+                    sql.announce(ChangeKind::Logins)?;
+                }
+                Ok(removed)
             })
             .await?;
         // The log has the tokens until it is copied into the file. A reader may prevent that.
         let _ = self.truncate_log().await;
-        Ok(removed)
+        Ok(usize::try_from(removed).unwrap_or(usize::MAX))
     }
 
     /// Claims the right to refresh the tokens of the version that has `access_token`, for at most
@@ -102,10 +111,10 @@ impl Database {
     ) -> Result<RefreshClaim, Unavailable> {
         let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
-        let now = self.now_ms();
-        let until = now.saturating_add(milliseconds(time));
-        self.write(move |transaction| {
-            let Some((login, refreshing_until)) = key.read(transaction)? else {
+        self.write(key.subject(), move |sql| {
+            let now = sql.now();
+            let until = now.saturating_add(milliseconds(time));
+            let Some((login, refreshing_until)) = key.read(sql)? else {
                 return Ok(RefreshClaim::Gone);
             };
             if login.access_token != access_token {
@@ -115,7 +124,7 @@ impl Database {
             if (now + 1..=until).contains(&refreshing_until) {
                 return Ok(RefreshClaim::Busy);
             }
-            key.set(transaction, &access_token, "refreshing_until_ms", until)?;
+            key.set(sql, &access_token, "refreshing_until_ms", until.into())?;
             Ok(RefreshClaim::Claimed(login))
         })
         .await
@@ -132,12 +141,12 @@ impl Database {
     ) -> Result<bool, Unavailable> {
         let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
-        self.write(move |transaction| {
-            let present = key.read(transaction)?;
+        self.write(key.subject(), move |sql| {
+            let present = key.read(sql)?;
             let is_present =
                 present.is_some_and(|(present, _)| present.access_token == access_token);
             if is_present {
-                key.write(transaction, &login)?;
+                key.write(sql, &login)?;
             }
             Ok(is_present)
         })
@@ -153,8 +162,10 @@ impl Database {
     ) -> Result<(), Unavailable> {
         let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
-        self.write(move |transaction| key.set(transaction, &access_token, "refreshing_until_ms", 0))
-            .await
+        self.write(key.subject(), move |sql| {
+            key.set(sql, &access_token, "refreshing_until_ms", Param::Number(0))
+        })
+        .await
     }
 
     /// Stores the scopes that the MCP server asks for, for the next login. Changes nothing if the
@@ -169,7 +180,10 @@ impl Database {
         let key = LoginKey::new(client, server);
         let access_token = access_token.to_owned();
         let wanted = wanted.to_owned();
-        self.write(move |transaction| key.set(transaction, &access_token, "wanted", wanted)).await
+        self.write(key.subject(), move |sql| {
+            key.set(sql, &access_token, "wanted", Param::Text(&wanted))
+        })
+        .await
     }
 }
 
@@ -184,68 +198,73 @@ impl LoginKey {
         Self { client: client.to_owned(), server: server.to_owned() }
     }
 
-    /// Returns the login and the end of the claim on it.
-    fn read(&self, connection: &Connection) -> rusqlite::Result<Option<(UpstreamLogin, i64)>> {
-        let mut select = connection.prepare(
-            "SELECT issuer, client_id, client_secret, authentication, token_endpoint, resource, \
-             scopes, wanted, access_token, refresh_token, obtained_ms, expires_ms, \
-             refreshing_until_ms FROM upstream_login WHERE client = ?1 AND server = ?2",
-        )?;
-        select.query_row([&self.client, &self.server], login).optional()
+    fn subject(&self) -> Subject {
+        Subject::login(&self.client)
     }
 
-    fn write(&self, connection: &Connection, login: &UpstreamLogin) -> rusqlite::Result<()> {
-        overwrite(connection)?;
-        connection
-            .execute(
-                "INSERT OR REPLACE INTO upstream_login (client, server, issuer, client_id, \
-                 client_secret, authentication, token_endpoint, resource, scopes, wanted, \
-                 access_token, refresh_token, obtained_ms, expires_ms, refreshing_until_ms) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0)",
-                params![
-                    self.client,
-                    self.server,
-                    login.issuer,
-                    login.client_id,
-                    login.client_secret,
-                    login.authentication,
-                    login.token_endpoint,
-                    login.resource,
-                    login.scopes,
-                    login.wanted,
-                    login.access_token,
-                    login.refresh_token,
-                    login.obtained_ms,
-                    login.expires_ms,
-                ],
-            )
-            .map(drop)
+    /// Returns the login and the end of the claim on it.
+    fn read(&self, sql: &Sql<'_>) -> Result<Option<(UpstreamLogin, i64)>, SqlError> {
+        let select = "SELECT issuer, client_id, client_secret, authentication, token_endpoint, \
+                      resource, scopes, wanted, access_token, refresh_token, obtained_ms, \
+                      expires_ms, refreshing_until_ms FROM upstream_login \
+                      WHERE client = ?1 AND server = ?2";
+        sql.find(select, params![&self.client, &self.server], login)
+    }
+
+    fn write(&self, sql: &Sql<'_>, login: &UpstreamLogin) -> Result<(), SqlError> {
+        sql.overwrite_deleted()?;
+        let delete = "DELETE FROM upstream_login WHERE client = ?1 AND server = ?2";
+        sql.run(delete, params![&self.client, &self.server])?;
+        let insert = "INSERT INTO upstream_login (client, server, issuer, client_id, \
+                      client_secret, authentication, token_endpoint, resource, scopes, wanted, \
+                      access_token, refresh_token, obtained_ms, expires_ms, refreshing_until_ms) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0)";
+        let values = params![
+            &self.client,
+            &self.server,
+            &login.issuer,
+            &login.client_id,
+            login.client_secret.as_ref(),
+            &login.authentication,
+            &login.token_endpoint,
+            &login.resource,
+            &login.scopes,
+            &login.wanted,
+            &login.access_token,
+            login.refresh_token.as_ref(),
+            login.obtained_ms,
+            login.expires_ms,
+        ];
+        sql.run(insert, values)?;
+        sql.announce(ChangeKind::Logins)
     }
 
     /// Sets one column of the version that has `access_token`.
     fn set(
         &self,
-        connection: &Connection,
+        sql: &Sql<'_>,
         access_token: &str,
         column: &'static str,
-        value: impl rusqlite::ToSql,
-    ) -> rusqlite::Result<()> {
+        value: Param<'_>,
+    ) -> Result<(), SqlError> {
         let update = format!(
             "UPDATE upstream_login SET {column} = ?1 \
              WHERE client = ?2 AND server = ?3 AND access_token = ?4"
         );
-        connection
-            .execute(&update, params![value, self.client, self.server, access_token])
-            .map(drop)
+        sql.run(
+            &update,
+            &[
+                value,
+                Param::from(&self.client),
+                Param::from(&self.server),
+                Param::from(access_token),
+            ],
+        )
+        .map(drop)
     }
 }
 
-/// Makes this connection overwrite what it deletes, so that no token stays in the file.
-fn overwrite(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))
-}
-
-fn login(row: &Row<'_>) -> rusqlite::Result<(UpstreamLogin, i64)> {
+fn login(row: &Row<'_>) -> Result<(UpstreamLogin, i64), SqlError> {
     let login = UpstreamLogin {
         issuer: row.get(0)?,
         client_id: row.get(1)?,
@@ -276,10 +295,8 @@ impl fmt::Debug for UpstreamLogin {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
-    use crate::tests::clock::TestClock;
+    use crate::tests::home::{TestHome, on_both};
 
     fn login(access_token: &str) -> UpstreamLogin {
         UpstreamLogin {
@@ -298,18 +315,16 @@ mod tests {
         }
     }
 
-    /// Opens a database, and returns its clock too.
-    async fn open(home: &tempfile::TempDir) -> (Database, TestClock) {
-        let clock = TestClock::new(Duration::from_secs(1_000));
-        (clock.open(home.path()).await, clock)
-    }
-
     const TIME: Duration = Duration::from_secs(30);
 
-    #[tokio::test]
-    async fn a_login_belongs_to_a_client_and_a_server_in_a_file_for_its_owner_alone() {
-        let home = tempfile::tempdir().expect("a directory");
-        let (database, _) = open(&home).await;
+    on_both! {
+        a_login_belongs_to_a_client_and_a_server,
+        one_process_refreshes_at_a_time_until_its_claim_ends,
+        a_change_of_an_earlier_version_is_not_made,
+    }
+
+    async fn a_login_belongs_to_a_client_and_a_server(home: TestHome) {
+        let database = home.open().await;
         database.put_upstream_login("up", "https://a/", login("1")).await.expect("written");
         for (client, server, found) in [
             ("up", "https://a/", true),
@@ -320,22 +335,19 @@ mod tests {
             assert_eq!(read, found.then(|| login("1")), "{client} {server}");
         }
         assert!(!format!("{:?}", login("hunter2")).contains("hunter2"));
-        let mode =
-            std::fs::metadata(home.path().join("airlock.db")).expect("a file").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
         assert_eq!(database.remove_upstream_logins("up").await.expect("written"), 1);
         assert_eq!(database.upstream_login("up", "https://a/").await.expect("read"), None);
     }
 
     #[tokio::test]
     async fn nothing_of_a_removed_login_stays_in_the_files() {
-        let home = tempfile::tempdir().expect("a directory");
-        let (database, _) = open(&home).await;
+        let home = TestHome::sqlite();
+        let database = home.open().await;
         for token in ["first-hunter2", "second-hunter2"] {
             database.put_upstream_login("up", "s", login(token)).await.expect("written");
         }
         database.remove_upstream_logins("up").await.expect("written");
-        for file in std::fs::read_dir(home.path()).expect("a directory") {
+        for file in std::fs::read_dir(home.directory.path()).expect("a directory") {
             let path = file.expect("a file").path();
             let bytes = std::fs::read(&path).expect("readable");
             let is_found = bytes.windows(7).any(|window| window == b"hunter2");
@@ -343,10 +355,8 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn one_process_refreshes_at_a_time_until_its_claim_ends() {
-        let home = tempfile::tempdir().expect("a directory");
-        let (database, clock) = open(&home).await;
+    async fn one_process_refreshes_at_a_time_until_its_claim_ends(home: TestHome) {
+        let database = home.open().await;
         assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Gone);
         database.put_upstream_login("up", "s", login("1")).await.expect("written");
         assert_eq!(
@@ -354,9 +364,9 @@ mod tests {
             RefreshClaim::Claimed(login("1"))
         );
         assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
-        clock.pass(Duration::from_secs(29));
+        home.clock.pass(Duration::from_secs(29));
         assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
-        clock.pass(Duration::from_secs(1));
+        home.clock.pass(Duration::from_secs(1));
         assert_eq!(
             claim(&database, "1").await.expect("written"),
             RefreshClaim::Claimed(login("1"))
@@ -366,7 +376,7 @@ mod tests {
             claim(&database, "1").await.expect("written"),
             RefreshClaim::Claimed(login("1"))
         );
-        clock.set(Duration::from_secs(1));
+        home.clock.set(Duration::from_secs(1));
         assert_eq!(
             claim(&database, "1").await.expect("written"),
             RefreshClaim::Claimed(login("1"))
@@ -387,10 +397,8 @@ mod tests {
         database.claim_refresh("up", "s", token, TIME).await
     }
 
-    #[tokio::test]
-    async fn a_change_of_an_earlier_version_is_not_made() {
-        let home = tempfile::tempdir().expect("a directory");
-        let (database, _) = open(&home).await;
+    async fn a_change_of_an_earlier_version_is_not_made(home: TestHome) {
+        let database = home.open().await;
         database.put_upstream_login("up", "s", login("2")).await.expect("written");
         assert!(!database.renew_upstream_login("up", "s", "1", login("3")).await.expect("written"));
         database.want_scopes("up", "s", "1", "write").await.expect("written");

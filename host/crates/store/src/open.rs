@@ -1,5 +1,13 @@
-//! Opens the file: makes it private, configures `SQLite`, and refuses files that Airlock cannot
-//! use.
+//! Opens the database. A file is made private, `SQLite` is configured, and files that Airlock cannot
+//! use are refused. A server has a module of its own.
+
+mod revisions;
+mod server;
+
+pub(crate) use self::{
+    revisions::{RevisionSource, revisions},
+    server::read as read_server,
+};
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -13,18 +21,50 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{ErrorCode, OpenFlags};
 use tracing::warn;
 
-use crate::{error::OpenError, schema, settings::Settings};
+use crate::{
+    connection::Connection,
+    error::OpenError,
+    location::Location,
+    schema::{self, SchemaState},
+    settings::Settings,
+    sql::sqlite::SqliteConnection,
+};
 
 /// Most bytes that the write-ahead log keeps on disk after a large change.
 const LOG_BYTES: i64 = 16 << 20;
 /// Interval between two attempts to switch to a write-ahead log while another process prevents it.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Opens two connections: one that writes and one that reads.
-pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), OpenError> {
+/// The connections of an open database.
+pub(super) struct OpenDatabase {
+    /// Connections that write.
+    pub(super) writers: Vec<Connection>,
+    /// Connections that read.
+    pub(super) readers: Vec<Connection>,
+}
+
+/// Opens the database: makes it if it does not exist, and migrates one of an older version.
+pub(super) fn open(settings: &Settings) -> Result<OpenDatabase, OpenError> {
+    match &settings.location {
+        Location::File(path) => open_file(path, settings),
+        Location::Server(url) => server::open(url, settings),
+    }
+}
+
+/// Reads the state of the tables without changing them.
+pub(super) fn schema_state(settings: &Settings) -> Result<SchemaState, OpenError> {
+    let found = match &settings.location {
+        Location::File(path) => look(path)?.map(|(_, version)| version),
+        Location::Server(url) => server::version(url, settings)?,
+    };
+    Ok(SchemaState { found: found.filter(|version| *version > 0), known: schema::VERSION })
+}
+
+/// Opens two connections to a file: one that writes and one that reads.
+fn open_file(path: &Path, settings: &Settings) -> Result<OpenDatabase, OpenError> {
     // Making the file also closes a descriptor of it, which releases all locks that this process
     // holds on it: see "how to corrupt" in SQLite's documentation. So files are opened one at a
     // time. Otherwise, another thread could hold a lock by the time the descriptor is closed.
@@ -32,32 +72,47 @@ pub(super) fn open(settings: &Settings) -> Result<(Connection, Connection), Open
     let _turn = OPENING.lock();
 
     // Made absolute, because a path that begins with `file:` would be read as a URI.
-    let path = std::path::absolute(&settings.path)
-        .map_err(|error| OpenError::unusable(&settings.path, error))?;
-    make_private(&path).map_err(|error| OpenError::unusable(&path, error))?;
+    let path =
+        std::path::absolute(path).map_err(|error| OpenError::unusable(path.display(), error))?;
+    let shown = &path.display();
+    make_private(&path).map_err(|error| OpenError::unusable(shown, error))?;
     let mut writer =
-        connect(&path, settings.busy_timeout).map_err(|error| OpenError::new(&path, error))?;
+        connect(&path, settings.busy_timeout).map_err(|error| OpenError::new(shown, error))?;
     // Checked before anything is written, so that a file that is not Airlock's stays as it is.
     schema::check(&writer, &path)?;
     into_wal(&writer, &path, settings.busy_timeout)
-        .map_err(|error| OpenError::new(&path, error))?;
+        .map_err(|error| OpenError::new(shown, error))?;
     schema::migrate(&mut writer, &path)?;
-    let reader =
-        connect(&path, settings.busy_timeout).map_err(|error| OpenError::new(&path, error))?;
-    reader.pragma_update(None, "query_only", true).map_err(|error| OpenError::new(&path, error))?;
-    Ok((writer, reader))
+    let writer = SqliteConnection::new(writer, &path, settings.clock.clone());
+    let reader = reader(&path, settings)?;
+    let [writers, readers] =
+        [writer, reader].map(|connection| vec![Connection::Sqlite(Box::new(connection))]);
+    Ok(OpenDatabase { writers, readers })
+}
+
+/// Opens a connection to a file that exists, for reading.
+fn reader(path: &Path, settings: &Settings) -> Result<SqliteConnection, OpenError> {
+    let path =
+        std::path::absolute(path).map_err(|error| OpenError::unusable(path.display(), error))?;
+    let reader = connect(&path, settings.busy_timeout)
+        .map_err(|error| OpenError::new(path.display(), error))?;
+    reader
+        .pragma_update(None, "query_only", true)
+        .map_err(|error| OpenError::new(path.display(), error))?;
+    Ok(SqliteConnection::new(reader, &path, settings.clock.clone()))
 }
 
 /// Opens a database for reading, without making or changing it. Returns its version too; `None` if
 /// there is no file.
-pub(super) fn look(path: &Path) -> Result<Option<(Connection, i32)>, OpenError> {
-    let path = std::path::absolute(path).map_err(|error| OpenError::unusable(path, error))?;
-    if !path.try_exists().map_err(|error| OpenError::unusable(&path, error))? {
+pub(super) fn look(path: &Path) -> Result<Option<(rusqlite::Connection, i32)>, OpenError> {
+    let path =
+        std::path::absolute(path).map_err(|error| OpenError::unusable(path.display(), error))?;
+    if !path.try_exists().map_err(|error| OpenError::unusable(path.display(), error))? {
         return Ok(None);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(&path, flags).map_err(|error| OpenError::new(&path, error))?;
+    let connection = rusqlite::Connection::open_with_flags(&path, flags)
+        .map_err(|error| OpenError::new(path.display(), error))?;
     let version = schema::check(&connection, &path)?;
     Ok(Some((connection, version)))
 }
@@ -109,10 +164,10 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> {
+fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<rusqlite::Connection> {
     // Without the lock of `SQLite` itself, since a lane uses a connection from one thread at a
     // time.
-    let connection = Connection::open_with_flags(
+    let connection = rusqlite::Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
@@ -125,7 +180,11 @@ fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> 
 
 /// Switches to a write-ahead log, once in a file's life. `SQLite` does not wait here for a process
 /// that does the same, so the switch is retried until `patience` is over.
-fn into_wal(connection: &Connection, path: &Path, patience: Duration) -> rusqlite::Result<()> {
+fn into_wal(
+    connection: &rusqlite::Connection,
+    path: &Path,
+    patience: Duration,
+) -> rusqlite::Result<()> {
     let give_up = Instant::now() + patience;
     let mode = loop {
         let switched = connection

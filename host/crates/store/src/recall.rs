@@ -11,7 +11,7 @@ mod sql;
 use std::{sync::Arc, time::Duration};
 
 use self::sql::RecordProgress;
-use crate::{database::Database, error::Unavailable, owner::OwnerId};
+use crate::{database::Database, error::Unavailable, owner::OwnerId, sql::Subject};
 
 /// Bytes that are counted for a record besides its text: roughly its overhead on disk.
 pub const OVERHEAD_BYTES: u64 = 256;
@@ -79,12 +79,12 @@ impl Recall {
     /// the future is dropped, the record is stored completely or not at all. Fails if the database
     /// cannot be used.
     pub async fn put(&self, record: NewRecord) -> Result<(), Unavailable> {
-        let put = Arc::new(sql::Put::new(record, self.database.now_ms(), self.bounds));
+        let put = Arc::new(sql::Put::new(record, self.bounds));
+        let scope = self.scope;
         loop {
             let put = put.clone();
-            let scope = self.scope;
-            let change =
-                self.database.write(move |transaction| sql::put(transaction, &scope, &put));
+            let subject = Subject::recall(&scope);
+            let change = self.database.write(subject, move |sql| sql::put(sql, &scope, &put));
             match change.await? {
                 RecordProgress::Stored => return Ok(()),
                 RecordProgress::MadeRoom => {}
@@ -101,10 +101,7 @@ impl Recall {
         admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<Vec<StoredRecord>, E>, Unavailable> {
         let scope = self.scope;
-        let now = self.database.now_ms();
-        self.database
-            .read(move |connection| sql::find(connection, &scope, &anchors, now, admit))
-            .await
+        self.database.read_snapshot(move |sql| sql::find(sql, &scope, &anchors, admit)).await
     }
 }
 

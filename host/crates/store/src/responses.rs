@@ -9,7 +9,7 @@ mod sql;
 use std::{sync::Arc, time::Duration};
 
 use self::sql::ResponseProgress;
-use crate::{columns::milliseconds, database::Database, error::Unavailable, owner::OwnerId};
+use crate::{database::Database, error::Unavailable, owner::OwnerId, sql::Subject};
 
 /// Bytes that are counted for a response besides its texts: roughly its overhead on disk.
 pub const OVERHEAD_BYTES: u64 = 256;
@@ -131,14 +131,12 @@ impl Responses {
     /// Fails if the response that it continues is gone, if its conversation alone exceeds a bound,
     /// or if the database cannot be used.
     pub async fn put(&self, response: NewResponse) -> Result<(), PutError> {
-        let now = self.database.now_ms();
-        let expires = now.saturating_add(milliseconds(self.bounds.expire_after));
-        let put = Arc::new(sql::Put { response, now, expires, bounds: self.bounds });
+        let put = Arc::new(sql::Put { response, bounds: self.bounds });
+        let scope = self.scope;
         loop {
             let put = put.clone();
-            let scope = self.scope;
-            let change =
-                self.database.write(move |transaction| sql::put(transaction, &scope, &put));
+            let subject = Subject::responses(&scope);
+            let change = self.database.write(subject, move |sql| sql::put(sql, &scope, &put));
             match change.await?? {
                 ResponseProgress::Stored => return Ok(()),
                 ResponseProgress::MadeRoom => {}
@@ -156,8 +154,7 @@ impl Responses {
     ) -> Result<Texts, ReadError<E>> {
         let scope = self.scope;
         let id = id.to_owned();
-        let now = self.database.now_ms();
-        self.database.read(move |connection| sql::get(connection, &scope, &id, now, admit)).await?
+        self.database.read(move |sql| sql::get(sql, &scope, &id, admit)).await?
     }
 
     /// Reads a response and all that it continues, and returns the oldest first. `admit` is called
@@ -170,10 +167,7 @@ impl Responses {
     ) -> Result<Vec<StoredTurn>, ReadError<E>> {
         let scope = self.scope;
         let id = id.to_owned();
-        let now = self.database.now_ms();
-        self.database
-            .read(move |connection| sql::conversation(connection, &scope, id, now, admit))
-            .await?
+        self.database.read_snapshot(move |sql| sql::conversation(sql, &scope, id, admit)).await?
     }
 
     /// Reads lists of items of responses; `None` in the place of a response that the owner does not
@@ -185,10 +179,7 @@ impl Responses {
         admit: impl FnMut(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Vec<Option<String>>, ReadError<E>> {
         let scope = self.scope;
-        let now = self.database.now_ms();
-        self.database
-            .read(move |connection| sql::lists(connection, &scope, &wanted, now, admit))
-            .await?
+        self.database.read_snapshot(move |sql| sql::lists(sql, &scope, &wanted, admit)).await?
     }
 
     /// Deletes a response. Returns whether there was one. Responses that continue it can be read,
@@ -197,8 +188,8 @@ impl Responses {
     pub async fn delete(&self, id: &str) -> Result<bool, Unavailable> {
         let scope = self.scope;
         let id = id.to_owned();
-        let now = self.database.now_ms();
-        self.database.write(move |transaction| sql::delete(transaction, &scope, &id, now)).await
+        let subject = Subject::responses(&scope);
+        self.database.write(subject, move |sql| sql::delete(sql, &scope, &id)).await
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `stored` | runs and calls as they are stored, and the steps and decisions that change them |
 //! | `tools` | the tools of a script, as runs store them |
 //! | `show` | a run as people see it: without the answers of its calls |
-//! | `sql` | steps and decisions; below it `tx` (a transaction), `row` (a run), `call` (a call), `read`, and `room` (what is removed) |
+//! | `sql` | steps and decisions; below it `tx` (a transaction), `row` (a run), `call` (a call), `read`, `room` (what is removed), and `removal` |
 
 mod show;
 mod sql;
@@ -26,7 +26,7 @@ pub use self::{
     stored::{NewRun, RunBounds, RunDecision, RunError, RunStep, StoredCall, StoredRun},
     tools::ScriptTools,
 };
-use crate::{database::Database, error::Unavailable, owner::OwnerId};
+use crate::{database::Database, error::Unavailable, owner::OwnerId, sql::Subject};
 
 /// Of so many runs that stop in this process, the stop of one removes runs beyond the bound of all
 /// owners.
@@ -85,33 +85,30 @@ impl Runs {
     /// Reads a run with its calls and their answers. To show or to resume a run, [`Self::show`] and
     /// [`Self::head`] read less.
     pub async fn get(&self, id: &str) -> Result<StoredRun, RunError> {
-        let now = self.database.now_ms();
         let scope = self.scope;
         let id = id.to_owned();
         self.database
-            .read(move |connection| sql::read::get(connection, Some(&scope), &id, now))
+            .read_snapshot(move |sql| sql::read::get(sql, Some(&scope), &id))
             .await?
             .ok_or(RunError::Unknown)
     }
 
     /// Reads a run without its tools, calls and outcome. Cheap, whatever the run holds.
     pub async fn head(&self, id: &str) -> Result<StoredRun, RunError> {
-        let now = self.database.now_ms();
         let scope = self.scope;
         let id = id.to_owned();
         self.database
-            .read(move |connection| sql::read::head(connection, Some(&scope), &id, now))
+            .read(move |sql| sql::read::head(sql, Some(&scope), &id))
             .await?
             .ok_or(RunError::Unknown)
     }
 
     /// Reads a run as people see it, without the answers of its calls.
     pub async fn show(&self, id: &str) -> Result<ShownRun, RunError> {
-        let now = self.database.now_ms();
         let scope = self.scope;
         let id = id.to_owned();
         self.database
-            .read(move |connection| show::show(connection, Some(&scope), &id, now))
+            .read_snapshot(move |sql| show::show(sql, Some(&scope), &id))
             .await?
             .ok_or(RunError::Unknown)
     }
@@ -123,11 +120,10 @@ impl Runs {
         id: &str,
         admit: impl FnOnce(u64) -> Result<(), E> + Send + 'static,
     ) -> Result<Result<ShownRun, E>, RunError> {
-        let now = self.database.now_ms();
         let scope = self.scope;
         let id = id.to_owned();
         self.database
-            .read(move |connection| show::show_within(connection, &scope, &id, now, admit))
+            .read_snapshot(move |sql| show::show_within(sql, &scope, &id, admit))
             .await?
             .ok_or(RunError::Unknown)
     }
@@ -135,23 +131,19 @@ impl Runs {
     /// Reads the latest runs without their scripts, tools and calls, the newest first. Of the outcome
     /// they have the member `status` alone.
     pub async fn list(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
-        let now = self.database.now_ms();
         let scope = self.scope;
-        self.database
-            .read(move |connection| sql::read::list(connection, Some(&scope), limit, now))
-            .await
+        self.database.read(move |sql| sql::read::list(sql, Some(&scope), limit)).await
     }
 
     async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&sql::Tx<'_>) -> Result<T, sql::ChangeFailure> + Send + 'static,
     ) -> Result<T, RunError> {
-        let now = self.database.now_ms();
         let scope = self.scope;
         let bounds = self.bounds;
         self.database
-            .attempt(move |transaction| {
-                match change(&sql::Tx { transaction, scope: &scope, now, bounds: &bounds }) {
+            .attempt(vec![Subject::runs(&scope)], move |sql| {
+                match change(&sql::Tx::new(sql, &scope, &bounds)) {
                     Ok(changed) => Ok(Ok(changed)),
                     Err(sql::ChangeFailure::Refused(refused)) => Ok(Err(refused)),
                     Err(sql::ChangeFailure::Database(error)) => Err(error),
@@ -164,26 +156,21 @@ impl Runs {
 impl Database {
     /// Reads a run of any owner, for the operator.
     pub async fn any_run(&self, id: &str) -> Result<StoredRun, RunError> {
-        let now = self.now_ms();
         let id = id.to_owned();
-        self.read(move |connection| sql::read::get(connection, None, &id, now))
+        self.read_snapshot(move |sql| sql::read::get(sql, None, &id))
             .await?
             .ok_or(RunError::Unknown)
     }
 
     /// Reads a run of any owner as [`Runs::show`], for the operator.
     pub async fn show_any_run(&self, id: &str) -> Result<ShownRun, RunError> {
-        let now = self.now_ms();
         let id = id.to_owned();
-        self.read(move |connection| show::show(connection, None, &id, now))
-            .await?
-            .ok_or(RunError::Unknown)
+        self.read_snapshot(move |sql| show::show(sql, None, &id)).await?.ok_or(RunError::Unknown)
     }
 
     /// Reads the latest runs of all owners, as [`Runs::list`], for the operator.
     pub async fn any_runs(&self, limit: u32) -> Result<Vec<StoredRun>, Unavailable> {
-        let now = self.now_ms();
-        self.read(move |connection| sql::read::list(connection, None, limit, now)).await
+        self.read(move |sql| sql::read::list(sql, None, limit)).await
     }
 
     /// Returns whether these steps look after the bound of all owners: those of one in

@@ -1,4 +1,7 @@
-//! Tables of the database, and their migration from older versions.
+//! Tables of the database, and their migration from older versions. The versions of a file and of a
+//! server have the same numbers; a server begins with version 10.
+
+pub(crate) mod server;
 
 use std::path::Path;
 
@@ -11,7 +14,7 @@ pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
 /// Migrations from each version to the next; version 0 is an empty file. A released migration is
 /// never changed; new ones are appended.
-pub(super) const MIGRATIONS: [&str; 9] = [
+pub(super) const MIGRATIONS: [&str; 10] = [
     include_str!("schema/1_kv.sql"),
     include_str!("schema/2_responses.sql"),
     include_str!("schema/3_upstream_pins.sql"),
@@ -21,6 +24,7 @@ pub(super) const MIGRATIONS: [&str; 9] = [
     include_str!("schema/7_recall.sql"),
     include_str!("schema/8_kv_holders.sql"),
     include_str!("schema/9_approvals.sql"),
+    include_str!("schema/10_statements.sql"),
 ];
 
 /// Version that this program reads and writes.
@@ -31,18 +35,36 @@ pub(super) const MIGRATIONS: [&str; 9] = [
 )]
 pub(super) const VERSION: i32 = MIGRATIONS.len() as i32;
 
+/// State of the tables of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchemaState {
+    /// Version of the tables; `None` if there are none.
+    pub found: Option<i32>,
+    /// Version that this program migrates them to.
+    pub known: i32,
+}
+
+impl SchemaState {
+    /// Returns whether the next gateway of this version that opens the database migrates it.
+    pub fn needs_migration(&self) -> bool {
+        self.found.is_none_or(|found| found < self.known)
+    }
+}
+
 /// Returns the version of a database. Fails if the version is newer than [`VERSION`] or the
 /// database is not Airlock's.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<i32, OpenError> {
     let (application, version, tables) =
-        look(connection).map_err(|error| OpenError::new(path, error))?;
+        look(connection).map_err(|error| OpenError::new(path.display(), error))?;
     match (application, version) {
         (0, 0) if tables == 0 => Ok(0),
         (APPLICATION_ID, 0..=VERSION) => Ok(version),
-        (APPLICATION_ID, _) if version > VERSION => {
-            Err(OpenError::Newer { path: path.to_owned(), found: version, known: VERSION })
-        }
-        _ => Err(OpenError::Foreign { path: path.to_owned() }),
+        (APPLICATION_ID, _) if version > VERSION => Err(OpenError::Newer {
+            store: path.display().to_string(),
+            found: version,
+            known: VERSION,
+        }),
+        _ => Err(OpenError::Foreign { store: path.display().to_string() }),
     }
 }
 
@@ -63,12 +85,12 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
     }
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(|error| OpenError::new(path, error))?;
+        .map_err(|error| OpenError::new(path.display(), error))?;
     // Checked again, because another process may have migrated it meanwhile.
     let version = check(&transaction, path)?;
     apply(&transaction, version)
         .and_then(|()| transaction.commit())
-        .map_err(|error| OpenError::new(path, error))
+        .map_err(|error| OpenError::new(path.display(), error))
 }
 
 fn apply(transaction: &Transaction<'_>, version: i32) -> rusqlite::Result<()> {

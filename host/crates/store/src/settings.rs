@@ -3,40 +3,53 @@
 use std::{
     fmt,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, SystemTime},
 };
+
+use crate::location::Location;
 
 /// Source of the current time.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
+/// The clock of [`Settings::new`].
+static SYSTEM: LazyLock<Clock> = LazyLock::new(|| Arc::new(SystemTime::now));
+
 /// Settings of the database.
 #[derive(Clone)]
 pub struct Settings {
-    /// Path of the file. The file is made if it is missing, and so are the directories above it.
-    pub path: PathBuf,
+    /// Place of the database. A file is made if it is missing, and so are the directories above it.
+    pub location: Location,
     /// Longest time that an operation waits for another process that is writing.
     pub busy_timeout: Duration,
-    /// Clock by which entries expire.
+    /// Clock by which entries expire. On a server, the clock of [`Self::new`] stands for the server's
+    /// own, so that all gateways have the same one.
     pub clock: Clock,
 }
 
 impl Settings {
-    /// Returns settings for a gateway: the system's clock, and at most 2 s of waiting for other
-    /// processes.
+    /// Returns settings for a gateway with a file: the system's clock, and at most 2 s of waiting for
+    /// other processes.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            busy_timeout: Duration::from_secs(2),
-            clock: Arc::new(SystemTime::now),
-        }
+        Self::at(Location::File(path.into()))
+    }
+
+    /// Returns settings for a gateway, as [`Self::new`], for any location.
+    pub fn at(location: Location) -> Self {
+        Self { location, busy_timeout: Duration::from_secs(2), clock: SYSTEM.clone() }
+    }
+
+    /// Returns the clock if it is another one than that of [`Self::new`].
+    pub(crate) fn injected_clock(&self) -> Option<Clock> {
+        let is_system = std::ptr::addr_eq(Arc::as_ptr(&self.clock), Arc::as_ptr(&SYSTEM));
+        (!is_system).then(|| self.clock.clone())
     }
 }
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
-            .field("path", &self.path)
+            .field("location", &self.location)
             .field("busy_timeout", &self.busy_timeout)
             .finish_non_exhaustive()
     }

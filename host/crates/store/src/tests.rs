@@ -1,13 +1,27 @@
-//! Tests of the file: how it is made, opened, refused and shared.
+//! Tests of the file: how it is made, opened, refused and shared. The other modules test what files
+//! and servers have in common.
 
 pub(crate) mod clock;
+mod faults;
+pub(crate) mod home;
+mod killed;
+mod lane;
+mod requests;
+mod server;
+mod steps;
+pub(crate) mod sums;
+mod tls;
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use rusqlite::Connection;
 
 use super::*;
+use crate::{
+    sql::{SqlError, Subject},
+    tests::home::{TestHome, on_both},
+};
 
 fn settings(path: &Path) -> Settings {
     Settings { busy_timeout: Duration::from_millis(20), ..Settings::new(path) }
@@ -172,138 +186,28 @@ async fn while_another_process_writes_reads_succeed_and_writes_fail_as_locked() 
     store.set("key", vec![2], None, None).await.expect("written");
 }
 
-#[tokio::test]
-async fn an_operation_that_fails_or_panics_is_undone_and_the_next_one_works() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database =
-        Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
-    let insert = "INSERT INTO kv_store (plugin, name, holder) VALUES ('p', 's', x'')";
-    let failed = database.write(move |transaction| {
-        transaction.execute(insert, ())?;
-        transaction.execute(insert, ())
+on_both! {
+    an_operation_that_fails_or_panics_is_undone_and_the_next_one_works,
+}
+
+async fn an_operation_that_fails_or_panics_is_undone_and_the_next_one_works(home: TestHome) {
+    let database = home.open().await;
+    let insert = "INSERT INTO approval (id, scope, call, asked, expires, text) \
+                  VALUES (?1, ?2, ?2, 1, 9, ?1)";
+    let values = [sql::Param::Text("x"), sql::Param::Bytes(b"x")];
+    let failed = database.write(Subject::APPROVALS, move |sql| {
+        sql.run(insert, &values)?;
+        sql.run(insert, &values)
     });
     assert!(matches!(failed.await, Err(Unavailable::Failed(_))));
-    let panicked = database.write(move |transaction| -> rusqlite::Result<()> {
-        transaction.execute(insert, ())?;
+    let panicked = database.write(Subject::APPROVALS, move |sql| -> Result<(), SqlError> {
+        sql.run(insert, &values)?;
         panic!("on purpose")
     });
     assert!(matches!(panicked.await, Err(Unavailable::Lost)));
-    assert_eq!(database.kv_usage().await.expect("read"), []);
-}
-
-#[tokio::test]
-async fn a_party_has_half_of_the_places_and_operations_beyond_them_fail_as_busy() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database =
-        Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
-    let (go, wait) = std::sync::mpsc::channel::<()>();
-    let mut waiting: Vec<BoxFuture<'_, _>> =
-        vec![Box::pin(database.read(move |_| Ok(wait.recv().is_err())))];
-    waiting.extend(
-        (1..lane::MAX_PLACES / 2)
-            .map(|_| -> BoxFuture<'_, _> { Box::pin(database.read(|_| Ok(true))) }),
-    );
-    for operation in &mut waiting {
-        assert!(futures_util::poll!(operation).is_pending(), "it has a place");
-    }
-    assert!(matches!(database.read(|_| Ok(())).await, Err(Unavailable::Busy)));
-    drop(go);
-    for answer in join_all(waiting).await {
-        assert!(answer.expect("its turn came"));
-    }
-    database.read(|_| Ok(())).await.expect("there is room again");
-}
-
-#[tokio::test]
-async fn parties_take_turns_and_one_without_places_does_not_delay_another() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database =
-        Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
-    let ann = database.of_party("ann");
-    let bob = database.of_party("bob");
-    let served = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let (go, wait) = std::sync::mpsc::channel::<()>();
-    let mut first = Box::pin(ann.read(move |_| Ok(wait.recv().is_err())));
-    assert!(futures_util::poll!(&mut first).is_pending(), "it has the connection");
-    let half = (lane::MAX_PLACES - lane::GATEWAY_PLACES) / 2;
-    let mut waiting: Vec<_> = (1..half).map(|_| serve(&served, &ann, "ann")).collect();
-    for operation in &mut waiting {
-        assert!(futures_util::poll!(operation).is_pending(), "it has a place");
-    }
-    assert!(matches!(ann.read(|_| Ok(())).await, Err(Unavailable::Busy)));
-    for _ in 0..2 {
-        let mut operation = serve(&served, &bob, "bob");
-        assert!(futures_util::poll!(&mut operation).is_pending(), "another party has places");
-        waiting.push(operation);
-    }
-    drop(go);
-    first.await.expect("its turn came");
-    for answer in join_all(waiting).await {
-        answer.expect("its turn came");
-    }
-    let served = served.lock();
-    let bobs: Vec<_> = (0..served.len()).filter(|at| served[*at] == "bob").collect();
-    assert_eq!(bobs, [1, 3], "of {} operations", served.len());
-}
-
-fn serve(
-    served: &Arc<parking_lot::Mutex<Vec<&'static str>>>,
-    database: &Database,
-    name: &'static str,
-) -> BoxFuture<'static, Result<(), Unavailable>> {
-    let database = database.clone();
-    let served = served.clone();
-    Box::pin(async move {
-        let read = database.read(move |_| {
-            served.lock().push(name);
-            Ok(())
-        });
-        read.await
-    })
-}
-
-#[tokio::test]
-async fn a_new_party_has_places_beside_four_that_take_all_they_can_get() {
-    is_served_beside(4, |database| database.of_party("new")).await;
-}
-
-#[tokio::test]
-async fn the_gateway_has_places_however_many_parties_take_all_they_can_get() {
-    is_served_beside(20, Database::clone).await;
-}
-
-/// Fails if a lane in which so many parties have taken all the places that they can get has none for
-/// another one.
-async fn is_served_beside(parties: u32, other: impl Fn(&Database) -> Database) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let database =
-        Database::open(settings(&directory.path().join("airlock.db"))).await.expect("it is made");
-    let (go, wait) = std::sync::mpsc::channel::<()>();
-    let mut first = Box::pin(database.read(move |_| Ok(wait.recv().is_err())));
-    assert!(futures_util::poll!(&mut first).is_pending(), "it has the connection");
-    let parties: Vec<_> = (0..parties).map(|party| database.of_party(party)).collect();
-    let mut waiting: Vec<BoxFuture<'_, _>> = Vec::new();
-    for party in &parties {
-        loop {
-            let mut operation: BoxFuture<'_, _> = Box::pin(party.read(|_| Ok(())));
-            match futures_util::poll!(&mut operation) {
-                std::task::Poll::Pending => waiting.push(operation),
-                std::task::Poll::Ready(refused) => {
-                    assert!(matches!(refused, Err(Unavailable::Busy)));
-                    break;
-                }
-            }
-        }
-    }
-    let new = other(&database);
-    let mut last = Box::pin(new.read(|_| Ok(())));
-    assert!(futures_util::poll!(&mut last).is_pending(), "it has a place");
-    drop((waiting, go));
-    first.await.expect("its turn came");
-    last.await.expect("its turn came");
-    for party in &parties {
-        party.read(|_| Ok(())).await.expect("the places of dropped operations are free");
-    }
+    let rows =
+        database.read(|sql| sql.one("SELECT count(*) FROM approval", &[], sql::first::<i64>));
+    assert_eq!(rows.await.expect("read"), 0);
 }
 
 #[tokio::test]

@@ -1,9 +1,12 @@
 //! Pinned definitions of the tools of MCP servers. The definitions are JSON, which this module does
 //! not parse.
 
-use rusqlite::{Connection, Transaction, params};
-
-use crate::{database::Database, error::Unavailable};
+use crate::{
+    database::Database,
+    error::Unavailable,
+    revision::ChangeKind,
+    sql::{Sql, SqlError, Subject, params},
+};
 
 /// A pinned definition of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +23,7 @@ impl Database {
     /// Returns the pins of a client, sorted by the names of the tools.
     pub async fn upstream_pins(&self, client: &str) -> Result<Vec<UpstreamPin>, Unavailable> {
         let client = client.to_owned();
-        self.read(move |connection| all(connection, &client)).await
+        self.read(move |sql| all(sql, &client)).await
     }
 
     /// Pins the first list of a client, unless the client has a trusted pin already. Returns the
@@ -31,13 +34,17 @@ impl Database {
         tools: Vec<(String, String)>,
     ) -> Result<Vec<UpstreamPin>, Unavailable> {
         let client = client.to_owned();
-        self.write(move |transaction| {
-            let is_known = all(transaction, &client)?.iter().any(|pin| pin.is_trusted);
+        self.write(Subject::pins(&client), move |sql| {
+            let is_known = all(sql, &client)?.iter().any(|pin| pin.is_trusted);
             if !is_known {
-                transaction.execute("DELETE FROM upstream_pin WHERE client = ?1", [&client])?;
-                add(transaction, &client, &tools, true)?;
+                sql.run("DELETE FROM upstream_pin WHERE client = ?1", params![&client])?;
+                add(sql, &client, &tools, true)?;
             }
-            all(transaction, &client)
+            let pins = all(sql, &client)?;
+            if !is_known {
+                sql.announce(ChangeKind::Pins)?;
+            }
+            Ok(pins)
         })
         .await
     }
@@ -51,49 +58,51 @@ impl Database {
         forget: Vec<String>,
     ) -> Result<Vec<UpstreamPin>, Unavailable> {
         let client = client.to_owned();
-        self.write(move |transaction| {
-            let mut delete = transaction.prepare(
-                "DELETE FROM upstream_pin WHERE client = ?1 AND tool = ?2 AND trusted = 0",
-            )?;
+        self.write(Subject::pins(&client), move |sql| {
+            let delete = "DELETE FROM upstream_pin WHERE client = ?1 AND tool = ?2 AND trusted = 0";
+            let mut changed = 0;
             for tool in &forget {
-                delete.execute(params![client, tool])?;
+                changed += sql.run(delete, params![&client, tool])?;
             }
-            add(transaction, &client, &tools, false)?;
-            all(transaction, &client)
+            changed += add(sql, &client, &tools, false)?;
+            let pins = all(sql, &client)?;
+            if changed > 0 {
+                sql.announce(ChangeKind::Pins)?;
+            }
+            Ok(pins)
         })
         .await
     }
 }
 
+/// Adds pins of tools that have none. Returns their number.
 fn add(
-    transaction: &Transaction<'_>,
+    sql: &Sql<'_>,
     client: &str,
     tools: &[(String, String)],
     is_trusted: bool,
-) -> rusqlite::Result<()> {
-    let mut insert = transaction.prepare(
-        "INSERT OR IGNORE INTO upstream_pin (client, tool, trusted, definition) VALUES (?1, ?2, ?3, ?4)",
-    )?;
+) -> Result<u64, SqlError> {
+    let insert = "INSERT INTO upstream_pin (client, tool, trusted, definition) \
+                  VALUES (?1, ?2, ?3, ?4) ON CONFLICT (client, tool) DO NOTHING";
+    let mut added = 0;
     for (tool, definition) in tools {
-        insert.execute(params![client, tool, is_trusted, definition])?;
+        added += sql.run(insert, params![client, tool, is_trusted, definition])?;
     }
-    Ok(())
+    Ok(added)
 }
 
-fn all(connection: &Connection, client: &str) -> rusqlite::Result<Vec<UpstreamPin>> {
-    let mut select = connection.prepare(
-        "SELECT tool, trusted, definition FROM upstream_pin WHERE client = ?1 ORDER BY tool",
-    )?;
-    let pins = select.query_map([client], |row| {
+fn all(sql: &Sql<'_>, client: &str) -> Result<Vec<UpstreamPin>, SqlError> {
+    let select =
+        "SELECT tool, trusted, definition FROM upstream_pin WHERE client = ?1 ORDER BY tool";
+    sql.all(select, params![client], |row| {
         Ok(UpstreamPin { tool: row.get(0)?, is_trusted: row.get(1)?, definition: row.get(2)? })
-    })?;
-    pins.collect()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Settings;
+    use crate::tests::home::{TestHome, on_both};
 
     fn named(pins: &[UpstreamPin]) -> Vec<(&str, bool, &str)> {
         pins.iter().map(|pin| (&*pin.tool, pin.is_trusted, &*pin.definition)).collect()
@@ -103,10 +112,13 @@ mod tests {
         (name.to_owned(), definition.to_owned())
     }
 
-    #[tokio::test]
-    async fn the_first_list_of_a_client_is_pinned_once() {
-        let home = tempfile::tempdir().expect("a directory");
-        let database = Database::open(Settings::new(home.path().join("a.db"))).await.expect("open");
+    on_both! {
+        the_first_list_of_a_client_is_pinned_once,
+        later_tools_replace_no_pin_and_only_they_are_forgotten,
+    }
+
+    async fn the_first_list_of_a_client_is_pinned_once(home: TestHome) {
+        let database = home.open().await;
         assert!(database.upstream_pins("up").await.expect("read").is_empty());
         for definition in ["1", "2"] {
             let pins = database.pin_first_list("up", vec![tool("b", definition)]).await;
@@ -115,10 +127,8 @@ mod tests {
         assert!(database.upstream_pins("other").await.expect("read").is_empty());
     }
 
-    #[tokio::test]
-    async fn later_tools_replace_no_pin_and_only_they_are_forgotten() {
-        let home = tempfile::tempdir().expect("a directory");
-        let database = Database::open(Settings::new(home.path().join("a.db"))).await.expect("open");
+    async fn later_tools_replace_no_pin_and_only_they_are_forgotten(home: TestHome) {
+        let database = home.open().await;
         database.pin_first_list("up", vec![tool("a", "1")]).await.expect("written");
         let later = vec![tool("a", "2"), tool("b", "2")];
         let pins = database.pin_later_tools("up", later, Vec::new()).await.expect("written");

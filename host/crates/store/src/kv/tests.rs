@@ -9,13 +9,15 @@ use std::collections::BTreeSet;
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::{Settings, tests::clock::TestClock};
+use crate::{
+    sql::{first, params},
+    tests::home::{TestHome, on_both},
+};
 
-/// A database in a directory of its own, with a clock that moves only when a test moves it.
+/// A database, and its clock.
 struct KvBench {
     database: Database,
-    clock: TestClock,
-    directory: tempfile::TempDir,
+    home: TestHome,
 }
 
 const ROOM: u64 = 1 << 30;
@@ -24,11 +26,8 @@ const ANN: OwnerId = [1; 32];
 const BOB: OwnerId = [2; 32];
 
 impl KvBench {
-    async fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let clock = TestClock::new(Duration::from_secs(1_000));
-        let database = clock.open(directory.path()).await;
-        Self { database, clock, directory }
+    async fn new(home: TestHome) -> Self {
+        Self { database: home.open().await, home }
     }
 
     fn store(&self, max_bytes: u64) -> Store {
@@ -41,10 +40,9 @@ impl KvBench {
     }
 
     /// Returns the number of rows, expired entries included.
-    fn rows(&self) -> i64 {
-        let file =
-            rusqlite::Connection::open(self.directory.path().join("airlock.db")).expect("opened");
-        file.query_row("SELECT count(*) FROM kv_entry", (), |row| row.get(0)).expect("counted")
+    async fn rows(&self) -> i64 {
+        let count = "SELECT count(*) FROM kv_entry";
+        self.database.read(move |sql| sql.one(count, &[], first)).await.expect("counted")
     }
 }
 
@@ -52,9 +50,27 @@ async fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
     store.get(key).await.expect("read").map(|entry| entry.value)
 }
 
-#[tokio::test]
-async fn an_entry_is_written_only_at_the_expected_version() {
-    let bench = KvBench::new().await;
+on_both! {
+    an_entry_is_written_only_at_the_expected_version,
+    an_entry_is_deleted_only_at_the_expected_version,
+    several_entries_are_read_in_the_order_of_their_keys,
+    reads_of_several_entries_have_bounds,
+    a_version_is_never_reused_even_after_a_deletion,
+    keys_and_values_have_bounds,
+    stores_of_different_plugins_or_names_share_no_entries,
+    pages_list_every_key_once_in_the_order_of_its_bytes,
+    a_page_has_at_most_a_thousand_keys_and_examines_a_bounded_number,
+    a_dropped_operation_is_done_completely_or_not_at_all,
+}
+
+on_both! {
+    threads:
+    several_entries_are_read_as_they_are_at_one_moment,
+    no_update_is_lost_when_many_tasks_and_two_processes_increment_one_entry,
+}
+
+async fn an_entry_is_written_only_at_the_expected_version(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     assert!(
         matches!(store.set("k", vec![1], Some(7), None).await, Err(KvError::Conflict)),
@@ -76,9 +92,8 @@ async fn an_entry_is_written_only_at_the_expected_version() {
     );
 }
 
-#[tokio::test]
-async fn an_entry_is_deleted_only_at_the_expected_version() {
-    let bench = KvBench::new().await;
+async fn an_entry_is_deleted_only_at_the_expected_version(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     for _ in 0..2 {
         assert!(!store.delete("k", Some(0)).await.expect("there is none"));
@@ -101,9 +116,8 @@ async fn an_entry_is_deleted_only_at_the_expected_version() {
     assert!(!store.delete("k", Some(0)).await.expect("it has expired"));
 }
 
-#[tokio::test]
-async fn several_entries_are_read_in_the_order_of_their_keys() {
-    let bench = KvBench::new().await;
+async fn several_entries_are_read_in_the_order_of_their_keys(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     assert_eq!(store.get_many(keys("a"), 0).await.expect("read"), [None], "there is no store yet");
     for key in ["a", "b", "c"] {
@@ -125,9 +139,8 @@ fn keys(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
 }
 
-#[tokio::test]
-async fn reads_of_several_entries_have_bounds() {
-    let bench = KvBench::new().await;
+async fn reads_of_several_entries_have_bounds(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     store.set("a", vec![0; 60], None, None).await.expect("written");
     store.set("b", vec![0; 40], None, None).await.expect("written");
@@ -153,24 +166,22 @@ fn both() -> Vec<String> {
     vec!["a".to_owned(), "b".to_owned()]
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn several_entries_are_read_as_they_are_at_one_moment() {
-    let bench = KvBench::new().await;
+async fn several_entries_are_read_as_they_are_at_one_moment(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let write = bench.database.clone();
     let writing = tokio::spawn(async move {
         for number in 0..200_u8 {
-            let both = write.write(move |transaction| {
-                let id = Id::new("plugin", "store", Holder::Tenant(ANN));
+            let id = Id::new("plugin", "store", Holder::Tenant(ANN));
+            let both = write.write(id.subject(), move |sql| {
                 for key in ["a", "b"] {
                     let change = sql::SetEntry {
                         key: key.into(),
                         value: vec![number],
                         if_version: None,
-                        now: 0,
-                        expires: None,
+                        ttl: None,
                         max_bytes: ROOM,
                     };
-                    sql::set(transaction, &id, &change)?.expect("written");
+                    sql::set(sql, &id, &change)?.expect("written");
                 }
                 Ok(())
             });
@@ -187,9 +198,8 @@ async fn several_entries_are_read_as_they_are_at_one_moment() {
     writing.await.expect("no write failed");
 }
 
-#[tokio::test]
-async fn a_version_is_never_reused_even_after_a_deletion() {
-    let bench = KvBench::new().await;
+async fn a_version_is_never_reused_even_after_a_deletion(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     let mut seen = BTreeSet::new();
     for _ in 0..5 {
@@ -201,12 +211,9 @@ async fn a_version_is_never_reused_even_after_a_deletion() {
     assert_eq!(seen.len(), 5);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_update_is_lost_when_many_tasks_and_two_processes_increment_one_entry() {
-    let bench = KvBench::new().await;
-    let other = Database::open(Settings::new(bench.directory.path().join("airlock.db")))
-        .await
-        .expect("opened twice");
+async fn no_update_is_lost_when_many_tasks_and_two_processes_increment_one_entry(home: TestHome) {
+    let bench = KvBench::new(home).await;
+    let other = bench.home.open().await;
     let tasks = (0..16).map(|number| {
         let database = if number % 2 == 0 { &bench.database } else { &other };
         let store = database.kv("plugin", "store", Opener::Own([1; 32]), ROOM);
@@ -236,9 +243,8 @@ async fn increment(store: &Store) {
     }
 }
 
-#[tokio::test]
-async fn keys_and_values_have_bounds() {
-    let bench = KvBench::new().await;
+async fn keys_and_values_have_bounds(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     let longest = "é".repeat(MAX_KEY_BYTES / 2);
     let too_long = format!("{longest}x");
@@ -265,9 +271,8 @@ async fn keys_and_values_have_bounds() {
     assert!(matches!(store.keys("", Some(&too_long), 1).await, Err(KvError::TooLarge)));
 }
 
-#[tokio::test]
-async fn stores_of_different_plugins_or_names_share_no_entries() {
-    let bench = KvBench::new().await;
+async fn stores_of_different_plugins_or_names_share_no_entries(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let ids = [("a", "s"), ("b", "s"), ("a", "t"), ("a:s", ""), ("", "a:s")];
     for (number, (plugin, name)) in (0..).zip(ids) {
         let store = bench.database.kv(plugin, name, Opener::Own([1; 32]), ROOM);
@@ -294,9 +299,8 @@ async fn stores_of_different_plugins_or_names_share_no_entries() {
     assert_eq!(held, [("", "a:s", 1), ("a", "s", 0), ("a", "t", 1), ("a:s", "", 1), ("b", "s", 1)]);
 }
 
-#[tokio::test]
-async fn pages_list_every_key_once_in_the_order_of_its_bytes() {
-    let bench = KvBench::new().await;
+async fn pages_list_every_key_once_in_the_order_of_its_bytes(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     let mut keys = [
         "a",
@@ -348,19 +352,23 @@ async fn all(store: &Store, prefix: &str, limit: u32) -> Vec<String> {
     }
 }
 
-#[tokio::test]
-async fn a_page_has_at_most_a_thousand_keys_and_examines_a_bounded_number() {
-    let bench = KvBench::new().await;
+async fn a_page_has_at_most_a_thousand_keys_and_examines_a_bounded_number(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
-    let fill = bench.database.write(|transaction| {
-        let make = "INSERT INTO kv_store (id, plugin, name, holder) VALUES (1, 'plugin', 'store', ?1)";
-        transaction.execute(make, [ANN])?;
-        let insert = "WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 12000) \
-                      INSERT INTO kv_entry (store, key, version, cost, expires, value) \
-                      SELECT 1, CAST(printf('%05d', n) AS BLOB), 1, 64, iif(n < 11000, 1, NULL), x'' FROM n";
-        transaction.execute(insert, ())
+    let id = Id::new("plugin", "store", Holder::Tenant(ANN));
+    let fill = bench.database.write(id.subject(), |sql| {
+        let make = "INSERT INTO kv_store (id, plugin, name, holder) VALUES (1, ?1, ?2, ?3)";
+        sql.run(make, params!["plugin", "store", &ANN])?;
+        let insert = "INSERT INTO kv_entry (store, key, version, cost, expires, value) \
+                      VALUES (1, ?1, 1, 64, ?2, ?3)";
+        for number in 0..=12_000 {
+            let expires = (number < 11_000).then_some(1_i64);
+            let key = format!("{number:05}");
+            sql.run(insert, params![key.as_bytes(), expires, b""])?;
+        }
+        Ok(())
     });
-    assert_eq!(fill.await.expect("filled"), 12_001);
+    fill.await.expect("filled");
     let page = store.keys("", None, 1_000).await.expect("listed");
     assert_eq!(
         page,
@@ -372,19 +380,23 @@ async fn a_page_has_at_most_a_thousand_keys_and_examines_a_bounded_number() {
     assert_eq!(all(&store, "", 1_000).await.len(), 1_001);
 }
 
-#[tokio::test]
-async fn a_dropped_operation_is_done_completely_or_not_at_all() {
-    let bench = KvBench::new().await;
+async fn a_dropped_operation_is_done_completely_or_not_at_all(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     for number in 0..50_u8 {
         // Polled once: the operation is running, or in the queue, or done if the blocking thread
         // was quick.
         let _ = store.set(&number.to_string(), vec![number; 1_000], None, None).now_or_never();
     }
-    store.set("last", vec![], None, None).await.expect("it takes its turn behind them");
+    store.set("last", vec![], None, None).await.expect("it takes its turn");
     for key in all(&store, "", 100).await.iter().filter(|key| *key != "last") {
         assert_eq!(value(&store, key).await.map(|value| value.len()), Some(1_000));
     }
-    let (_, entries) = bench.usage().await;
-    assert_eq!(entries, u64::try_from(bench.rows()).expect("not negative"));
+    // In one statement: on a server, those that were dropped may still be running.
+    let counted = bench.database.read(|sql| {
+        let select = "SELECT entries, (SELECT count(*) FROM kv_entry) FROM kv_store";
+        sql.one(select, &[], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))
+    });
+    let (entries, rows) = counted.await.expect("read");
+    assert_eq!(entries, rows);
 }

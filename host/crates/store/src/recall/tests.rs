@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::*;
-use crate::tests::clock::TestClock;
+use crate::tests::home::{TestHome, on_both};
 
 const ANN: OwnerId = [1; 32];
 const BEN: OwnerId = [2; 32];
@@ -13,20 +13,16 @@ const TEXT: usize = 1_000;
 /// Bytes that a record with such a text counts.
 const COST: u64 = OVERHEAD_BYTES + TEXT as u64;
 
-/// A database in a directory of its own, with a clock that moves only when a test moves it.
+/// A database, with bounds on its records.
 struct RecallBench {
     database: Database,
-    clock: TestClock,
+    home: TestHome,
     bounds: RecallBounds,
-    _directory: tempfile::TempDir,
 }
 
 impl RecallBench {
-    async fn new(bounds: RecallBounds) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let clock = TestClock::new(Duration::from_secs(1_000));
-        let database = clock.open(directory.path()).await;
-        Self { database, clock, bounds, _directory: directory }
+    async fn new(home: TestHome, bounds: RecallBounds) -> Self {
+        Self { database: home.open().await, home, bounds }
     }
 
     /// Stores a record with one anchor, and a text of which each byte is its number.
@@ -61,9 +57,18 @@ fn bounds(owner: u64, total: u64) -> RecallBounds {
     RecallBounds { expire_after: 30 * DAY, owner_records: 100, owner_bytes, total_bytes }
 }
 
-#[tokio::test]
-async fn a_record_is_found_by_its_owner_alone_and_once_for_all_its_anchors() {
-    let bench = RecallBench::new(bounds(9, 9)).await;
+on_both! {
+    a_record_is_found_by_its_owner_alone_and_once_for_all_its_anchors,
+    an_anchor_belongs_to_the_last_record_that_has_it,
+    a_text_expires_and_its_record_stays_as_long_again,
+    the_oldest_texts_of_an_owner_make_room_and_their_records_stay,
+    the_owner_that_stores_most_makes_room_for_all,
+    the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stored,
+    texts_that_are_not_admitted_are_not_read,
+}
+
+async fn a_record_is_found_by_its_owner_alone_and_once_for_all_its_anchors(home: TestHome) {
+    let bench = RecallBench::new(home, bounds(9, 9)).await;
     let record = NewRecord { anchors: vec![[1; 32], [2; 32]], text: Some("x".into()) };
     bench.database.recall(ANN, bench.bounds).put(record).await.expect("it is stored");
     let found = bench.find(ANN, vec![[3; 32], [2; 32], [1; 32]]).await;
@@ -71,9 +76,8 @@ async fn a_record_is_found_by_its_owner_alone_and_once_for_all_its_anchors() {
     assert_eq!(bench.find(BEN, vec![[1; 32], [2; 32]]).await, []);
 }
 
-#[tokio::test]
-async fn an_anchor_belongs_to_the_last_record_that_has_it() {
-    let bench = RecallBench::new(bounds(9, 9)).await;
+async fn an_anchor_belongs_to_the_last_record_that_has_it(home: TestHome) {
+    let bench = RecallBench::new(home, bounds(9, 9)).await;
     let recall = bench.database.recall(ANN, bench.bounds);
     for text in ["first", "second"] {
         let record = NewRecord { anchors: vec![[1; 32]], text: Some(text.into()) };
@@ -82,53 +86,49 @@ async fn an_anchor_belongs_to_the_last_record_that_has_it() {
     assert_eq!(bench.find(ANN, vec![[1; 32]]).await[0].text.as_deref(), Some("second"));
 }
 
-#[tokio::test]
-async fn a_text_expires_and_its_record_stays_as_long_again() {
-    let bench = RecallBench::new(bounds(9, 9)).await;
+async fn a_text_expires_and_its_record_stays_as_long_again(home: TestHome) {
+    let bench = RecallBench::new(home, bounds(9, 9)).await;
     bench.put(ANN, 1).await;
-    bench.clock.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
+    bench.home.clock.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
     assert_eq!(bench.seen(ANN, &[1]).await, [Some(true)]);
-    bench.clock.pass(Duration::from_millis(1));
+    bench.home.clock.pass(Duration::from_millis(1));
     assert_eq!(bench.seen(ANN, &[1]).await, [Some(false)]);
     // The next change removes the text from the disk.
     bench.put(BEN, 2).await;
     assert_eq!(bench.seen(ANN, &[1]).await, [Some(false)]);
-    bench.clock.pass(30 * DAY);
+    bench.home.clock.pass(30 * DAY);
     assert_eq!(bench.seen(ANN, &[1]).await, [None]);
 }
 
-#[tokio::test]
-async fn the_oldest_texts_of_an_owner_make_room_and_their_records_stay() {
+async fn the_oldest_texts_of_an_owner_make_room_and_their_records_stay(home: TestHome) {
     // Three texts, or two beside the record of one that was removed.
-    let bench = RecallBench::new(bounds(3, 30)).await;
+    let bench = RecallBench::new(home, bounds(3, 30)).await;
     bench.put(BEN, 9).await;
     for number in 1..=4 {
         bench.put(ANN, number).await;
-        bench.clock.pass(Duration::from_secs(1));
+        bench.home.clock.pass(Duration::from_secs(1));
     }
     let seen = bench.seen(ANN, &[1, 2, 3, 4]).await;
     assert_eq!(seen, [Some(false), Some(false), Some(true), Some(true)]);
     assert_eq!(bench.seen(BEN, &[9]).await, [Some(true)]);
 }
 
-#[tokio::test]
-async fn the_owner_that_stores_most_makes_room_for_all() {
-    let bench = RecallBench::new(bounds(9, 3)).await;
+async fn the_owner_that_stores_most_makes_room_for_all(home: TestHome) {
+    let bench = RecallBench::new(home, bounds(9, 3)).await;
     bench.put(ANN, 1).await;
     bench.put(BEN, 2).await;
-    bench.clock.pass(Duration::from_secs(1));
+    bench.home.clock.pass(Duration::from_secs(1));
     bench.put(BEN, 3).await;
     bench.put(ANN, 4).await;
     assert_eq!(bench.seen(BEN, &[2, 3]).await[0], Some(false));
     assert_eq!(bench.seen(ANN, &[4]).await, [Some(true)]);
 }
 
-#[tokio::test]
-async fn the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stored() {
-    let bench = RecallBench::new(RecallBounds { owner_records: 2, ..bounds(1, 9) }).await;
+async fn the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stored(home: TestHome) {
+    let bench = RecallBench::new(home, RecallBounds { owner_records: 2, ..bounds(1, 9) }).await;
     for number in 1..=3 {
         bench.put(ANN, number).await;
-        bench.clock.pass(Duration::from_secs(1));
+        bench.home.clock.pass(Duration::from_secs(1));
     }
     assert_eq!(bench.seen(ANN, &[1, 2]).await, [None, Some(false)]);
     let record = NewRecord { anchors: vec![[7; 32]], text: Some("x".repeat(TEXT + 1)) };
@@ -136,9 +136,8 @@ async fn the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stor
     assert_eq!(bench.seen(BEN, &[7]).await, [Some(false)]);
 }
 
-#[tokio::test]
-async fn texts_that_are_not_admitted_are_not_read() {
-    let bench = RecallBench::new(bounds(9, 9)).await;
+async fn texts_that_are_not_admitted_are_not_read(home: TestHome) {
+    let bench = RecallBench::new(home, bounds(9, 9)).await;
     bench.put(ANN, 1).await;
     let recall = bench.database.recall(ANN, bench.bounds);
     let refused = recall.find(vec![[1; 32]], Err::<(), _>).await;

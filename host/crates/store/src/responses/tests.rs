@@ -3,7 +3,11 @@
 use std::convert::Infallible;
 
 use super::*;
-use crate::{Settings, schema, tests::clock::TestClock};
+use crate::{
+    Settings, schema,
+    sql::first,
+    tests::home::{TestHome, on_both},
+};
 
 const ANN: OwnerId = [1; 32];
 const BEN: OwnerId = [2; 32];
@@ -13,25 +17,21 @@ const TEXT: usize = 1_000;
 /// Bytes that a response of these tests counts.
 const COST: u64 = OVERHEAD_BYTES + 3 * TEXT as u64;
 
-/// A database in a directory of its own, with a clock that moves only when a test moves it.
+/// A database, with bounds on its responses.
 struct ResponseBench {
     database: Database,
-    clock: TestClock,
+    home: TestHome,
     bounds: ResponseBounds,
-    _directory: tempfile::TempDir,
 }
 
 impl ResponseBench {
-    async fn new(owner_responses: u64, total_responses: u64) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let clock = TestClock::new(Duration::from_secs(1_000));
-        let database = clock.open(directory.path()).await;
+    async fn new(home: TestHome, owner_responses: u64, total_responses: u64) -> Self {
         let bounds = ResponseBounds {
             expire_after: 30 * DAY,
             owner_bytes: owner_responses * COST,
             total_bytes: total_responses * COST,
         };
-        Self { database, clock, bounds, _directory: directory }
+        Self { database: home.open().await, home, bounds }
     }
 
     fn of(&self, scope: OwnerId) -> Responses {
@@ -51,12 +51,9 @@ impl ResponseBench {
 
     /// Returns the bytes that the owners hold.
     async fn bytes(&self) -> Vec<i64> {
-        let read = self.database.read(|connection| {
-            connection
-                .prepare("SELECT bytes FROM response_owner ORDER BY scope")?
-                .query_map((), |row| row.get(0))?
-                .collect()
-        });
+        let read = self
+            .database
+            .read(|sql| sql.all("SELECT bytes FROM response_owner ORDER BY scope", &[], first));
         read.await.expect("read")
     }
 }
@@ -84,9 +81,19 @@ async fn put(responses: &Responses, id: &str, previous: Option<&str>) {
     responses.put(response(id, previous)).await.expect("it is stored");
 }
 
-#[tokio::test]
-async fn a_response_is_read_by_its_owner_alone() {
-    let bench = ResponseBench::new(10, 10).await;
+on_both! {
+    a_response_is_read_by_its_owner_alone,
+    a_conversation_is_read_from_its_beginning_and_may_branch,
+    a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle,
+    the_reader_is_asked_about_the_size_before_a_text_is_copied,
+    a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued,
+    a_full_owner_loses_the_conversation_that_was_not_continued_for_longest,
+    many_conversations_make_room_for_a_large_one,
+    if_the_store_is_full_the_owner_of_most_loses_a_conversation,
+}
+
+async fn a_response_is_read_by_its_owner_alone(home: TestHome) {
+    let bench = ResponseBench::new(home, 10, 10).await;
     put(&bench.of(ANN), "a", None).await;
     let read = bench.of(ANN).get("a", any).await.expect("it is there");
     assert_eq!(read, response("a", None).texts);
@@ -102,9 +109,8 @@ async fn a_response_is_read_by_its_owner_alone() {
     assert_eq!(bench.bytes().await, [0, 0]);
 }
 
-#[tokio::test]
-async fn a_conversation_is_read_from_its_beginning_and_may_branch() {
-    let bench = ResponseBench::new(10, 10).await;
+async fn a_conversation_is_read_from_its_beginning_and_may_branch(home: TestHome) {
+    let bench = ResponseBench::new(home, 10, 10).await;
     let ann = bench.of(ANN);
     for (id, previous) in [("a", None), ("b", Some("a")), ("c", Some("b")), ("d", Some("a"))] {
         put(&ann, id, previous).await;
@@ -121,9 +127,20 @@ async fn a_conversation_is_read_from_its_beginning_and_may_branch() {
     assert_eq!(ann.conversation("d", any).await.expect("it is there").len(), 2);
 }
 
-#[tokio::test]
-async fn the_reader_is_asked_about_the_size_before_a_text_is_copied() {
-    let bench = ResponseBench::new(10, 10).await;
+async fn a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle(home: TestHome) {
+    let bench = ResponseBench::new(home, 10, 10).await;
+    let ann = bench.of(ANN);
+    for (id, previous) in [("other", None), ("a", None), ("b", Some("a"))] {
+        put(&ann, id, previous).await;
+    }
+    assert!(ann.delete("a").await.expect("a quiet database"));
+    put(&ann, "a", Some("b")).await;
+    let broken = ann.conversation("a", any).await;
+    assert!(matches!(broken, Err(ReadError::Unknown { id }) if id == "a"));
+}
+
+async fn the_reader_is_asked_about_the_size_before_a_text_is_copied(home: TestHome) {
+    let bench = ResponseBench::new(home, 10, 10).await;
     let ann = bench.of(ANN);
     put(&ann, "a", None).await;
     put(&ann, "b", Some("a")).await;
@@ -136,29 +153,27 @@ async fn the_reader_is_asked_about_the_size_before_a_text_is_copied() {
     assert!(matches!(read.await, Err(ReadError::Refused("full"))));
 }
 
-#[tokio::test]
-async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued() {
-    let bench = ResponseBench::new(10, 10).await;
+async fn a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued(home: TestHome) {
+    let bench = ResponseBench::new(home, 10, 10).await;
     let ann = bench.of(ANN);
     put(&ann, "a", None).await;
     put(&ann, "other", None).await;
-    bench.clock.pass(20 * DAY);
+    bench.home.clock.pass(20 * DAY);
     put(&ann, "b", Some("a")).await;
-    bench.clock.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
+    bench.home.clock.pass((30 * DAY).saturating_sub(Duration::from_millis(1)));
     assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, ["a", "b"]);
-    bench.clock.pass(Duration::from_millis(1));
+    bench.home.clock.pass(Duration::from_millis(1));
     assert_eq!(bench.ids(ANN, &["a", "b", "other"]).await, [""; 0]);
     assert!(matches!(ann.put(response("c", Some("b"))).await, Err(PutError::PreviousGone)));
     assert_eq!(bench.bytes().await, [0], "what has expired is purged");
 }
 
-#[tokio::test]
-async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest() {
-    let bench = ResponseBench::new(3, 100).await;
+async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(home: TestHome) {
+    let bench = ResponseBench::new(home, 3, 100).await;
     let ann = bench.of(ANN);
     for id in ["a", "b"] {
         put(&ann, id, None).await;
-        bench.clock.pass(DAY);
+        bench.home.clock.pass(DAY);
     }
     put(&ann, "a2", Some("a")).await;
     put(&ann, "c", None).await;
@@ -176,9 +191,8 @@ async fn a_full_owner_loses_the_conversation_that_was_not_continued_for_longest(
     assert_eq!(bench.bytes().await, [3 * COST.cast_signed()]);
 }
 
-#[tokio::test]
-async fn many_conversations_make_room_for_a_large_one() {
-    let bench = ResponseBench::new(250, 1_000).await;
+async fn many_conversations_make_room_for_a_large_one(home: TestHome) {
+    let bench = ResponseBench::new(home, 250, 1_000).await;
     let ann = bench.of(ANN);
     for id in 0..250 {
         put(&ann, &format!("small{id}"), None).await;
@@ -192,12 +206,11 @@ async fn many_conversations_make_room_for_a_large_one() {
     );
 }
 
-#[tokio::test]
-async fn if_the_store_is_full_the_owner_of_most_loses_a_conversation() {
-    let bench = ResponseBench::new(3, 4).await;
+async fn if_the_store_is_full_the_owner_of_most_loses_a_conversation(home: TestHome) {
+    let bench = ResponseBench::new(home, 3, 4).await;
     for id in ["a", "b", "c"] {
         put(&bench.of(ANN), id, None).await;
-        bench.clock.pass(DAY);
+        bench.home.clock.pass(DAY);
     }
     put(&bench.of(BEN), "x", None).await;
     put(&bench.of(BEN), "y", None).await;

@@ -1,13 +1,16 @@
 //! A run as people see it: without the answers of its calls, which can be many megabytes.
 
 use airlock_core::run::{Call, Position};
-use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     sql::{call, read},
     stored::StoredRun,
 };
-use crate::{columns::unsigned, owner::OwnerId};
+use crate::{
+    columns::unsigned,
+    owner::OwnerId,
+    sql::{Row, Sql, SqlError, first, params},
+};
 
 /// Longest answer that is shown, and longest arguments of a call that nobody has to decide about, in
 /// bytes: as much as a person reads. A run may have thousands of calls with answers of 1 MiB.
@@ -65,63 +68,74 @@ impl ShownRun {
 
 /// Bytes that a call counts for beside its texts.
 const CALL_BYTES: u32 = 1 << 10;
+/// Length at which arguments are cut where they are read: a character of `SQLite`, a byte of
+/// `PostgreSQL`. Enough for the characters that are shown.
+const CUT: u32 = 4 * (MAX_SHOWN + 1);
 
 /// Reads a run of an owner, unless `admit` refuses its size.
 pub(super) fn show_within<E>(
-    connection: &Connection,
+    sql: &Sql<'_>,
     scope: &OwnerId,
     id: &str,
-    now: i64,
     admit: impl FnOnce(u64) -> Result<(), E>,
-) -> rusqlite::Result<Option<Result<ShownRun, E>>> {
-    let Some(bytes) = size(connection, scope, id)? else { return Ok(None) };
+) -> Result<Option<Result<ShownRun, E>>, SqlError> {
+    let Some(bytes) = size(sql, scope, id)? else { return Ok(None) };
     if let Err(refusal) = admit(bytes) {
         return Ok(Some(Err(refusal)));
     }
-    Ok(show(connection, Some(scope), id, now)?.map(Ok))
+    Ok(show(sql, Some(scope), id)?.map(Ok))
 }
 
 /// Returns the bytes of the texts that [`show`] reads, with [`CALL_BYTES`] for each call.
-fn size(connection: &Connection, scope: &OwnerId, id: &str) -> rusqlite::Result<Option<u64>> {
-    let mut select = connection.prepare_cached(
-        "SELECT octet_length(script) + coalesce(octet_length(outcome), 0) + (\
+fn size(sql: &Sql<'_>, scope: &OwnerId, id: &str) -> Result<Option<u64>, SqlError> {
+    let select = "SELECT CAST(octet_length(script) + coalesce(octet_length(outcome), 0) + (\
          SELECT coalesce(sum(?4 + \
          CASE WHEN octet_length(arguments) <= ?3 OR stage IN ('pending', 'in_doubt', 'sent') \
          THEN octet_length(arguments) ELSE ?3 END + \
          CASE WHEN octet_length(answer) <= ?3 THEN octet_length(answer) ELSE 0 END), 0) \
-         FROM run_call WHERE run_call.run = run.number) \
-         FROM run WHERE id = ?1 AND scope = ?2",
-    )?;
-    let bytes = select.query_row(params![id, scope, MAX_SHOWN, CALL_BYTES], |row| row.get(0));
-    Ok(bytes.optional()?.map(unsigned))
+         FROM run_call WHERE run_call.run = run.number) AS BIGINT) \
+         FROM run WHERE id = ?1 AND scope = ?2";
+    let bytes = sql.find(select, params![id, scope, MAX_SHOWN, CALL_BYTES], first)?;
+    Ok(bytes.map(unsigned))
 }
 
 /// Reads a run; of any owner without a `scope`.
 pub(super) fn show(
-    connection: &Connection,
+    sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     id: &str,
-    now: i64,
-) -> rusqlite::Result<Option<ShownRun>> {
-    let Some((number, run)) = read::run(connection, scope, id, now)? else { return Ok(None) };
-    let mut select = connection.prepare_cached(
-        "SELECT stage, attempts, until_ms, repeatable, tool, definition, \
+) -> Result<Option<ShownRun>, SqlError> {
+    let Some((number, run)) = read::run(sql, scope, id)? else { return Ok(None) };
+    let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, \
          CASE WHEN octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent') \
-         THEN arguments ELSE substr(arguments, 1, ?2 + 1) END, \
+         THEN arguments ELSE substr(arguments, 1, ?3) END, \
          block, branch, octet_length(answer), answer_head, \
-         CASE WHEN octet_length(answer) <= ?2 THEN answer END \
-         FROM run_call WHERE run = ?1 ORDER BY block, branch",
-    )?;
-    let calls = select.query_map(params![number, MAX_SHOWN], |row| {
-        let answer = match (row.get::<_, Option<i64>>(9)?, row.get(11)?) {
-            (None, _) => None,
-            (Some(_), Some(whole)) => Some(ShownAnswer::Whole(whole)),
-            (Some(bytes), None) => {
-                Some(ShownAnswer::Head { head: row.get(10)?, bytes: unsigned(bytes) })
-            }
-        };
-        let position = Position { block: row.get(7)?, branch: row.get(8)? };
-        Ok(ShownCall { position, call: call::read(row)?, answer })
-    })?;
-    Ok(Some(ShownRun { run, calls: calls.collect::<Result<_, _>>()? }))
+         CASE WHEN octet_length(answer) <= ?2 THEN answer END, \
+         octet_length(arguments) <= ?2 OR stage IN ('pending', 'in_doubt', 'sent') \
+         FROM run_call WHERE run = ?1 ORDER BY block, branch";
+    let calls = sql.all(select, params![number, MAX_SHOWN, CUT], shown_call)?;
+    Ok(Some(ShownRun { run, calls }))
+}
+
+fn shown_call(row: &Row<'_>) -> Result<ShownCall, SqlError> {
+    let answer = match (row.get::<Option<i64>>(9)?, row.get(11)?) {
+        (None, _) => None,
+        (Some(_), Some(whole)) => Some(ShownAnswer::Whole(whole)),
+        (Some(bytes), None) => {
+            Some(ShownAnswer::Head { head: row.get(10)?, bytes: unsigned(bytes) })
+        }
+    };
+    let position = Position { block: row.get(7)?, branch: row.get(8)? };
+    let call = call::read(row, shown_arguments(row.get(6)?, row.get(12)?))?;
+    Ok(ShownCall { position, call, answer })
+}
+
+/// Returns arguments as they were read; of those that are not shown whole, the characters that are.
+fn shown_arguments(read: &[u8], is_whole: bool) -> String {
+    // A server may have cut them inside a character.
+    let text = read.utf8_chunks().next().map(|chunk| chunk.valid()).unwrap_or_default();
+    if is_whole {
+        return text.to_owned();
+    }
+    text.chars().take(MAX_SHOWN as usize + 1).collect()
 }

@@ -2,9 +2,12 @@
 
 pub(super) mod call;
 pub(super) mod read;
+mod removal;
 mod room;
 mod row;
 mod tx;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use airlock_core::run::{Call, Cancelled, Lease, Phase, Position, Refused};
 use uuid::Uuid;
@@ -33,7 +36,8 @@ impl Tx<'_> {
                 self.whole(id, epoch, &new, steps)?
             }
             Some(RunStep::Begin(new)) => {
-                let begun = self.begin(id, &new, Lease::begin(self.now, self.lease_ms()), None)?;
+                let lease = Lease::begin(self.now, self.lease_ms());
+                let begun = self.begin(id, &new, lease, None, 0)?;
                 self.rest(begun, epoch, steps)?
             }
             _ => self.rest(self.find(id)?, epoch, steps)?,
@@ -52,12 +56,17 @@ impl Tx<'_> {
             _ => String::new(),
         };
         let lease = Lease::begin(self.now, self.lease_ms()).end(epoch)?;
-        let ended = self.begin(id, new, lease, Some(&outcome))?;
+        let mut records: BTreeMap<Position, (Call, Arc<str>)> = BTreeMap::new();
         for step in rest {
             if let RunStep::Record(position, called, answer) = step {
-                self.record(ended.number, position, called, &answer)?;
+                let present = records.get(&position).map(|(call, _)| call);
+                let call = Call::record(present, called).map_err(about(position))?;
+                records.insert(position, (call, answer));
             }
         }
+        let bytes = records.values().map(|(call, answer)| call::bytes(&call.called, Some(answer)));
+        let ended = self.begin(id, new, lease, Some(&outcome), bytes.sum())?;
+        self.insert_records(ended.number, &records)?;
         Ok(ended)
     }
 
@@ -83,16 +92,17 @@ impl Tx<'_> {
                 lease.check(epoch)?;
                 let present = self.call(number, position)?;
                 let asked = Call::ask(present.as_ref(), called, self.now);
-                self.put(number, position, &asked.map_err(about(position))?)?;
+                self.put(number, position, &asked.map_err(about(position))?, present.is_none())?;
             }
             RunStep::Intend(position, called) => {
                 lease.check(epoch)?;
                 let present = self.call(number, position)?;
                 let sent = Call::intend(present.as_ref(), called, self.now);
-                self.put(number, position, &sent.map_err(about(position))?)?;
+                self.put(number, position, &sent.map_err(about(position))?, present.is_none())?;
             }
             RunStep::Record(position, called, answer) => {
                 lease.check_held(epoch)?;
+                self.grow(call::bytes(&called, Some(&answer)));
                 self.record(number, position, called, &answer)?;
             }
             RunStep::Renew => return Ok(lease.renew(epoch, self.now, self.lease_ms())?),
@@ -113,7 +123,7 @@ impl Tx<'_> {
         found.lease = found.lease.claim(self.now, self.lease_ms(), skipped)?;
         self.set_lease(&found)?;
         self.doubt(found.number)?;
-        let run = read::get(self.transaction, Some(self.scope), id, self.now)?;
+        let run = read::get(self.sql, Some(self.scope), id)?;
         Ok(run.ok_or(RunError::Unknown)?)
     }
 
@@ -152,10 +162,10 @@ impl Tx<'_> {
         let mut found = self.find(id)?;
         let (lease, cancelled) = found.lease.cancel(self.now)?;
         found.lease = lease;
-        self.set_lease(&found)?;
         if cancelled == Cancelled::Ended {
             self.set_outcome(found.number, outcome)?;
         }
+        self.set_lease(&found)?;
         Ok(cancelled)
     }
 }

@@ -8,10 +8,9 @@ mod show;
 use std::time::Duration;
 
 use airlock_core::run::{Call, Called, Refused, Stage};
-use tempfile::TempDir;
 
 use super::*;
-use crate::tests::clock::TestClock;
+use crate::tests::home::{TestHome, on_both};
 
 const ANN: OwnerId = [1; 32];
 const BOB: OwnerId = [2; 32];
@@ -24,21 +23,11 @@ const BOUNDS: RunBounds = RunBounds {
     approval: Duration::from_mins(1),
 };
 
-/// Databases on one file, whose clock the test sets.
-struct Home {
-    directory: TempDir,
-    clock: TestClock,
-}
+/// Time at which the tests begin.
+const BEGIN: Duration = Duration::from_secs(1_000_000);
 
-impl Home {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        Self { directory, clock: TestClock::new(Duration::from_secs(1_000_000)) }
-    }
-
-    async fn open(&self, scope: OwnerId, bounds: RunBounds) -> Runs {
-        self.clock.open(self.directory.path()).await.runs(scope, bounds)
-    }
+async fn open(home: &TestHome, scope: OwnerId, bounds: RunBounds) -> Runs {
+    home.open().await.runs(scope, bounds)
 }
 
 fn at(block: u32) -> Position {
@@ -80,10 +69,22 @@ fn stages(run: &StoredRun) -> Vec<Stage> {
     run.calls.iter().map(|stored| stored.call.stage).collect()
 }
 
-#[tokio::test]
-async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
-    let home = Home::new();
-    let first = home.open(ANN, BOUNDS).await;
+on_both! {
+    a_run_waits_for_an_approval_and_goes_on_in_another_process,
+    steps_are_made_all_or_none,
+    a_run_can_be_taken_over_once_its_lease_has_expired,
+    an_approval_expires_to_the_millisecond,
+    a_run_of_another_owner_does_not_exist,
+    a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step,
+    a_run_that_begins_and_ends_at_once_is_stored_as_one_that_does_so_in_steps,
+    a_call_is_recorded_once_also_by_the_steps_that_begin_and_end_a_run,
+    a_run_begins_once,
+    an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent,
+}
+
+async fn a_run_waits_for_an_approval_and_goes_on_in_another_process(home: TestHome) {
+    home.clock.set(BEGIN);
+    let first = open(&home, ANN, BOUNDS).await;
     let steps = vec![
         begin("s"),
         RunStep::Record(at(1), called("1"), "\"a\"".into()),
@@ -91,7 +92,7 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
         RunStep::Suspend,
     ];
     first.step("r", 1, steps).await.expect("stored");
-    let second = home.open(ANN, BOUNDS).await;
+    let second = open(&home, ANN, BOUNDS).await;
     second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await.expect("it waits");
     let again = second.decide("r", None, vec![(at(2), RunDecision::Approve)]).await;
     again.expect("it is approved already");
@@ -119,10 +120,9 @@ async fn a_run_waits_for_an_approval_and_goes_on_in_another_process() {
     ));
 }
 
-#[tokio::test]
-async fn steps_are_made_all_or_none() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn steps_are_made_all_or_none(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let steps =
         vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Intend(at(1), called("1"))];
     assert_eq!(refused(runs.step("r", 1, steps).await), Refused::NotDue);
@@ -142,11 +142,10 @@ async fn steps_are_made_all_or_none() {
     assert_eq!(stages(&runs.get("r").await.expect("it is there")), [pending, pending]);
 }
 
-#[tokio::test]
-async fn a_run_can_be_taken_over_once_its_lease_has_expired() {
-    let home = Home::new();
-    let first = home.open(ANN, BOUNDS).await;
-    let second = home.open(ANN, BOUNDS).await;
+async fn a_run_can_be_taken_over_once_its_lease_has_expired(home: TestHome) {
+    home.clock.set(BEGIN);
+    let first = open(&home, ANN, BOUNDS).await;
+    let second = open(&home, ANN, BOUNDS).await;
     let steps = vec![begin("s"), intend(1), intend(2), intend(3)];
     first.step("r", 1, steps).await.expect("stored");
     home.clock.pass(Duration::from_secs(9));
@@ -176,10 +175,9 @@ fn intend(n: u32) -> RunStep {
     RunStep::Intend(at(n), called(&n.to_string()))
 }
 
-#[tokio::test]
-async fn an_approval_expires_to_the_millisecond() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn an_approval_expires_to_the_millisecond(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let steps = vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     runs.step("r", 1, steps).await.expect("stored");
     runs.decide("r", None, vec![(at(1), RunDecision::Approve)]).await.expect("it waits");
@@ -199,11 +197,10 @@ async fn claimed_epoch(runs: &Runs) -> i64 {
     runs.claim("r").await.expect("it is suspended").lease.epoch
 }
 
-#[tokio::test]
-async fn a_run_of_another_owner_does_not_exist() {
-    let home = Home::new();
-    let ann = home.open(ANN, BOUNDS).await;
-    let bob = home.open(BOB, BOUNDS).await;
+async fn a_run_of_another_owner_does_not_exist(home: TestHome) {
+    home.clock.set(BEGIN);
+    let ann = open(&home, ANN, BOUNDS).await;
+    let bob = open(&home, BOB, BOUNDS).await;
     let steps = vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     ann.step("r", 1, steps).await.expect("stored");
     assert_unknown(&bob.get("r").await.expect_err("refused"));
@@ -221,10 +218,9 @@ fn assert_unknown(error: &RunError) {
     assert!(matches!(error, RunError::Unknown), "{error:?}");
 }
 
-#[tokio::test]
-async fn a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     runs.step("a", 1, vec![begin("s"), RunStep::Suspend]).await.expect("stored");
     assert_eq!(runs.cancel("a", "{}").await.expect("it waits"), Cancelled::Ended);
     assert_eq!(refused(runs.cancel("a", "{}").await.map(drop)), Refused::Ended);
@@ -236,10 +232,9 @@ async fn a_cancelled_run_ends_now_or_when_its_process_takes_the_next_step() {
     runs.step("b", 1, vec![RunStep::End("{}".into())]).await.expect("its process may end it");
 }
 
-#[tokio::test]
-async fn a_run_that_begins_and_ends_at_once_is_stored_as_one_that_does_so_in_steps() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn a_run_that_begins_and_ends_at_once_is_stored_as_one_that_does_so_in_steps(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     runs.step("a", 1, vec![begin("s"), record(1), record(2), end()]).await.expect("stored");
     runs.step("b", 1, vec![begin("s"), record(1)]).await.expect("stored");
     runs.step("b", 1, vec![record(2), end()]).await.expect("stored");
@@ -259,10 +254,9 @@ fn end() -> RunStep {
     RunStep::End("{\"status\":\"completed\"}".into())
 }
 
-#[tokio::test]
-async fn a_call_is_recorded_once_also_by_the_steps_that_begin_and_end_a_run() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn a_call_is_recorded_once_also_by_the_steps_that_begin_and_end_a_run(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     for (again, expected) in [("1", Refused::Stale), ("2", Refused::Diverged)] {
         let steps = vec![begin("s"), record_of("1"), record_of(again), RunStep::End("{}".into())];
         assert_eq!(refused(runs.step("r", 1, steps).await), expected);
@@ -276,10 +270,9 @@ fn record_of(arguments: &str) -> RunStep {
     RunStep::Record(at(1), called(arguments), "1".into())
 }
 
-#[tokio::test]
-async fn a_run_begins_once() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn a_run_begins_once(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     assert_eq!(refused(runs.step("r", 1, vec![begin("s"), begin("t")]).await), Refused::Running);
     assert!(matches!(runs.get("r").await, Err(RunError::Unknown)));
     runs.step("r", 1, vec![begin("s")]).await.expect("stored");
@@ -293,10 +286,9 @@ async fn a_run_begins_once() {
     ));
 }
 
-#[tokio::test]
-async fn an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn an_answer_belongs_to_the_last_attempt_of_a_call_that_was_sent(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let steps =
         vec![begin("s"), RunStep::Intend(at(1), called("1")), RunStep::Ask(at(2), called("2"))];
     runs.step("r", 1, steps).await.expect("stored");

@@ -1,7 +1,6 @@
-//! A clock that moves only when a test moves it, and the databases that it is the clock of.
+//! A clock that moves only when a test moves it.
 
 use std::{
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,9 +8,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::{Database, Settings};
+use crate::Clock;
 
 /// A clock that shows a number of milliseconds since 1970.
+#[derive(Clone)]
 pub(crate) struct TestClock(Arc<AtomicU64>);
 
 impl TestClock {
@@ -28,16 +28,12 @@ impl TestClock {
         self.0.fetch_add(milliseconds(time), Ordering::Relaxed);
     }
 
-    /// Opens `airlock.db` in a directory.
-    pub(crate) async fn open(&self, directory: &Path) -> Database {
+    /// Returns the clock for the settings of a database.
+    pub(crate) fn shown(&self) -> Clock {
         let shown = self.0.clone();
-        let settings = Settings {
-            clock: Arc::new(move || {
-                SystemTime::UNIX_EPOCH + Duration::from_millis(shown.load(Ordering::Relaxed))
-            }),
-            ..Settings::new(directory.join("airlock.db"))
-        };
-        Database::open(settings).await.expect("it is opened")
+        Arc::new(move || {
+            SystemTime::UNIX_EPOCH + Duration::from_millis(shown.load(Ordering::Relaxed))
+        })
     }
 }
 

@@ -168,7 +168,7 @@ impl Keep {
             match self.store.open().await {
                 Ok(database) => Ok(FirstUse::Store(database.clone())),
                 Err(error @ OpenError::Unusable { .. })
-                    if matches!(self.store.path().try_exists(), Ok(false)) =>
+                    if self.store.location().is_missing_file() =>
                 {
                     let reason = with_causes(&error);
                     warn!(

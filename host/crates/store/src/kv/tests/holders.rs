@@ -2,9 +2,15 @@
 
 use super::*;
 
-#[tokio::test]
-async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shared() {
-    let bench = KvBench::new().await;
+on_both! {
+    the_usage_is_read_without_a_change,
+    each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shared,
+    many_operations_of_one_tenant_leave_places_to_another_of_the_same_plugin,
+    a_store_moves_to_a_holder_that_has_no_entries,
+}
+
+async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shared(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let cost = ENTRY_OVERHEAD_BYTES + 2;
     let database = &bench.database;
     let ann = database.kv("p", "s", Opener::Own(ANN), cost);
@@ -29,9 +35,8 @@ async fn each_tenant_has_entries_and_a_quota_of_its_own_unless_the_store_is_shar
     assert_eq!(holders, [Holder::Everyone, Holder::Tenant(ANN), Holder::Tenant(BOB)]);
 }
 
-#[tokio::test]
-async fn many_operations_of_one_tenant_leave_places_to_another_of_the_same_plugin() {
-    let bench = KvBench::new().await;
+async fn many_operations_of_one_tenant_leave_places_to_another_of_the_same_plugin(home: TestHome) {
+    let bench = KvBench::new(home).await;
     for open in [Opener::Own, Opener::Shared] {
         let ann = bench.database.kv("p", "s", open(ANN), ROOM);
         let bob = bench.database.kv("p", "s", open(BOB), ROOM);
@@ -44,9 +49,8 @@ async fn many_operations_of_one_tenant_leave_places_to_another_of_the_same_plugi
     }
 }
 
-#[tokio::test]
-async fn a_store_moves_to_a_holder_that_has_no_entries() {
-    let bench = KvBench::new().await;
+async fn a_store_moves_to_a_holder_that_has_no_entries(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let database = &bench.database;
     let ann = database.kv("p", "s", Opener::Own(ANN), ROOM);
     let bob = database.kv("p", "s", Opener::Own(BOB), ROOM);
@@ -63,7 +67,20 @@ async fn a_store_moves_to_a_holder_that_has_no_entries() {
     assert_eq!(value(&ann, "k").await, None);
     assert!(!transfer(database, of_ann, of_bob).await.expect("there is none"));
     assert!(transfer(database, of_bob, Holder::Unassigned).await.expect("it is deleted"));
-    assert_eq!((value(&bob, "k").await, bench.rows()), (None, 0));
+    assert_eq!((value(&bob, "k").await, bench.rows().await), (None, 0));
+}
+
+async fn the_usage_is_read_without_a_change(home: TestHome) {
+    let settings = home.settings();
+    for _ in 0..2 {
+        let settings = settings.clone();
+        let read = tokio::task::spawn_blocking(move || usage(&settings)).await.expect("no panic");
+        assert_eq!(read.expect("there are no tables"), []);
+    }
+    let bench = KvBench::new(home).await;
+    bench.store(ROOM).set("k", vec![1], None, None).await.expect("written");
+    let read = tokio::task::spawn_blocking(move || usage(&settings)).await.expect("no panic");
+    assert_eq!(read.expect("read"), bench.database.kv_usage().await.expect("read"));
 }
 
 async fn transfer(database: &Database, from: Holder, to: Holder) -> Result<bool, TransferError> {

@@ -72,7 +72,7 @@ proptest! {
     fn a_store_behaves_like_a_map_with_a_quota(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async {
-            let bench = KvBench::new().await;
+            let bench = KvBench::new(TestHome::sqlite()).await;
             let mut model = QuotaMap::default();
             let store = bench.store(1_500);
             for step in steps {

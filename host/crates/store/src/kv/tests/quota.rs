@@ -2,23 +2,31 @@
 
 use super::*;
 
-#[tokio::test]
-async fn an_entry_expires_exactly_at_the_end_of_its_ttl() {
-    let bench = KvBench::new().await;
+on_both! {
+    an_entry_expires_exactly_at_the_end_of_its_ttl,
+    a_store_accepts_its_quota_to_the_byte_and_refuses_one_more,
+    an_entry_that_is_larger_than_the_whole_quota_is_refused_with_both_sizes,
+    a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it,
+    expired_entries_free_their_quota_at_once_and_are_purged_in_batches,
+    an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged,
+}
+
+async fn an_entry_expires_exactly_at_the_end_of_its_ttl(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let store = bench.store(ROOM);
     let ttl = Some(Duration::from_secs(1));
     let version = store.set("k", vec![1], None, ttl).await.expect("written");
-    bench.clock.pass(Duration::from_millis(999));
+    bench.home.clock.pass(Duration::from_millis(999));
     assert_eq!(value(&store, "k").await, Some(vec![1]));
     assert_eq!(store.keys("", None, 10).await.expect("listed").keys, ["k"]);
-    bench.clock.pass(Duration::from_millis(1));
+    bench.home.clock.pass(Duration::from_millis(1));
     assert_eq!(value(&store, "k").await, None);
     assert_eq!(store.keys("", None, 10).await.expect("listed"), Page::default());
     assert!(!store.delete("k", None).await.expect("looked for"), "there is nothing to delete");
     let again = store.set("k", vec![2], Some(0), ttl).await.expect("it is absent");
     assert!(again > version);
     store.set("k", vec![3], Some(again), None).await.expect("it is there");
-    bench.clock.pass(Duration::from_secs(1_000_000));
+    bench.home.clock.pass(Duration::from_secs(1_000_000));
     assert_eq!(value(&store, "k").await, Some(vec![3]), "written without a time, it stays");
     store.set("k", vec![4], None, Some(Duration::MAX)).await.expect("written");
     assert_eq!(value(&store, "k").await, Some(vec![4]));
@@ -26,9 +34,8 @@ async fn an_entry_expires_exactly_at_the_end_of_its_ttl() {
     assert_eq!(value(&store, "k").await, None);
 }
 
-#[tokio::test]
-async fn a_store_accepts_its_quota_to_the_byte_and_refuses_one_more() {
-    let bench = KvBench::new().await;
+async fn a_store_accepts_its_quota_to_the_byte_and_refuses_one_more(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let entry = ENTRY_OVERHEAD_BYTES + 1 + 100;
     let store = bench.store(2 * entry);
     store.set("a", vec![0; 100], None, None).await.expect("it fits");
@@ -53,9 +60,8 @@ async fn a_store_accepts_its_quota_to_the_byte_and_refuses_one_more() {
     store.set("c", vec![0; 99], None, None).await.expect("a deletion made room");
 }
 
-#[tokio::test]
-async fn an_entry_that_is_larger_than_the_whole_quota_is_refused_with_both_sizes() {
-    let bench = KvBench::new().await;
+async fn an_entry_that_is_larger_than_the_whole_quota_is_refused_with_both_sizes(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let quota = ENTRY_OVERHEAD_BYTES + 1 + 100;
     let store = bench.store(quota);
     let refused = store.set("a", vec![0; 101], None, None).await.expect_err("it never fits");
@@ -69,9 +75,8 @@ async fn an_entry_that_is_larger_than_the_whole_quota_is_refused_with_both_sizes
     assert_eq!(bench.usage().await, (quota, 1), "a refusal changes nothing");
 }
 
-#[tokio::test]
-async fn a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it() {
-    let bench = KvBench::new().await;
+async fn a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it(home: TestHome) {
+    let bench = KvBench::new(home).await;
     bench.store(ROOM).set("a", vec![0; 1_000], None, None).await.expect("written");
     let store = bench.store(100);
     assert!(matches!(
@@ -83,9 +88,8 @@ async fn a_store_over_a_lowered_quota_accepts_changes_that_do_not_grow_it() {
     assert!(matches!(store.set("b", vec![], None, None).await, Err(KvError::QuotaExceeded)));
 }
 
-#[tokio::test]
-async fn expired_entries_free_their_quota_at_once_and_are_purged_in_batches() {
-    let bench = KvBench::new().await;
+async fn expired_entries_free_their_quota_at_once_and_are_purged_in_batches(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let entry = ENTRY_OVERHEAD_BYTES + 3;
     let store = bench.store(250 * entry);
     for number in 100..350 {
@@ -96,22 +100,21 @@ async fn expired_entries_free_their_quota_at_once_and_are_purged_in_batches() {
     }
     assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
     assert_eq!(bench.usage().await, (250 * entry, 250));
-    bench.clock.pass(Duration::from_secs(1));
+    bench.home.clock.pass(Duration::from_secs(1));
     assert_eq!(bench.usage().await, (0, 0), "nobody has purged anything yet");
     let all = usize::try_from(249 * entry).expect("a small number");
     store.set("big", vec![0; all], None, None).await.expect("there is room for all but an entry");
-    assert_eq!(bench.rows(), 151);
+    assert_eq!(bench.rows().await, 151);
     assert_eq!(bench.usage().await, (250 * entry, 1));
     assert!(matches!(store.set("350", vec![], None, None).await, Err(KvError::QuotaExceeded)));
-    assert_eq!(bench.rows(), 51, "a refusal purges too");
+    assert_eq!(bench.rows().await, 51, "a refusal purges too");
     store.delete("absent", None).await.expect("looked for");
-    assert_eq!(bench.rows(), 1);
+    assert_eq!(bench.rows().await, 1);
     assert_eq!(bench.usage().await, (250 * entry, 1));
 }
 
-#[tokio::test]
-async fn an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged() {
-    let bench = KvBench::new().await;
+async fn an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged(home: TestHome) {
+    let bench = KvBench::new(home).await;
     let entry = ENTRY_OVERHEAD_BYTES + 3;
     let store = bench.store(150 * entry);
     for number in 100..250 {
@@ -120,11 +123,11 @@ async fn an_expired_entry_is_absent_and_counts_nothing_before_it_is_purged() {
             .await
             .expect("it fits");
     }
-    bench.clock.pass(Duration::from_secs(1));
+    bench.home.clock.pass(Duration::from_secs(1));
     store
         .set("249", vec![], Some(0), None)
         .await
         .expect("it is absent, though a hundred others are purged first");
     assert_eq!(bench.usage().await, (entry, 1));
-    assert_eq!(bench.rows(), 50);
+    assert_eq!(bench.rows().await, 50);
 }

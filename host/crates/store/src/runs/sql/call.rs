@@ -1,43 +1,97 @@
 //! The rows of calls.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use airlock_core::run::{Call, Called, Position, Refused, Stage};
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
 
 use super::tx::{Done, Tx, about};
-use crate::runs::stored::{RunError, StoredCall};
+use crate::{
+    columns::size,
+    runs::stored::{RunError, StoredCall},
+    sql::{Param, Row, Sql, SqlError, params},
+};
 
-macro_rules! insert {
-    () => {
-        "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
-         tool, definition, answer_head, arguments, answer) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, substr(?11, 1, 16), ?10, ?11)"
-    };
+/// Bytes that are counted for a call besides its texts: roughly its overhead on disk.
+const OVERHEAD_BYTES: i64 = 256;
+/// Characters of an answer that are kept apart, to show them without reading the answer.
+const HEAD: usize = 16;
+
+/// Returns the bytes that a call counts for.
+pub(super) fn bytes(called: &Called, answer: Option<&str>) -> i64 {
+    OVERHEAD_BYTES + size(&called.arguments) + answer.map_or(0, size)
 }
 
-/// Inserts a call. Fails if the run has one at its position.
-const INSERT: &str = insert!();
-/// Inserts a call, or changes the one at its position, except for its answer.
-const UPSERT: &str = concat!(
-    insert!(),
-    " ON CONFLICT (run, block, branch) DO UPDATE SET stage = ?4, attempts = ?5, \
-     until_ms = ?6, repeatable = ?7, definition = ?9"
-);
+const INSERT: &str = "INSERT INTO run_call (run, block, branch, stage, attempts, until_ms, repeatable, \
+                      tool, definition, answer_head, arguments, answer) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
+                      ON CONFLICT (run, block, branch) DO NOTHING";
+
+/// Returns the values of [`INSERT`].
+fn insert_values<'v>(
+    run: i64,
+    position: Position,
+    call: &'v Call,
+    answer: Option<&'v str>,
+) -> [Param<'v>; 12] {
+    let (stage, attempts, until_ms) = written(call.stage);
+    let Called { tool, arguments, definition, is_repeatable } = &call.called;
+    *params![
+        run,
+        position.block,
+        position.branch,
+        stage,
+        attempts,
+        until_ms,
+        *is_repeatable,
+        &**tool,
+        &**definition,
+        answer.map(head),
+        &**arguments,
+        answer,
+    ]
+}
+
+fn head(answer: &str) -> &str {
+    let end = answer.char_indices().nth(HEAD).map_or(answer.len(), |(end, _)| end);
+    &answer[..end]
+}
 
 impl Tx<'_> {
     /// Reads a call.
-    pub(super) fn call(&self, run: i64, position: Position) -> rusqlite::Result<Option<Call>> {
-        self.transaction
-            .prepare_cached(
-                "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments \
-                 FROM run_call WHERE run = ?1 AND block = ?2 AND branch = ?3",
-            )?
-            .query_row(params![run, position.block, position.branch], read)
-            .optional()
+    pub(super) fn call(&self, run: i64, position: Position) -> Result<Option<Call>, SqlError> {
+        let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments \
+                      FROM run_call WHERE run = ?1 AND block = ?2 AND branch = ?3";
+        self.sql.find(select, params![run, position.block, position.branch], |row| {
+            read(row, row.get(6)?)
+        })
     }
 
-    /// Writes a call that has no answer, and that the run may have already.
-    pub(super) fn put(&self, run: i64, position: Position, call: &Call) -> rusqlite::Result<()> {
-        self.insert(UPSERT, run, position, call, None)
+    /// Writes a call that has no answer: a new one, or all but the texts of one that the run has.
+    pub(super) fn put(
+        &self,
+        run: i64,
+        position: Position,
+        call: &Call,
+        is_new: bool,
+    ) -> Result<(), SqlError> {
+        if is_new {
+            self.grow(bytes(&call.called, None));
+            return self.insert(run, position, call, None).map(drop);
+        }
+        let (stage, attempts, until_ms) = written(call.stage);
+        let update = "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6, \
+                      repeatable = ?7, definition = ?8 WHERE run = ?1 AND block = ?2 AND branch = ?3";
+        let values = params![
+            run,
+            position.block,
+            position.branch,
+            stage,
+            attempts,
+            until_ms,
+            call.called.is_repeatable,
+            &*call.called.definition,
+        ];
+        self.sql.run(update, values).map(drop)
     }
 
     /// Writes an answered call that the run does not have yet.
@@ -49,47 +103,38 @@ impl Tx<'_> {
         answer: &str,
     ) -> Done<()> {
         let call = Call::record(None, called).map_err(about(position))?;
-        match self.insert(INSERT, run, position, &call, Some(answer)) {
-            // The only constraint that it can violate is that of the position. The model decides
-            // between the reasons.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                let present = self.call(run, position)?;
-                match Call::record(present.as_ref(), call.called) {
-                    Ok(_) => Err(error.into()),
-                    Err(refused) => Err(about(position)(refused)),
-                }
-            }
-            inserted => Ok(inserted?),
+        if self.insert(run, position, &call, Some(answer))? {
+            return Ok(());
+        }
+        // The model decides between the reasons.
+        let present = self.call(run, position)?;
+        match Call::record(present.as_ref(), call.called) {
+            Ok(_) => Err(about(position)(Refused::Stale)),
+            Err(refused) => Err(about(position)(refused)),
         }
     }
 
-    /// Executes a statement that inserts a call.
+    /// Inserts answered calls of a run that has none.
+    pub(super) fn insert_records(
+        &self,
+        run: i64,
+        records: &BTreeMap<Position, (Call, Arc<str>)>,
+    ) -> Result<(), SqlError> {
+        let rows = records.iter().map(|(position, (call, answer))| {
+            insert_values(run, *position, call, Some(answer)).to_vec()
+        });
+        self.sql.run_all(INSERT, &rows.collect::<Vec<_>>()).map(drop)
+    }
+
+    /// Inserts a call. Returns false if the run has one at its position.
     fn insert(
         &self,
-        statement: &str,
         run: i64,
         position: Position,
         call: &Call,
         answer: Option<&str>,
-    ) -> rusqlite::Result<()> {
-        let (stage, attempts, until_ms) = written(call.stage);
-        let Called { tool, arguments, definition, is_repeatable } = &call.called;
-        self.transaction
-            .prepare_cached(statement)?
-            .execute(params![
-                run,
-                position.block,
-                position.branch,
-                stage,
-                attempts,
-                until_ms,
-                is_repeatable,
-                &**tool,
-                &**definition,
-                &**arguments,
-                answer,
-            ])
-            .map(drop)
+    ) -> Result<bool, SqlError> {
+        Ok(self.sql.run(INSERT, &insert_values(run, position, call, answer))? > 0)
     }
 
     /// Writes the answer of an attempt, as [`Call::answer`] has it, without reading the call.
@@ -100,16 +145,14 @@ impl Tx<'_> {
         attempt: u32,
         answer: &str,
     ) -> Done<()> {
-        let answered = self
-            .transaction
-            .prepare_cached(
-                "UPDATE run_call SET stage = 'answered', attempts = 0, until_ms = NULL, \
-                 answer_head = substr(?5, 1, 16), answer = ?5 \
-                 WHERE run = ?1 AND block = ?2 AND branch = ?3 AND attempts = ?4 \
-                 AND stage IN ('sent', 'in_doubt')",
-            )?
-            .execute(params![run, position.block, position.branch, attempt, answer])?;
-        if answered > 0 {
+        let update = "UPDATE run_call SET stage = 'answered', attempts = 0, until_ms = NULL, \
+                      answer_head = ?5, answer = ?6 \
+                      WHERE run = ?1 AND block = ?2 AND branch = ?3 AND attempts = ?4 \
+                      AND stage IN ('sent', 'in_doubt')";
+        let values = params![run, position.block, position.branch, attempt, head(answer), answer];
+        if self.sql.run(update, values)? > 0 {
+            // In these stages, it had none.
+            self.grow(size(answer));
             return Ok(());
         }
         match self.call(run, position)? {
@@ -118,67 +161,59 @@ impl Tx<'_> {
         }
     }
 
-    /// Writes what a person has decided about a call of the run, with its answer if that gives one.
+    /// Writes what a person has decided about a call of the run, which has no answer, with its answer
+    /// if the decision gives one.
     pub(super) fn set_decision(
         &self,
         run: i64,
         position: Position,
         stage: Stage,
         answer: Option<&str>,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), SqlError> {
         let (stage, attempts, until_ms) = written(stage);
-        self.transaction
-            .prepare_cached(
-                "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6, \
-                 answer_head = substr(?7, 1, 16), answer = ?7 \
-                 WHERE run = ?1 AND block = ?2 AND branch = ?3",
-            )?
-            .execute(params![
-                run,
-                position.block,
-                position.branch,
-                stage,
-                attempts,
-                until_ms,
-                answer
-            ])
-            .map(drop)
+        self.grow(answer.map_or(0, size));
+        let update = "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6, \
+                      answer_head = ?7, answer = ?8 WHERE run = ?1 AND block = ?2 AND branch = ?3";
+        let values = params![
+            run,
+            position.block,
+            position.branch,
+            stage,
+            attempts,
+            until_ms,
+            answer.map(head),
+            answer,
+        ];
+        self.sql.run(update, values).map(drop)
     }
 
     /// Marks the calls that are in doubt for the process that takes the run over, as
     /// [`Call::claimed`] has it, without reading them.
-    pub(super) fn doubt(&self, run: i64) -> rusqlite::Result<()> {
-        self.transaction
-            .prepare_cached(
-                "UPDATE run_call SET stage = 'in_doubt' \
-                 WHERE run = ?1 AND stage = 'sent' AND NOT repeatable",
-            )?
-            .execute([run])
-            .map(drop)
+    pub(super) fn doubt(&self, run: i64) -> Result<(), SqlError> {
+        let update = "UPDATE run_call SET stage = 'in_doubt' \
+                      WHERE run = ?1 AND stage = 'sent' AND repeatable = 0";
+        self.sql.run(update, params![run]).map(drop)
     }
 }
 
 /// Reads the calls of a run.
-pub(super) fn all(connection: &Connection, run: i64) -> rusqlite::Result<Vec<StoredCall>> {
-    let mut select = connection.prepare_cached(
-        "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments, block, branch, \
-         answer FROM run_call WHERE run = ?1 ORDER BY block, branch",
-    )?;
-    let calls = select.query_map([run], |row| {
+pub(super) fn all(sql: &Sql<'_>, run: i64) -> Result<Vec<StoredCall>, SqlError> {
+    let select = "SELECT stage, attempts, until_ms, repeatable, tool, definition, arguments, block, branch, \
+                  answer FROM run_call WHERE run = ?1 ORDER BY block, branch";
+    sql.all(select, params![run], |row| {
         Ok(StoredCall {
             position: Position { block: row.get(7)?, branch: row.get(8)? },
-            call: read(row)?,
+            call: read(row, row.get(6)?)?,
             answer: row.get(9)?,
         })
-    })?;
-    calls.collect()
+    })
 }
 
-/// Reads a call from the first seven columns.
-pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
+/// Reads a call with these arguments from the first six columns.
+pub(crate) fn read(row: &Row<'_>, arguments: String) -> Result<Call, SqlError> {
     let attempts: u32 = row.get(1)?;
-    let until_ms = row.get::<_, Option<i64>>(2)?.unwrap_or_default();
-    let stage = match row.get_ref(0)?.as_str()? {
+    let until_ms = row.get::<Option<i64>>(2)?.unwrap_or_default();
+    let stage = match row.get::<&str>(0)? {
         "pending" => Stage::Pending { attempts },
         "approved" => Stage::Approved { attempts, until_ms },
         "retried" => Stage::Retried { attempts, until_ms },
@@ -188,9 +223,9 @@ pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         _ => Stage::Answered,
     };
     let called = Called {
-        tool: row.get::<_, String>(4)?.into(),
-        arguments: row.get::<_, String>(6)?.into(),
-        definition: row.get::<_, String>(5)?.into(),
+        tool: row.get::<String>(4)?.into(),
+        arguments: arguments.into(),
+        definition: row.get::<String>(5)?.into(),
         is_repeatable: row.get(3)?,
     };
     Ok(Call { called, stage })

@@ -1,86 +1,86 @@
 //! Reads runs.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
-
 use super::{call, row};
-use crate::{columns::unsigned, owner::OwnerId, runs::stored::StoredRun};
+use crate::{
+    columns::unsigned,
+    owner::OwnerId,
+    runs::stored::StoredRun,
+    sql::{Row, Sql, SqlError, params},
+};
 
 /// Columns of a run, without its texts.
 const COLUMNS: &str = "number, id, created_ms, changed_ms, epoch, phase, until_ms, cancelled, language, \
      (SELECT COUNT(*) FROM run_call WHERE run = run.number AND stage = 'pending'), bytes";
 /// The run `?1`, of the owner `?2` if that is not null.
-const OF_OWNER: &str = "FROM run WHERE id = ?1 AND (?2 IS NULL OR scope = ?2)";
+const OF_OWNER: &str = "FROM run WHERE id = ?1 AND (scope = ?2 OR ?2 IS NULL)";
 
 /// Reads a run with its calls; of any owner without a `scope`.
 pub(crate) fn get(
-    connection: &Connection,
+    sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     id: &str,
-    now: i64,
-) -> rusqlite::Result<Option<StoredRun>> {
+) -> Result<Option<StoredRun>, SqlError> {
     let select = format!(
         "SELECT {COLUMNS}, outcome, script, clock_ms, \
          (SELECT bindings FROM run_tools WHERE id = tools) {OF_OWNER}"
     );
-    let mut select = connection.prepare_cached(&select)?;
-    let read = select.query_row(params![id, scope], |row| {
-        let (number, mut run) = with_script(row, now)?;
+    let read = sql.find(&select, params![id, scope], |row| {
+        let (number, mut run) = with_script(row, sql.now())?;
         run.bindings = row.get(14)?;
         Ok((number, run))
     });
-    let Some((number, mut run)) = read.optional()? else { return Ok(None) };
-    run.calls = call::all(connection, number)?;
+    let Some((number, mut run)) = read? else { return Ok(None) };
+    run.calls = call::all(sql, number)?;
     Ok(Some(run))
 }
 
 /// Reads a run without its tools and calls, and its number.
 pub(crate) fn run(
-    connection: &Connection,
+    sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     id: &str,
-    now: i64,
-) -> rusqlite::Result<Option<(i64, StoredRun)>> {
+) -> Result<Option<(i64, StoredRun)>, SqlError> {
     let select = format!("SELECT {COLUMNS}, outcome, script, clock_ms {OF_OWNER}");
-    let mut select = connection.prepare_cached(&select)?;
-    select.query_row(params![id, scope], |row| with_script(row, now)).optional()
+    sql.find(&select, params![id, scope], |row| with_script(row, sql.now()))
 }
 
 /// Reads a run without its tools, calls and outcome.
 pub(crate) fn head(
-    connection: &Connection,
+    sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     id: &str,
-    now: i64,
-) -> rusqlite::Result<Option<StoredRun>> {
+) -> Result<Option<StoredRun>, SqlError> {
     let select = format!("SELECT {COLUMNS}, NULL, script, clock_ms {OF_OWNER}");
-    let mut select = connection.prepare_cached(&select)?;
-    let read = select.query_row(params![id, scope], |row| with_script(row, now)).optional()?;
+    let read = sql.find(&select, params![id, scope], |row| with_script(row, sql.now()))?;
     Ok(read.map(|(_, run)| run))
 }
 
 /// Reads the latest runs.
 pub(crate) fn list(
-    connection: &Connection,
+    sql: &Sql<'_>,
     scope: Option<&OwnerId>,
     limit: u32,
-    now: i64,
-) -> rusqlite::Result<Vec<StoredRun>> {
-    let of = if scope.is_some() { "scope = ?1" } else { "?1 IS NULL" };
-    let select = format!(
-        "SELECT {COLUMNS}, CASE WHEN outcome IS NOT NULL THEN \
-         json_object('status', json_extract(outcome, '$.status')) END \
-         FROM run WHERE {of} ORDER BY number DESC LIMIT ?2"
-    );
-    let mut select = connection.prepare_cached(&select)?;
-    let runs = select.query_map(params![scope, limit], |row| {
-        let (_, run) = summary(row, now)?;
-        Ok(StoredRun { outcome: row.get(11)?, ..run })
-    })?;
-    runs.collect()
+) -> Result<Vec<StoredRun>, SqlError> {
+    let select = format!("SELECT {COLUMNS}, outcome IS NOT NULL, status FROM run");
+    if let Some(scope) = scope {
+        let select = format!("{select} WHERE scope = ?2 ORDER BY number DESC LIMIT ?1");
+        return sql.all(&select, params![limit, scope], |row| listed(row, sql.now()));
+    }
+    let select = format!("{select} ORDER BY number DESC LIMIT ?1");
+    sql.all(&select, params![limit], |row| listed(row, sql.now()))
+}
+
+/// Reads a run from [`COLUMNS`], and its status as the outcome.
+fn listed(row: &Row<'_>, now: i64) -> Result<StoredRun, SqlError> {
+    let (_, run) = summary(row, now)?;
+    let status: Option<&str> = row.get(12)?;
+    let has_ended: bool = row.get(11)?;
+    let outcome = has_ended.then(|| serde_json::json!({ "status": status }).to_string());
+    Ok(StoredRun { outcome, ..run })
 }
 
 /// Reads a run from [`COLUMNS`], its outcome, its script and its time.
-fn with_script(row: &Row<'_>, now: i64) -> rusqlite::Result<(i64, StoredRun)> {
+fn with_script(row: &Row<'_>, now: i64) -> Result<(i64, StoredRun), SqlError> {
     let (number, run) = summary(row, now)?;
     let outcome = row.get(11)?;
     let script = row.get(12)?;
@@ -88,7 +88,7 @@ fn with_script(row: &Row<'_>, now: i64) -> rusqlite::Result<(i64, StoredRun)> {
     Ok((number, StoredRun { outcome, script, clock_ms, ..run }))
 }
 
-fn summary(row: &Row<'_>, now: i64) -> rusqlite::Result<(i64, StoredRun)> {
+fn summary(row: &Row<'_>, now: i64) -> Result<(i64, StoredRun), SqlError> {
     let lease = row::lease(row, 4)?;
     let run = StoredRun {
         id: row.get(1)?,

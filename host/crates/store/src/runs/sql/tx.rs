@@ -1,32 +1,46 @@
 //! A transaction that changes the runs of an owner.
 
+use std::cell::Cell;
+
 use airlock_core::run::{Position, Refused};
-use rusqlite::Transaction;
 
 use crate::{
     owner::OwnerId,
     runs::stored::{RunBounds, RunError},
+    sql::{Sql, SqlError},
 };
 
 /// One change of the runs of an owner.
-#[derive(Clone, Copy)]
 pub(crate) struct Tx<'t> {
-    pub(crate) transaction: &'t Transaction<'t>,
-    pub(crate) scope: &'t OwnerId,
+    pub(super) sql: &'t Sql<'t>,
+    pub(super) scope: &'t OwnerId,
     /// The time in milliseconds since 1970.
-    pub(crate) now: i64,
-    pub(crate) bounds: &'t RunBounds,
+    pub(super) now: i64,
+    pub(super) bounds: &'t RunBounds,
+    /// Bytes by which the run has grown, and which are not yet in its row and in the sum of its owner.
+    pub(super) grown: Cell<i64>,
+}
+
+impl<'t> Tx<'t> {
+    pub(crate) fn new(sql: &'t Sql<'t>, scope: &'t OwnerId, bounds: &'t RunBounds) -> Self {
+        Self { sql, scope, now: sql.now(), bounds, grown: Cell::new(0) }
+    }
+
+    /// Counts bytes of a text that was written. The end of the change writes their sum.
+    pub(super) fn grow(&self, bytes: i64) {
+        self.grown.set(self.grown.get() + bytes);
+    }
 }
 
 /// Reason that a change is not made.
 #[derive(Debug)]
 pub(crate) enum ChangeFailure {
     Refused(RunError),
-    Database(rusqlite::Error),
+    Database(SqlError),
 }
 
-impl From<rusqlite::Error> for ChangeFailure {
-    fn from(error: rusqlite::Error) -> Self {
+impl From<SqlError> for ChangeFailure {
+    fn from(error: SqlError) -> Self {
         Self::Database(error)
     }
 }

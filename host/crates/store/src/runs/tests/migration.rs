@@ -7,7 +7,8 @@ use crate::schema;
 
 #[tokio::test]
 async fn runs_of_the_version_before_are_kept_with_their_sizes_in_bytes() {
-    let home = Home::new();
+    let home = TestHome::sqlite();
+    home.clock.set(BEGIN);
     let old = Connection::open(home.directory.path().join("airlock.db")).expect("opened");
     for migration in &schema::MIGRATIONS[..5] {
         old.execute_batch(migration).expect("an older version");
@@ -24,7 +25,7 @@ async fn runs_of_the_version_before_are_kept_with_their_sizes_in_bytes() {
         old.execute(call, [number]).expect("written");
     }
     drop(old);
-    let runs = home.open(ANN, BOUNDS).await;
+    let runs = open(&home, ANN, BOUNDS).await;
     let run = runs.get("r1").await.expect("it is kept");
     assert_eq!((run.bytes, run.bindings.as_str()), (512 + 6 + 2 + 256 + 4 + 4, "[\"ß\"]"));
     assert_eq!(runs.head("r2").await.expect("it is kept").bytes, run.bytes - 6);
@@ -41,13 +42,12 @@ async fn runs_of_the_version_before_are_kept_with_their_sizes_in_bytes() {
     for id in ["a", "b", "c"] {
         runs.step(id, 1, steps.clone()).await.expect("stored");
     }
-    let counts = runs.database.read(|connection| {
-        connection.query_row(
-            "SELECT runs, bytes - (SELECT sum(bytes) FROM run), (SELECT count(*) FROM run_call) \
-             FROM run_owner",
-            (),
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)),
-        )
+    let counts = runs.database.read(|sql| {
+        let select = "SELECT runs, bytes - (SELECT sum(bytes) FROM run), (SELECT count(*) FROM run_call) \
+                      FROM run_owner";
+        sql.one(select, &[], |row| {
+            Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?))
+        })
     });
     // Of the three that are kept, two wait and one has ended.
     assert_eq!(counts.await.expect("read"), (3, 0, 2));

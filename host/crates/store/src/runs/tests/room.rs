@@ -1,6 +1,7 @@
 //! Bounds on stored runs: their bytes, and the order in which they are removed.
 
 use super::*;
+use crate::sql::first;
 
 async fn names(runs: &Runs) -> Vec<String> {
     runs.list(100).await.expect("read").into_iter().map(|run| run.id).collect()
@@ -14,10 +15,21 @@ fn ended(script: &str) -> Vec<RunStep> {
     vec![begin(script), RunStep::End("{}".into())]
 }
 
-#[tokio::test]
-async fn runs_beyond_the_bounds_are_removed_those_that_have_ended_first() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+on_both! {
+    runs_beyond_the_bounds_are_removed_those_that_have_ended_first,
+    an_owner_has_its_bounds_to_the_run_and_to_the_byte,
+    a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them,
+    expired_runs_of_every_owner_are_removed,
+    beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_the_rest_fits,
+    the_bound_of_all_owners_is_looked_after_by_one_in_many_runs_that_stop,
+    tools_are_stored_once_and_removed_with_their_last_run,
+    tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed,
+    different_tools_of_many_runs_are_bounded_by_the_bytes_of_their_owner,
+}
+
+async fn runs_beyond_the_bounds_are_removed_those_that_have_ended_first(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     for (id, end) in
         [("a", RunStep::Suspend), ("b", RunStep::End("{}".into())), ("c", RunStep::Suspend)]
     {
@@ -37,20 +49,18 @@ async fn runs_beyond_the_bounds_are_removed_those_that_have_ended_first() {
     assert_eq!(names(&runs).await, ["h"], "its process has ended, and it has expired");
 }
 
-#[tokio::test]
-async fn an_owner_has_its_bounds_to_the_run_and_to_the_byte() {
+async fn an_owner_has_its_bounds_to_the_run_and_to_the_byte(home: TestHome) {
     // 512 bytes of overhead, the script in bytes, `{}`; and the tools `[]` for one of the runs.
     let both = 2 * (512 + "ßß".len() as u64 + 2) + 2;
-    for (bound, left) in [(both, vec!["b", "a"]), (both - 1, vec!["b"])] {
-        let home = Home::new();
-        let runs = home.open(ANN, RunBounds { owner_bytes: bound, ..BOUNDS }).await;
+    for (owner, bound, left) in [(1, both, vec!["b1", "a1"]), (2, both - 1, vec!["b2"])] {
+        let runs = open(&home, [owner; 32], RunBounds { owner_bytes: bound, ..BOUNDS }).await;
         for id in ["a", "b"] {
-            runs.step(id, 1, ended("ßß")).await.expect("stored");
+            let steps = vec![begin_with("ßß", "[]", owner), RunStep::End("{}".into())];
+            runs.step(&format!("{id}{owner}"), 1, steps).await.expect("stored");
         }
         assert_eq!(names(&runs).await, left, "with {bound} bytes");
     }
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+    let runs = open(&home, [3; 32], BOUNDS).await;
     for id in ["a", "b", "c"] {
         runs.step(id, 1, ended("s")).await.expect("stored");
     }
@@ -59,10 +69,9 @@ async fn an_owner_has_its_bounds_to_the_run_and_to_the_byte() {
     assert_eq!(names(&runs).await, ["d", "c", "b"]);
 }
 
-#[tokio::test]
-async fn a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let steps = vec![
         begin("ß"),
         RunStep::Record(at(1), called("ß"), "\"ß\"".into()),
@@ -81,11 +90,10 @@ async fn a_run_counts_for_the_bytes_of_its_texts_in_every_way_to_store_them() {
     assert_eq!(bytes(&runs, "r").await, begun + 6 + 4);
 }
 
-#[tokio::test]
-async fn expired_runs_of_every_owner_are_removed() {
-    let home = Home::new();
-    let ann = home.open(ANN, BOUNDS).await;
-    let bob = home.open(BOB, BOUNDS).await;
+async fn expired_runs_of_every_owner_are_removed(home: TestHome) {
+    home.clock.set(BEGIN);
+    let ann = open(&home, ANN, BOUNDS).await;
+    let bob = open(&home, BOB, BOUNDS).await;
     ann.step("a", 1, ended("s")).await.expect("stored");
     home.clock.pass(BOUNDS.expire_after);
     bob.step("b", 1, ended("s")).await.expect("stored");
@@ -96,12 +104,13 @@ async fn expired_runs_of_every_owner_are_removed() {
     assert_eq!(names(&bob).await, ["c", "b"]);
 }
 
-#[tokio::test]
-async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_the_rest_fits() {
-    let home = Home::new();
+async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_the_rest_fits(
+    home: TestHome,
+) {
+    home.clock.set(BEGIN);
     let bounds = RunBounds { owner_runs: 100, total_bytes: 6000, ..BOUNDS };
-    let ann = home.open(ANN, bounds).await;
-    let bob = home.open(BOB, bounds).await;
+    let ann = open(&home, ANN, bounds).await;
+    let bob = open(&home, BOB, bounds).await;
     bob.step("b", 1, ended("s")).await.expect("stored");
     // Two have about 1,500 bytes each; the one that runs stays, although it is the oldest.
     let large = "x".repeat(1000);
@@ -128,10 +137,9 @@ async fn beyond_the_bound_of_all_owners_the_oldest_runs_of_the_largest_go_until_
     assert!(!left.contains(&"a0".to_owned()), "the oldest that has ended");
 }
 
-#[tokio::test]
-async fn the_bound_of_all_owners_is_looked_after_by_one_in_many_runs_that_stop() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn the_bound_of_all_owners_is_looked_after_by_one_in_many_runs_that_stop(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     assert!(!sweeps(&runs, &RunStep::Renew));
     let sweeping: Vec<_> =
         (0..=2 * SWEPT_EVERY).filter(|_| sweeps(&runs, &RunStep::Suspend)).collect();
@@ -142,24 +150,21 @@ fn sweeps(runs: &Runs, step: &RunStep) -> bool {
     runs.database.sweeps(std::slice::from_ref(step))
 }
 
-#[tokio::test]
-async fn tools_are_stored_once_and_removed_with_their_last_run() {
-    let home = Home::new();
-    let runs = home.open(ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
+async fn tools_are_stored_once_and_removed_with_their_last_run(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, RunBounds { owner_runs: 1, ..BOUNDS }).await;
     for (id, begin) in [("a", begin("s")), ("b", begin("s")), ("c", begin_with("s", "[1]", 1))] {
         runs.step(id, 1, vec![begin, RunStep::End("{}".into())]).await.expect("stored");
-        let count = runs.database.read(|connection| {
-            connection.query_row("SELECT count(*) FROM run_tools", (), |row| row.get::<_, i64>(0))
-        });
+        let count =
+            runs.database.read(|sql| sql.one("SELECT count(*) FROM run_tools", &[], first::<i64>));
         assert_eq!(count.await.expect("read"), 1, "{id}");
     }
     assert_eq!(runs.get("c").await.expect("it is there").bindings, "[1]");
 }
 
-#[tokio::test]
-async fn tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let tools = "x".repeat(1000);
     for id in ["a", "b", "c"] {
         let steps = vec![begin_with("s", &tools, 1), RunStep::End("{}".into())];
@@ -170,12 +175,10 @@ async fn tools_count_for_one_of_the_runs_that_have_them_also_after_it_is_removed
     runs.step("d", 1, ended("s")).await.expect("stored");
     assert_eq!(counted(&runs, &["b", "c"]).await, [run, run + 1000], "a was removed");
     // The sums of the owners are those of their runs.
-    let sums = runs.database.read(|connection| {
-        connection.query_row(
-            "SELECT runs, bytes, (SELECT sum(bytes) FROM run) FROM run_owner",
-            (),
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)),
-        )
+    let sums = runs.database.read(|sql| {
+        let select =
+            "SELECT runs, bytes, (SELECT CAST(sum(bytes) AS BIGINT) FROM run) FROM run_owner";
+        sql.one(select, &[], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?)))
     });
     let (count, sum, expected) = sums.await.expect("read");
     assert_eq!((count, sum), (3, expected));
@@ -189,10 +192,9 @@ async fn counted(runs: &Runs, ids: &[&str]) -> Vec<u64> {
     counted
 }
 
-#[tokio::test]
-async fn different_tools_of_many_runs_are_bounded_by_the_bytes_of_their_owner() {
-    let home = Home::new();
-    let runs = home.open(ANN, RunBounds { owner_runs: 100, ..BOUNDS }).await;
+async fn different_tools_of_many_runs_are_bounded_by_the_bytes_of_their_owner(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, RunBounds { owner_runs: 100, ..BOUNDS }).await;
     let tools = "x".repeat(200 << 10);
     for n in 0..20 {
         let steps = vec![begin_with("s", &tools, n), RunStep::End("{}".into())];

@@ -5,10 +5,16 @@ use crate::runs::show::MAX_SHOWN;
 
 const MAX: usize = MAX_SHOWN as usize;
 
-#[tokio::test]
-async fn the_head_of_a_run_has_its_script_and_its_state() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+on_both! {
+    the_head_of_a_run_has_its_script_and_its_state,
+    answers_are_shown_up_to_a_size_and_of_longer_ones_the_start,
+    a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read,
+    arguments_of_calls_to_decide_about_are_whole_and_others_are_cut,
+}
+
+async fn the_head_of_a_run_has_its_script_and_its_state(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let steps = vec![begin("s"), RunStep::Ask(at(1), called("1")), RunStep::Suspend];
     runs.step("r", 1, steps).await.expect("stored");
     let head = runs.head("r").await.expect("read");
@@ -17,16 +23,15 @@ async fn the_head_of_a_run_has_its_script_and_its_state() {
     assert_eq!(head, StoredRun { bindings: String::new(), calls: Vec::new(), ..whole });
     runs.cancel("r", "{}").await.expect("it is suspended");
     assert_eq!(runs.head("r").await.expect("read").outcome, None, "it may be large");
-    let bob = home.open(BOB, BOUNDS).await;
+    let bob = open(&home, BOB, BOUNDS).await;
     assert!(matches!(bob.head("r").await, Err(RunError::Unknown)));
     assert!(matches!(bob.show("r").await, Err(RunError::Unknown)));
     assert!(bob.database.show_any_run("r").await.is_ok());
 }
 
-#[tokio::test]
-async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let answers = ["7".to_owned(), "é".repeat(MAX / 2), "é".repeat(MAX / 2) + "x"];
     let records = answers.iter().zip(1..);
     let records =
@@ -51,10 +56,9 @@ async fn answers_are_shown_up_to_a_size_and_of_longer_ones_the_start() {
     assert_eq!(shown.bytes(), 1 + 2 + 5 + 1 + MAX);
 }
 
-#[tokio::test]
-async fn a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let long = "x".repeat(2 * MAX);
     let answer = "y".repeat(MAX + 1);
     let steps = vec![
@@ -71,7 +75,7 @@ async fn a_run_is_admitted_by_the_size_of_what_is_shown_before_it_is_read() {
     assert_eq!(shown.expect("it is admitted"), runs.show("r").await.expect("read"));
     let refused = runs.show_within("r", admit(expected - 1)).await.expect("it is there");
     assert_eq!(refused.expect_err("one byte too much"), expected);
-    let bob = home.open(BOB, BOUNDS).await;
+    let bob = open(&home, BOB, BOUNDS).await;
     assert!(matches!(bob.show_within("r", admit(0)).await, Err(RunError::Unknown)));
 }
 
@@ -79,10 +83,9 @@ fn admit(most: u64) -> impl Fn(u64) -> Result<(), u64> {
     move |bytes| if bytes <= most { Ok(()) } else { Err(bytes) }
 }
 
-#[tokio::test]
-async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut() {
-    let home = Home::new();
-    let runs = home.open(ANN, BOUNDS).await;
+async fn arguments_of_calls_to_decide_about_are_whole_and_others_are_cut(home: TestHome) {
+    home.clock.set(BEGIN);
+    let runs = open(&home, ANN, BOUNDS).await;
     let fit = "x".repeat(MAX);
     let long = "x".repeat(2 * MAX);
     let steps = vec![

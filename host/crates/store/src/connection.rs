@@ -1,0 +1,79 @@
+//! A connection of a lane: to a file, or to a server.
+
+use std::time::Duration;
+
+use crate::sql::{Sql, SqlError, Subject, postgres::PgConnection, sqlite::SqliteConnection};
+
+/// Longest time of a copy.
+const COPY: Duration = Duration::from_hours(12);
+
+/// A connection, which one operation uses at a time.
+pub(crate) enum Connection {
+    Sqlite(Box<SqliteConnection>),
+    Postgres(Box<PgConnection>),
+}
+
+impl Connection {
+    /// Returns whether the database was deleted or replaced.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Self::Sqlite(file) => file.is_gone(),
+            Self::Postgres(_) => false,
+        }
+    }
+
+    /// Runs a read. With `is_snapshot`, all its statements see the same state.
+    pub(crate) fn read<T>(
+        &mut self,
+        is_snapshot: bool,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.read(is_snapshot, job),
+            Self::Postgres(server) => server.read(is_snapshot, job),
+        }
+    }
+
+    /// Runs a change of `subjects` in one transaction. An error or a refusal of `job` rolls it back.
+    pub(crate) fn write<T, E>(
+        &mut self,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.write(job),
+            Self::Postgres(server) => server.write(subjects, job),
+        }
+    }
+
+    /// Runs a read as [`Self::read`] with `is_snapshot`, which may take long.
+    pub(crate) fn copy_read<T>(
+        &mut self,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.read(true, job),
+            Self::Postgres(server) => server.read_within(COPY, true, job),
+        }
+    }
+
+    /// Runs a change as [`Self::write`], which may take long.
+    pub(crate) fn copy_write<T, E>(
+        &mut self,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.write(job),
+            Self::Postgres(server) => server.write_within(COPY, subjects, job),
+        }
+    }
+
+    /// Makes the traces of deleted rows leave the log of a file.
+    pub(crate) fn truncate_log(&self) -> Result<(), SqlError> {
+        match self {
+            Self::Sqlite(file) => file.truncate_log(),
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The tables that are copied, those that others refer to first.
+
+use super::CopiedValue;
+use crate::sql::{Row, SqlError};
+
+/// A table.
+pub(super) struct CopiedTable {
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [CopiedColumn],
+    /// Column of numbers that the database counts up.
+    pub(super) identity: Option<&'static str>,
+}
+
+/// A column. Its kind is that in a file: on a server, texts are bytes.
+pub(super) enum CopiedColumn {
+    Number(&'static str),
+    Text(&'static str),
+    Bytes(&'static str),
+}
+
+use CopiedColumn::{Bytes, Number, Text};
+
+pub(super) const TABLES: [CopiedTable; 16] = [
+    CopiedTable {
+        name: "kv_store",
+        columns: &[
+            Number("id"),
+            Text("plugin"),
+            Text("name"),
+            Bytes("holder"),
+            Number("version"),
+            Number("bytes"),
+            Number("entries"),
+        ],
+        identity: Some("id"),
+    },
+    CopiedTable {
+        name: "kv_entry",
+        columns: &[
+            Number("id"),
+            Number("store"),
+            Bytes("key"),
+            Number("version"),
+            Number("cost"),
+            Number("expires"),
+            Bytes("value"),
+        ],
+        identity: Some("id"),
+    },
+    CopiedTable {
+        name: "response_owner",
+        columns: &[Number("id"), Bytes("scope"), Number("bytes")],
+        identity: Some("id"),
+    },
+    CopiedTable {
+        name: "response_conversation",
+        columns: &[Number("id"), Number("owner"), Number("bytes"), Number("expires")],
+        identity: Some("id"),
+    },
+    CopiedTable {
+        name: "response",
+        columns: &[
+            Number("number"),
+            Text("id"),
+            Number("conversation"),
+            Text("previous"),
+            Number("cost"),
+            Text("input"),
+            Text("output"),
+            Text("body"),
+        ],
+        identity: Some("number"),
+    },
+    CopiedTable {
+        name: "upstream_pin",
+        columns: &[Text("client"), Text("tool"), Number("trusted"), Text("definition")],
+        identity: None,
+    },
+    CopiedTable {
+        name: "upstream_login",
+        columns: &[
+            Text("client"),
+            Text("server"),
+            Text("issuer"),
+            Text("client_id"),
+            Text("client_secret"),
+            Text("authentication"),
+            Text("token_endpoint"),
+            Text("resource"),
+            Text("scopes"),
+            Text("wanted"),
+            Text("access_token"),
+            Text("refresh_token"),
+            Number("obtained_ms"),
+            Number("expires_ms"),
+            Number("refreshing_until_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "run_tools",
+        columns: &[Number("id"), Bytes("digest"), Text("bindings")],
+        identity: Some("id"),
+    },
+    CopiedTable {
+        name: "run",
+        columns: &[
+            Number("number"),
+            Text("id"),
+            Bytes("scope"),
+            Number("bytes"),
+            Number("created_ms"),
+            Number("changed_ms"),
+            Number("epoch"),
+            Text("phase"),
+            Number("until_ms"),
+            Number("cancelled"),
+            Text("language"),
+            Number("clock_ms"),
+            Number("tools"),
+            Text("outcome"),
+            Text("script"),
+            Number("tools_bytes"),
+            Text("status"),
+        ],
+        identity: Some("number"),
+    },
+    CopiedTable {
+        name: "run_call",
+        columns: &[
+            Number("run"),
+            Number("block"),
+            Number("branch"),
+            Text("stage"),
+            Number("attempts"),
+            Number("until_ms"),
+            Number("repeatable"),
+            Text("tool"),
+            Text("definition"),
+            Text("answer_head"),
+            Text("arguments"),
+            Text("answer"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "run_owner",
+        columns: &[Bytes("scope"), Number("runs"), Number("bytes")],
+        identity: None,
+    },
+    CopiedTable {
+        name: "recall_owner",
+        columns: &[Number("id"), Bytes("scope"), Number("bytes"), Number("records")],
+        identity: Some("id"),
+    },
+    CopiedTable {
+        name: "recall_record",
+        columns: &[
+            Number("id"),
+            Number("owner"),
+            Number("expires"),
+            Number("ends"),
+            Number("cost"),
+            Text("text"),
+        ],
+        identity: Some("id"),
+    },
+    CopiedTable {
+        name: "recall_anchor",
+        columns: &[Number("owner"), Bytes("anchor"), Number("record")],
+        identity: None,
+    },
+    CopiedTable {
+        name: "approval",
+        columns: &[
+            Text("id"),
+            Bytes("scope"),
+            Bytes("call"),
+            Number("asked"),
+            Number("expires"),
+            Number("approved"),
+            Text("text"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "airlock_revision",
+        columns: &[Text("kind"), Number("revision")],
+        identity: None,
+    },
+];
+
+impl CopiedTable {
+    pub(super) fn select(&self) -> String {
+        format!("SELECT {} FROM {self}", self.names().join(", "))
+    }
+
+    pub(super) fn insert(&self) -> String {
+        let places: Vec<_> = (1..=self.columns.len()).map(|place| format!("?{place}")).collect();
+        format!("INSERT INTO {self} ({}) VALUES ({})", self.names().join(", "), places.join(", "))
+    }
+
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.columns.iter().map(CopiedColumn::name).collect()
+    }
+}
+
+impl CopiedColumn {
+    fn name(&self) -> &'static str {
+        match self {
+            Number(name) | Text(name) | Bytes(name) => name,
+        }
+    }
+
+    /// Reads the value of a row at `index`.
+    pub(super) fn read(&self, row: &Row<'_>, index: usize) -> Result<CopiedValue, SqlError> {
+        let value = match self {
+            Number(_) => row.get::<Option<i64>>(index)?.map(CopiedValue::Number),
+            Text(_) => row.get::<Option<String>>(index)?.map(CopiedValue::Text),
+            Bytes(_) => row.get::<Option<Vec<u8>>>(index)?.map(CopiedValue::Bytes),
+        };
+        Ok(value.unwrap_or(CopiedValue::Null))
+    }
+}

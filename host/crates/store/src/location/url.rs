@@ -1,0 +1,200 @@
+//! The URL of a database on a server, and the encryption of connections to it.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use airlock_strings::percent_decoded;
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
+
+/// Name that the server lists the gateway's connections under, unless the URL has another one.
+const APPLICATION_NAME: &str = "airlock";
+
+/// URL of a database on a server of `PostgreSQL`, for example
+/// `postgres://airlock@db.example.com/airlock?sslmode=verify-full`. `Display` and `Debug` show no
+/// password.
+///
+/// Without `sslmode`, connections to other machines are encrypted and the server's certificate is
+/// verified; those to this machine, by a loopback address or a Unix socket, are in plain text.
+#[derive(Clone)]
+pub struct ServerUrl {
+    config: Arc<Config>,
+    tls: ServerTls,
+}
+
+/// Encryption of the connections to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ServerTls {
+    /// Plain text.
+    Off,
+    /// TLS. The server's certificate is verified with its host name, by `authorities` or those of the
+    /// operating system.
+    Verified { authorities: Option<PathBuf> },
+}
+
+/// Reason that a text is not the location of a database. `Display` shows no password.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocationError {
+    /// The URL is of another kind of database.
+    #[error("a store is a path or a URL that begins with postgres://, and not {found}://")]
+    Scheme {
+        /// The scheme.
+        found: String,
+    },
+    /// The URL cannot be parsed.
+    #[error(
+        "the URL is not one of PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…; special characters of the password are percent-encoded"
+    )]
+    Malformed,
+    /// The URL names no host.
+    #[error("the URL names no host")]
+    NoHost,
+    /// The URL has a value of `sslmode` that does not protect the connection.
+    #[error(
+        "sslmode={found} is not supported: it {reason}; use verify-full, or disable for plain text"
+    )]
+    Mode {
+        /// The value.
+        found: String,
+        /// Reason that it is not supported.
+        reason: &'static str,
+    },
+    /// TLS is requested for a Unix socket, which has none.
+    #[error("sslmode requests TLS, which a Unix socket does not have; leave it out")]
+    SocketTls,
+}
+
+impl ServerUrl {
+    pub(super) fn parse(text: &str) -> Result<Self, LocationError> {
+        let parts = UrlParts::split(text)?;
+        let mut config: Config = parts.rest.parse().map_err(|_| LocationError::Malformed)?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(LocationError::NoHost);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name(APPLICATION_NAME);
+        }
+        let tls = choose(parts.mode.as_deref(), parts.authorities, &config)?;
+        config.ssl_mode(match tls {
+            ServerTls::Off => SslMode::Disable,
+            ServerTls::Verified { .. } => SslMode::Require,
+        });
+        Ok(Self { config: Arc::new(config), tls })
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn tls(&self) -> &ServerTls {
+        &self.tls
+    }
+}
+
+/// A URL, with the parameters of its query that are read here taken out.
+struct UrlParts {
+    rest: String,
+    mode: Option<String>,
+    authorities: Option<PathBuf>,
+}
+
+impl UrlParts {
+    fn split(text: &str) -> Result<Self, LocationError> {
+        // A password may have a question mark.
+        let after_password = text.find('@').unwrap_or_default();
+        let query = text[after_password..].find('?').map(|at| after_password + at);
+        let Some(query) = query else {
+            return Ok(Self { rest: text.to_owned(), mode: None, authorities: None });
+        };
+        let mut mode = None;
+        let mut authorities = None;
+        let mut kept = Vec::new();
+        for pair in text[query + 1..].split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", value)) => mode = Some(decoded(value)?),
+                Some(("sslrootcert", value)) => authorities = Some(decoded(value)?.into()),
+                _ => kept.push(pair),
+            }
+        }
+        let rest = format!("{}?{}", &text[..query], kept.join("&"));
+        Ok(Self { rest: rest.trim_end_matches('?').to_owned(), mode, authorities })
+    }
+}
+
+fn decoded(value: &str) -> Result<String, LocationError> {
+    let bytes = percent_decoded(value).ok_or(LocationError::Malformed)?;
+    String::from_utf8(bytes).map_err(|_| LocationError::Malformed)
+}
+
+/// Chooses the encryption. `require` verifies the certificate as `verify-full` does: a connection that
+/// anyone between can decrypt is no better than plain text.
+fn choose(
+    mode: Option<&str>,
+    authorities: Option<PathBuf>,
+    config: &Config,
+) -> Result<ServerTls, LocationError> {
+    let verified = ServerTls::Verified { authorities };
+    match mode {
+        Some("disable") => Ok(ServerTls::Off),
+        Some("require" | "verify-full") if has_socket(config) => Err(LocationError::SocketTls),
+        Some("require" | "verify-full") => Ok(verified),
+        Some(found) => {
+            let reason = match found {
+                "prefer" | "allow" => "uses plain text if an attacker or the server refuses TLS",
+                "verify-ca" => "accepts the certificate of another host",
+                _ => "is unknown",
+            };
+            Err(LocationError::Mode { found: found.to_owned(), reason })
+        }
+        None if is_local(config) => Ok(ServerTls::Off),
+        None => Ok(verified),
+    }
+}
+
+fn has_socket(config: &Config) -> bool {
+    config.get_hosts().iter().any(|host| matches!(host, Host::Unix(_)))
+}
+
+/// Returns whether all connections stay on this machine.
+fn is_local(config: &Config) -> bool {
+    // An address is connected to instead of the host.
+    let hosts = if config.get_hostaddrs().is_empty() { config.get_hosts() } else { &[] };
+    config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
+        && hosts.iter().all(|host| match host {
+            Host::Unix(_) => true,
+            Host::Tcp(name) => {
+                name == "localhost"
+                    || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+        })
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("postgres://")?;
+        if let Some(user) = self.config.get_user() {
+            write!(f, "{user}@")?;
+        }
+        for (index, host) in self.config.get_hosts().iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            match host {
+                Host::Tcp(name) => write!(f, "{comma}{name}")?,
+                Host::Unix(path) => write!(f, "{comma}{}", path.display())?,
+            }
+            if let Some(port) = self.config.get_ports().get(index) {
+                write!(f, ":{port}")?;
+            }
+        }
+        write!(f, "/{}", self.config.get_dbname().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

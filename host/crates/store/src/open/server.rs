@@ -1,0 +1,61 @@
+//! Opens a database on a server.
+
+use std::sync::Arc;
+
+use super::OpenDatabase;
+use crate::{
+    connection::Connection,
+    error::OpenError,
+    location::ServerUrl,
+    schema,
+    settings::Settings,
+    sql::{
+        Sql, SqlError,
+        postgres::{PgConnection, Server},
+    },
+};
+
+/// Connections that write, and connections that read. A gateway has as many of each, and one that
+/// listens for changes, so that ten gateways are below the hundred connections that a server has by
+/// default. More would not make a small server faster: each is a process there.
+const CONNECTIONS: usize = 4;
+
+/// Migrates the database if it is of an older version.
+pub(super) fn open(url: &ServerUrl, settings: &Settings) -> Result<OpenDatabase, OpenError> {
+    let server = server(url, settings)?;
+    let mut first = PgConnection::new(server.clone());
+    schema::server::migrate(&mut first, url)?;
+    let mut writers = connections(&server, CONNECTIONS - 1);
+    // The last one is used first.
+    writers.push(Connection::Postgres(Box::new(first)));
+    Ok(OpenDatabase { writers, readers: connections(&server, CONNECTIONS) })
+}
+
+/// Returns connections that are made when they are needed.
+fn connections(server: &Arc<Server>, count: usize) -> Vec<Connection> {
+    let connections = (0..count).map(|_| PgConnection::new(server.clone()));
+    connections.map(|connection| Connection::Postgres(Box::new(connection))).collect()
+}
+
+/// Returns the version of the tables, without changing them; `None` if there are none.
+pub(super) fn version(url: &ServerUrl, settings: &Settings) -> Result<Option<i32>, OpenError> {
+    schema::server::version(&mut PgConnection::new(server(url, settings)?), url)
+}
+
+/// Runs a read on a database, without changing it. Returns the default if it has no tables.
+pub(crate) fn read<T: Default>(
+    url: &ServerUrl,
+    settings: &Settings,
+    job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+) -> Result<T, OpenError> {
+    let mut connection = PgConnection::new(server(url, settings)?);
+    if schema::server::version(&mut connection, url)?.is_none() {
+        return Ok(T::default());
+    }
+    connection.read(false, job).map_err(|error| OpenError::new(url, error))
+}
+
+pub(super) fn server(url: &ServerUrl, settings: &Settings) -> Result<Arc<Server>, OpenError> {
+    let server = Server::new(url.clone(), settings);
+    server.map(Arc::new).map_err(|error| OpenError::unusable(url, error))
+}

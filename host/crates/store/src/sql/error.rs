@@ -1,0 +1,140 @@
+//! Reasons that a statement fails, in terms of both databases.
+
+use std::{error::Error as _, fmt};
+
+use airlock_strings::with_causes;
+use rusqlite::ErrorCode;
+use tokio_postgres::error::SqlState;
+
+/// Reason that a statement failed. `Display` is for the operator: it names the database's own reason,
+/// but no value of a parameter or column.
+#[derive(Debug)]
+pub struct SqlError(SqlFault);
+
+/// Kinds of failures that are handled in different ways.
+#[derive(Debug)]
+pub(crate) enum SqlFault {
+    /// `SQLite` refused the statement.
+    Sqlite(rusqlite::Error),
+    /// The server refused the statement: its code, and its message.
+    Refused { code: SqlState, message: String },
+    /// The connection to the server ended, or did not begin.
+    Disconnected(String),
+    /// The server did not respond in time.
+    Late,
+    /// A statement of the transaction had failed before the transaction was to be committed.
+    Aborted,
+    /// The statement returned no row, where it always returns one.
+    NoRow,
+    /// A value does not fit the type of its parameter.
+    Param(String),
+    /// The column has a value of another type.
+    Column(usize),
+}
+
+/// Reason that a value is not sent to a server.
+#[derive(Debug, thiserror::Error)]
+#[error("a value does not fit the type {expected}")]
+pub(super) struct UnfitParam {
+    /// Type of the parameter.
+    pub(super) expected: String,
+}
+
+/// The ways in which a failure is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// Another transaction held a lock for too long, or the two waited for each other.
+    Locked,
+    DiskFull,
+    /// The file is no database, or is damaged.
+    Damaged,
+    /// No server can be reached, or it did not respond, or the connection is of no use any more.
+    Unreachable,
+    /// Everything else.
+    Other,
+}
+
+impl SqlError {
+    pub(crate) fn new(fault: SqlFault) -> Self {
+        Self(fault)
+    }
+
+    pub(crate) fn kind(&self) -> FaultKind {
+        match &self.0 {
+            SqlFault::Sqlite(error) => kind_of_sqlite(error),
+            SqlFault::Refused { code, .. } => kind_of_state(code),
+            SqlFault::Disconnected(_) | SqlFault::Late => FaultKind::Unreachable,
+            SqlFault::Aborted | SqlFault::NoRow | SqlFault::Param(_) | SqlFault::Column(_) => {
+                FaultKind::Other
+            }
+        }
+    }
+
+    /// Returns whether the connection cannot be used after this.
+    pub(super) fn ends_connection(&self) -> bool {
+        self.kind() == FaultKind::Unreachable
+    }
+}
+
+fn kind_of_sqlite(error: &rusqlite::Error) -> FaultKind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => FaultKind::Locked,
+        Some(ErrorCode::DiskFull) => FaultKind::DiskFull,
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => FaultKind::Damaged,
+        _ => FaultKind::Other,
+    }
+}
+
+/// Maps the codes of `PostgreSQL`'s manual, appendix A.
+fn kind_of_state(code: &SqlState) -> FaultKind {
+    match code.code() {
+        // Waited too long for a lock; could not be serialized; deadlock.
+        "55P03" | "40001" | "40P01" => FaultKind::Locked,
+        "53100" => FaultKind::DiskFull,
+        // Damaged data or index.
+        "XX001" | "XX002" => FaultKind::Damaged,
+        // `statement_timeout`; the server shuts down, has crashed, is starting, or the database is gone;
+        // the connection was ended while its transaction was idle; too many connections.
+        "57014" | "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "53300"
+        // Another server is the one that writes by now; a prepared statement is unknown, or has other
+        // columns since a newer gateway has changed the tables. A new connection helps.
+        | "25006" | "26000" | "0A000" => FaultKind::Unreachable,
+        code if code.starts_with("08") => FaultKind::Unreachable,
+        _ => FaultKind::Other,
+    }
+}
+
+impl From<rusqlite::Error> for SqlError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(SqlFault::Sqlite(error))
+    }
+}
+
+impl From<tokio_postgres::Error> for SqlError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if let Some(refused) = error.as_db_error() {
+            // Without its detail, which may have the values of a row.
+            let message = refused.message().to_owned();
+            return Self(SqlFault::Refused { code: refused.code().clone(), message });
+        }
+        let is_unfit = error.source().is_some_and(<dyn std::error::Error>::is::<UnfitParam>);
+        let text = with_causes(&error);
+        Self(if is_unfit { SqlFault::Param(text) } else { SqlFault::Disconnected(text) })
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            SqlFault::Sqlite(error) => error.fmt(f),
+            SqlFault::Refused { code, message } => write!(f, "{message} ({})", code.code()),
+            SqlFault::Disconnected(reason) | SqlFault::Param(reason) => f.write_str(reason),
+            SqlFault::Late => f.write_str("the server did not respond in time"),
+            SqlFault::Aborted => f.write_str("the transaction had failed before its end"),
+            SqlFault::NoRow => f.write_str("a statement returned no row"),
+            SqlFault::Column(column) => write!(f, "column {column} has a value of another type"),
+        }
+    }
+}
+
+impl std::error::Error for SqlError {}

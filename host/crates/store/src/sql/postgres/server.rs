@@ -1,0 +1,239 @@
+//! A server of `PostgreSQL`, and what all connections of a gateway to it share.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    runtime,
+    sync::Notify,
+    time::timeout_at,
+};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, NoTls, Socket, tls::MakeTlsConnect,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tracing::{info, warn};
+
+use super::{
+    outage::Outage,
+    session::{PgSession, READ_CLOCK},
+};
+use crate::{
+    columns::{milliseconds, milliseconds_since_1970},
+    location::ServerUrl,
+    settings::{Clock, Settings},
+    sql::error::{SqlError, SqlFault},
+};
+
+/// Longest time of one attempt to connect, unless the URL has `connect_timeout`.
+const CONNECT: Duration = Duration::from_secs(2);
+/// Longest time of one statement. Shorter than an operation, so that the server ends the statement
+/// before the gateway leaves the connection.
+const STATEMENT: Duration = Duration::from_secs(5);
+/// Time after which the server ends a transaction whose gateway sends nothing: one that is stopped
+/// keeps no locks for longer.
+const IDLE_TRANSACTION: Duration = Duration::from_secs(10);
+/// Time after which a network that confirms nothing counts as cut.
+const UNCONFIRMED: Duration = Duration::from_secs(10);
+/// Time after which a connection that is idle is probed.
+const PROBED_AFTER: Duration = Duration::from_secs(30);
+/// Time for which reads use a value of the server's clock, to which they add the time since. The two
+/// clocks do not drift apart by a millisecond in it.
+const CLOCK_AGE: Duration = Duration::from_secs(5);
+
+/// A server.
+pub(crate) struct Server {
+    url: ServerUrl,
+    tls: Option<MakeRustlsConnect>,
+    lock_timeout: Duration,
+    /// Clock of a test, instead of the server's.
+    clock: Option<Clock>,
+    sampled: Mutex<Option<ClockSample>>,
+    outage: Mutex<Outage>,
+}
+
+/// A value of the server's clock, in milliseconds since 1970, and the time at which it was received.
+#[derive(Debug, Clone, Copy)]
+struct ClockSample {
+    received: Instant,
+    clock_ms: i64,
+}
+
+impl Server {
+    /// Creates a server without connecting to it. Fails if the certificates of TLS cannot be read.
+    pub(crate) fn new(url: ServerUrl, settings: &Settings) -> std::io::Result<Self> {
+        Ok(Self {
+            tls: super::tls::connector(&url)?,
+            url,
+            lock_timeout: settings.busy_timeout,
+            clock: settings.injected_clock(),
+            sampled: Mutex::default(),
+            outage: Mutex::default(),
+        })
+    }
+
+    /// Connects. Fails at once while the pause after a failure lasts.
+    pub(super) fn connect(&self, deadline: Instant) -> Result<PgSession, SqlError> {
+        self.check_outage()?;
+        let time = self.url.config().get_connect_timeout().copied().unwrap_or(CONNECT);
+        let connected = self.try_connect(deadline.min(Instant::now() + time));
+        self.note(&connected);
+        // The code of a refusal, for example of a password, says nothing about the operation.
+        connected.map_err(|error| SqlError::new(SqlFault::Disconnected(error.to_string())))
+    }
+
+    fn check_outage(&self) -> Result<(), SqlError> {
+        if !self.outage.lock().is_pausing(Instant::now()) {
+            return Ok(());
+        }
+        let reason = "the last attempt to connect failed a moment ago";
+        Err(SqlError::new(SqlFault::Disconnected(reason.to_owned())))
+    }
+
+    fn note(&self, connected: &Result<PgSession, SqlError>) {
+        let mut outage = self.outage.lock();
+        match connected {
+            Ok(_) if outage.end() => {
+                info!(server = %self.url, "the database server can be reached again");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                outage.fail(Instant::now());
+                warn!(server = %self.url, %error, "the database server cannot be reached");
+            }
+        }
+    }
+
+    fn try_connect(&self, deadline: Instant) -> Result<PgSession, SqlError> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| SqlError::new(SqlFault::Disconnected(error.to_string())))?;
+        let connecting = async {
+            match &self.tls {
+                Some(tls) => self.open(tls.clone()).await,
+                None => self.open(NoTls).await,
+            }
+        };
+        let connected = runtime.block_on(async { timeout_at(deadline.into(), connecting).await });
+        let client = connected.map_err(|_| SqlError::new(SqlFault::Late))??;
+        let session = PgSession::new(client, runtime, deadline);
+        let clock_ms = session.script(&self.greeting())?;
+        self.sample(clock_ms);
+        Ok(session)
+    }
+
+    /// Connects. Returns also what is woken by notifications, and by the end of the connection.
+    async fn open<T>(&self, tls: T) -> Result<(Client, Arc<Notify>), tokio_postgres::Error>
+    where
+        T: MakeTlsConnect<Socket>,
+        T::Stream: Send + 'static,
+    {
+        let (client, connection) = with_limits(self.url.config().clone()).connect(tls).await?;
+        let notified = Arc::new(Notify::new());
+        tokio::spawn(receive(connection, notified.clone()));
+        Ok((client, notified))
+    }
+
+    /// Returns the statements that a new connection begins with.
+    fn greeting(&self) -> String {
+        format!(
+            "SET statement_timeout = {}; SET lock_timeout = {}; \
+             SET idle_in_transaction_session_timeout = {}; {READ_CLOCK}",
+            milliseconds(STATEMENT),
+            // 0 would be no limit.
+            milliseconds(self.lock_timeout).max(1),
+            milliseconds(IDLE_TRANSACTION),
+        )
+    }
+
+    /// Returns the time of a read, in milliseconds since 1970.
+    pub(super) fn read_clock(&self, session: &PgSession) -> Result<i64, SqlError> {
+        if let Some(clock) = &self.clock {
+            return Ok(milliseconds_since_1970(clock));
+        }
+        if let Some(ClockSample { received, clock_ms }) = *self.sampled.lock()
+            && received.elapsed() < CLOCK_AGE
+        {
+            return Ok(clock_ms.saturating_add(milliseconds(received.elapsed())));
+        }
+        let clock_ms = session.script(READ_CLOCK)?;
+        self.sample(clock_ms);
+        Ok(clock_ms.unwrap_or_default())
+    }
+
+    /// Returns the time of a change that began when the server's clock showed `clock_ms`.
+    pub(super) fn time_of_change(&self, clock_ms: Option<i64>) -> i64 {
+        self.sample(clock_ms);
+        match &self.clock {
+            Some(clock) => milliseconds_since_1970(clock),
+            None => clock_ms.unwrap_or_default(),
+        }
+    }
+
+    fn sample(&self, clock_ms: Option<i64>) {
+        if let Some(clock_ms) = clock_ms {
+            *self.sampled.lock() = Some(ClockSample { received: Instant::now(), clock_ms });
+        }
+    }
+}
+
+/// Adds the limits that the URL leaves open.
+fn with_limits(mut config: Config) -> Config {
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(UNCONFIRMED);
+    }
+    if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+        config.keepalives_idle(PROBED_AFTER);
+    }
+    if config.get_connect_timeout().is_none() {
+        // Of several hosts, one that is away leaves time for the others.
+        let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
+        config.connect_timeout(CONNECT / u32::try_from(hosts).unwrap_or(u32::MAX));
+    }
+    config
+}
+
+/// Receives what the server sends, until the connection ends. Errors reach the operation that waits
+/// for it.
+async fn receive<S, T>(mut connection: Connection<S, T>, notified: Arc<Notify>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if matches!(message, AsyncMessage::Notification(_)) {
+            notified.notify_one();
+        }
+    }
+    notified.notify_one();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(url: &str) -> (Duration, Duration, Duration) {
+        let config = with_limits(url.parse().expect("a URL"));
+        (
+            *config.get_connect_timeout().expect("a limit"),
+            *config.get_tcp_user_timeout().expect("a limit"),
+            config.get_keepalives_idle(),
+        )
+    }
+
+    #[test]
+    fn hosts_share_the_time_to_connect_and_the_url_may_have_other_limits() {
+        let expected = (CONNECT, UNCONFIRMED, PROBED_AFTER);
+        assert_eq!(limits("postgres://u@a/d"), expected);
+        assert_eq!(limits("postgres://u@a,b/d"), (CONNECT / 2, UNCONFIRMED, PROBED_AFTER));
+        let own = "postgres://u@a/d?connect_timeout=3&tcp_user_timeout=4&keepalives_idle=5";
+        let expected = (Duration::from_secs(3), Duration::from_secs(4), Duration::from_secs(5));
+        assert_eq!(limits(own), expected);
+    }
+}

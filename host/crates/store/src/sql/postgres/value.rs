@@ -1,0 +1,64 @@
+//! Values of parameters and columns, in `PostgreSQL`'s binary format.
+
+use std::error::Error;
+
+use bytes::{BufMut as _, BytesMut};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+use crate::sql::{
+    Param,
+    error::{SqlError, UnfitParam},
+    row::ColumnValue,
+};
+
+impl ToSql for Param<'_> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match (self, ty) {
+            (Self::Null, _) => return Ok(IsNull::Yes),
+            (Self::Number(number), &Type::INT8) => out.put_i64(*number),
+            (Self::Number(number), &Type::INT4) => out.put_i32(i32::try_from(*number)?),
+            (Self::Text(text), &Type::TEXT | &Type::BYTEA) => out.put_slice(text.as_bytes()),
+            (Self::Bytes(bytes), &Type::BYTEA) => out.put_slice(bytes),
+            _ => return Err(UnfitParam { expected: ty.name().to_owned() }.into()),
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_ty: &Type) -> bool {
+        // Which value fits which type is known when it is written.
+        true
+    }
+
+    to_sql_checked!();
+}
+
+impl<'r> FromSql<'r> for ColumnValue<'r> {
+    fn from_sql(ty: &Type, raw: &'r [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(match *ty {
+            Type::INT8 => Self::Number(i64::from_be_bytes(raw.try_into()?)),
+            Type::INT4 => Self::Number(i32::from_be_bytes(raw.try_into()?).into()),
+            Type::BOOL => Self::Number(raw.iter().any(|byte| *byte != 0).into()),
+            _ => Self::Bytes(raw),
+        })
+    }
+
+    fn from_sql_null(_ty: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self::Null)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        matches!(*ty, Type::INT8 | Type::INT4 | Type::BOOL | Type::BYTEA | Type::TEXT)
+    }
+}
+
+/// Reads a column.
+pub(in crate::sql) fn value(
+    row: &tokio_postgres::Row,
+    column: usize,
+) -> Result<ColumnValue<'_>, SqlError> {
+    row.try_get(column).map_err(|_| SqlError::new(crate::sql::SqlFault::Column(column)))
+}

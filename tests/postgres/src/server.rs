@@ -1,0 +1,226 @@
+//! A server of one test, which the test may stop.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::{
+    database::{execute, url},
+    programs::{DEFAULT_PORT, Programs, server_arguments, socket},
+};
+
+/// Longest time that a server takes to start.
+const START: Duration = Duration::from_secs(30);
+/// Interval between two attempts to connect to a server that starts.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// A server of its own. It is stopped, and its files are removed, when this is dropped.
+#[derive(Debug)]
+pub struct TestServer {
+    programs: Programs,
+    directory: TempDir,
+    settings: Vec<String>,
+    port: u16,
+    running: Option<Child>,
+    /// Directory on a disk of its own.
+    disk: Option<PathBuf>,
+}
+
+impl TestServer {
+    /// Starts a server; `None` if `PostgreSQL` is not installed.
+    pub fn start() -> Option<Self> {
+        Self::start_with(&[], |_| {})
+    }
+
+    /// Starts a server with further settings, each `NAME=VALUE`, after `prepare` has changed its
+    /// directory, in which `data` has its files.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn start_with(settings: &[&str], prepare: impl FnOnce(&Path)) -> Option<Self> {
+        Self::start_at(DEFAULT_PORT, settings, prepare)
+    }
+
+    /// Starts a server that accepts connections at a port of 127.0.0.1 too; with TLS if there is a
+    /// certificate with its key.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn start_tcp(tls: Option<(&str, &str)>) -> Option<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a free port").port();
+        let owner = Programs::find()?;
+        let Some((certificate, key)) = tls else {
+            return Self::start_at(port, &["listen_addresses=127.0.0.1"], |_| {});
+        };
+        let settings = ["listen_addresses=127.0.0.1", "ssl=on"];
+        Self::start_at(port, &settings, |directory| {
+            for (name, text) in [("server.crt", certificate), ("server.key", key)] {
+                let path = directory.join("data").join(name);
+                fs::write(&path, text).expect("written");
+                let private = fs::Permissions::from_mode(0o600);
+                fs::set_permissions(&path, private).expect("its own file");
+                owner.give(&path);
+            }
+        })
+    }
+
+    fn start_at(port: u16, settings: &[&str], prepare: impl FnOnce(&Path)) -> Option<Self> {
+        let programs = Programs::find()?;
+        let directory = tempfile::tempdir().expect("a directory");
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(directory.path(), mode).expect("its own directory");
+        programs.give(directory.path());
+        programs.init(directory.path());
+        prepare(directory.path());
+        let settings = settings.iter().map(|setting| (*setting).to_owned());
+        let settings = settings.chain([format!("port={port}")]).collect();
+        let mut server = Self { programs, directory, settings, port, running: None, disk: None };
+        server.resume();
+        Some(server)
+    }
+
+    /// URL of the server's database, for a user who may do everything.
+    pub fn url(&self) -> String {
+        url(self.directory.path(), self.port, "postgres")
+    }
+
+    /// Port of the server, of [`Self::start_tcp`].
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Executes statements. Blocks. Panics if one fails.
+    pub fn execute(&self, statements: &str) {
+        execute(&self.url(), statements);
+    }
+
+    /// Stops the server as a crash would, so that it has to recover.
+    ///
+    /// # Panics
+    ///
+    /// If the server was not started by this process.
+    pub fn crash(&mut self) {
+        let Some(mut running) = self.running.take() else { return };
+        // An immediate shutdown: all its processes end at once.
+        signal(running.id(), Signal::QUIT);
+        running.wait().expect("a child");
+    }
+
+    /// Starts the server again after [`Self::crash`], and waits for it.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn resume(&mut self) {
+        let log = fs::File::create(self.directory.path().join("log")).expect("a file");
+        let mut command = self.programs.command("postgres", self.directory.path());
+        command.args(server_arguments(self.directory.path()));
+        for setting in &self.settings {
+            command.args(["-c", setting]);
+        }
+        command.stdout(Stdio::null()).stderr(log);
+        self.running = Some(command.spawn().expect("postgres runs"));
+        let deadline = Instant::now() + START;
+        while !self.is_ready() {
+            let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "the server does not start: {log}");
+            thread::sleep(RETRY);
+        }
+    }
+
+    /// Puts the tables that are made from now on onto a disk of `megabytes`. Prints a line and returns
+    /// false if this user may not mount one.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not use the disk.
+    pub fn use_small_disk(&mut self, megabytes: u32) -> bool {
+        let path = self.directory.path().join("small");
+        fs::create_dir(&path).expect("a directory");
+        let size = format!("size={megabytes}m");
+        if !mount(&["-t", "tmpfs", "-o", &size, "tmpfs"], &path) {
+            eprintln!("skipped: this user may not mount a disk");
+            return false;
+        }
+        self.programs.give(&path);
+        let location = path.display();
+        self.execute(&format!("CREATE TABLESPACE small LOCATION '{location}'"));
+        self.execute("ALTER ROLE ALL SET default_tablespace = small");
+        self.disk = Some(path);
+        true
+    }
+
+    /// Makes the disk of [`Self::use_small_disk`] larger.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn grow_disk(&self, megabytes: u32) {
+        let path = self.disk.as_ref().expect("a small disk");
+        assert!(mount(&["-o", &format!("remount,size={megabytes}m")], path), "it is mounted");
+    }
+
+    fn is_ready(&self) -> bool {
+        let status = fs::read_to_string(self.directory.path().join("data/postmaster.pid"));
+        let is_ready = status.is_ok_and(|status| status.contains("ready"));
+        is_ready && UnixStream::connect(socket(self.directory.path(), self.port)).is_ok()
+    }
+
+    /// Stops all processes of the server where they are: connections stay open, and nothing is
+    /// received or sent.
+    pub fn freeze(&self) {
+        self.processes().into_iter().for_each(|process| signal(process, Signal::STOP));
+    }
+
+    /// Ends [`Self::freeze`].
+    pub fn thaw(&self) {
+        self.processes().into_iter().for_each(|process| signal(process, Signal::CONT));
+    }
+
+    /// Returns the server's process and its children.
+    fn processes(&self) -> Vec<u32> {
+        let Some(running) = &self.running else { return Vec::new() };
+        let id = running.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.expect("a list of children");
+        let children = children.split_whitespace().filter_map(|process| process.parse().ok());
+        // The server's own process first, so that it starts no further ones.
+        [id].into_iter().chain(children).collect()
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.thaw();
+        self.crash();
+        if let Some(disk) = &self.disk {
+            let _ = Command::new("umount").arg(disk).status();
+        }
+    }
+}
+
+fn mount(arguments: &[&str], path: &Path) -> bool {
+    let mut command = Command::new("mount");
+    command.args(arguments).arg(path).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Sends a signal to a process of this server. One that has ended meanwhile is no matter.
+fn signal(process: u32, signal: Signal) {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    if let Some(process) = process {
+        let _ = kill_process(process, signal);
+    }
+}
