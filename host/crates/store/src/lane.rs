@@ -25,7 +25,8 @@ pub(super) const MAX_PLACES: usize = 512;
 /// no others: without a pin or a login, an MCP server is not used at all.
 pub(super) const GATEWAY_PLACES: usize = 32;
 /// Most connections of a lane that one party uses or waits for. If its operations wait for a lock of the
-/// database, half of a server's connections are left to others.
+/// database, half of a server's connections are left to others. All parties together leave one to the
+/// gateway itself, without whose pins and logins no MCP server is used.
 pub(super) const PARTY_CONNECTIONS: usize = 2;
 /// Longest time that an operation waits for its turn. A full lane is served in time if
 /// an operation takes ten milliseconds.
@@ -61,6 +62,8 @@ struct FreeConnections {
     /// One for each free connection. Of each party, at most one operation waits here, so that the
     /// order of arrival is that of turns.
     turns: Arc<sync::Semaphore>,
+    /// One for each connection that parties other than the gateway may take together.
+    others: Arc<sync::Semaphore>,
     connections: Mutex<Vec<Connection>>,
 }
 
@@ -69,7 +72,7 @@ struct TakenConnection {
     /// `None` only while it is dropped.
     connection: Option<Connection>,
     free: Arc<FreeConnections>,
-    _permits: [sync::OwnedSemaphorePermit; 2],
+    _permits: [Option<sync::OwnedSemaphorePermit>; 3],
 }
 
 #[derive(Default)]
@@ -104,6 +107,8 @@ impl Lane {
     pub(super) fn new(location: &Location, connections: Vec<Connection>) -> Self {
         let free = FreeConnections {
             turns: Arc::new(sync::Semaphore::new(connections.len())),
+            // If there is only one, the gateway is next after the operation that has it.
+            others: Arc::new(sync::Semaphore::new(connections.len().saturating_sub(1).max(1))),
             connections: Mutex::new(connections),
         };
         Self { location: location.clone(), free: Arc::new(free), places: Mutex::default() }
@@ -184,9 +189,14 @@ impl QueuePlace<'_> {
         let _first_of_party = self.turn.lock().await;
         let of_party = self.connections.clone().acquire_owned().await.ok()?;
         let free = self.lane.free.clone();
+        let of_others = match self.party {
+            Party::GATEWAY => None,
+            _ => Some(free.others.clone().acquire_owned().await.ok()?),
+        };
         let of_lane = free.turns.clone().acquire_owned().await.ok()?;
         let connection = free.connections.lock().pop();
-        Some(TakenConnection { connection, free, _permits: [of_party, of_lane] })
+        let permits = [Some(of_party), of_others, Some(of_lane)];
+        Some(TakenConnection { connection, free, _permits: permits })
     }
 }
 

@@ -135,3 +135,25 @@ async fn is_served_beside(home: TestHome, parties: u32, other: impl Fn(&Database
         party.read(|_| Ok(())).await.expect("the places of dropped operations are free");
     }
 }
+
+#[tokio::test]
+async fn parties_that_take_all_connections_that_they_can_get_leave_one_to_the_gateway() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = home.open().await;
+    let parties = ["ann", "bob", "eve"].map(|party| database.of_party(party));
+    let mut goes = Vec::new();
+    let mut held = Vec::new();
+    for party in &parties {
+        let (go, mut operations) = hold(&home, party);
+        for operation in &mut operations {
+            assert!(futures_util::poll!(operation).is_pending());
+        }
+        goes.extend(go);
+        held.extend(operations);
+    }
+    database.read(|_| Ok(())).await.expect("a connection is left");
+    drop(goes);
+    for operation in join_all(held).await {
+        operation.expect("its turn came");
+    }
+}
