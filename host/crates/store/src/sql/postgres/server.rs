@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    runtime,
+    runtime::{self, Runtime},
     sync::Notify,
     time::timeout_at,
 };
@@ -120,8 +120,7 @@ impl Server {
                 None => self.open(NoTls).await,
             }
         };
-        let connected = runtime.block_on(async { timeout_at(deadline.into(), connecting).await });
-        let client = connected.map_err(|_| SqlError::new(SqlFault::Late))??;
+        let (runtime, client) = run_until(deadline, runtime, connecting)?;
         let session = PgSession::new(client, runtime, deadline);
         let clock_ms = session.script(&self.greeting())?;
         self.sample(clock_ms);
@@ -183,6 +182,27 @@ impl Server {
     }
 }
 
+/// Runs `work` until it ends, at most until `deadline`. Returns the runtime too. If `work` fails, the
+/// runtime ends in the background: its thread that resolves a name cannot be stopped, and the
+/// resolver of the operating system has no limit that the gateway knows.
+fn run_until<T>(
+    deadline: Instant,
+    runtime: Runtime,
+    work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<(Runtime, T), SqlError> {
+    let done = match runtime.block_on(async { timeout_at(deadline.into(), work).await }) {
+        Ok(done) => done.map_err(SqlError::from),
+        Err(_) => Err(SqlError::new(SqlFault::Late)),
+    };
+    match done {
+        Ok(done) => Ok((runtime, done)),
+        Err(error) => {
+            runtime.shutdown_background();
+            Err(error)
+        }
+    }
+}
+
 /// Adds the limits that the URL leaves open.
 fn with_limits(mut config: Config) -> Config {
     if config.get_tcp_user_timeout().is_none() {
@@ -215,25 +235,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn limits(url: &str) -> (Duration, Duration, Duration) {
-        let config = with_limits(url.parse().expect("a URL"));
-        (
-            *config.get_connect_timeout().expect("a limit"),
-            *config.get_tcp_user_timeout().expect("a limit"),
-            config.get_keepalives_idle(),
-        )
-    }
-
-    #[test]
-    fn hosts_share_the_time_to_connect_and_the_url_may_have_other_limits() {
-        let expected = (CONNECT, UNCONFIRMED, PROBED_AFTER);
-        assert_eq!(limits("postgres://u@a/d"), expected);
-        assert_eq!(limits("postgres://u@a,b/d"), (CONNECT / 2, UNCONFIRMED, PROBED_AFTER));
-        let own = "postgres://u@a/d?connect_timeout=3&tcp_user_timeout=4&keepalives_idle=5";
-        let expected = (Duration::from_secs(3), Duration::from_secs(4), Duration::from_secs(5));
-        assert_eq!(limits(own), expected);
-    }
-}
+mod tests;
