@@ -24,6 +24,8 @@ use crate::{
 
 /// Interval at which the revisions are read.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Least time between two reads, however many notifications a server sends.
+const LEAST_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The thread, as its readers see it. It ends when the last of them is dropped.
 pub(crate) struct Watcher {
@@ -106,15 +108,27 @@ impl WatchThread {
                     is_new
                 });
             }
-            let stop = self.state.stop.notified();
-            let is_stopped = match source.wait(stop, INTERVAL) {
-                Ok(is_stopped) => is_stopped,
-                Err(stop) => pauses.block_on(async { timeout(INTERVAL, stop).await.is_ok() }),
-            };
-            if is_stopped {
+            if self.wait(source, pauses) {
                 return;
             }
         }
+    }
+
+    /// Waits until the revisions are to be read again. Returns whether the readers are gone instead.
+    fn wait(&self, source: &RevisionSource, pauses: &Runtime) -> bool {
+        if self.pause(LEAST_INTERVAL, pauses) {
+            return true;
+        }
+        let rest = INTERVAL.saturating_sub(LEAST_INTERVAL);
+        match source.wait(self.state.stop.notified(), rest) {
+            Ok(is_stopped) => is_stopped,
+            Err(_) => self.pause(rest, pauses),
+        }
+    }
+
+    /// Waits for `time`. Returns whether the readers are gone.
+    fn pause(&self, time: Duration, pauses: &Runtime) -> bool {
+        pauses.block_on(async { timeout(time, self.state.stop.notified()).await.is_ok() })
     }
 
     /// Logs the first of several failures, and keeps the time of a success.
@@ -134,4 +148,32 @@ impl WatchThread {
 /// Creates a runtime for pauses without a connection.
 fn pause_runtime() -> io::Result<Runtime> {
     runtime::Builder::new_current_thread().enable_time().build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::home::TestHome;
+
+    #[test]
+    fn notifications_that_follow_each_other_do_not_shorten_the_least_time_between_two_reads() {
+        let Some(home) = TestHome::postgres() else { return };
+        let settings = home.settings();
+        open::open(&settings).expect("it is opened");
+        let (publish, _published) = watch::channel(Revisions::new());
+        let state =
+            Arc::new(WatchState { stop: Notify::new(), read_at: Mutex::new(Instant::now()) });
+        let thread = WatchThread { settings, publish, state: state.clone() };
+        let mut source = thread.open().expect("it is opened");
+        source.read(revision::read).expect("read");
+        let pauses = pause_runtime().expect("a runtime");
+        for _ in 0..3 {
+            home.server.as_ref().expect("a server").execute("NOTIFY airlock, 'x'");
+            let begun = Instant::now();
+            assert!(!thread.wait(&source, &pauses));
+            assert!(begun.elapsed() >= LEAST_INTERVAL, "{:?}", begun.elapsed());
+        }
+        state.stop.notify_one();
+        assert!(thread.wait(&source, &pauses));
+    }
 }
