@@ -39,8 +39,14 @@ impl FromStr for Location {
     type Err = LocationError;
 
     /// Parses a path, or a URL that begins with `postgres://` or `postgresql://`. Fails for URLs of
-    /// other databases, and for parameters that are not safe.
+    /// other databases, for parameters that are not safe, and for a URL without its `//`: as a path, it
+    /// would be shown with its password.
     fn from_str(text: &str) -> Result<Self, LocationError> {
+        if let Some(("postgres" | "postgresql", rest)) = text.split_once(':')
+            && !rest.starts_with("//")
+        {
+            return Err(LocationError::Malformed);
+        }
         match text.split_once("://") {
             Some(("postgres" | "postgresql", _)) => ServerUrl::parse(text).map(Self::Server),
             Some((scheme, _)) if !scheme.is_empty() && !scheme.contains('/') => {

@@ -101,25 +101,39 @@ struct UrlParts {
 
 impl UrlParts {
     fn split(text: &str) -> Result<Self, LocationError> {
-        // A password may have a question mark.
-        let after_password = text.find('@').unwrap_or_default();
-        let query = text[after_password..].find('?').map(|at| after_password + at);
-        let Some(query) = query else {
-            return Ok(Self { rest: text.to_owned(), mode: None, authorities: None });
-        };
+        let query = query_of(text)?;
         let mut mode = None;
         let mut authorities = None;
         let mut kept = Vec::new();
-        for pair in text[query + 1..].split('&').filter(|pair| !pair.is_empty()) {
+        for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("sslmode", value)) => mode = Some(decoded(value)?),
                 Some(("sslrootcert", value)) => authorities = Some(decoded(value)?.into()),
-                _ => kept.push(pair),
+                // The client takes all before the first `@` of the URL for a user.
+                _ => kept.push(pair.replace('@', "%40")),
             }
         }
-        let rest = format!("{}?{}", &text[..query], kept.join("&"));
+        let before = text.len() - query.map_or(0, |query| query.len() + 1);
+        let rest = format!("{}?{}", &text[..before], kept.join("&"));
         Ok(Self { rest: rest.trim_end_matches('?').to_owned(), mode, authorities })
     }
+}
+
+/// Returns the part of a URL after its `?`; `None` if there is none. Fails if the part before it has
+/// an `@` that does not end the user: a password that is not percent-encoded would become a part of
+/// the host or of the name of the database, and be shown.
+fn query_of(text: &str) -> Result<Option<&str>, LocationError> {
+    let after_scheme = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let (place, query) = match after_scheme.split_once('?') {
+        Some((place, query)) => (place, Some(query)),
+        None => (after_scheme, None),
+    };
+    let authority = place.split('/').next().unwrap_or_default();
+    let is_clear = match authority.split_once('@') {
+        Some((user, _)) => !place[user.len() + 1..].contains('@'),
+        None => !place.contains('@'),
+    };
+    if is_clear { Ok(query) } else { Err(LocationError::Malformed) }
 }
 
 fn decoded(value: &str) -> Result<String, LocationError> {

@@ -74,21 +74,45 @@ fn modes_that_do_not_protect_a_connection_are_refused_with_the_reason() {
 fn no_password_is_shown_not_even_of_a_url_that_cannot_be_parsed() {
     for url in [
         "postgres://u:hunter2@h:7/d",
-        "postgres://u:hunter2?@h/d",
+        "postgres://u:hunter2%3F@h/d",
         "postgres://u@h/d?password=hunter2",
+        "postgres://u@h/d?password=hunter2@h",
     ] {
         let location: Location = url.parse().expect("valid");
         for shown in [format!("{location}"), format!("{location:?}")] {
             assert!(!shown.contains("hunter2"), "{shown}");
         }
     }
-    for url in
-        ["postgres://u:p/hunter2@h:x/d", "postgres://u@h/d?hunter2=1", "postgres://u@h:hunter2/d"]
-    {
+    for url in [
+        "postgres://u:p/hunter2@h:x/d",
+        "postgres://u:1/hunter2@h/d",
+        "postgres://u:1@hunter2@h/d",
+        "postgres://u:1@h/hunter2@h/d",
+        "postgres://u:hunter2?@h/d",
+        "postgres://u@h/d?hunter2=1",
+        "postgres://u@h:hunter2/d",
+        "postgres:u:hunter2@h/d",
+        "postgresql:/u:hunter2@h/d",
+        "postgres:u:hunter2@h/d?x=://",
+    ] {
         let refused = url.parse::<Location>().expect_err("invalid");
-        assert_eq!(refused, LocationError::Malformed);
+        assert_eq!(refused, LocationError::Malformed, "{url}");
         assert!(!refused.to_string().contains("hunter2"));
     }
     let shown: Location = "postgres://u:hunter2@a:1,b:2/d".parse().expect("valid");
     assert_eq!(shown.to_string(), "postgres://u@a:1,b:2/d");
+}
+
+#[test]
+fn an_at_sign_in_the_query_hides_no_parameter() {
+    for url in [
+        "postgres:///d?host=h&user=a@b&sslmode=disable",
+        "postgres://h?user=a@b&sslmode=disable",
+        "postgres://h/d?sslmode=disable&user=a@b",
+    ] {
+        let Location::Server(url) = url.parse().expect("valid") else { panic!("it is a URL") };
+        assert_eq!(url.tls, ServerTls::Off);
+        assert_eq!(url.config.get_user(), Some("a@b"));
+        assert_eq!(url.config.get_hosts(), [Host::Tcp("h".to_owned())]);
+    }
 }
