@@ -173,7 +173,7 @@ impl Recall {
 
     /// Returns the database; `None` if there is none, or if it cannot be opened, which is logged.
     async fn database(&self) -> Option<&Database> {
-        let opened = self.0.settings.store.as_ref()?.open().await;
+        let opened = self.0.settings.store.as_ref()?.available().await;
         opened.map_err(|error| report(&error, "they cannot be stored")).ok()
     }
 }

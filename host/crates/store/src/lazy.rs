@@ -1,8 +1,12 @@
 //! The database of a process, which is opened when it is first needed.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use airlock_strings::with_causes;
+use parking_lot::Mutex;
 use tokio::{sync::OnceCell, time::timeout};
 use tracing::error;
 
@@ -12,6 +16,7 @@ use crate::{
     lane::MAX_WAIT,
     location::Location,
     settings::Settings,
+    sql::postgres::Outage,
 };
 
 /// The database of a process. Clones share it, so that all its users wait in the same two lanes. The
@@ -23,12 +28,15 @@ pub struct LazyDatabase(Arc<Opening>);
 struct Opening {
     settings: Settings,
     database: OnceCell<Database>,
+    /// Attempts to open a database on a server that have failed.
+    outage: Mutex<Outage>,
 }
 
 impl LazyDatabase {
     /// Creates a database that is not open yet.
     pub fn new(settings: Settings) -> Self {
-        Self(Arc::new(Opening { settings, database: OnceCell::new() }))
+        let outage = Mutex::default();
+        Self(Arc::new(Opening { settings, database: OnceCell::new(), outage }))
     }
 
     /// Place of the database.
@@ -42,9 +50,10 @@ impl LazyDatabase {
     }
 
     /// Returns the open database. Opens it if it is not; fails if it cannot be opened, and the next
-    /// call tries again. If the future is dropped, the next call opens it.
+    /// call tries again. After a failure of a server, calls fail at once for a moment: those that have
+    /// waited for the attempt do not make one each. If the future is dropped, the next call opens it.
     pub async fn open(&self) -> Result<&Database, OpenError> {
-        self.0.database.get_or_try_init(|| Database::open(self.0.settings.clone())).await
+        self.0.database.get_or_try_init(|| self.0.attempt()).await
     }
 
     /// Returns the open database, as [`Self::open`], and waits at most as long as for a lane: those who
@@ -62,8 +71,47 @@ impl LazyDatabase {
     }
 }
 
+impl Opening {
+    async fn attempt(&self) -> Result<Database, OpenError> {
+        let location = &self.settings.location;
+        if self.outage.lock().is_pausing(Instant::now()) {
+            let reason = "the last attempt to open it failed a moment ago";
+            return Err(OpenError::unusable(location, reason));
+        }
+        let opened = Database::open(self.settings.clone()).await;
+        if matches!(location, Location::Server(_))
+            && matches!(opened, Err(OpenError::Unusable { .. }))
+        {
+            self.outage.lock().fail(Instant::now());
+        }
+        opened
+    }
+}
+
 impl From<Settings> for LazyDatabase {
     fn from(settings: Settings) -> Self {
         Self::new(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn callers_that_wait_for_a_server_that_does_not_answer_share_one_attempt() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = silent.local_addr().expect("an address").port();
+        let url = format!("postgres://u@127.0.0.1:{port}/d?connect_timeout=1");
+        let database = LazyDatabase::new(Settings::at(url.parse().expect("a URL")));
+        let opened = join_all((0..8).map(|_| database.open())).await;
+        let errors = opened.into_iter().map(|opened| opened.expect_err("there is no database"));
+        let errors: Vec<_> = errors.map(|error| with_causes(&error)).collect();
+        let attempts = errors.iter().filter(|error| !error.contains("a moment ago")).count();
+        assert_eq!(attempts, 1, "{errors:?}");
     }
 }

@@ -24,7 +24,7 @@ use std::{
 };
 
 pub(super) use self::value::value;
-pub(crate) use self::{server::Server, session::PgSession};
+pub(crate) use self::{outage::Outage, server::Server, session::PgSession};
 use super::{Sql, error::SqlError, subject::Subject};
 
 /// Longest time of one operation, from its turn to its end, connecting included.

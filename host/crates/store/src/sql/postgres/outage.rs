@@ -10,19 +10,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Attempts to connect that have failed, one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Outage {
+pub(crate) struct Outage {
     failures: u32,
     until: Option<Instant>,
 }
 
 impl Outage {
     /// Returns whether no attempt is made at this time.
-    pub(super) fn is_pausing(&self, now: Instant) -> bool {
+    pub(crate) fn is_pausing(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
     /// Begins the next pause after a failure. Several connections that fail at once are one failure.
-    pub(super) fn fail(&mut self, now: Instant) {
+    pub(crate) fn fail(&mut self, now: Instant) {
         if self.is_pausing(now) {
             return;
         }
@@ -32,7 +32,7 @@ impl Outage {
     }
 
     /// Ends the outage. Returns whether there was one.
-    pub(super) fn end(&mut self) -> bool {
+    pub(crate) fn end(&mut self) -> bool {
         self.until = None;
         std::mem::take(&mut self.failures) > 0
     }
