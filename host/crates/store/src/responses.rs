@@ -167,7 +167,7 @@ impl Responses {
     ) -> Result<Vec<StoredTurn>, ReadError<E>> {
         let scope = self.scope;
         let id = id.to_owned();
-        self.database.read_snapshot(move |sql| sql::conversation(sql, &scope, id, admit)).await?
+        self.database.read_snapshot(move |sql| sql::conversation(sql, &scope, &id, admit)).await?
     }
 
     /// Reads lists of items of responses; `None` in the place of a response that the owner does not

@@ -27,7 +27,7 @@ use std::ops::ControlFlow;
 pub use self::error::SqlError;
 pub(crate) use self::{
     error::{FaultKind, SqlFault},
-    param::{Param, params},
+    param::{Param, numbered, params},
     row::{Row, first},
     subject::Subject,
 };
@@ -78,9 +78,20 @@ impl<'t> Sql<'t> {
     /// Executes a statement for each of these rows of parameters. Returns the number of rows that it
     /// changed.
     pub(crate) fn run_all(&self, text: &str, rows: &[Vec<Param<'_>>]) -> Result<u64, SqlError> {
+        Ok(self.run_each(text, rows)?.into_iter().sum())
+    }
+
+    /// Executes a statement as [`Self::run_all`]. Returns the number of rows that it changed for each
+    /// row of parameters.
+    pub(crate) fn run_each(
+        &self,
+        text: &str,
+        rows: &[Vec<Param<'_>>],
+    ) -> Result<Vec<u64>, SqlError> {
         match self.engine {
-            Engine::Sqlite(session) => rows.iter().map(|row| session.run(text, row)).sum(),
-            Engine::Postgres(session) => session.run_all(text, rows),
+            Engine::Sqlite(session) => rows.iter().map(|row| session.run(text, row)).collect(),
+            Engine::Postgres(_) if rows.is_empty() => Ok(Vec::new()),
+            Engine::Postgres(session) => session.run_each(text, rows),
         }
     }
 

@@ -60,11 +60,9 @@ impl Database {
         let client = client.to_owned();
         self.write(Subject::pins(&client), move |sql| {
             let delete = "DELETE FROM upstream_pin WHERE client = ?1 AND tool = ?2 AND trusted = 0";
-            let mut changed = 0;
-            for tool in &forget {
-                changed += sql.run(delete, params![&client, tool])?;
-            }
-            changed += add(sql, &client, &tools, false)?;
+            let rows = forget.iter().map(|tool| params![&client, tool].to_vec());
+            let removed = sql.run_all(delete, &rows.collect::<Vec<_>>())?;
+            let changed = removed + add(sql, &client, &tools, false)?;
             let pins = all(sql, &client)?;
             if changed > 0 {
                 sql.announce(ChangeKind::Pins)?;
@@ -84,11 +82,10 @@ fn add(
 ) -> Result<u64, SqlError> {
     let insert = "INSERT INTO upstream_pin (client, tool, trusted, definition) \
                   VALUES (?1, ?2, ?3, ?4) ON CONFLICT (client, tool) DO NOTHING";
-    let mut added = 0;
-    for (tool, definition) in tools {
-        added += sql.run(insert, params![client, tool, is_trusted, definition])?;
-    }
-    Ok(added)
+    let rows = tools.iter();
+    let rows =
+        rows.map(|(tool, definition)| params![client, tool, is_trusted, definition].to_vec());
+    sql.run_all(insert, &rows.collect::<Vec<_>>())
 }
 
 fn all(sql: &Sql<'_>, client: &str) -> Result<Vec<UpstreamPin>, SqlError> {

@@ -3,13 +3,13 @@
 //! The bytes and the number of records of an owner are sums of its records. Whatever adds, removes or
 //! clears a record changes both in the same transaction.
 
+mod find;
 mod room;
 
-use std::collections::BTreeSet;
-
+pub(super) use self::find::find;
 use super::{Anchor, MAX_ANCHORS, NewRecord, OVERHEAD_BYTES, OwnerId, RecallBounds, StoredRecord};
 use crate::{
-    columns::{milliseconds, signed, unsigned},
+    columns::{milliseconds, signed},
     sql::{Sql, SqlError, first, params},
 };
 
@@ -73,35 +73,4 @@ pub(super) fn put(sql: &Sql<'_>, scope: &OwnerId, put: &Put) -> Result<RecordPro
 fn change_owner(sql: &Sql<'_>, owner: i64, bytes: i64, records: i64) -> Result<(), SqlError> {
     let update = "UPDATE recall_owner SET bytes = bytes + ?2, records = records + ?3 WHERE id = ?1";
     sql.run(update, params![owner, bytes, records]).map(drop)
-}
-
-/// Reads the records with these anchors, unless `admit` refuses the size of a text.
-pub(super) fn find<E>(
-    sql: &Sql<'_>,
-    scope: &OwnerId,
-    anchors: &[Anchor],
-    mut admit: impl FnMut(u64) -> Result<(), E>,
-) -> Result<Result<Vec<StoredRecord>, E>, SqlError> {
-    let select = "SELECT r.id, r.cost, r.expires > ?3, r.text FROM recall_anchor a \
-                  JOIN recall_owner o ON o.id = a.owner JOIN recall_record r ON r.id = a.record \
-                  WHERE o.scope = ?1 AND a.anchor = ?2 AND r.ends > ?3";
-    let mut found = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (position, anchor) in anchors.iter().enumerate() {
-        let record = sql.find(select, params![scope, anchor, sql.now()], |row| {
-            if !seen.insert(row.get::<i64>(0)?) {
-                return Ok(Ok(None));
-            }
-            if let Err(refusal) = admit(unsigned(row.get(1)?)) {
-                return Ok(Err(refusal));
-            }
-            let text = if row.get(2)? { row.get(3)? } else { None };
-            Ok(Ok(Some(StoredRecord { position, text })))
-        })?;
-        match record.transpose() {
-            Ok(record) => found.extend(record.flatten()),
-            Err(refusal) => return Ok(Err(refusal)),
-        }
-    }
-    Ok(Ok(found))
 }

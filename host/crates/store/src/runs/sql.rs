@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 pub(super) use self::tx::{ChangeFailure, Tx};
 use self::{
+    call::AnsweredCall,
     row::FoundRun,
     tx::{Done, about},
 };
@@ -72,16 +73,28 @@ impl Tx<'_> {
 
     /// Makes the steps after the first one, if that begins the run.
     fn rest(&self, mut found: FoundRun, epoch: i64, steps: Vec<RunStep>) -> Done<FoundRun> {
+        let mut records = Vec::new();
         for step in steps {
-            found.lease = self.step(found, epoch, step)?;
+            if !matches!(step, RunStep::Record(..)) {
+                self.record(found.number, std::mem::take(&mut records))?;
+            }
+            found.lease = self.step(found, epoch, step, &mut records)?;
         }
+        self.record(found.number, records)?;
         found.lease = found.lease.touched(epoch, self.now, self.lease_ms());
         self.set_lease(&found)?;
         Ok(found)
     }
 
-    /// Makes a step. Returns the lease after it.
-    fn step(&self, FoundRun { number, lease }: FoundRun, epoch: i64, step: RunStep) -> Done<Lease> {
+    /// Makes a step. Returns the lease after it. A record is added to `records`, which the caller
+    /// writes: those that follow each other at once.
+    fn step(
+        &self,
+        FoundRun { number, lease }: FoundRun,
+        epoch: i64,
+        step: RunStep,
+        records: &mut Vec<AnsweredCall>,
+    ) -> Done<Lease> {
         match step {
             RunStep::Begin(_) => return Err(Refused::Running.into()),
             // An answer is a fact and needs no lease.
@@ -103,7 +116,7 @@ impl Tx<'_> {
             RunStep::Record(position, called, answer) => {
                 lease.check_held(epoch)?;
                 self.grow(call::bytes(&called, Some(&answer)));
-                self.record(number, position, called, &answer)?;
+                records.push(AnsweredCall { position, called, answer });
             }
             RunStep::Renew => return Ok(lease.renew(epoch, self.now, self.lease_ms())?),
             RunStep::Suspend => return Ok(lease.suspend(epoch)?),

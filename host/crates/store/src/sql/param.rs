@@ -20,6 +20,12 @@ macro_rules! params {
 }
 pub(crate) use params;
 
+/// Returns the names of `count` parameters from `?first` on, as a list for `IN`.
+pub(crate) fn numbered(first: usize, count: usize) -> String {
+    let names = (first..first + count).map(|number| format!("?{number}"));
+    names.collect::<Vec<_>>().join(", ")
+}
+
 impl From<i64> for Param<'_> {
     fn from(number: i64) -> Self {
         Self::Number(number)

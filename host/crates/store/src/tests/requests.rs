@@ -1,17 +1,17 @@
 //! Requests of a change to its server, which are what it costs if the server is far away.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use airlock_core::run::{Called, Position};
 
 use crate::{
     Database,
     kv::Opener,
-    recall::{NewRecord, RecallBounds},
+    recall::{NewRecord, Recall, RecallBounds},
     responses::{NewResponse, ResponseBounds, Texts},
     runs::{NewRun, RunBounds, RunStep, ScriptTools},
     sql::{Subject, first},
-    tests::home::TestHome,
+    tests::{home::TestHome, sums},
 };
 
 const ANN: [u8; 32] = [1; 32];
@@ -119,4 +119,105 @@ fn whole(calls: u32) -> Vec<RunStep> {
     });
     let end = RunStep::End("{}".into());
     [begin].into_iter().chain(records).chain([end]).collect()
+}
+
+#[tokio::test]
+async fn records_that_follow_each_other_take_as_many_requests_as_one() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = home.open().await;
+    let bounds = RunBounds {
+        expire_after: DAY,
+        owner_runs: 9,
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+        lease: DAY,
+        approval: DAY,
+    };
+    let runs = database.runs(ANN, bounds);
+    runs.step("r", 1, whole(0)[..1].to_vec()).await.expect("begun");
+    let mut records = whole(40).into_iter().filter(|step| matches!(step, RunStep::Record(..)));
+    let mut next = vec![records.by_ref().take(1).collect::<Vec<_>>()];
+    next.push(records.by_ref().take(1).collect());
+    next.push(records.collect());
+    let mut taken = Vec::new();
+    for steps in next {
+        let before = requests(&database).await;
+        runs.step("r", 1, steps).await.expect("stored");
+        taken.push(requests(&database).await - before - OWN);
+    }
+    assert_eq!(taken[1], taken[2], "{taken:?}");
+    sums::check(&database).await;
+}
+
+#[tokio::test]
+async fn pins_of_many_tools_take_as_many_requests_as_one() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = home.open().await;
+    for (client, tools) in [("one", 1), ("many", 50)] {
+        let names = (0..tools).map(|tool| (format!("{tool}"), "{}".to_owned()));
+        let names: Vec<_> = names.collect();
+        assert_requests!(database, 8, async |number: u32| {
+            let client = format!("{client}{number}");
+            let pinned = database.pin_first_list(&client, names.clone()).await;
+            assert_eq!(pinned.expect("pinned").len(), tools);
+        });
+        let forget: Vec<_> = names.iter().map(|(name, _)| name.clone()).collect();
+        // Two changes.
+        assert_requests!(database, 12, async |number: u32| {
+            let client = format!("later{client}{number}");
+            database.pin_later_tools(&client, names.clone(), Vec::new()).await.expect("pinned");
+            let left = database.pin_later_tools(&client, Vec::new(), forget.clone()).await;
+            assert!(left.expect("forgotten").is_empty());
+        });
+    }
+}
+
+/// Returns the requests of the connection that reads so far.
+async fn read_requests(database: &Database) -> u32 {
+    database.read(|sql| Ok(sql.requests())).await.expect("counted")
+}
+
+#[tokio::test]
+async fn a_conversation_and_records_of_many_anchors_take_a_few_requests() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = home.open().await;
+    let bounds = ResponseBounds { expire_after: DAY, owner_bytes: 1 << 20, total_bytes: 1 << 20 };
+    let responses = database.responses(ANN, bounds);
+    for turn in 0..16 {
+        let previous = (turn > 0).then(|| (turn - 1).to_string());
+        let response = NewResponse { id: turn.to_string(), previous, texts: Texts::default() };
+        responses.put(response).await.expect("stored");
+    }
+    let recall = database.recall(ANN, recall_bounds());
+    for number in 0..16 {
+        put(&recall, number).await;
+    }
+    let anchors: Vec<_> = (0..64).map(|number| [number; 32]).collect();
+    for expected in [None, Some(4)] {
+        let before = read_requests(&database).await;
+        let turns = responses.conversation("15", |_| Ok::<(), Infallible>(())).await;
+        assert_eq!(turns.expect("read").len(), 16);
+        let between = read_requests(&database).await;
+        let Ok(found) =
+            recall.find(anchors.clone(), |_| Ok::<(), Infallible>(())).await.expect("read");
+        assert_eq!(found.iter().filter(|found| found.text.is_some()).count(), 16);
+        let after = read_requests(&database).await;
+        if let Some(expected) = expected {
+            assert_eq!([between - before, after - between], [expected; 2]);
+        }
+    }
+}
+
+fn recall_bounds() -> RecallBounds {
+    RecallBounds {
+        expire_after: DAY,
+        owner_records: 99,
+        owner_bytes: 1 << 20,
+        total_bytes: 1 << 20,
+    }
+}
+
+async fn put(recall: &Recall, number: u8) {
+    let record = NewRecord { anchors: vec![[number; 32]], text: Some("x".into()) };
+    recall.put(record).await.expect("stored");
 }

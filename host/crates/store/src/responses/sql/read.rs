@@ -1,16 +1,41 @@
-//! Reads of the responses. A text is copied once its size is admitted. On a server, the row with it
-//! has arrived by then: one at a time for each connection that reads.
+//! Reads of the responses. A text is copied once its size is admitted. Of a conversation, it is read
+//! from the server only then; otherwise, the row with it has arrived by then: one at a time for each
+//! connection that reads.
+
+use std::ops::ControlFlow;
 
 use super::{OVERHEAD_BYTES, OwnerId, ReadError, ResponseList, StoredTurn, Texts};
 use crate::{
     columns::unsigned,
-    sql::{Row, Sql, SqlError, params},
+    sql::{Param, Sql, SqlError, numbered, params},
 };
 
-const SELECT: &str = "SELECT r.previous, r.cost, r.input, r.output, r.body, r.number FROM response r \
+const SELECT: &str = "SELECT r.cost, r.input, r.output, r.body FROM response r \
                       JOIN response_conversation c ON c.id = r.conversation \
                       JOIN response_owner o ON o.id = c.owner \
                       WHERE r.id = ?1 AND o.scope = ?2 AND c.expires > ?3";
+
+/// Selects the turns up to a response, the last one first, with the bytes of their texts. A response is
+/// stored after the one that it continues. One with a greater number has taken the identifier of a
+/// deleted one, and would make a circle.
+const CHAIN: &str = "WITH RECURSIVE turn (number, previous, bytes) AS (\
+                     SELECT r.number, r.previous, \
+                     CAST(octet_length(r.input) + octet_length(r.output) AS BIGINT) FROM response r \
+                     JOIN response_conversation c ON c.id = r.conversation \
+                     JOIN response_owner o ON o.id = c.owner \
+                     WHERE r.id = ?1 AND o.scope = ?2 AND c.expires > ?3 \
+                     UNION ALL SELECT r.number, r.previous, \
+                     CAST(octet_length(r.input) + octet_length(r.output) AS BIGINT) FROM turn t \
+                     JOIN response r ON r.id = t.previous AND r.number < t.number \
+                     JOIN response_conversation c ON c.id = r.conversation \
+                     JOIN response_owner o ON o.id = c.owner \
+                     WHERE o.scope = ?2 AND c.expires > ?3) \
+                     SELECT number, previous, bytes FROM turn ORDER BY number DESC";
+
+/// Turns whose texts one statement reads.
+const TURNS_AT_ONCE: usize = 16;
+/// No response has this number.
+const NONE: i64 = 0;
 
 /// Reads a response, unless `admit` refuses its size.
 pub(in crate::responses) fn get<E>(
@@ -20,60 +45,57 @@ pub(in crate::responses) fn get<E>(
     admit: impl FnOnce(u64) -> Result<(), E>,
 ) -> Result<Result<Texts, ReadError<E>>, SqlError> {
     let found = sql.find(SELECT, params![id, scope, sql.now()], |row| {
-        if let Err(refusal) = admit(unsigned(row.get(1)?)) {
+        if let Err(refusal) = admit(unsigned(row.get(0)?)) {
             return Ok(Err(ReadError::Refused(refusal)));
         }
-        Ok(Ok(Texts { input: row.get(2)?, output: row.get(3)?, body: row.get(4)? }))
+        Ok(Ok(Texts { input: row.get(1)?, output: row.get(2)?, body: row.get(3)? }))
     })?;
     Ok(found.unwrap_or_else(|| Err(ReadError::Unknown { id: id.to_owned() })))
 }
 
-/// Reads the turns up to a response, unless `admit` refuses the size of one.
+/// Reads the turns up to a response, unless `admit` refuses the size of one. Only what is admitted is
+/// read.
 pub(in crate::responses) fn conversation<E>(
     sql: &Sql<'_>,
     scope: &OwnerId,
-    id: String,
+    id: &str,
     mut admit: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<Result<Vec<StoredTurn>, ReadError<E>>, SqlError> {
-    let mut turns = Vec::new();
-    let mut next = Some(id);
-    // A response is stored after the one that it continues. One with a greater number has taken the
-    // identifier of a deleted one, and would make a circle.
-    let mut last = i64::MAX;
-    while let Some(id) = next {
-        let found = sql.find(SELECT, params![&id, scope, sql.now()], |row| {
-            let number = row.get(5)?;
-            if number >= last {
-                return Ok(None);
-            }
-            last = number;
-            turn(row, &mut admit).map(Some)
-        })?;
-        match found.flatten() {
-            None => return Ok(Err(ReadError::Unknown { id })),
-            Some(Err(refusal)) => return Ok(Err(ReadError::Refused(refusal))),
-            Some(Ok((turn, previous))) => {
-                turns.push(turn);
-                next = previous;
-            }
+    let mut numbers = Vec::new();
+    let mut previous = Some(id.to_owned());
+    let refused = sql.each(CHAIN, params![id, scope, sql.now()], |row| {
+        if let Err(refusal) = admit(OVERHEAD_BYTES + unsigned(row.get(2)?)) {
+            return Ok(ControlFlow::Break(refusal));
         }
+        numbers.push(row.get(0)?);
+        previous = row.get(1)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if let Some(refusal) = refused {
+        return Ok(Err(ReadError::Refused(refusal)));
     }
-    turns.reverse();
-    Ok(Ok(turns))
+    // The last turn that was found continues one that was not.
+    if let Some(id) = previous {
+        return Ok(Err(ReadError::Unknown { id }));
+    }
+    numbers.reverse();
+    turns(sql, &numbers).map(Ok)
 }
 
-/// Reads a turn, and the response before it.
-fn turn<E>(
-    row: &Row<'_>,
-    admit: &mut impl FnMut(u64) -> Result<(), E>,
-) -> Result<Result<(StoredTurn, Option<String>), E>, SqlError> {
-    let input: &str = row.get(2)?;
-    let output: &str = row.get(3)?;
-    if let Err(refusal) = admit(OVERHEAD_BYTES + (input.len() + output.len()) as u64) {
-        return Ok(Err(refusal));
+/// Reads turns with these numbers, which are sorted.
+fn turns(sql: &Sql<'_>, numbers: &[i64]) -> Result<Vec<StoredTurn>, SqlError> {
+    let list = numbered(1, TURNS_AT_ONCE);
+    let select =
+        format!("SELECT input, output FROM response WHERE number IN ({list}) ORDER BY number");
+    let mut turns = Vec::with_capacity(numbers.len());
+    for chunk in numbers.chunks(TURNS_AT_ONCE) {
+        let mut values: Vec<_> = chunk.iter().copied().map(Param::from).collect();
+        values.resize(TURNS_AT_ONCE, NONE.into());
+        turns.extend(sql.all(&select, &values, |row| {
+            Ok(StoredTurn { input: row.get(0)?, output: row.get(1)? })
+        })?);
     }
-    let turn = StoredTurn { input: input.to_owned(), output: output.to_owned() };
-    Ok(Ok((turn, row.get(0)?)))
+    Ok(turns)
 }
 
 /// Reads lists of items, unless `admit` refuses the size of one.
@@ -86,8 +108,8 @@ pub(in crate::responses) fn lists<E>(
     let mut lists = Vec::with_capacity(wanted.len());
     for (id, list) in wanted {
         let column = match list {
-            ResponseList::Input => 2,
-            ResponseList::Output => 3,
+            ResponseList::Input => 1,
+            ResponseList::Output => 2,
         };
         let found = sql.find(SELECT, params![id, scope, sql.now()], |row| {
             let text: &str = row.get(column)?;

@@ -16,6 +16,13 @@ const OVERHEAD_BYTES: i64 = 256;
 /// Characters of an answer that are kept apart, to show them without reading the answer.
 const HEAD: usize = 16;
 
+/// A call to record, with its answer.
+pub(super) struct AnsweredCall {
+    pub(super) position: Position,
+    pub(super) called: Called,
+    pub(super) answer: Arc<str>,
+}
+
 /// Returns the bytes that a call counts for.
 pub(super) fn bytes(called: &Called, answer: Option<&str>) -> i64 {
     OVERHEAD_BYTES + size(&called.arguments) + answer.map_or(0, size)
@@ -76,7 +83,7 @@ impl Tx<'_> {
     ) -> Result<(), SqlError> {
         if is_new {
             self.grow(bytes(&call.called, None));
-            return self.insert(run, position, call, None).map(drop);
+            return self.sql.run(INSERT, &insert_values(run, position, call, None)).map(drop);
         }
         let (stage, attempts, until_ms) = written(call.stage);
         let update = "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6, \
@@ -94,18 +101,21 @@ impl Tx<'_> {
         self.sql.run(update, values).map(drop)
     }
 
-    /// Writes an answered call that the run does not have yet.
-    pub(super) fn record(
-        &self,
-        run: i64,
-        position: Position,
-        called: Called,
-        answer: &str,
-    ) -> Done<()> {
-        let call = Call::record(None, called).map_err(about(position))?;
-        if self.insert(run, position, &call, Some(answer))? {
-            return Ok(());
+    /// Writes answered calls that the run does not have yet.
+    pub(super) fn record(&self, run: i64, records: Vec<AnsweredCall>) -> Done<()> {
+        let mut calls = Vec::with_capacity(records.len());
+        for AnsweredCall { position, called, answer } in records {
+            let call = Call::record(None, called).map_err(about(position))?;
+            calls.push((position, call, answer));
         }
+        let rows = calls.iter().map(|(position, call, answer)| {
+            insert_values(run, *position, call, Some(answer)).to_vec()
+        });
+        let inserted = self.sql.run_each(INSERT, &rows.collect::<Vec<_>>())?;
+        let mut calls = calls.into_iter().zip(inserted);
+        let Some(((position, call, _), _)) = calls.find(|(_, rows)| *rows == 0) else {
+            return Ok(());
+        };
         // The model decides between the reasons.
         let present = self.call(run, position)?;
         match Call::record(present.as_ref(), call.called) {
@@ -124,17 +134,6 @@ impl Tx<'_> {
             insert_values(run, *position, call, Some(answer)).to_vec()
         });
         self.sql.run_all(INSERT, &rows.collect::<Vec<_>>()).map(drop)
-    }
-
-    /// Inserts a call. Returns false if the run has one at its position.
-    fn insert(
-        &self,
-        run: i64,
-        position: Position,
-        call: &Call,
-        answer: Option<&str>,
-    ) -> Result<bool, SqlError> {
-        Ok(self.sql.run(INSERT, &insert_values(run, position, call, answer))? > 0)
     }
 
     /// Writes the answer of an attempt, as [`Call::answer`] has it, without reading the call.

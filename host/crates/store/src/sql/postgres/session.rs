@@ -163,11 +163,15 @@ impl PgSession {
     }
 
     /// Executes a statement for each of these rows of parameters, without waiting between them.
-    pub(crate) fn run_all(&self, text: &str, rows: &[Vec<Param<'_>>]) -> Result<u64, SqlError> {
+    pub(crate) fn run_each(
+        &self,
+        text: &str,
+        rows: &[Vec<Param<'_>>],
+    ) -> Result<Vec<u64>, SqlError> {
         let statement = self.prepare(text)?;
         self.count();
         let executed = rows.iter().map(|row| self.client.execute_raw(&statement, values(row)));
-        Ok(self.wait(try_join_all(executed))?.into_iter().sum())
+        self.wait(try_join_all(executed))
     }
 
     pub(crate) fn each<B>(
