@@ -221,3 +221,33 @@ async fn put(recall: &Recall, number: u8) {
     let record = NewRecord { anchors: vec![[number; 32]], text: Some("x".into()) };
     recall.put(record).await.expect("stored");
 }
+
+#[tokio::test]
+async fn what_has_expired_of_many_owners_is_removed_by_changes_of_bounded_requests() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = home.open().await;
+    for owner in 0..30 {
+        for number in 0..9 {
+            put(&database.recall([owner; 32], recall_bounds()), number).await;
+        }
+    }
+    let new = database.recall([99; 32], recall_bounds());
+    for (count, rows) in [
+        ("SELECT count(*) FROM recall_record WHERE expires <= ?1 AND text IS NOT NULL", 270),
+        ("SELECT count(*) FROM recall_record WHERE ends <= ?1", 270),
+    ] {
+        home.clock.pass(DAY);
+        let mut left = rows;
+        while left > 0 {
+            let before = requests(&database).await;
+            put(&new, 0).await;
+            let taken = requests(&database).await - before - OWN;
+            assert!(taken < 80, "{taken}");
+            let counted = database.read(move |sql| sql.one(count, &[sql.now().into()], first));
+            let counted: i64 = counted.await.expect("read");
+            assert!((1..=100).contains(&(left - counted)), "{left} {counted}");
+            left = counted;
+            sums::check(&database).await;
+        }
+    }
+}

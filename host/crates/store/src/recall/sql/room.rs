@@ -11,27 +11,28 @@ use crate::{
     sql::{Param, Sql, SqlError, SqlFault, Subject, first, params},
 };
 
-/// Maximum number of records that one change removes, or removes the texts of, so that the change
-/// stays quick.
+/// Maximum number of records that one change removes or removes the texts of, because they have
+/// expired; and again to make room. So the change stays quick.
 const CHANGED_AT_ONCE: u32 = 100;
+/// Maximum number of owners whose records one change removes because they have expired: each takes
+/// three requests to a server, and the change keeps its lock.
+const PURGED_OWNERS: u32 = 16;
 /// Owners with the most bytes of which one makes room for others.
 const LARGEST: u32 = 4;
 
-/// Returns those of the selected owners whose records this change may touch.
-fn free_owners(
+/// Returns the selected owners, with their scopes.
+fn owners(
     sql: &Sql<'_>,
-    own: &OwnerId,
     select: &str,
     params: &[Param<'_>],
-) -> Result<Vec<i64>, SqlError> {
-    let found = sql.all(select, params, |row| Ok((row.get::<i64>(0)?, row.get::<Vec<u8>>(1)?)))?;
-    let mut free = Vec::new();
-    for (owner, scope) in found {
-        if scope == own || sql.try_lock(Subject::recall(&scope))? {
-            free.push(owner);
-        }
-    }
-    Ok(free)
+) -> Result<Vec<(i64, Vec<u8>)>, SqlError> {
+    sql.all(select, params, |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Returns whether this change may touch the records of an owner: its own, or one that no other
+/// change has.
+fn is_free(sql: &Sql<'_>, own: &OwnerId, scope: &[u8]) -> Result<bool, SqlError> {
+    Ok(scope == own || sql.try_lock(Subject::recall(scope))?)
 }
 
 /// The owner of a change, and the room that is taken.
@@ -81,7 +82,8 @@ impl OwnerRoom {
     }
 }
 
-/// Removes expired records, and expired texts, of all owners. Returns the room after that.
+/// Removes expired records, and expired texts, of any owner: at most [`CHANGED_AT_ONCE`]. Later changes
+/// remove the others. Returns the room after that.
 pub(super) fn purged_owner(sql: &Sql<'_>, own: &OwnerId) -> Result<OwnerRoom, SqlError> {
     let mut owner = OwnerRoom::find_or_make(sql, own)?;
     if owner.has_expired {
@@ -93,30 +95,60 @@ pub(super) fn purged_owner(sql: &Sql<'_>, own: &OwnerId) -> Result<OwnerRoom, Sq
 
 fn purge(sql: &Sql<'_>, own: &OwnerId) -> Result<(), SqlError> {
     let ended = "SELECT id, scope FROM recall_owner WHERE id IN \
-                 (SELECT owner FROM recall_record WHERE ends <= ?1 ORDER BY ends LIMIT ?2)";
-    let values = params![sql.now(), CHANGED_AT_ONCE];
-    for owner in free_owners(sql, own, ended, values)? {
-        let delete = "DELETE FROM recall_record WHERE id IN \
-                      (SELECT id FROM recall_record WHERE owner = ?3 AND ends <= ?1 LIMIT ?2) \
-                      RETURNING cost";
-        let removed: Vec<i64> =
-            sql.all(delete, params![sql.now(), CHANGED_AT_ONCE, owner], first)?;
-        let bytes: i64 = removed.iter().sum();
-        change_owner(sql, owner, -bytes, -signed(removed.len() as u64))?;
-    }
+                 (SELECT owner FROM recall_record WHERE ends <= ?1 ORDER BY ends LIMIT ?2) LIMIT ?3";
+    let left = purge_owners(sql, own, ended, CHANGED_AT_ONCE, remove_ended)?;
     let expired = "SELECT id, scope FROM recall_owner WHERE id IN \
                    (SELECT owner FROM recall_record WHERE expires <= ?1 AND text IS NOT NULL \
-                   ORDER BY expires LIMIT ?2)";
-    for owner in free_owners(sql, own, expired, values)? {
-        let some = "SELECT id, cost FROM recall_record \
-                    WHERE owner = ?3 AND expires <= ?1 AND text IS NOT NULL LIMIT ?2";
-        let values = params![sql.now(), CHANGED_AT_ONCE, owner];
-        let texts = sql.all(some, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
-        for (record, cost) in texts {
-            clear_record(sql, owner, record, cost)?;
+                   ORDER BY expires LIMIT ?2) LIMIT ?3";
+    purge_owners(sql, own, expired, left, clear_expired).map(drop)
+}
+
+/// Purges the selected owners by `purge_one`, which changes at most so many records and returns their
+/// number. Returns how many of `left` are left.
+fn purge_owners(
+    sql: &Sql<'_>,
+    own: &OwnerId,
+    select: &str,
+    mut left: u32,
+    purge_one: fn(&Sql<'_>, i64, u32) -> Result<u32, SqlError>,
+) -> Result<u32, SqlError> {
+    for (owner, scope) in owners(sql, select, params![sql.now(), left, PURGED_OWNERS])? {
+        // Before the lock, because one that is taken is kept until the change ends.
+        if left == 0 {
+            break;
+        }
+        if is_free(sql, own, &scope)? {
+            left = left.saturating_sub(purge_one(sql, owner, left)?);
         }
     }
-    Ok(())
+    Ok(left)
+}
+
+/// Removes records of an owner that have ended, at most `limit`. Returns their number.
+fn remove_ended(sql: &Sql<'_>, owner: i64, limit: u32) -> Result<u32, SqlError> {
+    let delete = "DELETE FROM recall_record WHERE id IN \
+                  (SELECT id FROM recall_record WHERE owner = ?1 AND ends <= ?2 LIMIT ?3) \
+                  RETURNING cost";
+    let removed: Vec<i64> = sql.all(delete, params![owner, sql.now(), limit], first)?;
+    let bytes: i64 = removed.iter().sum();
+    change_owner(sql, owner, -bytes, -signed(removed.len() as u64))?;
+    Ok(u32::try_from(removed.len()).unwrap_or(u32::MAX))
+}
+
+/// Removes texts of an owner that have expired, at most `limit`. Returns their number.
+fn clear_expired(sql: &Sql<'_>, owner: i64, limit: u32) -> Result<u32, SqlError> {
+    // First, because the records do not have the bytes of their texts after that.
+    let update = "UPDATE recall_owner SET bytes = bytes + \
+                  (SELECT CAST(coalesce(sum(?4 - cost), 0) AS BIGINT) FROM (SELECT cost FROM recall_record \
+                  WHERE owner = ?1 AND expires <= ?2 AND text IS NOT NULL ORDER BY expires, id LIMIT ?3) r) \
+                  WHERE id = ?1";
+    let values = params![owner, sql.now(), limit, signed(OVERHEAD_BYTES)];
+    sql.run(update, values)?;
+    let clear = "UPDATE recall_record SET text = NULL, cost = ?4 WHERE id IN \
+                 (SELECT id FROM recall_record \
+                 WHERE owner = ?1 AND expires <= ?2 AND text IS NOT NULL ORDER BY expires, id LIMIT ?3)";
+    let cleared = sql.run(clear, values)?;
+    Ok(u32::try_from(cleared).unwrap_or(u32::MAX))
 }
 
 /// Removes what has no room beside the new record, at most [`CHANGED_AT_ONCE`]. Returns whether
@@ -144,7 +176,12 @@ fn largest(sql: &Sql<'_>, own: &OwnerId) -> Result<Option<i64>, SqlError> {
     let largest = "SELECT o.id, o.scope FROM recall_owner o WHERE EXISTS \
                    (SELECT 1 FROM recall_record r WHERE r.owner = o.id AND r.text IS NOT NULL) \
                    ORDER BY o.bytes DESC, o.id LIMIT ?1";
-    Ok(free_owners(sql, own, largest, params![LARGEST])?.into_iter().next())
+    for (owner, scope) in owners(sql, largest, params![LARGEST])? {
+        if is_free(sql, own, &scope)? {
+            return Ok(Some(owner));
+        }
+    }
+    Ok(None)
 }
 
 fn exceeds(put: &Put, held: i64, limit: u64) -> bool {
