@@ -65,6 +65,7 @@ on_both! {
     the_owner_that_stores_most_makes_room_for_all,
     the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stored,
     texts_that_are_not_admitted_are_not_read,
+    records_of_more_anchors_than_one_statement_has_are_found_in_their_order,
 }
 
 async fn a_record_is_found_by_its_owner_alone_and_once_for_all_its_anchors(home: TestHome) {
@@ -134,6 +135,23 @@ async fn the_number_of_records_is_bounded_and_a_text_that_never_fits_is_not_stor
     let record = NewRecord { anchors: vec![[7; 32]], text: Some("x".repeat(TEXT + 1)) };
     bench.database.recall(BEN, bench.bounds).put(record).await.expect("it is stored");
     assert_eq!(bench.seen(BEN, &[7]).await, [Some(false)]);
+}
+
+async fn records_of_more_anchors_than_one_statement_has_are_found_in_their_order(home: TestHome) {
+    let bench = RecallBench::new(home, bounds(99, 99)).await;
+    for number in 20..90 {
+        bench.put(ANN, number).await;
+    }
+    // Each twice, the last one first, behind one that is unknown.
+    let numbers = (20..90).rev().flat_map(|number| [number, number]);
+    let anchors: Vec<_> = [1].into_iter().chain(numbers).map(|number| [number; 32]).collect();
+    let found = bench.find(ANN, anchors).await;
+    assert_eq!(found.len(), 70);
+    for (index, record) in found.iter().enumerate() {
+        assert_eq!(record.position, 1 + 2 * index);
+        let number = 89 - u8::try_from(index).expect("a small number");
+        assert_eq!(record.text, Some(char::from(number).to_string().repeat(TEXT)));
+    }
 }
 
 async fn texts_that_are_not_admitted_are_not_read(home: TestHome) {

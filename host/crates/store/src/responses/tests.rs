@@ -84,6 +84,7 @@ async fn put(responses: &Responses, id: &str, previous: Option<&str>) {
 on_both! {
     a_response_is_read_by_its_owner_alone,
     a_conversation_is_read_from_its_beginning_and_may_branch,
+    a_conversation_of_more_turns_than_one_statement_reads_is_read_in_its_order,
     a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle,
     the_reader_is_asked_about_the_size_before_a_text_is_copied,
     a_conversation_expires_as_a_whole_some_time_after_it_was_last_continued,
@@ -125,6 +126,22 @@ async fn a_conversation_is_read_from_its_beginning_and_may_branch(home: TestHome
     let broken = ann.conversation("c", any).await;
     assert!(matches!(broken, Err(ReadError::Unknown { id }) if id == "b"));
     assert_eq!(ann.conversation("d", any).await.expect("it is there").len(), 2);
+}
+
+async fn a_conversation_of_more_turns_than_one_statement_reads_is_read_in_its_order(
+    home: TestHome,
+) {
+    let bench = ResponseBench::new(home, 50, 100).await;
+    let ann = bench.of(ANN);
+    for turn in 0..40 {
+        let previous = (turn > 0).then(|| (turn - 1).to_string());
+        put(&ann, &turn.to_string(), previous.as_deref()).await;
+        put(&bench.of(BEN), &format!("other{turn}"), None).await;
+    }
+    let turns = ann.conversation("39", any).await.expect("it is there");
+    let expected = (0..40).map(|turn| text_of(&turn.to_string(), "output"));
+    let outputs: Vec<_> = turns.into_iter().map(|turn| turn.output).collect();
+    assert_eq!(outputs, expected.collect::<Vec<_>>());
 }
 
 async fn a_response_that_takes_the_identifier_of_a_deleted_one_makes_no_circle(home: TestHome) {
