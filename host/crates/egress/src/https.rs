@@ -6,24 +6,25 @@
 //! response may take depends on what it is.
 
 mod connect;
+mod pool;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header::PROXY_AUTHORIZATION};
+use http::{HeaderValue, Request, Response, Uri, header::HOST, header::PROXY_AUTHORIZATION, uri};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy::Client,
-    rt::{TokioExecutor, TokioTimer},
+use hyper::{
+    body::{Body as _, Incoming},
+    client::conn::http1,
 };
 use rustls::pki_types::CertificateDer;
+use tokio::runtime::Handle;
 
 pub use self::connect::{BadProxy, HttpProxy};
-use self::connect::{Connect, ConnectTimedOut};
-
-/// Time after which an unused connection is closed.
-const IDLE: Duration = Duration::from_secs(90);
+use self::{
+    connect::{BoxError, Connect, ConnectTimedOut},
+    pool::{Pool, Sender, Server},
+};
 
 /// Settings of a client.
 #[derive(Debug)]
@@ -41,7 +42,8 @@ pub struct HttpsSettings {
 /// A client of one service. Clones share its connections.
 #[derive(Debug, Clone)]
 pub struct HttpsClient {
-    client: Client<Connect, Full<Bytes>>,
+    connect: Connect,
+    pool: Arc<Pool>,
     /// Credential for a proxy that reads the requests.
     proxy_authorization: Option<HeaderValue>,
 }
@@ -57,10 +59,10 @@ pub enum HttpsError {
     Timeout,
     /// There was no connection.
     #[error("cannot connect")]
-    Connect(#[source] hyper_util::client::legacy::Error),
+    Connect(#[source] BoxError),
     /// The connection failed before the response began.
     #[error("the connection failed")]
-    Request(#[source] hyper_util::client::legacy::Error),
+    Request(#[source] hyper::Error),
     /// The connection failed before the response was complete.
     #[error("the response was cut off")]
     Body(#[source] hyper::Error),
@@ -79,48 +81,134 @@ impl HttpsClient {
         let HttpsSettings { is_tls, proxy, .. } = &settings;
         let proxy_authorization =
             proxy.as_ref().filter(|_| !is_tls).and_then(HttpProxy::authorization);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE)
-            .pool_timer(TokioTimer::new())
-            .build(Connect::new(settings)?);
-        Ok(Self { client, proxy_authorization })
+        let connect = Connect::new(settings)?;
+        Ok(Self { connect, pool: Arc::default(), proxy_authorization })
     }
 
     /// Sends a request and returns the response as soon as its head has arrived. The URI is absolute.
-    /// Dropping the future or the body closes the connection, unless the body is at its end.
-    pub async fn send(
-        &self,
-        mut request: Request<Bytes>,
-    ) -> Result<Response<HttpsBody>, HttpsError> {
+    /// A request of which nothing was sent, because its kept connection was closed meanwhile, is sent on another
+    /// one. Dropping the future closes the connection.
+    pub async fn send(&self, request: Request<Bytes>) -> Result<Response<HttpsBody>, HttpsError> {
+        let service = request.uri().clone();
+        let Some(server) = Server::of_uri(&service) else {
+            return Err(HttpsError::Connect("the address has no scheme or no host".into()));
+        };
+        let mut request = self.addressed(request).map(Full::new);
+        loop {
+            let kept = self.pool.take(&server);
+            let is_kept = kept.is_some();
+            let mut sender = match kept {
+                Some(sender) => sender,
+                None => self.open(service.clone()).await?,
+            };
+            match sender.try_send_request(request).await {
+                Ok(response) => {
+                    let connection = UsedConnection { server, sender, pool: self.pool.clone() };
+                    return Ok(
+                        response.map(|body| HttpsBody { body, connection: Some(connection) })
+                    );
+                }
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) if is_kept => request = unsent,
+                    _ => return Err(HttpsError::Request(error.into_error())),
+                },
+            }
+        }
+    }
+
+    /// Returns a request in the form in which its server, or the proxy, takes it.
+    fn addressed(&self, mut request: Request<Bytes>) -> Request<Bytes> {
+        let host = request.uri().authority().and_then(|authority| host(authority, request.uri()));
+        if let Some(host) = host {
+            request.headers_mut().entry(HOST).or_insert(host);
+        }
         if let Some(authorization) = &self.proxy_authorization {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
-        let response = self.client.request(request.map(Full::new)).await.map_err(|error| {
-            if ConnectTimedOut::caused(&error) {
+        if !self.connect.is_forwarded() {
+            let mut parts = uri::Parts::default();
+            parts.path_and_query = request.uri().path_and_query().cloned();
+            *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        }
+        request
+    }
+
+    /// Makes a connection to the service of a URI.
+    async fn open(&self, service: Uri) -> Result<Sender, HttpsError> {
+        let stream = self.connect.open(service).await.map_err(|error| {
+            if ConnectTimedOut::caused(&*error) {
                 HttpsError::ConnectTimeout
-            } else if error.is_connect() {
-                HttpsError::Connect(error)
             } else {
-                HttpsError::Request(error)
+                HttpsError::Connect(error)
             }
         })?;
-        Ok(response.map(HttpsBody))
+        let (sender, connection) = http1::handshake(stream).await.map_err(HttpsError::Request)?;
+        // It ends with its sender. An error is one of the exchange, too.
+        tokio::spawn(async { drop(connection.await) });
+        Ok(sender)
     }
 }
 
-/// Body of a response. Dropping it closes the connection, unless it is at its end.
+/// Returns the value of the header `Host`: the authority without a user, and without the port of the scheme.
+fn host(authority: &uri::Authority, uri: &Uri) -> Option<HeaderValue> {
+    let default = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    match authority.port_u16().filter(|port| *port != default) {
+        Some(port) => HeaderValue::try_from(format!("{}:{port}", authority.host())).ok(),
+        None => HeaderValue::from_str(authority.host()).ok(),
+    }
+}
+
+/// Body of a response. Dropping it closes the connection, unless the rest of the body has arrived.
 #[derive(Debug)]
-pub struct HttpsBody(Incoming);
+pub struct HttpsBody {
+    body: Incoming,
+    /// The connection, until the end of the body.
+    connection: Option<UsedConnection>,
+}
+
+/// A connection on which a response arrives.
+#[derive(Debug)]
+struct UsedConnection {
+    server: Server,
+    sender: Sender,
+    pool: Arc<Pool>,
+}
 
 impl HttpsBody {
     /// Waits for more of the body; `None` at its end. Trailers are left out.
     pub async fn data(&mut self) -> Result<Option<Bytes>, HttpsError> {
-        while let Some(frame) = self.0.frame().await {
+        while let Some(frame) = self.body.frame().await {
             if let Ok(data) = frame.map_err(HttpsError::Body)?.into_data() {
                 return Ok(Some(data));
             }
         }
+        self.end();
         Ok(None)
+    }
+
+    /// Keeps the connection for the next request.
+    fn end(&mut self) {
+        if let Some(UsedConnection { server, sender, pool }) = self.connection.take() {
+            pool.keep(server, sender);
+        }
+    }
+}
+
+impl Drop for HttpsBody {
+    fn drop(&mut self) {
+        if self.body.is_end_stream() {
+            self.end();
+        } else if let Some(UsedConnection { server, mut sender, pool }) = self.connection.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            // hyper reads what has arrived of the rest. It closes the connection unless that is the end, which
+            // streams of events have after their last one.
+            runtime.spawn(async move {
+                if sender.ready().await.is_ok() {
+                    pool.keep(server, sender);
+                }
+            });
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use std::{
     error::Error,
     future::Future,
     io,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -13,11 +12,11 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Uri};
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, Write};
 use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::connect::{
-        Connected, Connection, HttpConnector,
+        HttpConnector,
         proxy::{SocksV5, Tunnel},
     },
     rt::TokioIo,
@@ -44,7 +43,7 @@ const KEEPALIVE_RETRIES: u32 = 3;
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-type BoxError = Box<dyn Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A proxy, from its URL.
 #[derive(Clone)]
@@ -228,29 +227,25 @@ impl ConnectTimedOut {
     }
 }
 
-impl Service<Uri> for Connect {
-    type Response = ServiceConnection;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<ServiceConnection, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // None of the connectors bounds its connections.
-        Poll::Ready(Ok(()))
+impl Connect {
+    /// Returns whether a proxy reads the requests, which then have absolute addresses.
+    pub(super) fn is_forwarded(&self) -> bool {
+        matches!(self.way, Way::Forward { .. })
     }
 
-    fn call(&mut self, service: Uri) -> Self::Future {
-        let connecting = match &mut self.way {
-            Way::Direct(connect) => connected(connect.call(service), false),
-            Way::Tunnel(connect) => connected(connect.call(service), false),
-            Way::Socks(connect) => connected(connect.call(service), false),
+    /// Makes a connection to the service of an absolute URI. Fails with [`ConnectTimedOut`] at the time
+    /// limit. Dropping the future stops it.
+    pub(super) async fn open(&self, service: Uri) -> Result<ServiceConnection, BoxError> {
+        let connecting = match &self.way {
+            Way::Direct(connect) => opened(connect.clone().call(service)),
+            Way::Tunnel(connect) => opened(connect.clone().call(service)),
+            Way::Socks(connect) => opened(connect.clone().call(service)),
             Way::Forward { .. } if service.scheme_str() != Some("http") => {
-                let problem = io::Error::other("a proxy must not read what TLS protects");
-                return Box::pin(async move { Err(problem.into()) });
+                return Err(io::Error::other("a proxy must not read what TLS protects").into());
             }
-            Way::Forward { proxy, connect } => connected(connect.call(proxy.clone()), true),
+            Way::Forward { proxy, connect } => opened(connect.clone().call(proxy.clone())),
         };
-        let limit = self.timeout;
-        Box::pin(async move { timeout(limit, connecting).await.map_err(|_| ConnectTimedOut)? })
+        timeout(self.timeout, connecting).await.map_err(|_| ConnectTimedOut)?
     }
 }
 
@@ -291,69 +286,16 @@ impl Service<Uri> for Resolving {
     }
 }
 
-fn connected<S: Stream + 'static>(
+fn opened<S: Stream + 'static>(
     connecting: impl Future<Output = Result<S, BoxError>> + Send + 'static,
-    is_forwarded: bool,
 ) -> BoxFuture<'static, Result<ServiceConnection, BoxError>> {
-    Box::pin(async move {
-        let stream: Box<dyn Stream> = Box::new(connecting.await?);
-        Ok(ServiceConnection { stream, is_forwarded })
-    })
+    Box::pin(async move { Ok(Box::new(connecting.await?) as ServiceConnection) })
 }
 
 /// Bytes to and from a service.
-trait Stream: Read + Write + Connection + Send + Unpin {}
+pub(super) trait Stream: Read + Write + Send + Unpin {}
 
-impl<S: Read + Write + Connection + Send + Unpin> Stream for S {}
+impl<S: Read + Write + Send + Unpin> Stream for S {}
 
 /// A connection to a service, or to a proxy that reads the requests.
-pub(super) struct ServiceConnection {
-    stream: Box<dyn Stream>,
-    is_forwarded: bool,
-}
-
-impl Connection for ServiceConnection {
-    fn connected(&self) -> Connected {
-        self.stream.connected().proxy(self.is_forwarded)
-    }
-}
-
-impl Read for ServiceConnection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl Write for ServiceConnection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
-    }
-}
+pub(super) type ServiceConnection = Box<dyn Stream>;

@@ -82,6 +82,117 @@ async fn a_connection_is_used_again_and_no_redirect_is_followed() {
     assert!(sent.starts_with("POST /v1/x?y=z HTTP/1.1\r\n"), "{sent}");
 }
 
+#[tokio::test]
+async fn requests_at_one_time_have_connections_of_their_own_and_later_ones_use_them_again() {
+    let server = fake::Server::start(|_| fake::ok("one")).await;
+    let client = client(false, None);
+    let uri = format!("http://{}/", server.address);
+    for _ in 0..3 {
+        let both = tokio::join!(client.send(request(&uri)), client.send(request(&uri)));
+        let (first, second) = both;
+        text(first.expect("a response")).await;
+        text(second.expect("a response")).await;
+    }
+    assert_eq!((server.connections(), server.requests().len()), (2, 6));
+}
+
+#[tokio::test]
+async fn a_connection_whose_response_was_not_read_to_its_end_is_closed() {
+    let server = fake::Server::start(|_| fake::endless_events("data: 1\n\n")).await;
+    let client = client(false, None);
+    let uri = format!("http://{}/", server.address);
+    for expected in 1..=2 {
+        let response = client.send(request(&uri)).await.expect("a response");
+        let mut body = response.into_body();
+        body.data().await.expect("a good stream").expect("its first event");
+        drop(body);
+        server.until_hung_up(1).await;
+        assert_eq!(server.connections(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_if_only_the_end_of_its_body_was_not_read() {
+    let (address, requests) = serve(async |mut stream: TcpStream| {
+        let mut last = String::new();
+        for _ in 0..2 {
+            last = head(&mut stream).await;
+            let response =
+                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+            stream.write_all(response).await.expect("open");
+        }
+        last
+    })
+    .await;
+    let client = client(false, None);
+    let first = client.send(request(&format!("http://{address}/first"))).await;
+    let mut body = first.expect("a response").into_body();
+    assert_eq!(body.data().await.expect("a body").as_deref(), Some(b"hi".as_slice()));
+    drop(body);
+    client.pool.until_kept().await;
+    let second = client.send(request(&format!("http://{address}/second"))).await;
+    assert_eq!(text(second.expect("a response")).await, "hi");
+    // After the body of the first request.
+    assert!(requests.await.expect("it ends").starts_with("helloPOST /second "));
+}
+
+#[tokio::test]
+async fn a_request_on_a_kept_connection_that_was_closed_is_sent_on_another_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let serving = tokio::spawn(async move {
+        let mut heads = Vec::new();
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            heads.push(head(&mut stream).await);
+            // It does not say that it closes the connection.
+            let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+            stream.write_all(response).await.expect("open");
+        }
+        heads
+    });
+    let client = client(false, None);
+    for _ in 0..2 {
+        let response = client.send(request(&format!("http://{address}/"))).await;
+        assert_eq!(text(response.expect("a response")).await, "hi");
+    }
+    assert_eq!(serving.await.expect("it ends").len(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_used_is_closed() {
+    let (address, closed) = serve(async |mut stream: TcpStream| {
+        let head = head(&mut stream).await;
+        let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+        stream.write_all(response).await.expect("open");
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.expect("it is closed and not reset");
+        head
+    })
+    .await;
+    let client = client(false, None);
+    let response = client.send(request(&format!("http://{address}/"))).await;
+    // From here on the clock goes on by itself while all tasks wait.
+    tokio::time::pause();
+    assert_eq!(text(response.expect("a response")).await, "hi");
+    closed.await.expect("it ends");
+}
+
+#[test]
+fn the_host_header_names_the_server_without_a_user_and_the_port_of_the_scheme() {
+    for (uri, expected) in [
+        ("http://a.test/", "a.test"),
+        ("http://u:p@a.test:80/", "a.test"),
+        ("https://a.test:443/", "a.test"),
+        ("https://a.test:80/", "a.test:80"),
+        ("http://[::1]:8080/", "[::1]:8080"),
+    ] {
+        let uri: Uri = uri.parse().expect("a URI");
+        let host = host(uri.authority().expect("a server"), &uri);
+        assert_eq!(host.expect("a header"), expected);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_limit_on_a_connection_includes_tls() {
     let (address, _task) = serve(async |stream: TcpStream| {
@@ -185,8 +296,7 @@ async fn a_request_with_tls_is_never_sent_to_a_proxy_that_would_read_it() {
     let client = client(false, Some("http://127.0.0.1:1"));
     let error = client.send(request("https://service.test/v1")).await.expect_err("refused");
     assert!(error.is_before_request());
-    let cause = std::error::Error::source(&error).and_then(std::error::Error::source);
-    let cause = cause.expect("a cause").to_string();
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
     assert!(cause.contains("what TLS protects"), "{cause}");
 }
 

@@ -1,0 +1,142 @@
+//! Connections that are kept open between requests.
+//!
+//! The connection that was used last is used first, so that the others close when there is less to do. Kept
+//! connections are HTTP/1.1, which [`Connect`](super::connect::Connect) alone offers: each serves one request at
+//! a time.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Uri, uri::Authority};
+use http_body_util::Full;
+use hyper::client::conn::http1::SendRequest;
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    task::AbortHandle,
+    time::{Instant, interval},
+};
+
+/// Time after which an unused connection is closed. One that nothing asks for is closed after half as long again.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// Sender of requests on one connection. The connection ends with it.
+pub(super) type Sender = SendRequest<Full<Bytes>>;
+
+/// The server of a connection, as a URI names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Server {
+    authority: Authority,
+    is_tls: bool,
+}
+
+impl Server {
+    /// Returns the server of a URI; `None` unless it is an absolute one.
+    pub(super) fn of_uri(uri: &Uri) -> Option<Self> {
+        let is_tls = uri.scheme_str()? == "https";
+        Some(Self { authority: uri.authority()?.clone(), is_tls })
+    }
+}
+
+/// The unused connections of one client.
+#[derive(Default)]
+pub(super) struct Pool {
+    state: Mutex<PoolState>,
+}
+
+#[derive(Default)]
+struct PoolState {
+    /// In the order in which they became unused.
+    idle: Vec<IdleConnection>,
+    /// The task that closes connections; `None` if there are none.
+    closing: Option<AbortHandle>,
+}
+
+struct IdleConnection {
+    server: Server,
+    sender: Sender,
+    since: Instant,
+}
+
+impl Pool {
+    /// Takes the connection to a server that was used last; `None` if there is none. One that still receives
+    /// the end of its last exchange is left for later.
+    pub(super) fn take(&self, server: &Server) -> Option<Sender> {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        for position in (0..state.idle.len()).rev() {
+            let kept = &state.idle[position];
+            if !kept.is_usable(now) {
+                state.idle.remove(position);
+            } else if kept.server == *server && kept.sender.is_ready() {
+                return Some(state.idle.remove(position).sender);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection whose exchange is complete.
+    pub(super) fn keep(self: &Arc<Self>, server: Server, sender: Sender) {
+        // Without a runtime, the connection is not served any more.
+        let Ok(runtime) = Handle::try_current() else { return };
+        if sender.is_closed() {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.idle.push(IdleConnection { server, sender, since: Instant::now() });
+        if state.closing.is_none() {
+            let pool = Arc::downgrade(self);
+            let closing = runtime.spawn(async move {
+                let mut ticks = interval(IDLE / 2);
+                ticks.tick().await;
+                loop {
+                    ticks.tick().await;
+                    let Some(pool) = pool.upgrade() else { return };
+                    if pool.close_unused() {
+                        return;
+                    }
+                }
+            });
+            state.closing = Some(closing.abort_handle());
+        }
+    }
+
+    /// Waits until a connection is unused.
+    #[cfg(test)]
+    pub(super) async fn until_kept(&self) {
+        while self.state.lock().idle.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Closes connections that were not used for long. Returns whether none is left.
+    fn close_unused(&self) -> bool {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        state.idle.retain(|kept| kept.is_usable(now));
+        if state.idle.is_empty() {
+            state.closing = None;
+        }
+        state.idle.is_empty()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(closing) = self.state.get_mut().closing.take() {
+            closing.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Pool").field("idle", &self.state.lock().idle.len()).finish()
+    }
+}
+
+impl IdleConnection {
+    fn is_usable(&self, now: Instant) -> bool {
+        !self.sender.is_closed() && now.duration_since(self.since) < IDLE
+    }
+}
