@@ -77,7 +77,8 @@ impl Answer {
             is_changed |= names.remove_calls(&mut choice.extra);
             let before = choice.members.len();
             choice.members.retain(|(_, name, value)| {
-                matches!(name.as_str(), "tool_calls" | "logprobs") || !names.has_call(value)
+                matches!(name.as_str(), "tool_calls" | "logprobs")
+                    || !names.is_call_member(name, value)
             });
             is_changed |= choice.members.len() < before;
         }

@@ -4,13 +4,12 @@ use std::{
     collections::HashMap,
     pin::Pin,
     sync::{Arc, OnceLock},
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use futures_util::{Stream, future::poll_fn};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::mpsc;
 
 use super::{AgentError, Answer};
 use airlock_core::{
@@ -87,7 +86,8 @@ pub struct CallEnded {
 pub struct Completion {
     /// The response; `None` if it was streamed.
     pub answer: Option<Answer>,
-    /// Usage of all responses together; `None` if the provider sent none.
+    /// Usage of all responses together; `None` if the provider sent none, or if there is one response and the
+    /// caller receives a chat completion, which has its own.
     pub usage: Option<Value>,
     /// Description of the calls; `None` if there were none.
     pub airlock: Option<Object>,
@@ -98,10 +98,7 @@ pub struct Completion {
 /// and every running tool.
 pub struct Run {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    // Boxed: a channel has room for 32 messages, however few it may hold.
-    events: mpsc::Receiver<Box<Event>>,
-    /// The first event, until it is returned.
-    first: Option<Box<Event>>,
+    slot: Arc<EventSlot>,
     answering: RespondingProvider,
 }
 
@@ -124,10 +121,11 @@ impl Run {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (sender, events) = mpsc::channel(1);
+        let slot = Arc::new(EventSlot::default());
         let answering = RespondingProvider::default();
-        let emitter = Emitter { events: sender, answering: answering.clone() };
-        Self { work: Some(Box::pin(work(emitter))), events, first: None, answering }
+        let turn = tokio::sync::Mutex::default();
+        let emitter = Emitter { slot: slot.clone(), turn, answering: answering.clone() };
+        Self { work: Some(Box::pin(work(emitter))), slot, answering }
     }
 
     /// Returns the provider that responds. It stays the same in all rounds.
@@ -140,10 +138,12 @@ impl Run {
     pub async fn begin(&mut self) -> Result<(), Box<AgentError>> {
         match self.next().await {
             Some(Event::Failed(error)) => Err(error),
-            first => {
-                self.first = first.map(Box::new);
+            Some(first) => {
+                // Nothing took its place, because the work runs only in `next`.
+                self.slot.state.lock().event = Some(first);
                 Ok(())
             }
+            None => Ok(()),
         }
     }
 
@@ -166,19 +166,18 @@ impl Run {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(*first));
-        }
-        if let Poll::Ready(Some(event)) = self.events.poll_recv(context) {
-            return Poll::Ready(Some(*event));
+        if let Some(event) = self.slot.take() {
+            return Poll::Ready(Some(event));
         }
         if let Some(work) = &mut self.work
             && work.as_mut().poll(context).is_ready()
         {
             self.work = None;
         }
-        // The work has the only sender: without it the channel is closed, and its events remain.
-        Poll::Ready(ready!(self.events.poll_recv(context)).map(|event| *event))
+        match (self.slot.take(), &self.work) {
+            (None, Some(_)) => Poll::Pending,
+            (event, _) => Poll::Ready(event),
+        }
     }
 }
 
@@ -190,9 +189,49 @@ impl Stream for Run {
     }
 }
 
+/// Room for one event between the work of a run and its reader. A channel would take a block of memory for 32
+/// events, and a semaphore that no other task uses.
+#[derive(Default)]
+struct EventSlot {
+    state: Mutex<SlotState>,
+}
+
+#[derive(Default)]
+struct SlotState {
+    event: Option<Event>,
+    /// The part of the work that waits for room.
+    waiting: Option<Waker>,
+}
+
+impl EventSlot {
+    /// Takes the event, and wakes the part of the work that waits for its room.
+    fn take(&self) -> Option<Event> {
+        let mut state = self.state.lock();
+        let event = state.event.take()?;
+        if let Some(waiting) = state.waiting.take() {
+            waiting.wake();
+        }
+        Some(event)
+    }
+
+    /// Moves an event here once there is room.
+    fn poll_put(&self, event: &mut Option<Event>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.event.is_some() {
+            state.waiting = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        state.event = event.take();
+        Poll::Ready(())
+    }
+}
+
 /// Sender of the events of a request.
 pub(super) struct Emitter {
-    events: mpsc::Sender<Box<Event>>,
+    slot: Arc<EventSlot>,
+    /// Held by the part of the work whose event is next. Reports of a call are sent before its end, so parts that
+    /// wait are served in the order in which they began to.
+    turn: tokio::sync::Mutex<()>,
     answering: RespondingProvider,
 }
 
@@ -204,8 +243,9 @@ impl Emitter {
 
     /// Sends an event. Waits until the event before it was received.
     pub(super) async fn emit(&self, event: Event) {
-        // Cannot fail: the receiver owns the work, so it exists while this runs.
-        let _ = self.events.send(Box::new(event)).await;
+        let _turn = self.turn.lock().await;
+        let mut event = Some(event);
+        poll_fn(|context| self.slot.poll_put(&mut event, context)).await;
     }
 }
 
@@ -284,5 +324,53 @@ impl Reports {
 
     fn ids(&self) -> parking_lot::MutexGuard<'_, HashMap<CallId, String>> {
         self.ids.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{future::join, poll};
+    use std::pin::pin;
+
+    use super::*;
+
+    fn round(rounds: u32) -> Event {
+        Event::Round { rounds }
+    }
+
+    #[tokio::test]
+    async fn events_that_wait_for_room_are_received_in_the_order_in_which_they_began_to_wait() {
+        let mut run = Run::new(|emitter| async move {
+            emitter.emit(round(0)).await;
+            let mut first = pin!(emitter.emit(round(1)));
+            let mut second = pin!(emitter.emit(round(2)));
+            assert!(poll!(first.as_mut()).is_pending() && poll!(second.as_mut()).is_pending());
+            // The later one is polled first once there is room.
+            join(second, first).await;
+        });
+        for expected in 0..3 {
+            let event = run.next().await;
+            assert!(
+                matches!(event, Some(Event::Round { rounds }) if rounds == expected),
+                "{event:?}"
+            );
+        }
+        assert!(run.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_first_event_is_received_again_after_it_was_waited_for() {
+        let mut run = Run::new(|emitter| async move {
+            emitter.emit(round(1)).await;
+            emitter.emit(round(2)).await;
+        });
+        run.begin().await.expect("it is no failure");
+        for expected in 1..3 {
+            let event = run.next().await;
+            assert!(
+                matches!(event, Some(Event::Round { rounds }) if rounds == expected),
+                "{event:?}"
+            );
+        }
     }
 }

@@ -53,13 +53,8 @@ impl CallableNames {
         name.is_empty() || !self.is_last && self.owner(name) != CallOwner::Caller
     }
 
-    /// Returns whether the value of a member that is not known has a call that is held back: it names a tool of
-    /// the gateway, or has a member of calls. Servers repeat their calls in members of their own.
-    pub(super) fn has_call(&self, value: &Value) -> bool {
-        self.holds_calls() && self.is_call(value)
-    }
-
-    /// Returns whether an unknown member of a chunk or a choice is or has such a call.
+    /// Returns whether an unknown member is or has a call that is held back: it is a member of calls, has one, or
+    /// names a tool of the gateway. Servers repeat their calls in members of their own.
     pub(super) fn is_call_member(&self, name: &str, value: &Value) -> bool {
         self.holds_calls() && self.is_member_with_call(name, value)
     }

@@ -345,7 +345,9 @@ impl Relay {
                 }
             }
             Delta::ChunkMember { .. } => self.sort_member(delta, names, shown),
-            Delta::Member { name, value, .. } if name != LOGPROBS && names.has_call(&value) => {
+            Delta::Member { name, value, .. }
+                if name != LOGPROBS && names.is_call_member(&name, &value) =>
+            {
                 shown.is_changed = true;
             }
             delta if self.style.holds_text && is_text(&delta) => {

@@ -332,8 +332,8 @@ pub(super) async fn run(batch: CallBatch, conditions: &RoundConditions<'_>) -> V
             ended.push(next.within(allowance));
         }
     };
-    // Polled together: the calls and the reports send to the same channel, which serves senders in
-    // the order in which they began to wait. One that is not polled would block the others forever.
+    // Polled together: the calls and the reports share the room for one event, and are served in the order in
+    // which they began to wait. One that is not polled would block the others forever.
     tokio::select! {
         () = work => {}
         () = listener.forward() => {}

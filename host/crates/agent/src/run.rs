@@ -113,7 +113,8 @@ struct AgentLoop<'a> {
     /// The stream to the caller; `None` if only the last response is returned.
     relay: Option<Relay>,
     trace: Trace<'a>,
-    /// Token usage of the model.
+    /// Token usage of the model in the rounds so far. That of the last response is added at the end, and only
+    /// if the sum is needed.
     usage: Usage,
     results: Option<Results>,
     approver: Option<Approver>,
@@ -214,9 +215,6 @@ impl<'a> AgentLoop<'a> {
         let response = self.allowance.within(asking).await??;
         self.listener.emitter.answers(route.provider());
         let mut answer = self.receive(response).await?;
-        if let Some(usage) = answer.usage() {
-            self.usage.add(&usage);
-        }
         let names = &self.conversation.names;
         let mut calls = calls::read(&mut answer.reply, names);
         if let Some(relay) = &self.relay {
@@ -296,6 +294,7 @@ impl<'a> AgentLoop<'a> {
         if !pending.is_empty() {
             return Ok(LoopState::Ending { answer, pending, ended });
         }
+        self.usage.add(answer.usage());
         self.conversation.add_round(answer, &ended);
         let emitter = &self.listener.emitter;
         if let Some(relay) = &mut self.relay {

@@ -14,14 +14,14 @@ const MAX_BYTES: usize = 16 << 10;
 pub(super) struct Usage(Option<Value>);
 
 impl Usage {
-    /// Adds the `usage` of a response.
-    pub(super) fn add(&mut self, usage: &Value) {
-        if !usage.is_object() || !is_small(usage) {
+    /// Adds the `usage` of a response, if it has one.
+    pub(super) fn add(&mut self, usage: Option<Value>) {
+        let Some(usage) = usage.filter(|usage| usage.is_object() && is_small(usage)) else {
             return;
-        }
+        };
         match &mut self.0 {
-            Some(sum) => add(sum, usage),
-            None => self.0 = Some(usage.clone()),
+            Some(sum) => add(sum, &usage),
+            None => self.0 = Some(usage),
         }
     }
 
@@ -102,10 +102,10 @@ mod tests {
             json!({"a": vec![0; 10_000]}),
             json!({"a": "x".repeat(MAX_BYTES)}),
         ] {
-            usage.add(&bad);
+            usage.add(Some(bad));
         }
         assert!(usage.0.is_none());
-        usage.add(&json!(members(MAX_VALUES - 1)));
+        usage.add(Some(json!(members(MAX_VALUES - 1))));
         assert!(usage.0.is_some());
     }
 
@@ -121,7 +121,7 @@ mod tests {
             json!(null),
             json!({"total_tokens": 10, "details": {"cached": 20, "audio": 3}, "cost": 1, "tier": "b", "new": 1}),
         ] {
-            usage.add(&answer);
+            usage.add(Some(answer));
         }
         let expected = json!({"total_tokens": 11, "details": {"cached": 22, "audio": 3}, "cost": 1.5, "tier": "b", "new": 1});
         assert_eq!(usage.into_value(), Some(expected));

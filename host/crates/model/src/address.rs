@@ -45,11 +45,9 @@ pub(super) trait Addresses: fmt::Debug + Send + Sync {
     fn uri(
         &self,
         operation: Operation,
-        _model: &str,
-        _is_streamed: bool,
-    ) -> Result<Uri, Untranslatable> {
-        Ok(self.below(operation.path()))
-    }
+        model: &str,
+        is_streamed: bool,
+    ) -> Result<Uri, Untranslatable>;
 
     /// Returns the form of Anthropic's Messages API at this host; `None` if it is Anthropic's own.
     fn messages(&self) -> Option<HostedMessages> {
@@ -93,11 +91,31 @@ impl HostedMessages {
 #[derive(Debug)]
 struct VendorPaths {
     base: Url,
+    chat_completions: Uri,
+    responses: Uri,
+    messages: Uri,
+}
+
+impl VendorPaths {
+    fn new(base: Url) -> Self {
+        let chat_completions = below(&base, Operation::ChatCompletions.path());
+        let responses = below(&base, Operation::Responses.path());
+        let messages = below(&base, Operation::Messages.path());
+        Self { base, chat_completions, responses, messages }
+    }
 }
 
 impl Addresses for VendorPaths {
     fn below(&self, path: &str) -> Uri {
         below(&self.base, path)
+    }
+
+    fn uri(&self, operation: Operation, _: &str, _: bool) -> Result<Uri, Untranslatable> {
+        Ok(match operation {
+            Operation::ChatCompletions => self.chat_completions.clone(),
+            Operation::Responses => self.responses.clone(),
+            Operation::Messages => self.messages.clone(),
+        })
     }
 }
 
@@ -130,7 +148,7 @@ pub(super) fn addresses(
         return Err(BadProvider::Hosting { provider: provider.to_owned() });
     }
     match &service.hosting {
-        Hosting::Vendor => Ok(Arc::new(VendorPaths { base })),
+        Hosting::Vendor => Ok(Arc::new(VendorPaths::new(base))),
         #[cfg(feature = "azure")]
         Hosting::Azure { api_version } => Ok(azure::addresses(&base, api_version.as_deref())),
         #[cfg(not(feature = "azure"))]

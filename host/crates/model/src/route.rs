@@ -36,16 +36,18 @@ impl Models {
     /// `fallbacks` is invalid or names no provider.
     pub fn route(&self, body: &mut RawObject) -> Result<Route<'_>, ModelError> {
         let model = body.get("model").and_then(raw::string).filter(|model| !model.is_empty());
-        let model = model.ok_or(ModelError::NoModel)?.into_owned();
+        let model = model.ok_or(ModelError::NoModel)?;
         let named = self.target(&model);
         let is_unnamed = named.is_none() && model.contains('/');
-        let unnamed = is_unnamed.then(|| cut(model.clone(), SHOWN_BYTES));
-        let first = match named {
-            Some(target) => target,
-            None => match self.providers.first() {
-                Some(provider) => Target { provider, model },
-                None => return Err(ModelError::UnknownModel { model: cut(model, SHOWN_BYTES) }),
-            },
+        let unnamed = is_unnamed.then(|| cut(model.to_string(), SHOWN_BYTES));
+        let is_renamed = named.is_some();
+        let first = if let Some(target) = named {
+            target
+        } else if let Some(provider) = self.providers.first() {
+            Target { provider, model: model.into_owned() }
+        } else {
+            let model = cut(model.into_owned(), SHOWN_BYTES);
+            return Err(ModelError::UnknownModel { model });
         };
         let asked =
             body.get(FALLBACKS).filter(|text| *text != "null").map(fallbacks).transpose()?;
@@ -57,11 +59,15 @@ impl Models {
             })
         });
         let mut fallbacks = targets.collect::<Result<Vec<_>, _>>()?;
-        // One that failed is not asked again.
-        let mut asked = BTreeSet::from([first.id()]);
-        fallbacks.retain(|target| asked.insert(target.id()));
+        if !fallbacks.is_empty() {
+            // One that failed is not asked again.
+            let mut asked = BTreeSet::from([first.id()]);
+            fallbacks.retain(|target| asked.insert(target.id()));
+        }
         body.remove(FALLBACKS);
-        body.set("model", Value::from(first.model.as_str()).to_string());
+        if is_renamed {
+            body.set("model", Value::from(first.model.as_str()).to_string());
+        }
         Ok(Route { first, fallbacks, unnamed })
     }
 

@@ -4,7 +4,7 @@ use std::{mem, pin::Pin};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tracing::warn;
 use uuid::Uuid;
@@ -24,6 +24,9 @@ const MAX_NAMES: usize = 1_000;
 
 /// Maximum bytes of a text of the caller that an error repeats: enough to find it in the request.
 const EXCERPT_BYTES: usize = 64;
+
+/// Header with the name of the provider that responded.
+const PROVIDER: HeaderName = HeaderName::from_static("x-airlock-provider");
 
 /// A response.
 pub(super) type Reply = Response<Payload>;
@@ -80,7 +83,7 @@ pub(super) fn holding(reply: Reply, held: impl Send + 'static) -> Reply {
 pub(super) fn answered_by(answering: &RespondingProvider, mut reply: Reply) -> Reply {
     let provider = answering.provider().and_then(|name| HeaderValue::try_from(name).ok());
     if let Some(provider) = provider {
-        reply.headers_mut().insert("x-airlock-provider", provider);
+        reply.headers_mut().insert(PROVIDER, provider);
     }
     reply
 }

@@ -36,8 +36,14 @@ impl AgentLoop<'_> {
             (true, true) => Some(answer::summary(self.trace.results())),
             (false, true) => self.approval_note(&answer.reply, &pending),
         };
-        let Self { relay, trace, usage, allowance, conversation, listener, is_chat, .. } = *self;
+        let Self { relay, trace, mut usage, allowance, conversation, listener, is_chat, .. } =
+            *self;
         let rounds = allowance.rounds;
+        // The first response has its own usage, and a chunk that stays as it is keeps its text.
+        let earlier_rounds = rounds - u32::from(!ended.is_empty());
+        if earlier_rounds > 0 || !is_chat {
+            usage.add(answer.usage());
+        }
         if relay.is_none() && is_chat {
             answer.remove_repeated_calls(&conversation.names);
         }
@@ -45,8 +51,6 @@ impl AgentLoop<'_> {
         drop((allowance, conversation));
         let airlock = trace.extension(rounds, &pending);
         let usage = usage.into_value();
-        // The first response has its own usage, and a chunk that stays as it is keeps its text.
-        let earlier_rounds = rounds - u32::from(!ended.is_empty());
         let sum = usage.as_ref().and_then(Value::as_object).filter(|_| earlier_rounds > 0);
         let sum = sum.cloned().map(chat::read_usage);
         if let Some(relay) = relay {

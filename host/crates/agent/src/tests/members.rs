@@ -190,6 +190,16 @@ async fn no_unknown_member_repeats_a_call_of_the_gateway() {
 }
 
 #[tokio::test]
+async fn a_call_in_the_old_form_does_not_reach_the_caller_in_pieces() {
+    let pieces = [json!({"name": "desk-"}), json!({"name": "echo"}), json!({"arguments": "{}"})];
+    let chunks = pieces.map(|piece| chunk(&json!({"function_call": piece}), &json!({})));
+    let text = chunk(&json!({"content": "hm"}), &json!({}));
+    let answer = sse(&[chunks.as_slice(), &[text, end("stop")]].concat());
+    let shown = shown(vec![answer], streamed()).await.concat();
+    assert!(shown.contains("hm") && !shown.contains("function_call"), "{shown}");
+}
+
+#[tokio::test]
 async fn a_member_of_a_message_that_repeats_a_call_is_left_out_of_both_forms() {
     let fields = json!({"tool_calls": [{"name": "desk-echo"}]});
     let message = json!({"role": "assistant", "content": "hm", "fields": fields, "other": 1});

@@ -24,7 +24,7 @@ struct DatedVersion {
 /// Returns the addresses below the endpoint of a resource.
 pub(super) fn addresses(endpoint: &Url, version: Option<&str>) -> Arc<dyn Addresses> {
     match version {
-        None => Arc::new(VendorPaths { base: extended(endpoint, "openai/v1") }),
+        None => Arc::new(VendorPaths::new(extended(endpoint, "openai/v1"))),
         Some(version) => {
             let base = extended(endpoint, "openai");
             Arc::new(DatedVersion { base, version: version.to_owned() })

@@ -127,9 +127,9 @@ impl ChoiceReader {
     /// Sets the reason of the end, and keeps the members that came with it.
     fn set_finish(&mut self, reason: FinishReason, members: Object) {
         self.finish = Some(reason);
-        let before = object_weight(&self.end_members);
+        // Only what is new is weighed: an end may be repeated in every chunk. One that is replaced stays counted.
+        self.kept_bytes += if members.is_empty() { 0 } else { object_weight(&members) };
         self.end_members.extend(members);
-        self.kept_bytes += object_weight(&self.end_members).saturating_sub(before);
     }
 
     /// Ends the choice.

@@ -135,6 +135,18 @@ fn unknown_members_follow_the_pieces_of_their_chunk_or_the_end_of_their_choice()
 }
 
 #[test]
+fn members_of_an_end_are_weighed_once_however_often_it_is_repeated() {
+    let mut reader = ReplyReader::default();
+    let end = json!({"index": 0, "finish_reason": "stop", "x": "x".repeat(1_000)});
+    reader.chunk(object(json!({"choices": [end]}))).expect("a chunk");
+    let held = reader.held_bytes();
+    assert!(held >= 1_000, "{held}");
+    let again = json!({"choices": [{"index": 0, "finish_reason": "stop"}]});
+    reader.chunk(object(again)).expect("a chunk");
+    assert_eq!(reader.held_bytes(), held);
+}
+
+#[test]
 fn each_reason_for_an_end_is_read() {
     for (choice, reason) in [
         (json!({"finish_reason": "stop"}), FinishReason::Stop),
