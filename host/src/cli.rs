@@ -26,6 +26,7 @@ mod serve;
 mod session;
 mod signals;
 mod spinner;
+mod store;
 mod tools;
 mod upstream;
 
@@ -80,6 +81,7 @@ enum AirlockCommand {
     Check(check::CheckArgs),
     Import(import::ImportArgs),
     Plugin(plugin::PluginArgs),
+    Store(store::StoreArgs),
     Upstream(upstream::UpstreamArgs),
     Schema(schema::SchemaArgs),
 }
@@ -172,6 +174,7 @@ impl AirlockCommand {
             Self::Check(args) => check::run(&args).await,
             Self::Import(args) => import::run(&args),
             Self::Plugin(args) => plugin::run(&args).await,
+            Self::Store(args) => store::run(&args).await,
             Self::Upstream(args) => upstream::run(&args).await,
             Self::Schema(args) => schema::run(&args),
         }

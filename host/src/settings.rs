@@ -52,6 +52,11 @@ pub mod runs {
     pub use airlock_store::runs::RunBounds;
 }
 
+/// Types of `Config::store`.
+pub mod store {
+    pub use airlock_store::{Location, LocationError, ServerUrl};
+}
+
 /// Types of `Config::oauth`.
 pub mod oauth {
     pub use airlock_identity::{VerifierSettings, ViewRule};
@@ -102,7 +107,7 @@ mod tests {
         let _: door::ScriptLanguage = script_language;
         let _: door::Keys = keys;
         let _: Option<super::oauth::VerifierSettings> = oauth;
-        let _: PathBuf = store;
+        let _: super::store::Location = store;
         let _: [Option<PathBuf>; 2] = [lock, file];
         let _: Fingerprint = fingerprint;
         let _: sandbox::Settings = sandbox;

@@ -37,6 +37,7 @@ mod runs;
 mod runs_command;
 mod samples;
 mod serve;
+mod store;
 mod streams;
 mod tidy;
 mod upstream_admin;

@@ -37,6 +37,7 @@ const PLACES: &[(&str, &[&str])] = &[
     ("wasmtime-wizer", &["compile"]),
     ("wasmparser", &["compile"]),
     ("rusqlite", &["store"]),
+    ("tokio-postgres", &["store"]),
     ("hyper", &["egress", "server"]),
     ("bollard", &["mcp-client"]),
     ("landlock", &["process"]),

@@ -79,7 +79,7 @@ pub(super) async fn run(args: &ApprovalsArgs) -> anyhow::Result<Done> {
 /// Returns the calls of all callers that the gateway of a configuration keeps.
 async fn kept(config: &ConfigFile) -> anyhow::Result<Approvals> {
     let config = config.load_of_gateway()?;
-    Ok(Database::open(Settings::new(&config.store)).await?.all_approvals())
+    Ok(Database::open(Settings::at(config.store)).await?.all_approvals())
 }
 
 async fn list(args: &ApprovalListArgs) -> anyhow::Result<Done> {

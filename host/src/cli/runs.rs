@@ -155,7 +155,7 @@ pub(super) fn kept(config: &Config) -> anyhow::Result<Runs> {
         config.runs.journal,
         "no runs are kept: mcp.tool_manager_config.code_mode_journal is false"
     );
-    Ok(Runs::new(config.runs, store::Settings::new(&config.store).into()))
+    Ok(Runs::new(config.runs, store::Settings::at(config.store.clone()).into()))
 }
 
 /// Returns the run of an identifier, or of a prefix of one. Fails if there is no such run, or several.

@@ -133,7 +133,7 @@ impl GatewayBuilder {
         let models = Models::new(&config.providers)
             .map_err(GatewayError::configuration("a model provider cannot be set up"))?;
         let sandbox = Sandbox::new(&config.sandbox)?;
-        let database = LazyDatabase::new(store::Settings::new(&config.store));
+        let database = LazyDatabase::new(store::Settings::at(config.store.clone()));
         let runs = config.runs.journal.then(|| Runs::new(config.runs, database.clone()));
         let results = Results::new(config.results);
         let catalog = Catalog::new();

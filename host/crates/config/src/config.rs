@@ -14,6 +14,7 @@ use airlock_plugin as plugin;
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
 use airlock_server as server;
+use airlock_store::Location;
 
 /// The checked configuration, with the settings of every module.
 #[derive(Debug, Clone)]
@@ -46,7 +47,7 @@ pub struct Config {
     /// `mcp_server.oauth`: access tokens of an identity provider.
     pub oauth: Option<airlock_identity::VerifierSettings>,
     /// `store`: database of state that survives a restart.
-    pub store: PathBuf,
+    pub store: Location,
     /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.
     /// `None` for a configuration that was not loaded from a file.
     pub lock: Option<PathBuf>,
@@ -128,7 +129,7 @@ impl Config {
                 .chain(self.lock.clone())
                 .chain(components)
                 .collect(),
-            unreadable: [self.store.clone()].into_iter().chain(secrets).collect(),
+            unreadable: self.store.path().map(Path::to_owned).into_iter().chain(secrets).collect(),
         }
     }
 }

@@ -14,10 +14,10 @@ mod ranged;
 mod server;
 mod tool_manager;
 
-use std::path::PathBuf;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use super::env_text::EnvText;
 
 pub(super) use self::{
     client::{
@@ -63,9 +63,11 @@ pub(super) struct File {
     /// The gateway as an MCP server: `/mcp`, and `airlock mcp`.
     #[serde(default)]
     pub(super) mcp_server: McpServer,
-    /// Database of the state that survives a restart: plugins' stores, responses, and the first
-    /// definitions of MCP servers. Default: `airlock.db` beside this file.
-    pub(super) store: Option<PathBuf>,
+    /// Database of the state that survives a restart: plugins' stores, responses, approvals, runs, logins, and
+    /// the first definitions of MCP servers. A path, or the URL of a database of PostgreSQL that several gateways
+    /// share, for example `postgres://airlock@db.example.com/airlock`; `env.NAME` takes it from the
+    /// environment, so that a password is not in the file. Default: `airlock.db` beside this file.
+    pub(super) store: Option<EnvText>,
     /// Credentials of callers, and the tools that each opens.
     #[serde(default)]
     pub(super) governance: Governance,

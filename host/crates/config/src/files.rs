@@ -21,7 +21,7 @@ use airlock_model::{self as model, BadProvider, CloudCredential, Models, Service
 use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
 };
-use airlock_store::kv;
+use airlock_store::{Settings, kv};
 use airlock_strings::{visible_line, with_causes};
 use airlock_upstream as upstream;
 
@@ -84,7 +84,7 @@ impl Config {
     /// Checks that every entry in a store of a plugin has a holder. Does not make or change the
     /// database.
     fn check_stores(&self) -> Vec<Problem> {
-        let usage = match kv::usage_at(&self.store) {
+        let usage = match kv::usage(&Settings::at(self.store.clone())) {
             Ok(usage) => usage,
             Err(error) => {
                 let key = KeyPath::default().member("store");

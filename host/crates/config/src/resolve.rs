@@ -17,6 +17,7 @@ mod refused;
 mod resolved;
 mod same_variants;
 mod server;
+mod store;
 mod tool_manager;
 mod upstream;
 
@@ -73,10 +74,9 @@ fn config(file: File, env: FileEnv<'_>) -> Resolved<Config> {
             script_language: tool_manager.code_mode_language.into(),
             keys,
             oauth,
-            store: match file.store {
-                Some(path) => problems.take("store", env.path(&path)),
-                None => env.directory.join("airlock.db"),
-            },
+            store: problems
+                .accept("store", store::resolve(file.store, env))
+                .unwrap_or_else(|| store::beside(env)),
             lock: None,
             file: None,
             fingerprint: Fingerprint::default(),

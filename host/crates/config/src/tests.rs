@@ -8,6 +8,7 @@ mod ranges;
 mod reading;
 mod secrets;
 mod server;
+mod store;
 mod tool_manager;
 
 use std::path::Path;

@@ -8,8 +8,10 @@
 mod sql;
 
 use std::{
+    panic::resume_unwind,
     path::Path,
     sync::Arc,
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -224,7 +226,11 @@ impl Database {
 pub fn usage(settings: &Settings) -> Result<Vec<Usage>, OpenError> {
     match &settings.location {
         Location::File(path) => usage_at(path),
-        Location::Server(url) => open::read_server(url, settings, sql::usage),
+        // On a thread of its own: a connection has a runtime, and the caller's thread may run another one.
+        Location::Server(url) => thread::scope(|scope| {
+            let reading = scope.spawn(|| open::read_server(url, settings, sql::usage));
+            reading.join().unwrap_or_else(|panic| resume_unwind(panic))
+        }),
     }
 }
 

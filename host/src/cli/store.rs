@@ -1,0 +1,37 @@
+//! `airlock store`: migrates the database of the state that survives a restart, and copies it.
+
+mod copy;
+mod migrate;
+
+use super::{outcome::Done, session::ConfigOfGroup};
+
+/// Migrate the store of a configuration, or copy it to another place
+///
+/// The store is the database that the key `store` names: a file, or a database of PostgreSQL that several
+/// gateways share. A gateway makes and migrates its store when it starts, so `migrate` is for those who want
+/// to do it before, or to see first whether it has to be done. `copy` moves a gateway from a file to a
+/// server, or back.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  airlock store migrate --check\n  airlock store copy env.DATABASE_URL"
+)]
+pub(super) struct StoreArgs {
+    #[command(flatten)]
+    _config: ConfigOfGroup,
+    #[command(subcommand)]
+    command: StoreCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum StoreCommand {
+    Migrate(migrate::MigrateArgs),
+    Copy(copy::CopyArgs),
+}
+
+pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Done> {
+    match &args.command {
+        StoreCommand::Migrate(args) => migrate::run(args).await,
+        StoreCommand::Copy(args) => copy::run(args).await,
+    }
+}

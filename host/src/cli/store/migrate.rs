@@ -1,0 +1,50 @@
+//! `airlock store migrate`.
+
+use serde_json::json;
+
+use crate::cli::{outcome::Done, output, session::ConfigFile};
+use airlock_store::{Database, SchemaState, Settings};
+
+/// Migrate the store to the tables of this version
+///
+/// Makes the store if there is none. Of several gateways and commands that do it at the same time, one does,
+/// and the others wait. With `--check`, nothing is changed, and the exit code is 1 if a migration is due.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  airlock store migrate --check\n  airlock store migrate")]
+pub(super) struct MigrateArgs {
+    /// Show the version of the tables, and change nothing.
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    config: ConfigFile,
+    /// Print a JSON document: `{store, found, known, migrated}`, where `found` is the version before.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &MigrateArgs) -> anyhow::Result<Done> {
+    let location = args.config.load()?.store;
+    let settings = Settings::at(location.clone());
+    let state = Database::schema_state(settings.clone()).await?;
+    let is_migrated = state.needs_migration() && !args.check;
+    if is_migrated {
+        Database::open(settings).await?;
+    }
+    let SchemaState { found, known } = state;
+    if args.json {
+        let store = location.to_string();
+        output::document(
+            &json!({"store": store, "found": found, "known": known, "migrated": is_migrated}),
+        )?;
+    } else {
+        let had =
+            found.map_or("no tables".to_owned(), |found| format!("tables of version {found}"));
+        let end = match (is_migrated, state.needs_migration()) {
+            (true, _) => format!(" and is migrated to version {known}"),
+            (false, true) => format!(" and has to be migrated to version {known}"),
+            (false, false) => ", which this version uses".to_owned(),
+        };
+        output::line(&format!("{location} had {had}{end}"))?;
+    }
+    Ok((is_migrated || !state.needs_migration()).into())
+}
