@@ -8,8 +8,8 @@ use super::{outcome::Done, session::ConfigOfGroup};
 /// Migrate the store of a configuration, or copy it to another place
 ///
 /// The store is the database that the key `store` names: a file, or a database of PostgreSQL that several
-/// gateways share. A gateway makes and migrates its store when it starts, so `migrate` is for those who want
-/// to do it before, or to see first whether it has to be done. `copy` moves a gateway from a file to a
+/// gateways share. A gateway makes and migrates its store when it first needs it, so `migrate` is for those who
+/// want to do it before, or to see first whether it has to be done. `copy` moves a gateway from a file to a
 /// server, or back.
 #[derive(Debug, clap::Args)]
 #[command(
