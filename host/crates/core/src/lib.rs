@@ -9,6 +9,7 @@
 //! | [`tenant`] | the parties that calls are accounted to, and their shares of bounded resources |
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
+//! | [`operator`] | the people and programs that manage a gateway: their roles and rights |
 //! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
 //! | [`threads`] | blocking threads for long work on texts, divided among the tenants |
 //! | [`timer`] | a time limit for consecutive waits |
@@ -17,6 +18,7 @@
 pub mod door;
 pub mod limit;
 pub mod memory;
+pub mod operator;
 pub mod run;
 pub mod secret;
 pub mod tenant;

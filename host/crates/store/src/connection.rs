@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::sql::{Sql, SqlError, Subject, postgres::PgConnection, sqlite::SqliteConnection};
+use crate::sql::{
+    Sql, SqlError, Subject,
+    postgres::{OPERATION, PgConnection},
+    sqlite::SqliteConnection,
+};
 
 /// Longest time of a copy.
 const COPY: Duration = Duration::from_hours(12);
@@ -28,10 +32,7 @@ impl Connection {
         is_snapshot: bool,
         job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
-        match self {
-            Self::Sqlite(file) => file.read(is_snapshot, job),
-            Self::Postgres(server) => server.read(is_snapshot, job),
-        }
+        self.read_within(OPERATION, is_snapshot, job)
     }
 
     /// Runs a change of `subjects` in one transaction. An error or a refusal of `job` rolls it back.
@@ -40,10 +41,7 @@ impl Connection {
         subjects: &[Subject],
         job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
     ) -> Result<Result<T, E>, SqlError> {
-        match self {
-            Self::Sqlite(file) => file.write(job),
-            Self::Postgres(server) => server.write(subjects, job),
-        }
+        self.write_within(OPERATION, subjects, job)
     }
 
     /// Runs a read as [`Self::read`] with `is_snapshot`, which may take long.
@@ -51,10 +49,7 @@ impl Connection {
         &mut self,
         job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
-        match self {
-            Self::Sqlite(file) => file.read(true, job),
-            Self::Postgres(server) => server.read_within(COPY, true, job),
-        }
+        self.read_within(COPY, true, job)
     }
 
     /// Runs a change as [`Self::write`], which may take long.
@@ -63,9 +58,32 @@ impl Connection {
         subjects: &[Subject],
         job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
     ) -> Result<Result<T, E>, SqlError> {
+        self.write_within(COPY, subjects, job)
+    }
+
+    /// Runs a read. A server has `time` for it; a file takes as long as it takes.
+    fn read_within<T>(
+        &mut self,
+        time: Duration,
+        is_snapshot: bool,
+        job: impl FnOnce(&Sql<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self {
+            Self::Sqlite(file) => file.read(is_snapshot, job),
+            Self::Postgres(server) => server.read_within(time, is_snapshot, job),
+        }
+    }
+
+    /// Runs a change as [`Self::read_within`] runs a read.
+    fn write_within<T, E>(
+        &mut self,
+        time: Duration,
+        subjects: &[Subject],
+        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
+    ) -> Result<Result<T, E>, SqlError> {
         match self {
             Self::Sqlite(file) => file.write(job),
-            Self::Postgres(server) => server.write_within(COPY, subjects, job),
+            Self::Postgres(server) => server.write_within(time, subjects, job),
         }
     }
 

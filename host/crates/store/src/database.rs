@@ -15,6 +15,7 @@ use crate::{
     lane::{Lane, Party},
     open::{self, OpenDatabase},
     schema::SchemaState,
+    seal::Sealer,
     settings::Settings,
     sql::{Sql, SqlError, Subject},
     watcher::Watcher,
@@ -130,6 +131,11 @@ impl Database {
     /// Makes the traces of deleted rows leave the log of a file. A reader may prevent that.
     pub(crate) async fn truncate_log(&self) -> Result<(), Unavailable> {
         self.shared.writer.run(self.party, |connection| connection.truncate_log()).await
+    }
+
+    /// Returns the means to seal and open secrets.
+    pub(crate) fn sealer(&self) -> Sealer {
+        Sealer::new(self.shared.settings.seal.clone())
     }
 
     /// Returns the thread that notices changes.

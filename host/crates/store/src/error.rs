@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::sql::{FaultKind, SqlError};
+use crate::{
+    seal::SealError,
+    sql::{FaultKind, SqlError},
+};
 
 /// Reason that the database cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +71,9 @@ pub enum Unavailable {
     /// have been made if the connection was lost at its very end.
     #[error("the database server cannot be reached; try again in a moment")]
     Unreachable,
+    /// A stored secret cannot be opened, or a new one cannot be sealed.
+    #[error("a secret of the database cannot be used")]
+    Sealed(#[source] SealError),
     /// The operation was aborted: the gateway is shutting down, or the operation panicked.
     #[error("the operation was interrupted")]
     Lost,

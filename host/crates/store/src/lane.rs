@@ -175,6 +175,10 @@ impl Lane {
                 warn!(%store, %error, "the database server did not carry out an operation");
                 Unavailable::Unreachable
             }
+            FaultKind::Sealed(cause) => {
+                error!(%store, error = %cause, "a secret of the database cannot be used");
+                Unavailable::Sealed(cause)
+            }
             FaultKind::Damaged | FaultKind::Other => {
                 error!(%store, %error, "the database failed");
                 Unavailable::Failed(error)

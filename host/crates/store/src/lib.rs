@@ -6,9 +6,9 @@
 //! part of one. A server is for several gateways, on several machines.
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
-//! blocking thread. Each subject has a module with its SQL: [`approvals`],
-//! [`kv`], [`login`], [`recall`], [`responses`], [`runs`] and [`upstream`]. None of them knows which
-//! database it is on.
+//! blocking thread. Each subject has a module with its SQL: [`approvals`], [`entries`], [`kv`],
+//! [`login`], [`operators`], [`recall`], [`responses`], [`runs`] and [`upstream`]. None of them knows
+//! which database it is on.
 //!
 //! ```text
 //! approvals … upstream     statements, each text once
@@ -29,7 +29,11 @@
 //! | `lane`, `connection` | who waits for whom, and for how long; one operation |
 //! | `sql` | statements, parameters, rows, errors; the locks of subjects |
 //! | `copy` | a copy of everything in another place |
+//! | `seal`, `rekey` | secrets at rest, and their change to a new key |
 //! | [`changes`], `revision`, `watcher` | what other processes have changed; the numbers that tell it, and the thread that reads them |
+//!
+//! With a key in the settings, the tokens of logins and the documents of entries are sealed: a copy of
+//! the database is of no use without the key. Other data is stored as it is.
 //!
 //! The differences between the two databases, beside those in `sql`:
 //!
@@ -44,6 +48,7 @@ mod columns;
 mod connection;
 mod copy;
 mod database;
+pub mod entries;
 mod error;
 pub mod kv;
 mod lane;
@@ -51,12 +56,15 @@ mod lazy;
 mod location;
 pub mod login;
 mod open;
+pub mod operators;
 mod owner;
 pub mod recall;
+mod rekey;
 pub mod responses;
 mod revision;
 pub mod runs;
 mod schema;
+mod seal;
 mod settings;
 mod sql;
 pub mod upstream;
@@ -69,7 +77,9 @@ pub use self::{
     lazy::LazyDatabase,
     location::{Location, LocationError, ServerUrl},
     owner::OwnerId,
+    rekey::{RekeyError, rekey},
     schema::SchemaState,
+    seal::{SealError, SealKey, SealKeyError, SealKeyId, Seals},
     settings::{Clock, Settings},
     sql::SqlError,
 };

@@ -4,7 +4,8 @@
 //! Several processes share a login. Many authorization servers accept a refresh token once and
 //! revoke the whole login if it is used again, so one process at a time refreshes the tokens
 //! ([`Database::claim_refresh`]). An access token identifies the version of a login: a change that
-//! is based on another version is not made.
+//! is based on another version is not made. Versions are compared in code: the database may have the
+//! tokens sealed, and then no two values of the same token are equal.
 
 use std::{fmt, time::Duration};
 
@@ -13,6 +14,7 @@ use crate::{
     database::Database,
     error::Unavailable,
     revision::ChangeKind,
+    seal::{SealError, Sealer, SecretPlace},
     sql::{Param, Row, Sql, SqlError, Subject, params},
 };
 
@@ -65,7 +67,7 @@ impl Database {
         client: &str,
         server: &str,
     ) -> Result<Option<UpstreamLogin>, Unavailable> {
-        let key = LoginKey::new(client, server);
+        let key = self.login_key(client, server);
         self.read(move |sql| Ok(key.read(sql)?.map(|(login, _)| login))).await
     }
 
@@ -76,7 +78,7 @@ impl Database {
         server: &str,
         login: UpstreamLogin,
     ) -> Result<(), Unavailable> {
-        let key = LoginKey::new(client, server);
+        let key = self.login_key(client, server);
         self.write(key.subject(), move |sql| key.write(sql, &login)).await
     }
 
@@ -109,7 +111,7 @@ impl Database {
         access_token: &str,
         time: Duration,
     ) -> Result<RefreshClaim, Unavailable> {
-        let key = LoginKey::new(client, server);
+        let key = self.login_key(client, server);
         let access_token = access_token.to_owned();
         self.write(key.subject(), move |sql| {
             let now = sql.now();
@@ -124,7 +126,7 @@ impl Database {
             if (now + 1..=until).contains(&refreshing_until) {
                 return Ok(RefreshClaim::Busy);
             }
-            key.set(sql, &access_token, "refreshing_until_ms", until.into())?;
+            key.set(sql, "refreshing_until_ms", until.into())?;
             Ok(RefreshClaim::Claimed(login))
         })
         .await
@@ -139,12 +141,10 @@ impl Database {
         access_token: &str,
         login: UpstreamLogin,
     ) -> Result<bool, Unavailable> {
-        let key = LoginKey::new(client, server);
+        let key = self.login_key(client, server);
         let access_token = access_token.to_owned();
         self.write(key.subject(), move |sql| {
-            let present = key.read(sql)?;
-            let is_present =
-                present.is_some_and(|(present, _)| present.access_token == access_token);
+            let is_present = key.has_version(sql, &access_token)?;
             if is_present {
                 key.write(sql, &login)?;
             }
@@ -160,10 +160,13 @@ impl Database {
         server: &str,
         access_token: &str,
     ) -> Result<(), Unavailable> {
-        let key = LoginKey::new(client, server);
+        let key = self.login_key(client, server);
         let access_token = access_token.to_owned();
         self.write(key.subject(), move |sql| {
-            key.set(sql, &access_token, "refreshing_until_ms", Param::Number(0))
+            if key.has_version(sql, &access_token)? {
+                key.set(sql, "refreshing_until_ms", Param::Number(0))?;
+            }
+            Ok(())
         })
         .await
     }
@@ -177,13 +180,21 @@ impl Database {
         access_token: &str,
         wanted: &str,
     ) -> Result<(), Unavailable> {
-        let key = LoginKey::new(client, server);
+        let key = self.login_key(client, server);
         let access_token = access_token.to_owned();
         let wanted = wanted.to_owned();
         self.write(key.subject(), move |sql| {
-            key.set(sql, &access_token, "wanted", Param::Text(&wanted))
+            if key.has_version(sql, &access_token)? {
+                key.set(sql, "wanted", Param::Text(&wanted))?;
+            }
+            Ok(())
         })
         .await
+    }
+
+    fn login_key(&self, client: &str, server: &str) -> LoginKey {
+        let sealer = self.sealer();
+        LoginKey { client: client.to_owned(), server: server.to_owned(), sealer }
     }
 }
 
@@ -191,13 +202,10 @@ impl Database {
 struct LoginKey {
     client: String,
     server: String,
+    sealer: Sealer,
 }
 
 impl LoginKey {
-    fn new(client: &str, server: &str) -> Self {
-        Self { client: client.to_owned(), server: server.to_owned() }
-    }
-
     fn subject(&self) -> Subject {
         Subject::login(&self.client)
     }
@@ -208,10 +216,64 @@ impl LoginKey {
                       resource, scopes, wanted, access_token, refresh_token, obtained_ms, \
                       expires_ms, refreshing_until_ms FROM upstream_login \
                       WHERE client = ?1 AND server = ?2";
-        sql.find(select, params![&self.client, &self.server], login)
+        sql.find(select, params![&self.client, &self.server], |row| self.login(row))
+    }
+
+    /// Reads a login, and the end of the claim on it.
+    fn login(&self, row: &Row<'_>) -> Result<(UpstreamLogin, i64), SqlError> {
+        let client_secret: Option<&[u8]> = row.get(2)?;
+        let refresh_token: Option<&[u8]> = row.get(9)?;
+        let login = UpstreamLogin {
+            issuer: row.get(0)?,
+            client_id: row.get(1)?,
+            client_secret: client_secret
+                .map(|secret| self.open("client_secret", secret))
+                .transpose()?,
+            authentication: row.get(3)?,
+            token_endpoint: row.get(4)?,
+            resource: row.get(5)?,
+            scopes: row.get(6)?,
+            wanted: row.get(7)?,
+            access_token: self.open("access_token", row.get(8)?)?,
+            refresh_token: refresh_token
+                .map(|token| self.open("refresh_token", token))
+                .transpose()?,
+            obtained_ms: row.get(10)?,
+            expires_ms: row.get(11)?,
+        };
+        Ok((login, row.get(12)?))
+    }
+
+    fn open(&self, column: &str, stored: &[u8]) -> Result<String, SealError> {
+        self.sealer.open(&self.place(column), stored)
+    }
+
+    fn seal(&self, column: &str, secret: &str) -> Result<Vec<u8>, SealError> {
+        self.sealer.seal(&self.place(column), secret)
+    }
+
+    fn place(&self, column: &str) -> SecretPlace {
+        let row = [self.client.as_bytes(), self.server.as_bytes()];
+        SecretPlace::new("upstream_login", column, &row)
+    }
+
+    /// Returns whether the login has the version of `access_token`.
+    fn has_version(&self, sql: &Sql<'_>, access_token: &str) -> Result<bool, SqlError> {
+        let select = "SELECT access_token FROM upstream_login WHERE client = ?1 AND server = ?2";
+        let present = sql.find(select, params![&self.client, &self.server], |row| {
+            Ok(self.open("access_token", row.get(0)?)?)
+        })?;
+        Ok(present.is_some_and(|present| present == access_token))
     }
 
     fn write(&self, sql: &Sql<'_>, login: &UpstreamLogin) -> Result<(), SqlError> {
+        let client_secret = login.client_secret.as_ref();
+        let client_secret =
+            client_secret.map(|secret| self.seal("client_secret", secret)).transpose()?;
+        let refresh_token = login.refresh_token.as_ref();
+        let refresh_token =
+            refresh_token.map(|token| self.seal("refresh_token", token)).transpose()?;
+        let access_token = self.seal("access_token", &login.access_token)?;
         sql.overwrite_deleted()?;
         let delete = "DELETE FROM upstream_login WHERE client = ?1 AND server = ?2";
         sql.run(delete, params![&self.client, &self.server])?;
@@ -224,14 +286,14 @@ impl LoginKey {
             &self.server,
             &login.issuer,
             &login.client_id,
-            login.client_secret.as_ref(),
+            client_secret.as_ref(),
             &login.authentication,
             &login.token_endpoint,
             &login.resource,
             &login.scopes,
             &login.wanted,
-            &login.access_token,
-            login.refresh_token.as_ref(),
+            &access_token,
+            refresh_token.as_ref(),
             login.obtained_ms,
             login.expires_ms,
         ];
@@ -239,47 +301,12 @@ impl LoginKey {
         sql.announce(ChangeKind::Logins)
     }
 
-    /// Sets one column of the version that has `access_token`.
-    fn set(
-        &self,
-        sql: &Sql<'_>,
-        access_token: &str,
-        column: &'static str,
-        value: Param<'_>,
-    ) -> Result<(), SqlError> {
-        let update = format!(
-            "UPDATE upstream_login SET {column} = ?1 \
-             WHERE client = ?2 AND server = ?3 AND access_token = ?4"
-        );
-        sql.run(
-            &update,
-            &[
-                value,
-                Param::from(&self.client),
-                Param::from(&self.server),
-                Param::from(access_token),
-            ],
-        )
-        .map(drop)
+    /// Sets one column.
+    fn set(&self, sql: &Sql<'_>, column: &'static str, value: Param<'_>) -> Result<(), SqlError> {
+        let update =
+            format!("UPDATE upstream_login SET {column} = ?1 WHERE client = ?2 AND server = ?3");
+        sql.run(&update, &[value, Param::from(&self.client), Param::from(&self.server)]).map(drop)
     }
-}
-
-fn login(row: &Row<'_>) -> Result<(UpstreamLogin, i64), SqlError> {
-    let login = UpstreamLogin {
-        issuer: row.get(0)?,
-        client_id: row.get(1)?,
-        client_secret: row.get(2)?,
-        authentication: row.get(3)?,
-        token_endpoint: row.get(4)?,
-        resource: row.get(5)?,
-        scopes: row.get(6)?,
-        wanted: row.get(7)?,
-        access_token: row.get(8)?,
-        refresh_token: row.get(9)?,
-        obtained_ms: row.get(10)?,
-        expires_ms: row.get(11)?,
-    };
-    Ok((login, row.get(12)?))
 }
 
 impl fmt::Debug for UpstreamLogin {
@@ -294,118 +321,4 @@ impl fmt::Debug for UpstreamLogin {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::home::{TestHome, on_both};
-
-    fn login(access_token: &str) -> UpstreamLogin {
-        UpstreamLogin {
-            issuer: "https://as.example.com".to_owned(),
-            client_id: "id".to_owned(),
-            client_secret: None,
-            authentication: "none".to_owned(),
-            token_endpoint: "https://as.example.com/token".to_owned(),
-            resource: "https://mcp.example.com/mcp".to_owned(),
-            scopes: "read".to_owned(),
-            wanted: String::new(),
-            access_token: access_token.to_owned(),
-            refresh_token: Some("refresh".to_owned()),
-            obtained_ms: 1,
-            expires_ms: Some(2),
-        }
-    }
-
-    const TIME: Duration = Duration::from_secs(30);
-
-    on_both! {
-        a_login_belongs_to_a_client_and_a_server,
-        one_process_refreshes_at_a_time_until_its_claim_ends,
-        a_change_of_an_earlier_version_is_not_made,
-    }
-
-    async fn a_login_belongs_to_a_client_and_a_server(home: TestHome) {
-        let database = home.open().await;
-        database.put_upstream_login("up", "https://a/", login("1")).await.expect("written");
-        for (client, server, found) in [
-            ("up", "https://a/", true),
-            ("up", "https://b/", false),
-            ("other", "https://a/", false),
-        ] {
-            let read = database.upstream_login(client, server).await.expect("read");
-            assert_eq!(read, found.then(|| login("1")), "{client} {server}");
-        }
-        assert!(!format!("{:?}", login("hunter2")).contains("hunter2"));
-        assert_eq!(database.remove_upstream_logins("up").await.expect("written"), 1);
-        assert_eq!(database.upstream_login("up", "https://a/").await.expect("read"), None);
-    }
-
-    #[tokio::test]
-    async fn nothing_of_a_removed_login_stays_in_the_files() {
-        let home = TestHome::sqlite();
-        let database = home.open().await;
-        for token in ["first-hunter2", "second-hunter2"] {
-            database.put_upstream_login("up", "s", login(token)).await.expect("written");
-        }
-        database.remove_upstream_logins("up").await.expect("written");
-        for file in std::fs::read_dir(home.directory.path()).expect("a directory") {
-            let path = file.expect("a file").path();
-            let bytes = std::fs::read(&path).expect("readable");
-            let is_found = bytes.windows(7).any(|window| window == b"hunter2");
-            assert!(!is_found, "{}", path.display());
-        }
-    }
-
-    async fn one_process_refreshes_at_a_time_until_its_claim_ends(home: TestHome) {
-        let database = home.open().await;
-        assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Gone);
-        database.put_upstream_login("up", "s", login("1")).await.expect("written");
-        assert_eq!(
-            claim(&database, "1").await.expect("written"),
-            RefreshClaim::Claimed(login("1"))
-        );
-        assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
-        home.clock.pass(Duration::from_secs(29));
-        assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
-        home.clock.pass(Duration::from_secs(1));
-        assert_eq!(
-            claim(&database, "1").await.expect("written"),
-            RefreshClaim::Claimed(login("1"))
-        );
-        database.release_refresh("up", "s", "1").await.expect("written");
-        assert_eq!(
-            claim(&database, "1").await.expect("written"),
-            RefreshClaim::Claimed(login("1"))
-        );
-        home.clock.set(Duration::from_secs(1));
-        assert_eq!(
-            claim(&database, "1").await.expect("written"),
-            RefreshClaim::Claimed(login("1"))
-        );
-        let renewed = database.renew_upstream_login("up", "s", "1", login("2")).await;
-        assert!(renewed.expect("written"));
-        assert_eq!(
-            claim(&database, "1").await.expect("written"),
-            RefreshClaim::Changed(login("2"))
-        );
-        assert_eq!(
-            claim(&database, "2").await.expect("written"),
-            RefreshClaim::Claimed(login("2"))
-        );
-    }
-
-    async fn claim(database: &Database, token: &str) -> Result<RefreshClaim, Unavailable> {
-        database.claim_refresh("up", "s", token, TIME).await
-    }
-
-    async fn a_change_of_an_earlier_version_is_not_made(home: TestHome) {
-        let database = home.open().await;
-        database.put_upstream_login("up", "s", login("2")).await.expect("written");
-        assert!(!database.renew_upstream_login("up", "s", "1", login("3")).await.expect("written"));
-        database.want_scopes("up", "s", "1", "write").await.expect("written");
-        assert_eq!(database.upstream_login("up", "s").await.expect("read"), Some(login("2")));
-        database.want_scopes("up", "s", "2", "write").await.expect("written");
-        let wanted = database.upstream_login("up", "s").await.expect("read").expect("a login");
-        assert_eq!(wanted.wanted, "write");
-        assert!(!database.renew_upstream_login("up", "t", "2", login("3")).await.expect("written"));
-    }
-}
+mod tests;

@@ -15,6 +15,8 @@ pub enum ChangeKind {
     Keys,
     /// Logins at MCP servers.
     Logins,
+    /// Operators.
+    Operators,
     /// Pinned definitions of tools.
     Pins,
 }
@@ -24,8 +26,8 @@ pub(crate) type Revisions = BTreeMap<ChangeKind, i64>;
 
 impl ChangeKind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Approvals, Self::Config, Self::Keys, Self::Logins, Self::Pins];
+    pub const ALL: [Self; 6] =
+        [Self::Approvals, Self::Config, Self::Keys, Self::Logins, Self::Operators, Self::Pins];
 
     /// Name of the kind in the database.
     pub fn name(self) -> &'static str {
@@ -34,6 +36,7 @@ impl ChangeKind {
             Self::Config => "config",
             Self::Keys => "keys",
             Self::Logins => "logins",
+            Self::Operators => "operators",
             Self::Pins => "pins",
         }
     }

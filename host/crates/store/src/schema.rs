@@ -14,7 +14,7 @@ pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"AIRL");
 
 /// Migrations from each version to the next; version 0 is an empty file. A released migration is
 /// never changed; new ones are appended.
-pub(super) const MIGRATIONS: [&str; 10] = [
+pub(super) const MIGRATIONS: [&str; 11] = [
     include_str!("schema/1_kv.sql"),
     include_str!("schema/2_responses.sql"),
     include_str!("schema/3_upstream_pins.sql"),
@@ -25,6 +25,7 @@ pub(super) const MIGRATIONS: [&str; 10] = [
     include_str!("schema/8_kv_holders.sql"),
     include_str!("schema/9_approvals.sql"),
     include_str!("schema/10_statements.sql"),
+    include_str!("schema/11_settings.sql"),
 ];
 
 /// Version that this program reads and writes.

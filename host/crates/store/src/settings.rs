@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::location::Location;
+use crate::{location::Location, seal::Seals};
 
 /// Source of the current time.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
@@ -25,6 +25,9 @@ pub struct Settings {
     /// Clock by which entries expire. On a server, the clock of [`Self::new`] stands for the server's
     /// own, so that all gateways have the same one.
     pub clock: Clock,
+    /// Keys of the secrets at rest; `None` if they are stored as they are. A database that has sealed
+    /// ones cannot be read without their keys.
+    pub seal: Option<Seals>,
 }
 
 impl Settings {
@@ -36,7 +39,7 @@ impl Settings {
 
     /// Returns settings for a gateway, as [`Self::new`], for any location.
     pub fn at(location: Location) -> Self {
-        Self { location, busy_timeout: Duration::from_secs(2), clock: SYSTEM.clone() }
+        Self { location, busy_timeout: Duration::from_secs(2), clock: SYSTEM.clone(), seal: None }
     }
 
     /// Returns the clock if it is another one than that of [`Self::new`].
@@ -51,6 +54,7 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("location", &self.location)
             .field("busy_timeout", &self.busy_timeout)
+            .field("seal", &self.seal)
             .finish_non_exhaustive()
     }
 }

@@ -28,7 +28,7 @@ pub use self::error::SqlError;
 pub(crate) use self::{
     error::{FaultKind, SqlFault},
     param::{Param, numbered, params},
-    row::{Row, first},
+    row::{ColumnValue, FromColumn, Row, first},
     subject::Subject,
 };
 use self::{postgres::PgSession, sqlite::SqliteSession};

@@ -1,7 +1,11 @@
 //! Tests of changes: every process notices them, also after a connection was lost.
 
 use super::*;
-use crate::tests::home::{TestHome, on_both};
+use crate::{
+    entries::{EntryChange, EntryChanged, EntryKind, EntryValue},
+    operators::StoredOperator,
+    tests::home::{TestHome, on_both},
+};
 
 /// Time in which a change is noticed, with room for a machine that is busy.
 const SOON: Duration = Duration::from_secs(15);
@@ -15,6 +19,7 @@ on_both! {
     a_change_is_noticed_by_other_processes_and_by_its_own,
     the_first_changes_are_those_of_before,
     a_change_that_is_rolled_back_is_not_noticed,
+    changes_of_entries_and_operators_are_noticed_by_other_processes,
 }
 
 async fn a_change_is_noticed_by_other_processes_and_by_its_own(home: TestHome) {
@@ -60,6 +65,44 @@ async fn a_change_that_is_rolled_back_is_not_noticed(home: TestHome) {
     assert_eq!(undone.await.expect("it is refused"), Err("undone"));
     database.announce(ChangeKind::Config).await.expect("written");
     assert_eq!(next(&mut changes).await, [ChangeKind::Config]);
+}
+
+async fn changes_of_entries_and_operators_are_noticed_by_other_processes(home: TestHome) {
+    let first = home.open().await;
+    let second = home.open().await;
+    let mut changes = second.changes();
+    for (kind, expected, revision) in
+        [(EntryKind::Client, ChangeKind::Config, 0), (EntryKind::VirtualKey, ChangeKind::Keys, 1)]
+    {
+        let change = EntryChange {
+            actor: "ann".to_owned(),
+            action: "add".to_owned(),
+            kind,
+            name: "a".to_owned(),
+            after: Some(EntryValue { replaces: None, document: Some("{}".to_owned()) }),
+            revision,
+        };
+        let made = first.change_entry(change.clone()).await.expect("written");
+        assert_eq!(made, EntryChanged::Done(revision + 1));
+        assert_eq!(next(&mut changes).await, [expected]);
+        assert_eq!(second.entries().await.expect("read").revision, revision + 1);
+        // Announces nothing.
+        let outdated = first.change_entry(change).await.expect("read");
+        assert_eq!(outdated, EntryChanged::Outdated);
+    }
+    let operator = StoredOperator {
+        id: "1".to_owned(),
+        name: "ann".to_owned(),
+        role: "admin".to_owned(),
+        sees_payloads: true,
+        digest: [7; 32],
+        created_ms: 1,
+        expires_ms: None,
+    };
+    first.add_operator(operator, true, "ann").await.expect("written");
+    assert_eq!(next(&mut changes).await, [ChangeKind::Operators]);
+    assert!(first.remove_operator("ann", "ann").await.expect("written"));
+    assert_eq!(next(&mut changes).await, [ChangeKind::Operators]);
 }
 
 #[tokio::test]

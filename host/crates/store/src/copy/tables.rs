@@ -20,7 +20,7 @@ pub(super) enum CopiedColumn {
 
 use CopiedColumn::{Bytes, Number, Text};
 
-pub(super) const TABLES: [CopiedTable; 16] = [
+pub(super) const TABLES: [CopiedTable; 19] = [
     CopiedTable {
         name: "kv_store",
         columns: &[
@@ -83,14 +83,14 @@ pub(super) const TABLES: [CopiedTable; 16] = [
             Text("server"),
             Text("issuer"),
             Text("client_id"),
-            Text("client_secret"),
+            Bytes("client_secret"),
             Text("authentication"),
             Text("token_endpoint"),
             Text("resource"),
             Text("scopes"),
             Text("wanted"),
-            Text("access_token"),
-            Text("refresh_token"),
+            Bytes("access_token"),
+            Bytes("refresh_token"),
             Number("obtained_ms"),
             Number("expires_ms"),
             Number("refreshing_until_ms"),
@@ -180,6 +180,48 @@ pub(super) const TABLES: [CopiedTable; 16] = [
             Number("expires"),
             Number("approved"),
             Text("text"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "operator",
+        columns: &[
+            Text("id"),
+            Text("name"),
+            Text("role"),
+            Number("sees_payloads"),
+            Bytes("digest"),
+            Number("created_ms"),
+            Number("expires_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "setting_entry",
+        columns: &[
+            Text("kind"),
+            Text("name"),
+            Bytes("replaces"),
+            Bytes("document"),
+            Number("changed_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "setting_change",
+        columns: &[
+            Number("id"),
+            Number("at_ms"),
+            Text("actor"),
+            Text("action"),
+            Text("kind"),
+            Text("name"),
+            Number("has_before"),
+            Bytes("before_replaces"),
+            Bytes("before_document"),
+            Number("has_after"),
+            Bytes("after_replaces"),
+            Bytes("after_document"),
         ],
         identity: None,
     },

@@ -6,7 +6,9 @@ use super::*;
 use crate::{
     Database, SchemaState,
     approvals::CallVerdict,
+    entries::{EntryChange, EntryKind, EntryValue},
     kv::Opener,
+    login::UpstreamLogin,
     responses::{NewResponse, ResponseBounds, Texts},
     schema::VERSION,
     tests::{
@@ -34,6 +36,33 @@ async fn fill(database: &Database) {
     database.pin_first_list("c", vec![("t".into(), "{}".into())]).await.expect("written");
     let asked = database.ask_approval(ANN, ANN, "a".into(), "é".into(), Duration::from_hours(1));
     asked.await.expect("written");
+    database.put_upstream_login("c", "s", login()).await.expect("written");
+    let change = EntryChange {
+        actor: "ann".into(),
+        action: "client.add".into(),
+        kind: EntryKind::Client,
+        name: "\0é".into(),
+        after: Some(EntryValue { replaces: Some(ANN), document: Some("{}".into()) }),
+        revision: 0,
+    };
+    database.change_entry(change).await.expect("written");
+}
+
+fn login() -> UpstreamLogin {
+    UpstreamLogin {
+        issuer: String::new(),
+        client_id: "id".into(),
+        client_secret: Some("secret".into()),
+        authentication: "none".into(),
+        token_endpoint: "e".into(),
+        resource: "r".into(),
+        scopes: String::new(),
+        wanted: String::new(),
+        access_token: "token".into(),
+        refresh_token: None,
+        obtained_ms: 1,
+        expires_ms: None,
+    }
 }
 
 /// Fails if a database does not have what [`fill`] writes, or cannot be used.
@@ -54,14 +83,21 @@ async fn check(database: &Database) {
     assert_eq!(database.upstream_pins("c").await.expect("read")[0].definition, "{}");
     let again = database.ask_approval(ANN, ANN, "b".into(), "é".into(), Duration::from_hours(1));
     assert_eq!(again.await.expect("written"), CallVerdict::Waiting("a".into()));
+    assert_eq!(database.upstream_login("c", "s").await.expect("read"), Some(login()));
+    let entries = database.entries().await.expect("read");
+    assert_eq!((entries.revision, entries.entries.len()), (1, 1));
+    assert_eq!(entries.entries[0].document.as_deref(), Some("{}"));
 }
 
 #[tokio::test]
 async fn everything_is_copied_from_a_file_to_a_server_and_back() {
-    let Some(server) = TestHome::postgres() else { return };
-    let file = TestHome::sqlite();
+    let Some(mut server) = TestHome::postgres() else { return };
+    let mut file = TestHome::sqlite();
+    // What is sealed is copied as it is. No key is needed for that.
+    file.set_keys(1, &[]);
     fill(&file.open().await).await;
     let rows = copy(file.settings(), server.settings()).await.expect("copied");
+    server.set_keys(1, &[]);
     check(&server.open().await).await;
     let back = TestHome::sqlite();
     let again = copy(server.settings(), back.settings()).await.expect("copied");

@@ -48,7 +48,7 @@ impl Put {
 
 /// Stores a record, or makes room for it. Expired texts and records are removed.
 pub(super) fn put(sql: &Sql<'_>, scope: &OwnerId, put: &Put) -> Result<RecordProgress, SqlError> {
-    let owner = room::purged_owner(sql, scope)?;
+    let owner = room::OWNERS.purged(sql, scope)?;
     let id = owner.id;
     if !room::make_room(sql, owner, put)? {
         return Ok(RecordProgress::MadeRoom);

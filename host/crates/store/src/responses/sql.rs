@@ -54,7 +54,7 @@ pub(super) fn put(
     scope: &OwnerId,
     put: &Put,
 ) -> Result<Result<ResponseProgress, PutError>, SqlError> {
-    let owner = room::purged_owner(sql, scope)?;
+    let owner = room::OWNERS.purged(sql, scope)?;
     let continued = match &put.response.previous {
         None => None,
         Some(previous) => match find_conversation(sql, owner.id, previous)? {
@@ -118,7 +118,7 @@ fn find_conversation(sql: &Sql<'_>, owner: i64, id: &str) -> Result<Option<(i64,
 
 /// Deletes a response, and its conversation if that has no other. Expired conversations are purged.
 pub(super) fn delete(sql: &Sql<'_>, scope: &OwnerId, id: &str) -> Result<bool, SqlError> {
-    let owner = room::purged_owner(sql, scope)?.id;
+    let owner = room::OWNERS.purged(sql, scope)?.id;
     let delete = "DELETE FROM response WHERE id = ?1 AND conversation IN \
                   (SELECT id FROM response_conversation WHERE owner = ?2 AND expires > ?3) \
                   RETURNING conversation, cost";

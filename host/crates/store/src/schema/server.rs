@@ -26,11 +26,19 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 1] = [ServerMigration {
-    version: 10,
-    compatible_from: 10,
-    text: include_str!("postgres/10_begin.sql"),
-}];
+const MIGRATIONS: [ServerMigration; 2] = [
+    ServerMigration {
+        version: 10,
+        compatible_from: 10,
+        text: include_str!("postgres/10_begin.sql"),
+    },
+    // Adds tables only.
+    ServerMigration {
+        version: 11,
+        compatible_from: 10,
+        text: include_str!("postgres/11_settings.sql"),
+    },
+];
 
 const MAKE: &str = "CREATE TABLE airlock_schema (version BIGINT PRIMARY KEY, \
                     compatible_from BIGINT NOT NULL, applied_ms BIGINT NOT NULL, digest BYTEA NOT NULL)";

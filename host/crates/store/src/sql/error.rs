@@ -6,6 +6,8 @@ use airlock_strings::with_causes;
 use rusqlite::ErrorCode;
 use tokio_postgres::error::SqlState;
 
+use crate::seal::SealError;
+
 /// Reason that a statement failed. `Display` is for the operator: it names the database's own reason,
 /// but no value of a parameter or column.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) enum SqlFault {
     Param(String),
     /// The column has a value of another type.
     Column(usize),
+    /// A secret cannot be sealed or opened.
+    Sealed(SealError),
 }
 
 /// Reason that a value is not sent to a server.
@@ -50,6 +54,8 @@ pub(crate) enum FaultKind {
     Damaged,
     /// No server can be reached, or it did not respond, or the connection is of no use any more.
     Unreachable,
+    /// A secret cannot be sealed or opened.
+    Sealed(SealError),
     /// Everything else.
     Other,
 }
@@ -64,6 +70,7 @@ impl SqlError {
             SqlFault::Sqlite(error) => kind_of_sqlite(error),
             SqlFault::Refused { code, .. } => kind_of_state(code),
             SqlFault::Disconnected(_) | SqlFault::Late => FaultKind::Unreachable,
+            SqlFault::Sealed(error) => FaultKind::Sealed(*error),
             SqlFault::Aborted | SqlFault::NoRow | SqlFault::Param(_) | SqlFault::Column(_) => {
                 FaultKind::Other
             }
@@ -110,6 +117,12 @@ impl From<rusqlite::Error> for SqlError {
     }
 }
 
+impl From<SealError> for SqlError {
+    fn from(error: SealError) -> Self {
+        Self(SqlFault::Sealed(error))
+    }
+}
+
 impl From<tokio_postgres::Error> for SqlError {
     fn from(error: tokio_postgres::Error) -> Self {
         if let Some(refused) = error.as_db_error() {
@@ -127,6 +140,7 @@ impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             SqlFault::Sqlite(error) => error.fmt(f),
+            SqlFault::Sealed(error) => error.fmt(f),
             SqlFault::Refused { code, message } => write!(f, "{message} ({})", code.code()),
             SqlFault::Disconnected(reason) | SqlFault::Param(reason) => f.write_str(reason),
             SqlFault::Late => f.write_str("the server did not respond in time"),

@@ -74,17 +74,8 @@ impl PgConnection {
         })
     }
 
-    /// Runs a change of `subjects` in one transaction, which an error or a refusal of `job` rolls
-    /// back.
-    pub(crate) fn write<T, E>(
-        &mut self,
-        subjects: &[Subject],
-        job: impl FnOnce(&Sql<'_>) -> Result<Result<T, E>, SqlError>,
-    ) -> Result<Result<T, E>, SqlError> {
-        self.write_within(OPERATION, subjects, job)
-    }
-
-    /// Runs a change as [`Self::write`], for as long as `time`.
+    /// Runs a change of `subjects` in one transaction, for as long as `time`. An error or a refusal of
+    /// `job` rolls it back.
     pub(crate) fn write_within<T, E>(
         &mut self,
         time: Duration,

@@ -69,6 +69,12 @@ impl<'r> FromColumn<'r> for &'r [u8] {
     }
 }
 
+impl<const N: usize> FromColumn<'_> for [u8; N] {
+    fn from_value(value: ColumnValue<'_>) -> Option<Self> {
+        <&[u8]>::from_value(value)?.try_into().ok()
+    }
+}
+
 impl<'r> FromColumn<'r> for &'r str {
     fn from_value(value: ColumnValue<'r>) -> Option<Self> {
         str::from_utf8(<&[u8]>::from_value(value)?).ok()

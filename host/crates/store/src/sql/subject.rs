@@ -20,6 +20,8 @@ impl Subject {
     pub(crate) const SCHEMA: Self = Self { class: class(0), hash: 0 };
     /// All calls that wait for a decision: an operator decides about those of every owner.
     pub(crate) const APPROVALS: Self = Self { class: class(1), hash: 0 };
+    /// All operators and setting entries, and the record of their changes.
+    pub(crate) const SETTINGS: Self = Self { class: class(10), hash: 0 };
 
     /// Returns the store of a plugin.
     pub(crate) fn kv(plugin: &str, name: &str, holder: Option<&[u8]>) -> Self {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use airlock_test_postgres::TestDatabase;
 use tempfile::TempDir;
 
-use crate::{Database, Location, Settings, lane::PARTY_CONNECTIONS, tests::clock::TestClock};
+use crate::{
+    Database, Location, SealKey, Seals, Settings, lane::PARTY_CONNECTIONS, sql::first,
+    tests::clock::TestClock,
+};
 
 /// A database of one test, with a clock that moves only when the test moves it. It may be opened
 /// several times.
@@ -15,6 +18,7 @@ pub(crate) struct TestHome {
     /// Directory of the file; for a server, a directory that the test may use.
     pub(crate) directory: TempDir,
     pub(crate) server: Option<TestDatabase>,
+    seal: Option<Seals>,
 }
 
 impl TestHome {
@@ -27,6 +31,7 @@ impl TestHome {
             location,
             directory,
             server: None,
+            seal: None,
         }
     }
 
@@ -36,7 +41,23 @@ impl TestHome {
         let location = server.url().parse().expect("a URL");
         let clock = TestClock::new(Duration::from_secs(1_000));
         let directory = tempfile::tempdir().expect("a directory");
-        Some(Self { clock, location, directory, server: Some(server) })
+        Some(Self { clock, location, directory, server: Some(server), seal: None })
+    }
+
+    /// Sets the keys of secrets: the current one, and those that can still be read. The names of keys
+    /// are numbers.
+    pub(crate) fn set_keys(&mut self, current: u8, older: &[u8]) {
+        let older = older.iter().map(|key| SealKey::new(&[*key; 32])).collect();
+        self.seal = Some(Seals::new(SealKey::new(&[current; 32]), older));
+    }
+
+    /// Returns whether the file, or one beside it, has these bytes.
+    pub(crate) fn has_bytes(&self, wanted: &[u8]) -> bool {
+        let files = std::fs::read_dir(self.directory.path()).expect("a directory");
+        let mut contents = files.map(|file| std::fs::read(file.expect("a file").path()));
+        contents.any(|bytes| {
+            bytes.expect("readable").windows(wanted.len()).any(|window| window == wanted)
+        })
     }
 
     /// Returns the location as a setting has it.
@@ -46,7 +67,11 @@ impl TestHome {
 
     /// Returns settings with the clock of the test.
     pub(crate) fn settings(&self) -> Settings {
-        Settings { clock: self.clock.shown(), ..Settings::at(self.location.clone()) }
+        Settings {
+            clock: self.clock.shown(),
+            seal: self.seal.clone(),
+            ..Settings::at(self.location.clone())
+        }
     }
 
     /// Returns the number of connections that one party can take.
@@ -57,6 +82,13 @@ impl TestHome {
     pub(crate) async fn open(&self) -> Database {
         Database::open(self.settings()).await.expect("it is opened")
     }
+}
+
+/// Waits until a transaction of a server waits for the lock of a subject.
+pub(crate) async fn until_one_waits(database: &Database) {
+    let count = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
+                 WHERE d.datname = current_database() AND locktype = 'advisory' AND NOT granted";
+    while database.read(|sql| sql.one(count, &[], first::<i64>)).await.expect("read") == 0 {}
 }
 
 /// Makes a test on each kind of database of each of these functions, which take a [`TestHome`]. With

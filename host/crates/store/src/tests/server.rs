@@ -62,6 +62,29 @@ fn newer(compatible_from: i32) -> String {
 }
 
 #[tokio::test]
+async fn a_schema_of_version_10_is_migrated_and_gateways_of_version_10_can_use_it() {
+    let Some(home) = TestHome::postgres() else { return };
+    let database = open(&home).await.expect("it is made");
+    let login = "INSERT INTO upstream_login VALUES ('c', 's', '', '', NULL, '', '', '', '', '', 't', \
+                 NULL, 1, NULL, 0)";
+    let server = home.server.as_ref().expect("a server");
+    server.execute(&format!(
+        "{login}; DROP TABLE operator, setting_entry, setting_change; \
+         DELETE FROM airlock_schema WHERE version > 10"
+    ));
+    drop(database);
+    let database = open(&home).await.expect("it is migrated");
+    assert_eq!(database.entries().await.expect("read").revision, 0);
+    let login = database.upstream_login("c", "s").await.expect("read");
+    assert_eq!(login.map(|login| login.access_token).as_deref(), Some("t"));
+    let compatible = database.read(|sql| {
+        let select = "SELECT max(compatible_from) FROM airlock_schema";
+        sql.one(select, &[], first::<i64>)
+    });
+    assert_eq!(compatible.await.expect("read"), 10);
+}
+
+#[tokio::test]
 async fn a_migration_that_another_build_made_with_another_text_is_refused() {
     let Some(home) = TestHome::postgres() else { return };
     open(&home).await.expect("it is made");

@@ -51,7 +51,11 @@ proptest! {
         runtime.block_on(async {
             let Some(postgres) = TestHome::postgres() else { return };
             let mut homes = Vec::new();
-            for home in [TestHome::sqlite(), postgres] {
+            for mut home in [TestHome::sqlite(), postgres] {
+                // Of one database alone, since a key changes no result.
+                if home.server.is_none() {
+                    home.set_keys(1, &[]);
+                }
                 let database = home.open().await;
                 homes.push((home, database));
             }

@@ -85,9 +85,25 @@ impl Tx<'_> {
             self.grow(bytes(&call.called, None));
             return self.sql.run(INSERT, &insert_values(run, position, call, None)).map(drop);
         }
-        let (stage, attempts, until_ms) = written(call.stage);
-        let update = "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6, \
-                      repeatable = ?7, definition = ?8 WHERE run = ?1 AND block = ?2 AND branch = ?3";
+        let repeatable = ("repeatable", call.called.is_repeatable.into());
+        let definition = ("definition", Param::Text(&call.called.definition));
+        self.set_stage(run, position, call.stage, [repeatable, definition])
+    }
+
+    /// Writes the stage of a call, and two more columns.
+    fn set_stage(
+        &self,
+        run: i64,
+        position: Position,
+        stage: Stage,
+        others: [(&'static str, Param<'_>); 2],
+    ) -> Result<(), SqlError> {
+        let (stage, attempts, until_ms) = written(stage);
+        let [(first, first_value), (second, second_value)] = others;
+        let update = format!(
+            "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6, {first} = ?7, \
+             {second} = ?8 WHERE run = ?1 AND block = ?2 AND branch = ?3"
+        );
         let values = params![
             run,
             position.block,
@@ -95,10 +111,10 @@ impl Tx<'_> {
             stage,
             attempts,
             until_ms,
-            call.called.is_repeatable,
-            &*call.called.definition,
+            first_value,
+            second_value,
         ];
-        self.sql.run(update, values).map(drop)
+        self.sql.run(&update, values).map(drop)
     }
 
     /// Writes answered calls that the run does not have yet.
@@ -169,21 +185,9 @@ impl Tx<'_> {
         stage: Stage,
         answer: Option<&str>,
     ) -> Result<(), SqlError> {
-        let (stage, attempts, until_ms) = written(stage);
         self.grow(answer.map_or(0, size));
-        let update = "UPDATE run_call SET stage = ?4, attempts = ?5, until_ms = ?6, \
-                      answer_head = ?7, answer = ?8 WHERE run = ?1 AND block = ?2 AND branch = ?3";
-        let values = params![
-            run,
-            position.block,
-            position.branch,
-            stage,
-            attempts,
-            until_ms,
-            answer.map(head),
-            answer,
-        ];
-        self.sql.run(update, values).map(drop)
+        let head = ("answer_head", answer.map(head).into());
+        self.set_stage(run, position, stage, [head, ("answer", answer.into())])
     }
 
     /// Marks the calls that are in doubt for the process that takes the run over, as

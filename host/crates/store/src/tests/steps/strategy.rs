@@ -22,6 +22,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         new_run(),
         runs(),
         others(),
+        settings(),
     ]
 }
 
@@ -89,5 +90,26 @@ fn others() -> impl Strategy<Value = Step> {
             .prop_map(|(owner, call, decides)| Step::Approval { owner, call, decides }),
         (TEXT, any::<bool>()).prop_map(|(tool, is_first)| Step::Pins { tool, is_first }),
         (TEXT, any::<bool>()).prop_map(|(token, is_removed)| Step::Login { token, is_removed }),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (
+            KEY,
+            any::<bool>(),
+            option::of(prop_oneof![Just(String::new()), TEXT]),
+            prop::bool::weighted(0.2)
+        )
+            .prop_map(|(name, is_key, document, is_late)| Step::Entry {
+                name,
+                is_key,
+                document,
+                is_late
+            }),
+        (option::of(0..IDS), 0..5_u32).prop_map(|(before, limit)| Step::Recorded { before, limit }),
+        (KEY, prop::bool::weighted(0.2), any::<bool>()).prop_map(
+            |(name, first_only, is_removed)| Step::Operator { name, first_only, is_removed }
+        ),
     ]
 }

@@ -6,8 +6,10 @@ use airlock_core::run::{Called, Position};
 
 use crate::{
     Database, OwnerId,
+    entries::{EntryChange, EntryKind, EntryValue, RecordedChange},
     kv::{Holder, Opener, Store},
     login::UpstreamLogin,
+    operators::StoredOperator,
     recall::{NewRecord, RecallBounds},
     responses::{NewResponse, ResponseBounds, Responses, Texts},
     runs::{NewRun, RunBounds, RunDecision, RunStep, Runs, ScriptTools},
@@ -35,6 +37,9 @@ pub(super) enum Step {
     Approval { owner: u8, call: u8, decides: Option<bool> },
     Pins { tool: String, is_first: bool },
     Login { token: String, is_removed: bool },
+    Entry { name: String, is_key: bool, document: Option<String>, is_late: bool },
+    Recorded { before: Option<u8>, limit: u32 },
+    Operator { name: String, first_only: bool, is_removed: bool },
 }
 
 /// Returns a result as a text that is the same for both databases. An operation that the database
@@ -217,8 +222,63 @@ impl Step {
                 shown(put) + &claimed.is_ok().to_string() + &format!("{token:?}")
             }
             Self::Login { .. } => shown(database.remove_upstream_logins("c").await),
+            other => other.take_settings(database).await,
+        }
+    }
+
+    /// Makes a step about entries or operators.
+    async fn take_settings(self, database: &Database) -> String {
+        match self {
+            Self::Entry { name, is_key, document, is_late } => {
+                let entries = match database.entries().await {
+                    Ok(entries) => entries,
+                    failed => return shown(failed),
+                };
+                let change = EntryChange {
+                    actor: name.clone(),
+                    action: "set".to_owned(),
+                    kind: if is_key { EntryKind::VirtualKey } else { EntryKind::Client },
+                    name,
+                    after: (document.as_deref() != Some(""))
+                        .then_some(EntryValue { replaces: None, document }),
+                    revision: entries.revision - i64::from(is_late),
+                };
+                let documents = entries.entries.into_iter().map(|entry| entry.document);
+                format!("{:?}", documents.collect::<Vec<_>>())
+                    + &shown(database.change_entry(change).await)
+            }
+            Self::Recorded { before, limit } => {
+                let changes = database.recorded_changes(before.map(i64::from), limit).await;
+                shown(changes.map(|changes| changes.iter().map(recorded).collect::<Vec<_>>()))
+            }
+            Self::Operator { name, is_removed: true, .. } => {
+                shown(database.remove_operator(&name, "a").await)
+            }
+            Self::Operator { name, first_only, .. } => {
+                let added = database.add_operator(operator(name), first_only, "a").await;
+                shown(added) + &shown(database.operators().await)
+            }
             other => panic!("{other:?} is another subject"),
         }
+    }
+}
+
+/// Returns a change with its documents, which its `Debug` does not show.
+fn recorded(change: &RecordedChange) -> String {
+    let values = [&change.before, &change.after].into_iter().flatten();
+    let documents: Vec<_> = values.map(|value| &value.document).collect();
+    format!("{change:?} {documents:?}")
+}
+
+fn operator(name: String) -> StoredOperator {
+    StoredOperator {
+        id: name.clone(),
+        role: name.clone(),
+        name,
+        sees_payloads: true,
+        digest: [1; 32],
+        created_ms: 1,
+        expires_ms: None,
     }
 }
 

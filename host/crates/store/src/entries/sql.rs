@@ -1,0 +1,167 @@
+//! SQL statements of the entries. Each function runs within one transaction.
+
+use super::{
+    Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue, MAX_DOCUMENT_BYTES,
+    MAX_ENTRIES, MAX_ENTRIES_BYTES,
+    record::{self, NewChange},
+};
+use crate::{
+    columns::{size, unsigned},
+    revision::{self, ChangeKind},
+    seal::{Sealer, SecretPlace},
+    sql::{Row, Sql, SqlError, params},
+};
+
+impl EntryKind {
+    /// Name of the kind in the database.
+    pub(super) fn column(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::VirtualKey => "virtual_key",
+        }
+    }
+
+    /// Reads a column; `None` for a kind of a newer version.
+    pub(super) fn from_column(column: &str) -> Option<Self> {
+        [Self::Client, Self::VirtualKey].into_iter().find(|kind| kind.column() == column)
+    }
+
+    /// Returns the kind of data that an entry is announced as.
+    fn announced(self) -> ChangeKind {
+        match self {
+            Self::Client => ChangeKind::Config,
+            Self::VirtualKey => ChangeKind::Keys,
+        }
+    }
+}
+
+/// Returns the place of an entry's document.
+fn place(kind: EntryKind, name: &str) -> SecretPlace {
+    let row = [kind.column().as_bytes(), name.as_bytes()];
+    SecretPlace::new("setting_entry", "document", &row)
+}
+
+/// Reads all entries. Those of kinds of newer versions are left out.
+pub(super) fn all(sql: &Sql<'_>, sealer: &Sealer) -> Result<Entries, SqlError> {
+    let select = "SELECT kind, name, replaces, document, changed_ms FROM setting_entry \
+                  ORDER BY kind, name";
+    let entries = sql.all(select, &[], |row| entry(row, sealer))?;
+    let revision = record::revision(sql)?;
+    let keys_changed = revision::read(sql)?.contains_key(&ChangeKind::Keys);
+    Ok(Entries { revision, entries: entries.into_iter().flatten().collect(), keys_changed })
+}
+
+fn entry(row: &Row<'_>, sealer: &Sealer) -> Result<Option<Entry>, SqlError> {
+    let Some(kind) = EntryKind::from_column(row.get(0)?) else { return Ok(None) };
+    let name: String = row.get(1)?;
+    let document = document(row.get(3)?, sealer, kind, &name)?;
+    let entry = Entry { kind, name, replaces: row.get(2)?, document, changed_ms: row.get(4)? };
+    Ok(Some(entry))
+}
+
+fn document(
+    stored: Option<&[u8]>,
+    sealer: &Sealer,
+    kind: EntryKind,
+    name: &str,
+) -> Result<Option<String>, SqlError> {
+    Ok(stored.map(|stored| sealer.open(&place(kind, name), stored)).transpose()?)
+}
+
+/// Makes a change, unless the entries are of another revision, or there is no room.
+pub(super) fn change(
+    sql: &Sql<'_>,
+    sealer: &Sealer,
+    change: &EntryChange,
+) -> Result<EntryChanged, SqlError> {
+    if record::revision(sql)? != change.revision {
+        return Ok(EntryChanged::Outdated);
+    }
+    let before = find(sql, sealer, change.kind, &change.name)?;
+    if !has_room(sql, before.as_ref(), change.after.as_ref())? {
+        return Ok(EntryChanged::Full);
+    }
+    sql.overwrite_deleted()?;
+    match &change.after {
+        Some(after) => write(sql, sealer, change, after)?,
+        None => remove(sql, change)?,
+    }
+    let id = record::add(
+        sql,
+        sealer,
+        &NewChange {
+            actor: &change.actor,
+            action: &change.action,
+            kind: Some(change.kind),
+            name: &change.name,
+            before: before.as_ref(),
+            after: change.after.as_ref(),
+        },
+    )?;
+    sql.announce(change.kind.announced())?;
+    Ok(EntryChanged::Done(id))
+}
+
+fn find(
+    sql: &Sql<'_>,
+    sealer: &Sealer,
+    kind: EntryKind,
+    name: &str,
+) -> Result<Option<EntryValue>, SqlError> {
+    let select = "SELECT replaces, document FROM setting_entry WHERE kind = ?1 AND name = ?2";
+    sql.find(select, params![kind.column(), name], |row| {
+        let document = document(row.get(1)?, sealer, kind, name)?;
+        Ok(EntryValue { replaces: row.get(0)?, document })
+    })
+}
+
+/// Returns whether an entry may grow from `before` to `after`.
+fn has_room(
+    sql: &Sql<'_>,
+    before: Option<&EntryValue>,
+    after: Option<&EntryValue>,
+) -> Result<bool, SqlError> {
+    let Some(after) = after else { return Ok(true) };
+    let grows_by = after.bytes() - before.map_or(0, EntryValue::bytes);
+    if before.is_some() && grows_by <= 0 {
+        return Ok(true);
+    }
+    let select = "SELECT count(*), CAST(coalesce(sum(octet_length(document)), 0) AS BIGINT) \
+                  FROM setting_entry";
+    let (entries, bytes) =
+        sql.one(select, &[], |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
+    let is_new = before.is_none();
+    Ok(unsigned(after.bytes()) <= MAX_DOCUMENT_BYTES as u64
+        && entries + i64::from(is_new) <= i64::from(MAX_ENTRIES)
+        && unsigned(bytes + grows_by) <= MAX_ENTRIES_BYTES)
+}
+
+impl EntryValue {
+    fn bytes(&self) -> i64 {
+        self.document.as_deref().map_or(0, size)
+    }
+}
+
+fn write(
+    sql: &Sql<'_>,
+    sealer: &Sealer,
+    change: &EntryChange,
+    after: &EntryValue,
+) -> Result<(), SqlError> {
+    let EntryChange { kind, name, .. } = change;
+    let document = after.document.as_ref();
+    let document =
+        document.map(|document| sealer.seal(&place(*kind, name), document)).transpose()?;
+    let upsert = "INSERT INTO setting_entry (kind, name, replaces, document, changed_ms) \
+                  VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (kind, name) DO UPDATE SET \
+                  replaces = excluded.replaces, document = excluded.document, \
+                  changed_ms = excluded.changed_ms";
+    let replaces = after.replaces.as_ref();
+    let values = params![kind.column(), name, replaces, document.as_ref(), sql.now()];
+    sql.run(upsert, values).map(drop)
+}
+
+fn remove(sql: &Sql<'_>, change: &EntryChange) -> Result<(), SqlError> {
+    let delete = "DELETE FROM setting_entry WHERE kind = ?1 AND name = ?2";
+    sql.run(delete, params![change.kind.column(), &change.name]).map(drop)
+}
