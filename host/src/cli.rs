@@ -6,13 +6,16 @@
 mod approvals;
 mod call;
 mod check;
+mod client;
 mod compile;
 mod confirm;
 mod credential;
 mod demo;
 mod import;
 mod input;
+mod key;
 mod mcp;
+mod operator;
 mod outcome;
 mod output;
 mod plugin;
@@ -20,6 +23,7 @@ mod purge;
 mod record;
 mod replay;
 mod run;
+mod running;
 mod runs;
 mod schema;
 mod serve;
@@ -83,6 +87,9 @@ enum AirlockCommand {
     Plugin(plugin::PluginArgs),
     Store(store::StoreArgs),
     Upstream(upstream::UpstreamArgs),
+    Client(client::ClientArgs),
+    Key(key::KeyArgs),
+    Operator(operator::OperatorArgs),
     Schema(schema::SchemaArgs),
 }
 
@@ -176,6 +183,9 @@ impl AirlockCommand {
             Self::Plugin(args) => plugin::run(&args).await,
             Self::Store(args) => store::run(&args).await,
             Self::Upstream(args) => upstream::run(&args).await,
+            Self::Client(args) => client::run(&args).await,
+            Self::Key(args) => key::run(&args).await,
+            Self::Operator(args) => operator::run(&args).await,
             Self::Schema(args) => schema::run(&args),
         }
     }

@@ -6,13 +6,17 @@
 //! | `background` | the background tasks |
 //! | `upstreams` | the MCP servers |
 //! | `code_mode` | code mode and its executors |
-//! | `reload` | takes changes of the configuration file |
+//! | `reload` | takes changes of the configuration file and of the entries in the store |
+//! | `follow` | follows the entries and the operators in the store |
+//! | `management` | the management API of the gateway, and its Unix socket |
 //! | `warnings` | warns about settings that weaken the gateway |
 
 mod background;
 mod builder;
 mod code_mode;
 mod error;
+mod follow;
+mod management;
 mod reload;
 mod upstreams;
 mod warnings;
@@ -25,10 +29,13 @@ use airlock_identity::Verifier;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{
+    net::TcpListener,
+    time::{Instant, timeout, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
-use self::{background::Background, upstreams::UpstreamServers};
+use self::{background::Background, upstreams::ServerThreads};
 use airlock_agent::{
     approvals::Approvals,
     recall::{self, Recall},
@@ -36,17 +43,21 @@ use airlock_agent::{
 };
 use airlock_catalog::{Catalog, ToolSource};
 use airlock_config::Config;
-use airlock_core::door::{Caller, Filter, Origin};
+use airlock_core::door::{Caller, Filter, LiveKeys, Origin};
 use airlock_egress::tls;
+use airlock_management::{Service, SetupToken};
 use airlock_model::Models;
 use airlock_plugin::Plugins;
 use airlock_sandbox::Sandbox;
 use airlock_scripts::{CodeMode, runs::Runs};
-use airlock_server as server;
+use airlock_server::{self as server, Management};
 use airlock_store::LazyDatabase;
 
 /// Problem of settings that the server refuses.
 const UNSAFE: &str = "the server's settings are not safe";
+/// Time for the settings of the store to be read before the first request is answered. Later ones are
+/// answered too, with the reason.
+const SETTINGS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A gateway whose plugins are being loaded and whose MCP servers are connecting.
 pub struct Gateway {
@@ -66,11 +77,15 @@ pub struct Gateway {
     code_mode: Option<Arc<CodeMode>>,
     plugins: Plugins,
     reloader: Reloader,
+    /// The management API; `None` if it is disabled.
+    management: Option<Arc<Service>>,
+    /// The virtual keys that are accepted.
+    keys: LiveKeys,
     /// Cancelled when the plugins and the script executor are loaded, or have failed to.
     loaded: CancellationToken,
     background: Background,
     /// Dropped after `background`, which cancels its tasks: servers that have not stopped are killed.
-    upstreams: UpstreamServers,
+    upstreams: ServerThreads,
 }
 
 impl Gateway {
@@ -89,7 +104,8 @@ impl Gateway {
         &self.sandbox
     }
 
-    /// Returns the reloader, which takes changes of the configuration file and of plugins.
+    /// Returns the reloader, which takes changes of the configuration file, of the entries in the store,
+    /// and of plugins.
     pub fn reloader(&self) -> &Reloader {
         &self.reloader
     }
@@ -102,13 +118,27 @@ impl Gateway {
     /// Waits until every source for which `matters` returns true has connected or failed once, for
     /// at most `limit`.
     pub async fn settled(&self, limit: Duration, matters: impl Fn(&ToolSource) -> bool) {
-        self.catalog.settled(Instant::now() + limit, matters).await;
+        let deadline = Instant::now() + limit;
+        // Before, there are no sources.
+        let _ = timeout_at(deadline, self.reloader.settings_read().cancelled()).await;
+        self.catalog.settled(deadline, matters).await;
     }
 
     /// Returns a future that completes when every plugin and the script executor is loaded, or has
     /// failed to.
     pub fn loaded(&self) -> impl Future<Output = ()> + Send + use<> {
         self.loaded.clone().cancelled_owned()
+    }
+
+    /// Returns a future that completes with the setup token, to be shown once to who operates the gateway:
+    /// its holder makes the first operator of the management API. `None` if there is an operator, or if
+    /// the API is disabled. It waits while the store cannot be used.
+    pub fn setup_token(&self) -> impl Future<Output = Option<SetupToken>> + Send + use<> {
+        let management = self.management.clone();
+        async move {
+            let management = management?;
+            management::first_token(&management).await
+        }
     }
 
     /// Returns the address that [`Gateway::run`] will serve on; `None` without a listener.
@@ -121,6 +151,7 @@ impl Gateway {
         warnings::report_local_callers(&self.config);
         self.watch_plugins();
         let hooks = self.hooks()?;
+        let socket = management::socket(&self.config.server.management).await;
         let listener = match self.listener {
             Some(listener) => listener,
             None => bind(&self.config.server).await?,
@@ -131,23 +162,25 @@ impl Gateway {
             self.models,
             self.config.agent,
             self.config.budget,
-            self.config.keys,
+            self.keys,
             hooks,
         );
-        let served = server::serve(listener, app, self.shutdown).await;
+        let _ = timeout(SETTINGS_PATIENCE, self.reloader.settings_read().cancelled()).await;
+        let served = server::serve(listener, socket, app, self.shutdown).await;
         self.background.stop().await;
         served.map_err(GatewayError::configuration(UNSAFE))
     }
 
-    /// Begins to reload plugins when their files or their entries in the configuration change, as
-    /// [`Gateway::run`] does. For a program that does not serve HTTP.
+    /// Begins to take changes of the configuration file and of the entries in the store, and to reload
+    /// plugins when their files change, as [`Gateway::run`] does. For a program that does not serve HTTP.
     pub fn watch_plugins(&self) {
         warnings::report_unpinned(&self.config);
-        warnings::report_without_pins(&self.config);
+        warnings::report_without_pins(&self.config, |_| true);
         let plugins = self.plugins.clone();
         self.background.spawn(async move { plugins.watch().await });
         let reloader = self.reloader.clone();
         self.background.spawn(async move { reloader.watch().await });
+        self.background.spawn(follow::follow(self.reloader.clone(), self.management.clone()));
     }
 
     /// Stops every MCP server and every background task, and waits until they have ended.
@@ -176,7 +209,7 @@ impl Gateway {
             config.results.total_bytes,
         );
         let mut metrics = Registry::default();
-        metrics.register_collector(Box::new(self.upstreams.metrics(self.catalog.clone())));
+        metrics.register_collector(Box::new(self.upstreams.0.metrics()));
         if let Some(code_mode) = &self.code_mode {
             code_mode.register_metrics(&mut metrics);
         }
@@ -190,9 +223,12 @@ impl Gateway {
             gauges: vec![("sandbox", Box::new(move || json!(sandbox.usage())))],
             metrics,
             plugins: Arc::new(self.reloader.clone()),
-            upstreams: self.upstreams.controls.clone(),
+            upstreams: self.upstreams.0.clone(),
             database: self.database.clone(),
+            management: self.management.clone().map(|service| service as Arc<dyn Management>),
             identity,
+            settings_read: self.reloader.settings_read().clone(),
+            requires_key: self.reloader.requires_key().clone(),
         })
     }
 }
@@ -202,7 +238,7 @@ impl Gateway {
 impl Gateway {
     /// Returns the pinned definitions of the MCP servers.
     pub(crate) fn upstream_pins(&self) -> &airlock_upstream::pins::Pins {
-        &self.upstreams.pins
+        &self.upstreams.0.pins
     }
 
     /// Returns code mode; `None` if no client is in code mode.

@@ -26,6 +26,7 @@
 //! | `egress` | the only path of plugins to the network; the client of providers; [`tls`] for every connection |
 //! | `process` | child processes, confined |
 //! | `authoring` | `airlock plugin`: new, build, check, install |
+//! | `management` | operators, and the settings that they change while the gateway runs |
 //! | `identity` | access tokens of callers |
 //! | `store` | state that survives a restart |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |
@@ -51,6 +52,7 @@ pub use airlock_compile as compile;
 pub use airlock_config as config;
 pub use airlock_core::{door, tenant::Tenant, tool};
 pub use airlock_egress::tls;
+pub use airlock_management::SetupToken;
 pub use airlock_sandbox as sandbox;
 
 pub use gateway::{Gateway, GatewayBuilder, GatewayError, Reloader};

@@ -5,10 +5,13 @@
 
 /// Types of `Config::server`.
 pub mod server {
+    pub use airlock_core::operator::{Operator, Role};
     pub use airlock_mcp_server::{
         ApprovalMode, ApprovalRule, SessionBounds, Settings as McpServerSettings,
     };
-    pub use airlock_server::{BuiltinTools, ResponseBounds, Settings};
+    pub use airlock_server::{
+        BuiltinTools, ConfiguredOperator, ManagementSettings, ResponseBounds, Settings,
+    };
 }
 
 /// Types of `Config::providers`.
@@ -67,7 +70,7 @@ mod tests {
     use std::path::PathBuf;
 
     use crate::{
-        config::{Client, Config, Disabled, Fingerprint, Source},
+        config::{Client, Config, Disabled, Fingerprint, Source, StoreSeal},
         door, sandbox,
     };
 
@@ -90,6 +93,7 @@ mod tests {
             keys,
             oauth,
             store,
+            store_seal,
             lock,
             file,
             fingerprint,
@@ -108,6 +112,7 @@ mod tests {
         let _: door::Keys = keys;
         let _: Option<super::oauth::VerifierSettings> = oauth;
         let _: super::store::Location = store;
+        let _: Option<StoreSeal> = store_seal;
         let _: [Option<PathBuf>; 2] = [lock, file];
         let _: Fingerprint = fingerprint;
         let _: sandbox::Settings = sandbox;

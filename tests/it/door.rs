@@ -132,7 +132,8 @@ async fn if_keys_are_configured_a_request_without_one_is_refused() {
         .serve()
         .await;
     for path in ["/v1/models", "/api/mcp/clients"] {
-        assert_eq!(gateway.get(path).await.status, 401, "{path}");
+        let reply = airlock_tests::Reply::of(gateway.request(reqwest::Method::GET, path)).await;
+        assert_eq!(reply.status, 401, "{path}");
     }
     assert_eq!(gateway.execute("alpha-echo", &json!({})).await.status, 401);
     assert_eq!(gateway.get("/health").await.status, 200, "whoever restarts it has no key");

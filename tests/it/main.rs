@@ -19,6 +19,8 @@ mod hostile;
 mod identity;
 mod import;
 mod languages;
+mod live_settings;
+mod management;
 mod mcp;
 mod mcp_clients;
 mod notes;

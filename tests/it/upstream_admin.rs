@@ -96,6 +96,7 @@ async fn one_request_to_reconnect_is_processed_at_a_time() {
     let gateway = Setup::new().client(misbehaving("mute", ["mute"])).serve().await;
     let reply = wait::until("a request to be refused", async || {
         let request = gateway.request(Method::POST, "/api/mcp/client/mute/reconnect");
+        let request = request.bearer_auth(airlock_tests::OPERATOR);
         // The first one waits for the server; the operator who sent it leaves.
         request.timeout(Duration::from_millis(500)).send().await.ok()
     })
@@ -188,13 +189,12 @@ async fn the_holder_of_a_key_is_no_operator() {
         || Setup::new().client(misbehaving("server", [])).key("ann", KEY, &[("server", &["echo"])]);
     let gateway = setup().set("/server/require_virtual_key", false).serve_connected().await;
     for (method, path) in OPERATOR {
-        let reply = Reply::of(gateway.request(method.clone(), path).header("x-bf-vk", KEY)).await;
-        assert_eq!((reply.status, reply.code()), (403, "operator_only"), "{path}");
-        for header in ["x-forwarded-for", "sec-fetch-site"] {
-            let value = if header == "sec-fetch-site" { "none" } else { "10.0.0.1" };
+        for (header, value) in
+            [("x-bf-vk", KEY), ("x-forwarded-for", "10.0.0.1"), ("sec-fetch-site", "none")]
+        {
             let request = gateway.request(method.clone(), path).header(header, value);
             let reply = Reply::of(request).await;
-            assert_eq!((reply.status, reply.code()), (403, "operator_only"), "{path} {header}");
+            assert_eq!((reply.status, reply.code()), (401, "operator_required"), "{path} {header}");
         }
     }
     let request = gateway.request(Method::GET, "/api/mcp/clients").header("x-bf-vk", KEY);
@@ -207,11 +207,11 @@ async fn the_holder_of_a_key_is_no_operator() {
     let gateway = setup().serve().await;
     for (method, path) in OPERATOR {
         let reply = Reply::of(gateway.request(method, path)).await;
-        let expected = if path == "/metrics" { 200 } else { 403 };
+        let expected = if path == "/metrics" { 200 } else { 401 };
         assert_eq!(reply.status, expected, "{path}: {}", reply.text);
     }
     let reply = Reply::of(gateway.request(Method::GET, "/metrics").header("x-bf-vk", KEY)).await;
-    assert_eq!((reply.status, reply.code()), (403, "operator_only"));
+    assert_eq!((reply.status, reply.code()), (401, "operator_required"));
 }
 
 #[tokio::test]

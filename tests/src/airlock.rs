@@ -45,6 +45,7 @@ impl Airlock {
     pub fn new() -> Self {
         let mut command = Command::new(binary("airlock-under-test"));
         command.stdin(Stdio::null()).kill_on_drop(true);
+        command.env("AIRLOCK_OPERATOR_TOKEN", crate::OPERATOR);
         Self { command, limit: LIMIT }
     }
 

@@ -13,7 +13,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::{EventStream, Setup, binary, wait};
+use crate::{EventStream, OPERATOR, Setup, binary, wait};
 
 /// Time limit for the start, and for the end after SIGTERM.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -120,14 +120,29 @@ impl Gateway {
         self.http.request(method, format!("{}{path}", self.address))
     }
 
-    /// Sends a GET request.
+    /// Sends a GET request; as the operator of the tests below `/api`.
     pub async fn get(&self, path: &str) -> Reply {
-        Reply::of(self.request(Method::GET, path)).await
+        Reply::of(self.as_operator(Method::GET, path)).await
     }
 
-    /// Sends a POST request with a JSON body.
+    /// Sends a POST request with a JSON body; as the operator of the tests below `/api`.
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
-        Reply::of(self.request(Method::POST, path).json(body)).await
+        Reply::of(self.as_operator(Method::POST, path).json(body)).await
+    }
+
+    /// Sends a PUT request with a JSON body; as the operator of the tests below `/api`.
+    pub async fn put(&self, path: &str, body: &Value) -> Reply {
+        Reply::of(self.as_operator(Method::PUT, path).json(body)).await
+    }
+
+    /// Sends a DELETE request; as the operator of the tests below `/api`.
+    pub async fn delete(&self, path: &str) -> Reply {
+        Reply::of(self.as_operator(Method::DELETE, path)).await
+    }
+
+    fn as_operator(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.request(method, path);
+        if path.starts_with("/api/") { request.bearer_auth(OPERATOR) } else { request }
     }
 
     /// Runs one tool through the endpoint for tool execution. The text of its result is as the tool

@@ -43,7 +43,7 @@ pub use self::{
     embedded::{BUDGET, Embedded},
     gateway::{Gateway, Reply},
     service::Service,
-    setup::{Client, Setup},
+    setup::{Client, OPERATOR, Setup},
     stream::EventStream,
     upstream::{MisbehavingHttp, misbehaving},
 };

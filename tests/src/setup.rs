@@ -17,6 +17,9 @@ pub struct Setup {
     directory: TempDir,
 }
 
+/// Token of the operator of every gateway of the tests, an administrator.
+pub const OPERATOR: &str = "alop_operator-of-every-gateway-of-the-tests";
+
 impl Default for Setup {
     fn default() -> Self {
         Self::new()
@@ -28,6 +31,7 @@ impl Setup {
     pub fn new() -> Self {
         let config = json!({
             "server": {"listen": "127.0.0.1:0"},
+            "management": {"operators": [{"name": "tests", "role": "admin", "token": OPERATOR}]},
             "providers": {},
             "mcp": {"client_configs": [], "tool_manager_config": {}},
         });

@@ -13,7 +13,7 @@ use super::{
 use airlock_agent::approvals::{LISTED, arguments_of, document, tool_of};
 use airlock_core::tool::argument_lines;
 use airlock_store::{
-    Database, Settings,
+    Database,
     approvals::{Approvals, WaitingCall},
 };
 use airlock_strings::visible_line;
@@ -79,7 +79,7 @@ pub(super) async fn run(args: &ApprovalsArgs) -> anyhow::Result<Done> {
 /// Returns the calls of all callers that the gateway of a configuration keeps.
 async fn kept(config: &ConfigFile) -> anyhow::Result<Approvals> {
     let config = config.load_of_gateway()?;
-    Ok(Database::open(Settings::at(config.store)).await?.all_approvals())
+    Ok(Database::open(config.store_settings()?).await?.all_approvals())
 }
 
 async fn list(args: &ApprovalListArgs) -> anyhow::Result<Done> {

@@ -21,10 +21,7 @@ use airlock_core::{
     tool::{CallError, Suspension},
 };
 use airlock_scripts::runs::{self, Decisions, EXECUTE, RunToken, Runs, document, summary};
-use airlock_store::{
-    self as store,
-    runs::{RunError, ShownRun, StoredRun},
-};
+use airlock_store::runs::{RunError, ShownRun, StoredRun};
 
 /// Most runs that are searched for those of a list or for the run that a prefix means.
 const SEARCHED: u32 = 1_000;
@@ -155,7 +152,7 @@ pub(super) fn kept(config: &Config) -> anyhow::Result<Runs> {
         config.runs.journal,
         "no runs are kept: mcp.tool_manager_config.code_mode_journal is false"
     );
-    Ok(Runs::new(config.runs, store::Settings::at(config.store.clone()).into()))
+    Ok(Runs::new(config.runs, config.store_settings()?.into()))
 }
 
 /// Returns the run of an identifier, or of a prefix of one. Fails if there is no such run, or several.

@@ -1,6 +1,10 @@
 //! `airlock serve`.
 
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    future::pending,
+    io::{self, Write as _},
+};
 
 use anyhow::{Context as _, bail};
 use tokio::sync::oneshot;
@@ -13,12 +17,14 @@ use super::{
     spinner,
 };
 use crate::gateway::{self, Gateway, Reloader};
+use airlock_management::SetupToken;
 
 /// Run the gateway
 ///
 /// The first line on standard output has the address, and is printed as soon as requests are served.
 /// Components that were not compiled before are compiled meanwhile; the line `ready` follows when all
-/// are loaded. SIGTERM or Ctrl-C stops the gateway when the
+/// are loaded. While the gateway has no operator, a line `setup token: …` on standard error has the token that
+/// makes the first one. SIGTERM or Ctrl-C stops the gateway when the
 /// requests in flight have ended, at the latest after `server.drain_timeout`; a second signal stops
 /// it at once. SIGHUP takes the plugin entries of the configuration file, and reloads the plugins that
 /// have changed; both also happen by themselves within seconds of a change.
@@ -45,6 +51,7 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
     output::line(&format!("listening on http://{address}"))?;
     let loaded = gateway.loaded();
     let reloader = gateway.reloader().clone();
+    let setup_token = gateway.setup_token();
     let impatience = async move {
         signals.next().await;
         tracing::info!("stopping; a second signal stops at once");
@@ -57,6 +64,7 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
         never = reload_on(hangups, reloader) => match never {},
         never = purge::repeatedly() => match never {},
         never = announce(loaded) => match never {},
+        never = announce_setup(setup_token) => match never {},
     }
 }
 
@@ -74,7 +82,16 @@ async fn announce(loaded: impl Future<Output = ()>) -> Infallible {
     loaded.await;
     // The reader of standard output may be gone.
     let _ = output::line("ready");
-    std::future::pending().await
+    pending().await
+}
+
+/// Prints the setup token of a gateway without an operator to standard error, once. Never returns.
+async fn announce_setup(token: impl Future<Output = Option<SetupToken>>) -> Infallible {
+    if let Some(token) = token.await {
+        // The reader of standard error may be gone.
+        let _ = writeln!(io::stderr(), "setup token: {}", token.expose());
+    }
+    pending().await
 }
 
 async fn closed(channel: oneshot::Receiver<()>) {

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::gateway::Gateway;
 use airlock_catalog::ToolSource;
-use airlock_core::door::{Entry, Origin, Placement};
+use airlock_config::Config;
+use airlock_core::door::{ApprovalChoice, Entry, Filter, Origin, Placement, VirtualKey};
 use airlock_strings::{nearest, visible, visible_line};
 
 /// Default filter of the log: failures, except for names in the configuration that no tool has and
@@ -37,7 +38,7 @@ const MODE_WIDTH: usize = 16;
 /// description and the schemas of that tool.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  airlock tools --config airlock.json\n  airlock tools text-word_count"
+    after_help = "Examples:\n  airlock tools --config airlock.json\n  airlock tools text-word_count\n  airlock tools --why --key ann"
 )]
 pub(super) struct ToolsArgs {
     #[command(flatten)]
@@ -48,15 +49,25 @@ pub(super) struct ToolsArgs {
     /// name, the tool alone.
     #[arg(long)]
     json: bool,
+    /// For each tool of each source, show whether a request would see it, and which rules hide it.
+    #[arg(long, conflicts_with_all = ["name", "json"])]
+    why: bool,
+    /// With `--why`, the name of the request's virtual key. Default: a request without a key.
+    #[arg(long, value_name = "NAME", requires = "why")]
+    key: Option<String>,
 }
 
 pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<Done> {
+    let config = args.config.load()?;
+    let approval = config.agent.approval;
+    let key = args.key.as_deref().map(|name| named_key(&config, name)).transpose()?;
     session::with_gateway(
-        args.config.load()?,
+        config,
         |_, _| true,
         async |gateway, _| {
             match &args.name {
                 Some(name) => one(gateway, name, args)?,
+                None if args.why => why(gateway, key.as_deref(), approval)?,
                 None if args.json => output::document(&document(gateway))?,
                 None => table(gateway, &args.config)?,
             }
@@ -64,6 +75,29 @@ pub(super) async fn run(args: &ToolsArgs) -> anyhow::Result<Done> {
         },
     )
     .await
+}
+
+fn named_key(config: &Config, name: &str) -> anyhow::Result<Arc<VirtualKey>> {
+    let Some(key) = config.keys.named(name) else {
+        bail!(
+            "no active virtual key is named {name:?}; `--key` takes a `name` in `governance.virtual_keys`"
+        );
+    };
+    Ok(key.clone())
+}
+
+/// Prints which tools a request would see, and which rules hide the others.
+fn why(
+    gateway: &Gateway,
+    key: Option<&VirtualKey>,
+    approval: ApprovalChoice,
+) -> anyhow::Result<()> {
+    let snapshot = gateway.catalog().snapshot();
+    let filter = Filter::none();
+    for line in snapshot.explain(&filter, key).with_approval(approval).lines() {
+        output::line(&line)?;
+    }
+    Ok(())
 }
 
 fn mode(entry: &Entry) -> &'static str {
@@ -99,8 +133,9 @@ fn table(gateway: &Gateway, config: &ConfigFile) -> anyhow::Result<()> {
 fn left_out(gateway: &Gateway) -> Vec<String> {
     let snapshot = gateway.catalog().snapshot();
     let of_client = |client: &Arc<ToolSource>| {
-        let lines = client.left_out.iter().map(|reason| {
-            format!("{}: left out: {}", client.name, output::one_line(reason, FILE_WIDTH))
+        let lines = client.left_out.iter().map(|left_out| {
+            let reason = output::one_line(&left_out.reason, FILE_WIDTH);
+            format!("{}: left out: {reason}", client.name)
         });
         lines.collect::<Vec<_>>()
     };
@@ -213,7 +248,7 @@ fn document(gateway: &Gateway) -> Value {
             "state": client.state.name(),
             "reason": client.state.reason(),
             "tools": client.tools.len(),
-            "left_out": client.left_out,
+            "left_out": client.left_out.iter().map(|left_out| &left_out.reason).collect::<Vec<_>>(),
             "mismatches": client.mismatches(),
             "quarantine": pins.as_ref().map(|pins| pins.held()).unwrap_or_default(),
             "pin_problem": pins.and_then(|pins| pins.problem()),

@@ -9,7 +9,6 @@ mod logout;
 mod logs;
 mod restart;
 mod reviews;
-mod running;
 mod show;
 
 use super::{outcome::Done, session::ConfigOfGroup};
@@ -19,10 +18,10 @@ use super::{outcome::Done, session::ConfigOfGroup};
 /// `list` shows all servers of a running gateway with their state, and `show` one with its history.
 /// `logs` shows the last lines that a server wrote to standard error. `restart` closes the connection
 /// to a server and opens a new one; this also starts a server again whose attempts are used up. These
-/// commands talk to the gateway that runs at `server.listen` of the configuration, or at --url. It
-/// shows states only to its own machine and to holders of virtual keys: if it requires virtual keys,
-/// set the environment variable `AIRLOCK_KEY` to one, which shows the servers that it opens. `logs` and
-/// `restart` need a gateway on the same machine that requires no virtual keys.
+/// commands talk to the running gateway of the configuration through its Unix socket, which only its
+/// own user can use, or to the one at --url, with the token of an operator in the environment variable
+/// `AIRLOCK_OPERATOR_TOKEN`. Without a token, `list` and `show` show the tools that a caller sees: set
+/// `AIRLOCK_KEY` to a virtual key if the gateway requires one.
 ///
 /// `login` logs in at a server with OAuth, whose `auth_type` is "oauth". `logout` forgets the login. A
 /// running gateway uses either within seconds.

@@ -11,19 +11,19 @@ use tracing::warn;
 const STOP: Duration = Duration::from_secs(15);
 
 /// Owns the background tasks of a gateway. Dropping it cancels them without waiting.
-pub(super) struct Background {
+pub(super) struct Background(Tasks);
+
+/// Starts background tasks. Cheap to clone; the tasks belong to the [`Background`] that it comes from.
+#[derive(Clone)]
+pub(super) struct Tasks {
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
 
-impl Background {
-    pub(super) fn new() -> Self {
-        Self { tasks: TaskTracker::new(), stopping: CancellationToken::new() }
-    }
-
+impl Tasks {
     /// Returns the token that is cancelled when the tasks must end.
-    pub(super) fn stopping(&self) -> CancellationToken {
-        self.stopping.clone()
+    pub(super) fn stopping(&self) -> &CancellationToken {
+        &self.stopping
     }
 
     /// Starts a task, whose future is dropped when the gateway stops. The handle then returns `None`.
@@ -31,7 +31,7 @@ impl Background {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<Option<T>> {
-        let stopping = self.stopping();
+        let stopping = self.stopping.clone();
         self.tasks.spawn(async move { stopping.run_until_cancelled(task).await })
     }
 
@@ -43,13 +43,33 @@ impl Background {
     ) {
         self.tasks.spawn_on(task, runtime);
     }
+}
+
+impl Background {
+    pub(super) fn new() -> Self {
+        Self(Tasks { tasks: TaskTracker::new(), stopping: CancellationToken::new() })
+    }
+
+    /// Returns the handle that starts further tasks.
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.0
+    }
+
+    /// Starts a task as [`Tasks::spawn`] does.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<Option<T>> {
+        self.0.spawn(task)
+    }
 
     /// Ends all tasks and waits for them, for at most [`STOP`].
     pub(super) async fn stop(&self) {
-        self.stopping.cancel();
-        self.tasks.close();
-        if tokio::time::timeout(STOP, self.tasks.wait()).await.is_err() {
-            let left = self.tasks.len();
+        let Tasks { tasks, stopping } = &self.0;
+        stopping.cancel();
+        tasks.close();
+        if tokio::time::timeout(STOP, tasks.wait()).await.is_err() {
+            let left = tasks.len();
             warn!(left, "background tasks did not end in time; MCP servers that run are killed");
         }
     }
@@ -58,7 +78,7 @@ impl Background {
 impl Drop for Background {
     /// Cancels the tasks of a gateway that is dropped without [`Background::stop`].
     fn drop(&mut self) {
-        self.stopping.cancel();
+        self.0.stopping.cancel();
     }
 }
 
@@ -92,7 +112,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stop_waits_for_a_task_that_does_not_end_only_so_long() {
         let background = Background::new();
-        background.spawn_on(&Handle::current(), pending());
+        background.tasks().spawn_on(&Handle::current(), pending());
         let begun = Instant::now();
         background.stop().await;
         assert!(begun.elapsed() >= STOP);

@@ -11,23 +11,39 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::error;
 
 use super::{
-    Gateway, GatewayError, Reloader, UNSAFE, background::Background, code_mode, reload::configured,
-    upstreams::UpstreamServers,
+    Gateway, GatewayError, Reloader, UNSAFE,
+    background::Background,
+    code_mode, follow, management,
+    reload::{LiveParts, configured, must_read},
+    upstreams::{ServerThreads, UpstreamServers},
 };
 use crate::native::{BadNativeTool, NativeTool, NativeTools};
 use airlock_agent::results::Results;
 use airlock_catalog::Catalog;
 use airlock_config::{self as config, Config};
-use airlock_core::tool::{Allowlist, Policy, Trust};
+use airlock_core::{
+    door::LiveKeys,
+    tool::{Allowlist, Policy, Trust},
+};
 use airlock_model::Models;
 use airlock_plugin::{self as plugin, CompileHook, Plugins};
-use airlock_sandbox::{LoadError, Sandbox, UseRecorder};
+use airlock_sandbox::{Sandbox, UseRecorder};
 use airlock_scripts::{LazyExecutor, runs::Runs};
-use airlock_store::{self as store, LazyDatabase};
+use airlock_store::LazyDatabase;
 use airlock_strings::with_causes;
 
-/// Task that loads the plugins and the script executor. Returns `None` if the gateway stops before.
-type Loading = JoinHandle<Option<Result<(), LoadError>>>;
+/// Task that reads the settings of the store and loads the plugins and the script executor. Returns
+/// `None` if the gateway stops before.
+type Loading = JoinHandle<Option<Result<(), GatewayError>>>;
+
+/// Decision about settings of the store that cannot be read at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unreadable {
+    /// The gateway does not start.
+    Fail,
+    /// It tries again, and answers no request until then.
+    Retry,
+}
 
 /// Collects what a [`Gateway`] is made of.
 pub struct GatewayBuilder {
@@ -108,10 +124,10 @@ impl GatewayBuilder {
     }
 
     /// Loads every plugin and starts to connect to every server. A source that fails is marked as
-    /// failed in the catalog and does not affect the others. Fails if the settings cannot be used or
-    /// the script executor cannot be loaded.
+    /// failed in the catalog and does not affect the others. Fails if the settings cannot be used, those
+    /// in the store included, or the script executor cannot be loaded.
     pub async fn start(self) -> Result<Gateway, GatewayError> {
-        let (gateway, loading) = self.assemble()?;
+        let (gateway, loading) = self.assemble(Unreadable::Fail)?;
         let loaded =
             loading.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
         loaded.unwrap_or(Ok(()))?;
@@ -120,30 +136,35 @@ impl GatewayBuilder {
 
     /// Begins to load every plugin and to connect to every server, and returns at once. Components
     /// that are not in the cache of compiled code are compiled meanwhile, which may take a minute;
-    /// calls of their tools wait. [`Gateway::loaded`] reports the end of it. Must be called in a
-    /// tokio runtime.
+    /// calls of their tools wait. [`Gateway::loaded`] reports the end of it. If the store has settings,
+    /// the gateway has no clients until they were read, which is tried until it succeeds. Must be
+    /// called in a tokio runtime.
     pub fn open(self) -> Result<Gateway, GatewayError> {
-        self.assemble().map(|(gateway, _)| gateway)
+        self.assemble(Unreadable::Retry).map(|(gateway, _)| gateway)
     }
 
     /// Makes the parts and the gateway of them, with the task that loads its plugins.
-    fn assemble(self) -> Result<(Gateway, Loading), GatewayError> {
+    fn assemble(self, unreadable: Unreadable) -> Result<(Gateway, Loading), GatewayError> {
         let config = self.config;
         config.server.check().map_err(GatewayError::configuration(UNSAFE))?;
         let models = Models::new(&config.providers)
             .map_err(GatewayError::configuration("a model provider cannot be set up"))?;
         let sandbox = Sandbox::new(&config.sandbox)?;
-        let database = LazyDatabase::new(store::Settings::at(config.store.clone()));
+        let settings = config.store_settings();
+        let settings = settings.map_err(GatewayError::configuration("the store cannot be used"))?;
+        let database = LazyDatabase::new(settings);
         let runs = config.runs.journal.then(|| Runs::new(config.runs, database.clone()));
         let results = Results::new(config.results);
         let catalog = Catalog::new();
         catalog.set_reader(results.own_tools());
         catalog.set_resource_reader(results.resource_tools());
-        let has_code_mode = code_mode::is_used(&config, &self.native_policy);
+        // Clients of the store may be in code mode.
+        let must_read = must_read(&config);
+        let has_code_mode = must_read || code_mode::is_used(&config, &self.native_policy);
         self.native.publish(&catalog, self.native_policy);
         let background = Background::new();
-        let upstreams = UpstreamServers::connect(&config, &catalog, &database, &background)
-            .map_err(GatewayError::Threads)?;
+        let upstreams = UpstreamServers::new(&config, &catalog, &database, background.tasks());
+        upstreams.prepare(&config).map_err(GatewayError::Threads)?;
         let resources = plugin::Resources {
             catalog: catalog.clone(),
             sandbox: sandbox.clone(),
@@ -153,9 +174,26 @@ impl GatewayBuilder {
             on_compile: self.on_compile.clone(),
             recorder: self.recorder,
         };
-        let plugins = Plugins::new(resources, configured(&config));
+        // Entries of the store may replace or remove the clients and the keys of the file.
+        let plugins = Plugins::new(resources, configured(&config).take_while(|_| !must_read));
         plugins.announce();
-        let reloader = Reloader::new(&config, plugins.clone(), sandbox.clone(), has_code_mode);
+        let keys = LiveKeys::default();
+        if !must_read {
+            upstreams.configure(&config);
+            keys.replace(config.keys.clone());
+        }
+        let parts = LiveParts {
+            keys: keys.clone(),
+            requires_key: Arc::default(),
+            upstreams: upstreams.clone(),
+            plugins: plugins.clone(),
+            sandbox: sandbox.clone(),
+            has_code_mode,
+            database: database.clone(),
+            tasks: background.tasks().clone(),
+        };
+        let reloader = Reloader::new(&config, parts, must_read);
+        let management = management::service(&config, &database, &reloader, &catalog);
         let (code_mode, executor) = has_code_mode
             .then(|| code_mode::install(&config, &catalog, &sandbox, runs.clone(), self.on_compile))
             .unzip();
@@ -164,8 +202,15 @@ impl GatewayBuilder {
             background.spawn(async move { code_mode.follow(&catalog).await });
         }
         let loaded = CancellationToken::new();
-        let loading =
-            background.spawn(load(plugins.clone(), executor, loaded.clone().drop_guard()));
+        let load = Load {
+            reloader: reloader.clone(),
+            unreadable,
+            plugins: plugins.clone(),
+            executor,
+            catalog: catalog.clone(),
+            loaded: loaded.clone().drop_guard(),
+        };
+        let loading = background.spawn(load.run());
         let gateway = Gateway {
             config,
             catalog,
@@ -179,23 +224,44 @@ impl GatewayBuilder {
             code_mode,
             plugins,
             reloader,
+            management,
+            keys,
             loaded,
             background,
-            upstreams,
+            upstreams: ServerThreads(upstreams),
         };
         Ok((gateway, loading))
     }
 }
 
-/// Loads the plugins, then the script executor. Drops `loaded` at the end.
-async fn load(
+/// Work of a gateway that has just been made.
+struct Load {
+    reloader: Reloader,
+    unreadable: Unreadable,
     plugins: Plugins,
     executor: Option<LazyExecutor>,
-    _loaded: DropGuard,
-) -> Result<(), LoadError> {
-    plugins.reload_all().await;
-    let Some(executor) = executor else { return Ok(()) };
-    executor.load().await.inspect_err(|error| {
-        error!(error = %with_causes(error), "the script executor cannot be loaded");
-    })
+    catalog: Arc<Catalog>,
+    /// Dropped at the end.
+    loaded: DropGuard,
+}
+
+impl Load {
+    /// Reads the settings of the store, then loads the plugins, then the script executor.
+    async fn run(self) -> Result<(), GatewayError> {
+        let Self { reloader, unreadable, plugins, executor, catalog, loaded: _loaded } = self;
+        match unreadable {
+            Unreadable::Fail if !reloader.settings_read().is_cancelled() => {
+                let taken = reloader.try_entries().await;
+                taken.map_err(GatewayError::configuration("the settings cannot be read"))?;
+            }
+            Unreadable::Fail | Unreadable::Retry => follow::first_reading(reloader).await,
+        }
+        plugins.reload_all().await;
+        let is_needed = catalog.snapshot().clients().any(|client| client.policy.code_mode);
+        let Some(executor) = executor.filter(|_| is_needed) else { return Ok(()) };
+        executor.load().await.inspect_err(|error| {
+            error!(error = %with_causes(error), "the script executor cannot be loaded");
+        })?;
+        Ok(())
+    }
 }

@@ -1,98 +1,183 @@
-//! Takes changed plugin entries of the configuration file while the gateway runs. Everything else in
-//! the file is taken at the next start, and the log names the keys that have changed.
+//! Takes changed settings while the gateway runs: the clients and the virtual keys of the configuration
+//! file, and the entries of the store that stand beside them or in their place. Everything else in the
+//! file is taken at the next start, and the log names the keys that have changed.
+//!
+//! ```text
+//! file changed, SIGHUP, store changed, operator
+//!        │  one at a time
+//!        ▼
+//! entries of the store → ConfigSource::load(entries) → keys → servers → plugins
+//! ```
+//!
+//! Nothing changes if the entries cannot be read. If the file is invalid, nothing of it is taken, and the
+//! entries are merged into its last valid content. Plugins may have to be compiled, which takes a minute;
+//! no other setting waits for that.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+mod outcome;
+mod report;
 
-use futures_util::future::BoxFuture;
+use std::{
+    io, mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use futures_util::future::{BoxFuture, join};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::warnings::report_unpinned;
-use airlock_config::{Config, ConfigError, Fingerprint, Source};
-use airlock_core::tool::{ClientName, INTERNAL_CLIENT};
+use self::outcome::KeyChanges;
+pub(crate) use self::outcome::TakenEntries;
+use self::report::Reported;
+use super::{
+    background::Tasks,
+    upstreams::{ServerChanges, UpstreamServers},
+};
+use airlock_config::{Config, ConfigError, ConfigSource, Fingerprint, Loaded, Merged, Source};
+use airlock_core::door::{Keys, LiveKeys};
 use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
 use airlock_plugin::{Configured, PluginError, Plugins, Reconfigured, Reloaded, StoreError};
 use airlock_sandbox::Sandbox;
 use airlock_server::{NotReloaded, Reload};
-use airlock_strings::{cut, with_causes};
+use airlock_store::{LazyDatabase, entries::Entries};
+use airlock_strings::with_causes;
 
-/// Longest list of keys or clients in a line of the log, in bytes. A file may have thousands.
-const MAX_LISTED: usize = 1_000;
-/// End of the key that puts a client into code mode.
-const CODE_MODE: &str = "is_code_mode_client";
-/// End of the key that sets the layout of a client's virtual files.
-const BINDING_LEVEL: &str = "code_mode_binding_level";
-
-/// Keeps the plugins of a running gateway as its configuration file says. Cheap to clone.
+/// Keeps the clients and the keys of a running gateway as its configuration file and its store say.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Reloader(Arc<Inner>);
 
 struct Inner {
-    /// `None` if the configuration was not loaded from a file.
-    file: Option<PathBuf>,
-    plugins: Plugins,
-    sandbox: Sandbox,
+    /// `None` if the configuration was not loaded from a file. The store is not read then either.
+    source: Option<Arc<ConfigSource>>,
+    parts: LiveParts,
     /// The configuration that the gateway was started with.
     started: Fingerprint,
-    /// Names of the clients that are no plugins. No plugin can take one of them before a restart.
-    others: BTreeSet<ClientName>,
-    /// True if scripts can run. Code mode is set up at the start.
-    has_code_mode: bool,
+    /// Cancelled once the entries of the store were read, or there are none.
+    settings_read: CancellationToken,
     taken: tokio::sync::Mutex<Taken>,
+    /// Number of the configuration whose plugins were taken last. Held while they are loaded.
+    plugins_taken: tokio::sync::Mutex<u64>,
 }
 
-/// The configuration that was taken last.
+/// Parts of a gateway that follow its settings.
+pub(super) struct LiveParts {
+    pub(super) keys: LiveKeys,
+    /// True once requests need a virtual key. It stays true, so that the removal of the last key opens
+    /// nothing.
+    pub(super) requires_key: Arc<AtomicBool>,
+    pub(super) upstreams: Arc<UpstreamServers>,
+    pub(super) plugins: Plugins,
+    pub(super) sandbox: Sandbox,
+    /// True if scripts can run. Code mode is set up at the start.
+    pub(super) has_code_mode: bool,
+    /// The store with the entries.
+    pub(super) database: LazyDatabase,
+    /// The tasks of the gateway.
+    pub(super) tasks: Tasks,
+}
+
+/// The settings that were taken last.
 struct Taken {
     fingerprint: Fingerprint,
+    keys: Keys,
     /// Version of the file that was read last, valid or not.
     version: Option<FileVersion>,
-    /// Keys that were reported as taken at the next start.
-    pending: Vec<String>,
+    /// The entries that were read last; `None` if the store was not read yet.
+    entries: Option<Entries>,
+    reported: Reported,
+    /// Number of configurations that were taken.
+    number: u64,
+}
+
+/// Entries of the store that a change of the settings needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Freshness {
+    /// The present ones.
+    Present,
+    /// The last ones that were read, if the store is not available at present. A changed file is not to
+    /// wait for the store.
+    Last,
 }
 
 impl Reloader {
-    /// Creates a reloader for the plugins of a gateway that was started with `config`.
-    pub(super) fn new(
-        config: &Config,
-        plugins: Plugins,
-        sandbox: Sandbox,
-        has_code_mode: bool,
-    ) -> Self {
-        let plugin_names: BTreeSet<_> = configured(config).map(|plugin| plugin.client).collect();
-        let active = config.clients.iter().map(|client| &client.name);
-        let disabled = config.disabled.iter().map(|client| &client.name);
-        let others = active.chain(disabled).filter(|name| !plugin_names.contains(*name)).cloned();
-        let internal = ClientName::parse(INTERNAL_CLIENT).ok();
+    /// Creates a reloader of a gateway that was started with `config`. With `must_read`, the gateway has
+    /// neither clients nor keys until the entries of the store were read, see [`must_read`].
+    pub(super) fn new(config: &Config, parts: LiveParts, must_read: bool) -> Self {
         let started = config.fingerprint.clone();
-        let taken = Taken { fingerprint: started.clone(), version: None, pending: Vec::new() };
+        let settings_read = CancellationToken::new();
+        if !must_read {
+            settings_read.cancel();
+        }
+        let taken = Taken {
+            fingerprint: started.clone(),
+            keys: config.keys.clone(),
+            version: None,
+            entries: None,
+            reported: Reported::default(),
+            number: 0,
+        };
         Self(Arc::new(Inner {
-            file: config.file.clone(),
-            plugins,
-            sandbox,
+            source: config.file.clone().map(|file| Arc::new(ConfigSource::new(file))),
+            parts,
             started,
-            others: others.chain(internal).collect(),
-            has_code_mode,
+            settings_read,
             taken: tokio::sync::Mutex::new(taken),
+            plugins_taken: tokio::sync::Mutex::new(0),
         }))
     }
 
-    /// Takes the plugin entries of the configuration file, and reloads every plugin whose component
-    /// has changed.
+    /// Takes the clients and the virtual keys of the configuration file and the store, and reloads every
+    /// plugin whose component has changed.
     pub async fn reload_all(&self) {
-        match self.take().await {
+        match self.take_file(Freshness::Last).await {
             Ok(outcome) if outcome.is_empty() => {
-                info!("no plugin entry of the configuration file has changed");
+                info!("no client or virtual key of the configuration file has changed");
             }
             // Both were logged.
             Ok(_) | Err(_) => {}
         }
-        self.0.plugins.reload_all().await;
+        self.0.parts.plugins.reload_all().await;
     }
 
-    /// Takes the plugin entries whenever the configuration file changes. Returns only if there is no
-    /// file. A file must look the same in two checks before it is read, so that no half-written file
-    /// is read.
+    /// Reads the entries of the store and takes them, with the file, before it returns. Fails if the
+    /// store is not available or the file was never valid; nothing has changed then. Connecting to
+    /// servers goes on in the background. Dropping the future does not cancel what it does.
+    pub(crate) async fn take_entries(&self) -> Result<TakenEntries, ConfigError> {
+        self.take(Freshness::Present).await.inspect_err(report_failure)
+    }
+
+    /// Returns the configuration file; `None` if the configuration was not loaded from one.
+    pub(super) fn source(&self) -> Option<&Arc<ConfigSource>> {
+        self.0.source.as_ref()
+    }
+
+    /// Does the same as [`Self::take_entries`], and leaves an error to the caller, who tries again.
+    pub(super) async fn try_entries(&self) -> Result<TakenEntries, ConfigError> {
+        self.take(Freshness::Present).await
+    }
+
+    /// Returns the token that is cancelled once the entries of the store were read, or there are none.
+    pub(super) fn settings_read(&self) -> &CancellationToken {
+        &self.0.settings_read
+    }
+
+    /// Returns the flag that is true once requests need a virtual key.
+    pub(super) fn requires_key(&self) -> &Arc<AtomicBool> {
+        &self.0.parts.requires_key
+    }
+
+    /// Returns the store whose changes are to be followed; `None` if the configuration has no file.
+    pub(super) fn followed(&self) -> Option<&LazyDatabase> {
+        self.0.source.as_ref().map(|_| &self.0.parts.database)
+    }
+
+    /// Takes the settings whenever the configuration file changes. Returns only if there is no file. A
+    /// file must look the same in two checks before it is read, so that no half-written file is read.
     pub(super) async fn watch(&self) {
-        let Some(file) = &self.0.file else { return };
+        let Some(file) = self.0.source.as_ref().map(|source| source.path()) else { return };
         let mut ticks = tokio::time::interval(WATCH_PERIOD);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut before = None;
@@ -102,113 +187,150 @@ impl Reloader {
             let is_new = self.0.taken.lock().await.version != now;
             if is_new && now.is_some() && now == before {
                 // It logs its own outcome.
-                let _ = self.take().await;
+                let _ = self.take_file(Freshness::Last).await;
             }
             before = now;
         }
     }
 
-    /// Reads the configuration file and takes its plugin entries. Logs what it took. If the file is
-    /// invalid, no entry changes; components that have changed are reloaded all the same.
-    async fn take(&self) -> Result<Reconfigured, ConfigError> {
-        let Some(file) = &self.0.file else { return Ok(Reconfigured::default()) };
-        let mut taken = self.0.taken.lock().await;
-        taken.version = file_version(file).await;
-        let path = file.clone();
-        let config = tokio::task::spawn_blocking(move || Config::load(&path)).await;
-        let config = config.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
-        let config = config.inspect_err(|error| {
-            let reason = with_causes(error);
-            warn!(file = %file.display(), reason, "the configuration file is invalid, so no entry of it is taken");
-        })?;
-        let outcome = self.configure(&config).await;
-        Self::report(&config, &taken, &outcome);
-        self.report_pending(&config, &mut taken);
-        taken.fingerprint = config.fingerprint;
-        Ok(outcome)
-    }
-
-    async fn configure(&self, config: &Config) -> Reconfigured {
-        let is_changed = self.0.sandbox.set_off_limits(config.sandbox.off_limits.clone());
-        let entries = configured(config).filter(|plugin| !self.0.others.contains(&plugin.client));
-        let entries = entries.map(|plugin| self.without_scripts(plugin));
-        self.0.plugins.configure(entries, is_changed).await
-    }
-
-    /// Leaves a plugin out of code mode if the gateway has none.
-    fn without_scripts(&self, mut plugin: Configured) -> Configured {
-        plugin.policy.code_mode &= self.0.has_code_mode;
-        plugin
-    }
-
-    fn report(config: &Config, taken: &Taken, outcome: &Reconfigured) {
-        let Reconfigured { added, changed, rechecked, removed, failed } = outcome;
-        if outcome.is_empty() {
-            return;
-        }
-        let differences = taken.fingerprint.differences(&config.fingerprint);
-        let changed = changed.iter().map(|client| {
-            let own =
-                differences.iter().filter(|key| key.client.as_deref() == Some(client.as_str()));
-            let keys: Vec<_> = own.map(|key| key.path.as_str()).collect();
-            format!("{client} ({})", keys.join(", "))
+    /// Takes the settings. Fails, and logs the reason, if the file is not valid, although the entries of
+    /// the store were taken.
+    async fn take_file(&self, freshness: Freshness) -> Result<TakenEntries, ConfigError> {
+        let taken = self.take(freshness).await;
+        let taken = taken.and_then(|mut taken| match taken.file_problem.take() {
+            Some(problem) => Err(problem),
+            None => Ok(taken),
         });
-        let changed: Vec<_> = changed.collect();
-        info!(
-            added = names(added),
-            changed = cut(changed.join("; "), MAX_LISTED),
-            rechecked = names(rechecked),
-            removed = names(removed),
-            failed = names(failed),
-            "plugin entries of the configuration file taken"
-        );
-        report_unpinned(config);
+        taken.inspect_err(report_failure)
     }
 
-    /// Logs the keys that differ from those of the start and are not taken, if they have changed since
-    /// they were last logged.
-    fn report_pending(&self, config: &Config, taken: &mut Taken) {
-        let pending = self.pending(config);
-        if pending != taken.pending && !pending.is_empty() {
-            let keys = cut(pending.join(", "), MAX_LISTED);
-            warn!(
-                keys,
-                "changed in the configuration file, and taken only when the gateway is restarted"
-            );
-        }
-        taken.pending = pending;
-    }
-
-    /// Returns the keys that differ from those of the start and are not taken.
-    fn pending(&self, config: &Config) -> Vec<String> {
-        let mut pending = Vec::new();
-        for key in self.0.started.differences(&config.fingerprint) {
-            let Some(client) = &key.client else {
-                pending.push(key.path.clone());
-                continue;
-            };
-            let entry = format!("mcp.client_configs[name = {client:?}]");
-            let is_late =
-                key.path == BINDING_LEVEL || (key.path == CODE_MODE && !self.0.has_code_mode);
-            if self.is_plugin(client, config) {
-                pending.extend(is_late.then(|| format!("{entry}.{}", key.path)));
-            } else if pending.last() != Some(&entry) {
-                pending.push(entry);
+    /// Reads the file and the entries, and takes them, in a task of its own: a caller who leaves does not
+    /// leave a part of the changes undone.
+    async fn take(&self, freshness: Freshness) -> Result<TakenEntries, ConfigError> {
+        let Some(source) = self.0.source.clone() else { return Ok(TakenEntries::default()) };
+        let file_name = source.path().display().to_string();
+        let this = self.clone();
+        let taking = async move { this.take_turn(source, freshness).await };
+        match self.0.parts.tasks.spawn(taking).await {
+            Ok(Some(taken)) => taken,
+            Err(lost) if lost.is_panic() => std::panic::resume_unwind(lost.into_panic()),
+            Ok(None) | Err(_) => {
+                let source = io::Error::other("the gateway stops");
+                Err(ConfigError::Unreadable { file: file_name, source })
             }
         }
-        pending
     }
 
-    /// Returns whether the entry of a client is a plugin's, before and after the change.
-    fn is_plugin(&self, client: &str, config: &Config) -> bool {
-        if self.0.others.contains(client) {
-            return false;
+    /// Waits for those who take settings already, then takes them. Logs what it took.
+    async fn take_turn(
+        &self,
+        source: Arc<ConfigSource>,
+        freshness: Freshness,
+    ) -> Result<TakenEntries, ConfigError> {
+        let mut taken = self.0.taken.lock().await;
+        taken.version = file_version(source.path()).await;
+        let entries = self.entries(&mut taken, freshness).await?;
+        let Loaded { merged, problem } = read(source, entries).await?;
+        let is_first = !self.0.settings_read.is_cancelled();
+        let Merged { mut config, left_out, .. } = merged;
+        let servers = self.apply(&mut config);
+        let reported = &mut taken.reported;
+        reported.left_out(&left_out);
+        reported.pending(&self.0.started, &config, self.0.parts.has_code_mode);
+        let fingerprint = mem::replace(&mut taken.fingerprint, config.fingerprint.clone());
+        let keys = KeyChanges::new(&taken.keys, &config.keys);
+        taken.keys = config.keys.clone();
+        taken.number += 1;
+        let number = taken.number;
+        drop(taken);
+        let outcome = self.apply_plugins(&config, number, servers, keys).await;
+        if !is_first {
+            report::taken(&outcome, &fingerprint, &config);
         }
-        let is_plugin = configured(config).any(|plugin| plugin.client.as_str() == client);
-        let active = config.clients.iter().map(|client| &client.name);
-        let mut names = active.chain(config.disabled.iter().map(|client| &client.name));
-        is_plugin || !names.any(|name| name.as_str() == client)
+        Ok(TakenEntries { file_problem: problem, ..outcome })
     }
+
+    /// Reads the entries of the store. A store that does not exist yet has none, and is not made.
+    async fn entries(
+        &self,
+        taken: &mut Taken,
+        freshness: Freshness,
+    ) -> Result<Entries, ConfigError> {
+        let database = &self.0.parts.database;
+        // One that disappears after it was read is an error: what it revoked stays revoked.
+        if taken.entries.is_none() && database.location().is_missing_file() {
+            return Ok(Entries::default());
+        }
+        match (outcome::read_entries(database).await, &taken.entries) {
+            (Err(_), Some(last)) if freshness == Freshness::Last => Ok(last.clone()),
+            (Err(error), _) => Err(error),
+            (Ok(entries), _) => Ok(taken.entries.insert(entries).clone()),
+        }
+    }
+
+    /// Makes the keys and the servers follow a configuration. Keys come first, because one may be revoked.
+    fn apply(&self, config: &mut Config) -> ServerChanges {
+        let LiveParts { keys, requires_key, upstreams, has_code_mode, .. } = &self.0.parts;
+        for client in &mut config.clients {
+            // A client is left out of code mode if the gateway has none.
+            client.policy.code_mode &= has_code_mode;
+        }
+        requires_key.fetch_or(config.server.require_virtual_key, Ordering::Relaxed);
+        keys.replace(config.keys.clone());
+        upstreams.configure(config)
+    }
+
+    /// Makes the plugins follow the configuration with this number, unless those of a later one did.
+    async fn apply_plugins(
+        &self,
+        config: &Config,
+        number: u64,
+        mut servers: ServerChanges,
+        keys: KeyChanges,
+    ) -> TakenEntries {
+        let LiveParts { upstreams, plugins, sandbox, .. } = &self.0.parts;
+        let mut last = self.0.plugins_taken.lock().await;
+        if number < *last {
+            self.0.settings_read.cancel();
+            return TakenEntries::new(servers, Reconfigured::default(), keys);
+        }
+        *last = number;
+        let is_first = !self.0.settings_read.is_cancelled();
+        let has_other_limits = sandbox.set_off_limits(config.sandbox.off_limits.clone());
+        // What was revoked is gone by now. The first plugins are in the catalog before requests are.
+        let (plugins, ()) = join(plugins.configure(configured(config), has_other_limits), async {
+            self.0.settings_read.cancel();
+        })
+        .await;
+        if servers.is_incomplete {
+            // A server waited for a plugin with its name to go.
+            servers.extend(upstreams.configure(config));
+        }
+        if !is_first {
+            report::weaknesses(config, &servers, &plugins);
+        }
+        TakenEntries::new(servers, plugins, keys)
+    }
+}
+
+/// Returns whether a gateway with this configuration has to read its store before it uses the clients
+/// and the keys of the file, which entries of the store may replace or remove.
+pub(super) fn must_read(config: &Config) -> bool {
+    config.file.is_some() && !config.store.is_missing_file()
+}
+
+fn report_failure(error: &ConfigError) {
+    let reason = with_causes(error);
+    warn!(
+        reason,
+        "the configuration file is invalid or the store cannot be read, so no entry of it is taken"
+    );
+}
+
+/// Reads the configuration file, and merges the entries into it.
+async fn read(source: Arc<ConfigSource>, entries: Entries) -> Result<Loaded, ConfigError> {
+    let reading = tokio::task::spawn_blocking(move || source.load(&entries)).await;
+    reading.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))
 }
 
 /// Returns the plugins of a configuration.
@@ -223,23 +345,18 @@ pub(super) fn configured(config: &Config) -> impl Iterator<Item = Configured> {
     })
 }
 
-fn names(clients: &[ClientName]) -> String {
-    let names: Vec<_> = clients.iter().map(ClientName::as_str).collect();
-    cut(names.join(", "), MAX_LISTED)
-}
-
 impl Reload for Reloader {
     fn digest(&self, client: &str) -> Option<String> {
-        self.0.plugins.digest(client)
+        self.0.parts.plugins.digest(client)
     }
 
     fn reload<'a>(&'a self, client: &'a str) -> BoxFuture<'a, Result<bool, NotReloaded>> {
         Box::pin(async move {
-            let taken = self.take().await;
+            let taken = self.take_file(Freshness::Last).await;
             let taken = taken.map_err(|error| NotReloaded::Configuration(with_causes(&error)))?;
             let is_taken =
                 taken.added.iter().chain(&taken.changed).any(|taken| taken.as_str() == client);
-            let reloaded = self.0.plugins.reload(client).await;
+            let reloaded = self.0.parts.plugins.reload(client).await;
             reloaded
                 .map(|reloaded| reloaded == Reloaded::Swapped || is_taken)
                 .map_err(|error| not_reloaded(&error))

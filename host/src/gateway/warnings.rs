@@ -5,9 +5,9 @@ use tracing::warn;
 use airlock_config::{Config, Source};
 use airlock_core::tool::ClientName;
 
-/// Logs the servers whose definitions are used unchecked.
-pub(super) fn report_without_pins(config: &Config) {
-    for client in &config.clients {
+/// Logs the servers whose definitions are used unchecked, of those for which `is_new` returns true.
+pub(super) fn report_without_pins(config: &Config, is_new: impl Fn(&ClientName) -> bool) {
+    for client in config.clients.iter().filter(|client| is_new(&client.name)) {
         if let Source::Upstream(settings) = &client.source
             && settings.pin == airlock_mcp_client::Pinning::Off
         {
@@ -31,8 +31,7 @@ pub(super) fn report_local_callers(config: &Config) {
         warn!(
             clients,
             "these servers are processes on the machine of the gateway, which requires no virtual \
-             key: they can call every tool and give the operator's orders; set \
-             server.require_virtual_key, or see docs/security.md"
+             key: they can call every tool; set server.require_virtual_key, or see docs/security.md"
         );
     }
 }

@@ -179,6 +179,6 @@ async fn a_virtual_key_does_not_permit_a_reload() {
         let request =
             headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let reply = airlock_tests::Reply::of(request).await;
-        assert_eq!((reply.status, reply.code()), (403, "operator_only"), "{}", reply.text);
+        assert_eq!((reply.status, reply.code()), (401, "operator_required"), "{}", reply.text);
     }
 }

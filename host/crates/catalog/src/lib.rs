@@ -4,31 +4,38 @@
 //! [`View`] of one request. The catalog is independent of the kinds of sources and makes no policy
 //! decisions: the [`door`](airlock_core::door) does.
 
+mod explain;
+mod left_out;
 mod naming;
 mod published;
 mod report;
 mod schemas;
+mod source;
 mod source_kind;
 mod views;
+mod writer;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::AtomicU64},
 };
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio::{sync::watch, time::Instant};
 
+pub use self::explain::{ExplainedClient, ExplainedTool, Explanation, Reason, Visibility};
+pub use self::left_out::{LeftOut, LeftOutCause};
 pub use self::published::Observer;
 pub use self::report::{report_dropped, report_unchecked};
+pub use self::source::{SourceState, ToolSource};
 pub use self::source_kind::SourceKind;
+pub use self::writer::EntryWriter;
 use self::{
     published::Published,
     report::report_mismatches,
     schemas::{Checks, Schemas},
+    writer::WriterNumber,
 };
 use airlock_core::{
     door::{
@@ -37,133 +44,14 @@ use airlock_core::{
     },
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
-use airlock_strings::nearest;
 
 /// Maximum number of tools that one client may publish. Further tools are dropped, and the
 /// operator is told. Real servers have at most a few hundred; the catalog is searched, compared
 /// and listed whole.
 pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
-/// Maximum disagreements of one client's lists and tools that are described. A list of tools that
-/// were renamed disagrees in each line.
-const MAX_MISMATCHES: usize = 20;
 /// Maximum reasons of each kind that are kept of one client's tools: those that were left out,
 /// and those whose schemas are not checked. An operator reads them in the status.
 const MAX_REASONS: usize = 100;
-
-/// A source of tools in its current state.
-#[derive(Clone)]
-pub struct ToolSource {
-    /// Its name.
-    pub name: ClientName,
-    /// Kind of source.
-    pub kind: SourceKind,
-    /// The operator's policy for its tools.
-    pub policy: Policy,
-    /// State of the connection.
-    pub state: SourceState,
-    /// Its tools, sorted by name. They stay while a source is disconnected, so that a short
-    /// interruption does not change the tools that models see.
-    pub tools: Arc<[Arc<Tool>]>,
-    /// Reasons why tools of the last list were left out.
-    pub left_out: Arc<[String]>,
-    /// Names at the source of the tools whose definitions the operator has not accepted yet. They need
-    /// an approval.
-    pub unaccepted: Arc<BTreeSet<String>>,
-    /// Its resources and prompts, which stay in the same way.
-    pub offers: Arc<Offers>,
-    /// True once its tools were listed, and not withdrawn since.
-    pub is_listed: bool,
-    provider: Option<Arc<dyn Provider>>,
-}
-
-/// State of a source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum SourceState {
-    /// Not connected yet.
-    Connecting,
-    /// Ready for calls.
-    Connected,
-    /// Disconnected; a reconnect is in progress.
-    Disconnected {
-        /// Reason, without secrets.
-        reason: String,
-    },
-    /// Unusable in its current configuration; retried only if a change outside of the
-    /// configuration could help, such as the installation of a program.
-    Failed {
-        /// Reason, without secrets.
-        reason: String,
-    },
-}
-
-impl SourceState {
-    /// The state's name in the administrative API.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Connecting => "connecting",
-            Self::Connected => "connected",
-            Self::Disconnected { .. } => "disconnected",
-            Self::Failed { .. } => "error",
-        }
-    }
-
-    /// Returns the reason that the source is not connected; `None` if it is connected or
-    /// connecting.
-    pub fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Disconnected { reason } | Self::Failed { reason } => Some(reason),
-            Self::Connecting | Self::Connected => None,
-        }
-    }
-}
-
-impl ToolSource {
-    /// Returns whether the source is an MCP server, whose texts are not the operator's.
-    pub fn is_server(&self) -> bool {
-        matches!(self.kind, SourceKind::Server(_))
-    }
-
-    /// Describes where the operator's lists and the listed tools do not agree: no tool is offered, or a
-    /// list names one that does not exist. Empty before the first connection.
-    pub fn mismatches(&self) -> Vec<String> {
-        if !self.is_listed {
-            return Vec::new();
-        }
-        let Policy { execute, auto_execute, .. } = &self.policy;
-        let offered = self.tools.iter().filter(|tool| execute.allows_tool(tool)).count();
-        let none = (offered == 0 && !self.tools.is_empty()).then(|| {
-            let reason = if execute.is_empty() { "is empty" } else { "names none of them" };
-            format!("{} tools listed, 0 offered: `tools_to_execute` {reason}", self.tools.len())
-        });
-        let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
-            .into_iter()
-            .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))
-            .map(|(key, name)| {
-                let known = self.tools.iter().map(|tool| tool.original.as_str());
-                let near = nearest(name, known).map(|near| format!("; did you mean {near:?}?"));
-                format!(
-                    "`{key}` names {name:?}, and no tool has this name{}",
-                    near.unwrap_or_default()
-                )
-            });
-        none.into_iter().chain(unknown).take(MAX_MISMATCHES).collect()
-    }
-
-    /// Returns the provider that runs its tools, and reports its status; `None` if it has none yet.
-    pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
-        self.provider.as_ref()
-    }
-}
-
-impl fmt::Debug for ToolSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolSource")
-            .field("name", &self.name)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The search for tools of scripts.
 #[derive(Clone)]
@@ -269,11 +157,9 @@ impl Snapshot {
     /// Returns whether a client exists and the sender of a request may know of it: a virtual key knows
     /// the clients that it has a row for, and those that all keys may use.
     pub fn shows(&self, client: &ClientName, key: Option<&VirtualKey>) -> bool {
-        self.clients.get(client).is_some_and(|client| {
-            key.is_none_or(|key| {
-                key.rows.contains_key(&client.name) || client.policy.allow_on_all_keys
-            })
-        })
+        self.clients
+            .get(client)
+            .is_some_and(|client| key.is_none_or(|key| key.knows(&client.name, &client.policy)))
     }
 
     /// Returns the clients that were never listed, and that a request could use if they were.
@@ -306,9 +192,11 @@ impl Snapshot {
 
 /// The valid tools of a list.
 struct Adopted {
+    /// Policy that the tools are named by.
+    policy: Policy,
     tools: Arc<[Arc<Tool>]>,
-    /// Reasons for the tools that were left out.
-    dropped: Vec<String>,
+    /// The tools that were left out.
+    dropped: Vec<LeftOut>,
     schemas: Schemas,
 }
 
@@ -324,7 +212,7 @@ impl Adopted {
         let (tools, dropped) = naming::adopt_all(client, policy, definitions);
         let schemas = Schemas::compile(checks, &tools);
         report_unchecked(client, schemas.unchecked());
-        Self { tools: tools.into(), dropped, schemas }
+        Self { policy: policy.clone(), tools: tools.into(), dropped, schemas }
     }
 }
 
@@ -336,6 +224,8 @@ pub struct Catalog {
     writing: Mutex<()>,
     observer: Arc<OnceLock<Arc<dyn Observer>>>,
     changed: watch::Sender<()>,
+    /// Number of the last writer that was created.
+    writers: AtomicU64,
 }
 
 impl Catalog {
@@ -383,6 +273,8 @@ impl Catalog {
             offers: Arc::default(),
             is_listed: false,
             provider: None,
+            published: None,
+            writer: 0,
         };
         self.update(|next| {
             next.clients.insert(name.clone(), Arc::new(client));
@@ -394,9 +286,10 @@ impl Catalog {
         self.update(|next| drop(next.clients.remove(name)));
     }
 
-    /// Replaces the operator's policy for a client's tools, which stay.
+    /// Replaces the operator's policy for a client's tools. They stay, with the names and the trust that
+    /// the new policy gives them.
     pub fn set_policy(&self, name: &ClientName, policy: Policy) {
-        self.change(name, |entry| entry.policy = policy);
+        self.change(name, |entry| entry.set_policy(policy, &self.observer));
     }
 
     /// Marks a client as failed and removes its tools, so that no further call reaches its provider.
@@ -406,6 +299,7 @@ impl Catalog {
             entry.left_out = Arc::default();
             entry.is_listed = false;
             entry.provider = None;
+            entry.published = None;
             entry.state = SourceState::Failed { reason };
         });
     }
@@ -460,29 +354,27 @@ impl Catalog {
         definitions: Vec<ToolDefinition>,
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
-        self.publish_with_unaccepted(client, definitions, BTreeSet::new(), provider).await
+        let Some(adopted) = self.adopt(client, definitions).await else { return Vec::new() };
+        self.install(client, None, adopted, BTreeSet::new(), provider)
     }
 
-    /// Does the same as [`Catalog::publish`]. The tools that `unaccepted` names need an approval,
-    /// whatever the client's policy says.
-    pub async fn publish_with_unaccepted(
+    /// Checks the definitions of a client on a blocking thread; `None` if the runtime is shutting down,
+    /// so that the catalog has no readers any more.
+    async fn adopt(
         &self,
         client: &ClientName,
         definitions: Vec<ToolDefinition>,
-        unaccepted: BTreeSet<String>,
-        provider: Arc<dyn Provider>,
-    ) -> Vec<String> {
+    ) -> Option<Adopted> {
         let name = client.clone();
         let policy = self.policy(client);
         let checks = self.checks(client);
         let adopting =
             tokio::task::spawn_blocking(move || Adopted::new(&name, &policy, definitions, checks));
         match adopting.await {
-            Ok(adopted) => self.install(client, adopted, unaccepted, provider),
+            Ok(adopted) => Some(adopted),
             Err(lost) => match lost.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down, so the catalog has no readers any more.
-                Err(_) => Vec::new(),
+                Err(_) => None,
             },
         }
     }
@@ -496,7 +388,7 @@ impl Catalog {
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
         let adopted = Adopted::new(client, &self.policy(client), definitions, self.checks(client));
-        self.install(client, adopted, BTreeSet::new(), provider)
+        self.install(client, None, adopted, BTreeSet::new(), provider)
     }
 
     /// Returns the values of a client that are checked against the schemas of its tools.
@@ -514,43 +406,50 @@ impl Catalog {
         snapshot.clients.get(client).map(|client| client.policy.clone()).unwrap_or_default()
     }
 
-    /// Puts a list of tools into the catalog. Returns the reasons for the tools that were left out.
+    /// Puts a list of tools into the catalog, named as the policy says now. Returns the reasons for the
+    /// tools that were left out. Does nothing if `writer` is one that does not have the entry.
     fn install(
         &self,
         client: &ClientName,
+        writer: Option<WriterNumber>,
         adopted: Adopted,
         unaccepted: BTreeSet<String>,
         provider: Arc<dyn Provider>,
     ) -> Vec<String> {
-        let Adopted { tools, dropped, schemas } = adopted;
+        let Adopted { policy, tools, dropped, schemas } = adopted;
         let before = self.current.load().clients.get(client).map(|entry| entry.mismatches());
-        self.change(client, |entry| {
+        self.change_as(client, writer, |entry| {
+            let observer = entry.policy.code_mode.then(|| self.observer.clone());
+            let schemas = Arc::new(schemas);
+            let listed = tools.clone();
             entry.tools = tools;
-            entry.provider = Some(Arc::new(Published {
-                provider,
-                tools: entry.tools.clone(),
-                schemas,
-                observer: entry.policy.code_mode.then(|| self.observer.clone()),
-            }));
+            entry.set_published(Published { provider, tools: listed, schemas, observer });
             entry.left_out = dropped.iter().take(MAX_REASONS).cloned().collect();
             entry.unaccepted = unaccepted.into();
             entry.is_listed = true;
             entry.state = SourceState::Connected;
+            // It may have changed while the definitions were checked.
+            let present = std::mem::replace(&mut entry.policy, policy);
+            entry.set_policy(present, &self.observer);
         });
         let after = self.current.load().clients.get(client).map(|entry| entry.mismatches());
         if after != before {
             report_mismatches(client, &after.unwrap_or_default());
         }
-        dropped
+        dropped.into_iter().map(|left_out| left_out.reason).collect()
     }
 
     /// Replaces a client's resources and prompts. Readers are notified only if they have changed.
     pub fn publish_offers(&self, client: &ClientName, offers: Offers) {
+        self.publish_offers_as(client, None, offers);
+    }
+
+    fn publish_offers_as(&self, client: &ClientName, writer: Option<WriterNumber>, offers: Offers) {
         let snapshot = self.snapshot();
         if snapshot.clients.get(client).is_some_and(|entry| *entry.offers == offers) {
             return;
         }
-        self.change(client, |entry| entry.offers = Arc::new(offers));
+        self.change_as(client, writer, |entry| entry.offers = Arc::new(offers));
     }
 
     /// Sets the provider of a client that has no tools yet, so that its status can be read. Its state
@@ -565,8 +464,20 @@ impl Catalog {
     }
 
     fn change(&self, client: &ClientName, change: impl FnOnce(&mut ToolSource)) {
+        self.change_as(client, None, change);
+    }
+
+    /// Changes an entry, unless `writer` is one that does not have it.
+    fn change_as(
+        &self,
+        client: &ClientName,
+        writer: Option<WriterNumber>,
+        change: impl FnOnce(&mut ToolSource),
+    ) {
         self.update(|next| {
-            if let Some(entry) = next.clients.get_mut(client) {
+            if let Some(entry) = next.clients.get_mut(client)
+                && writer.is_none_or(|writer| writer == entry.writer)
+            {
                 let mut changed = (**entry).clone();
                 change(&mut changed);
                 *entry = Arc::new(changed);

@@ -6,32 +6,31 @@ use std::{
     sync::Arc,
 };
 
-use super::{MAX_TOOLS_PER_CLIENT, ToolSource, report::log_prefixed};
+use super::{LeftOut, MAX_TOOLS_PER_CLIENT, ToolSource, report::log_prefixed};
 use airlock_core::tool::{
     ClientName, OWN_TOOLS, Policy, Prefix, Tool, ToolDefinition, ToolName, distinct_names,
 };
 
 /// Checks the definitions of one client and assigns names. Returns the tools, sorted by name, and
-/// the reasons why others are left out. Of definitions with the same name the first one is kept.
+/// those that are left out. Of definitions with the same name the first one is kept.
 pub(super) fn adopt_all(
     client: &ClientName,
     policy: &Policy,
     definitions: Vec<ToolDefinition>,
-) -> (Vec<Arc<Tool>>, Vec<String>) {
+) -> (Vec<Arc<Tool>>, Vec<LeftOut>) {
     let mut dropped = Vec::new();
     let mut tools: BTreeMap<String, Tool> = BTreeMap::new();
     for (count, definition) in definitions.into_iter().enumerate() {
         if count == MAX_TOOLS_PER_CLIENT {
-            dropped
-                .push(format!("more than {MAX_TOOLS_PER_CLIENT} tools; the others are left out"));
+            dropped.push(LeftOut::beyond(MAX_TOOLS_PER_CLIENT));
             break;
         }
         match Tool::adopt(client, definition) {
             Ok(tool) if tools.contains_key(&tool.original) => {
-                dropped.push(format!("a second tool named {:?}", tool.original));
+                dropped.push(LeftOut::second(&tool.original));
             }
             Ok(tool) => drop(tools.insert(tool.original.clone(), tool)),
-            Err(error) => dropped.push(error.to_string()),
+            Err(error) => dropped.push(error.into()),
         }
     }
     (named(client, policy, tools, &mut dropped), dropped)
@@ -42,7 +41,7 @@ fn named(
     client: &ClientName,
     policy: &Policy,
     tools: BTreeMap<String, Tool>,
-    dropped: &mut Vec<String>,
+    dropped: &mut Vec<LeftOut>,
 ) -> Vec<Arc<Tool>> {
     let mut spellings: BTreeMap<String, usize> = BTreeMap::new();
     for original in tools.keys() {
@@ -57,7 +56,7 @@ fn named(
     for (original, mut tool) in tools {
         let (Some(name), Some(full_name)) = (names.get(&original), full_names.get(&original))
         else {
-            dropped.push(format!("the names of other tools leave none for {original:?}"));
+            dropped.push(LeftOut::nameless(original));
             continue;
         };
         tool.name = name.clone();
@@ -72,6 +71,27 @@ fn named(
         }
         list.push(Arc::new(tool));
     }
+    list.sort_by(|one, other| one.name.cmp(&other.name));
+    list
+}
+
+/// Gives the tools of one client the names and the trust that a changed policy says. A tool for which
+/// the names of others leave none is left out.
+pub(super) fn rename_all(
+    client: &ClientName,
+    policy: &Policy,
+    tools: &[Arc<Tool>],
+) -> Vec<Arc<Tool>> {
+    let originals = tools.iter().map(|tool| tool.original.as_str());
+    let names = distinct_names(policy.prefix.of(client), originals);
+    let renamed = tools.iter().filter_map(|tool| {
+        let mut renamed = Tool::clone(tool);
+        renamed.name = names.get(tool.original.as_str())?.clone();
+        renamed.trust = policy.trust;
+        renamed.prefixed_because = None;
+        Some(Arc::new(renamed))
+    });
+    let mut list: Vec<_> = renamed.collect();
     list.sort_by(|one, other| one.name.cmp(&other.name));
     list
 }

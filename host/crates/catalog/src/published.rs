@@ -29,13 +29,17 @@ pub trait Observer: Send + Sync + 'static {
     fn misfits(&self, tools: &[Arc<Tool>]) -> Vec<(String, u64)>;
 }
 
+/// Place of the observer of a catalog, empty until there is one.
+pub(super) type SharedObserver = Arc<OnceLock<Arc<dyn Observer>>>;
+
 /// Runs the tools of a source that are in the catalog.
+#[derive(Clone)]
 pub(super) struct Published {
     pub(super) provider: Arc<dyn Provider>,
     pub(super) tools: Arc<[Arc<Tool>]>,
-    pub(super) schemas: Schemas,
+    pub(super) schemas: Arc<Schemas>,
     /// Sees the results, once there is one; `None` if the tools are not in code mode.
-    pub(super) observer: Option<Arc<OnceLock<Arc<dyn Observer>>>>,
+    pub(super) observer: Option<SharedObserver>,
 }
 
 impl Published {

@@ -6,14 +6,14 @@ use super::fingerprint::Fingerprint;
 use airlock_agent::{self as agent, results};
 use airlock_core::{
     door::{Budget, Keys, ScriptLanguage},
-    secret,
+    secret::{self, Secret},
     tool::{ClientName, Policy},
 };
 use airlock_model as model;
 use airlock_plugin as plugin;
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
-use airlock_server as server;
+use airlock_server::{self as server, socket};
 use airlock_store::Location;
 
 /// The checked configuration, with the settings of every module.
@@ -48,6 +48,9 @@ pub struct Config {
     pub oauth: Option<airlock_identity::VerifierSettings>,
     /// `store`: database of state that survives a restart.
     pub store: Location,
+    /// `store_key` and `store_old_keys`: keys that secrets in the store are sealed with; `None` if they
+    /// are stored as they are.
+    pub store_seal: Option<StoreSeal>,
     /// Lock file with the accepted state of plugins: `airlock.lock` beside the configuration file.
     /// `None` for a configuration that was not loaded from a file.
     pub lock: Option<PathBuf>,
@@ -59,6 +62,35 @@ pub struct Config {
     /// Settings of the sandbox. The file sets only the depth of calls; the environment sets the
     /// directory for compiled code.
     pub sandbox: sandbox::Settings,
+}
+
+/// Keys that secrets in the store are sealed with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSeal {
+    /// The key that secrets are sealed with.
+    pub key: SealKeySource,
+    /// Keys before it, which still open what was sealed with them.
+    pub old_keys: Vec<SealKeySource>,
+}
+
+/// Source of a key that secrets are sealed with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SealKeySource {
+    /// The text of the key, from the environment.
+    Text(Secret),
+    /// A file that has only the key.
+    File(PathBuf),
+}
+
+impl StoreSeal {
+    /// Returns the files that have keys.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let keys = std::iter::once(&self.key).chain(&self.old_keys);
+        keys.filter_map(|key| match key {
+            SealKeySource::File(path) => Some(path.as_path()),
+            SealKeySource::Text(_) => None,
+        })
+    }
 }
 
 /// One configured source of tools.
@@ -128,8 +160,17 @@ impl Config {
                 .into_iter()
                 .chain(self.lock.clone())
                 .chain(components)
+                .chain(self.server.management.socket.clone())
                 .collect(),
-            unreadable: self.store.path().map(Path::to_owned).into_iter().chain(secrets).collect(),
+            unreadable: self
+                .store
+                .path()
+                .into_iter()
+                .chain(self.store_seal.iter().flat_map(StoreSeal::files))
+                .map(Path::to_owned)
+                .chain(self.server.management.socket.as_deref().map(socket::token_path))
+                .chain(secrets)
+                .collect(),
         }
     }
 }

@@ -6,12 +6,14 @@ mod client;
 mod forms;
 mod governance;
 mod http_client;
+mod management;
 mod mcp_server;
 mod plugin;
 mod process;
 mod provider;
 mod ranged;
 mod server;
+mod store_key;
 mod tool_manager;
 
 use schemars::JsonSchema;
@@ -27,6 +29,7 @@ pub(super) use self::{
     forms::{Entries, NameOr},
     governance::{Governance, KeyRow, VirtualKey},
     http_client::{OAuthConfig, TlsConfig},
+    management::{Management, Operator, OperatorRole},
     mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions},
     plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
     process::{Confine, Docker, DockerMount, ProcessLimits, Stdio},
@@ -36,6 +39,7 @@ pub(super) use self::{
     },
     ranged::{Amount, RANGE, Ranged},
     server::{BuiltinTools, Responses, Server},
+    store_key::StoreKey,
     tool_manager::{ApprovalChoice, BindingLevel, ResultsAsText, ScriptLanguage, ToolManager},
 };
 
@@ -68,6 +72,15 @@ pub(super) struct File {
     /// share, for example `postgres://airlock@db.example.com/airlock`; `env.NAME` takes it from the
     /// environment, so that a password is not in the file. Default: `airlock.db` beside this file.
     pub(super) store: Option<EnvText>,
+    /// Key that secrets in the store are sealed with: `env.NAME`, or `{"file": "PATH"}` for a file that
+    /// has only the key. Default: none; they are stored as they are.
+    pub(super) store_key: Option<StoreKey>,
+    /// Keys before `store_key`, at most 8, which still open what was sealed with them.
+    #[serde(default)]
+    pub(super) store_old_keys: Vec<StoreKey>,
+    /// The management API, with which operators change clients and virtual keys while the gateway runs.
+    #[serde(default)]
+    pub(super) management: Management,
     /// Credentials of callers, and the tools that each opens.
     #[serde(default)]
     pub(super) governance: Governance,

@@ -22,8 +22,10 @@ use super::{
     environment::environment,
     error::Problem,
     file::File,
-    json, read,
-    resolve::{self, Referent},
+    json,
+    load::Place,
+    read,
+    resolve::{self, AbsentNames, Referent},
 };
 
 /// Maximum number of times that a draft is read. Each reading removes what the one before refused.
@@ -92,7 +94,9 @@ fn correct(draft: &mut Draft, directory: &Path) -> Vec<String> {
             }
             continue;
         };
-        let (_, refused) = resolve::resolve(file, directory, &environment);
+        let place = Place { directory, file: None };
+        let absent = AbsentNames::default();
+        let (_, refused) = resolve::resolve(file, place, &environment, &absent);
         let mut variables = BTreeSet::new();
         for value in refused {
             if let Some(Referent::Variable(name)) = value.reason.absent {

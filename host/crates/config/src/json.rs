@@ -46,6 +46,20 @@ pub(super) fn remove(value: &mut Value, path: &[Segment]) -> bool {
     }
 }
 
+/// Sets the value at a path of members, and makes the objects around it that do not exist.
+pub(super) fn set(value: &mut Value, path: &[Segment], new: Value) {
+    let [Segment::Member(name), rest @ ..] = path else {
+        *value = new;
+        return;
+    };
+    if value.is_null() {
+        *value = Value::Object(Map::new());
+    }
+    if let Value::Object(members) = value {
+        set(members.entry(name).or_insert(Value::Null), rest, new);
+    }
+}
+
 /// Returns the value at a path.
 pub(super) fn get_mut<'v>(value: &'v mut Value, path: &[Segment]) -> Option<&'v mut Value> {
     path.iter().try_fold(value, |value, segment| match segment {

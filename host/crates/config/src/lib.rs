@@ -10,6 +10,8 @@
 //! | `read` | JSON → the types in `file`; the errors name keys and quote no text |
 //! | `file` | the file as written: description, range and default of each key |
 //! | `resolve` | `file` → [`Config`], one function a section |
+//! | `merge` | the file and the entries of the store → [`Config`] |
+//! | `redact` | an element without its secrets |
 //! | `files` | checks that what the configuration names is there |
 //! | `import` | the configuration of another program → a file |
 //!
@@ -31,20 +33,26 @@ mod import;
 mod json;
 mod key_path;
 mod load;
+mod merge;
 mod read;
+mod redact;
 mod resolve;
 mod schema;
 mod skipped;
+mod store_key;
 mod unsupported;
 
 pub use self::{
-    config::{Client, Config, Disabled, Source},
+    config::{Client, Config, Disabled, SealKeySource, Source, StoreSeal},
     environment::environment,
     error::{ConfigError, Problem},
     fingerprint::Fingerprint,
     import::{Imported, Outcome, SettingReport, import},
     key_path::KeyPath,
+    merge::{ConfigSource, Element, LeftOut, LeftOutReason, Loaded, Merged},
+    redact::{redacted, restore, written_secrets},
     schema::schema,
+    store_key::StoreKeyError,
 };
 
 #[cfg(test)]

@@ -2,16 +2,38 @@
 
 use std::{io::Read as _, path::Path};
 
+use serde_json::Value;
+
 use super::{
     config::Config,
-    environment::environment,
+    environment::{Env, environment},
     error::{ConfigError, Problem},
     fingerprint::Fingerprint,
     json::{self, MAX_FILE_BYTES},
     read::{self, Reading},
-    resolve,
+    resolve::{self, AbsentNames},
 };
 use airlock_lock::FILE_NAME as LOCK_FILE;
+
+/// Place of a configuration.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// Directory that its paths are relative to.
+    pub(super) directory: &'a Path,
+    /// The file; `None` for a text.
+    pub(super) file: Option<&'a Path>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn of_file(path: &'a Path) -> Self {
+        Self { file: Some(path), ..Self::of_text(path) }
+    }
+
+    /// Returns the place of a text that is named `origin`.
+    fn of_text(origin: &'a Path) -> Self {
+        Self { directory: origin.parent().unwrap_or(Path::new("")), file: None }
+    }
+}
 
 impl Config {
     /// Loads a configuration file; `env.NAME` refers to the process's environment.
@@ -23,24 +45,10 @@ impl Config {
     /// rest; `None` if nothing of it can be used. With a problem, the result is good for further
     /// checks and not for a gateway. Fails if the file cannot be read.
     pub fn load_valid_parts(path: &Path) -> Result<(Option<Self>, Vec<Problem>), ConfigError> {
-        let file = path.display().to_string();
-        let mut bytes = Vec::new();
-        // Reads one byte more than the limit, so that a file above the limit is detected without
-        // reading all of it.
-        let limit = MAX_FILE_BYTES as u64 + 1;
-        std::fs::File::open(path)
-            .and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
-            .map_err(|source| ConfigError::Unreadable { file: file.clone(), source })?;
-        let Ok(text) = String::from_utf8(bytes) else {
-            return Ok((None, vec![Problem::of_file("is not UTF-8 text")]));
-        };
-        let (mut config, problems) = Self::parse_valid_parts(&text, &file, &environment);
-        if let Some(config) = &mut config {
-            config.lock = Some(path.with_file_name(LOCK_FILE));
-            config.file = Some(path.to_owned());
-            config.sandbox.off_limits = config.own_files(path);
-        }
-        Ok((config, problems))
+        Ok(match read_json(path)? {
+            Ok(json) => valid_parts(&json, Place::of_file(path), &environment),
+            Err(problem) => (None, vec![problem]),
+        })
     }
 
     /// Parses the text of a configuration file. `origin` names the file in errors; paths are
@@ -61,21 +69,52 @@ impl Config {
         origin: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> (Option<Self>, Vec<Problem>) {
-        let json = match json::parse(text) {
-            Ok(json) => json,
-            Err(problem) => return (None, vec![problem]),
-        };
-        let Reading { value, mut problems, skipped } = read::read(&json);
-        let Some(file) = value else { return (None, problems) };
-        let base = Path::new(origin).parent().unwrap_or(Path::new(""));
-        let (config, more) = resolve::resolve(file, base, env);
-        problems.extend(skipped.correct(more));
-        (Some(Self { fingerprint: Fingerprint::new(&json), ..config }), problems)
+        match json::parse(text) {
+            Ok(json) => valid_parts(&json, Place::of_text(Path::new(origin)), env),
+            Err(problem) => (None, vec![problem]),
+        }
     }
 }
 
+/// Reads a configuration file as JSON. The inner error is the problem of a file that is none.
+pub(super) fn read_json(path: &Path) -> Result<Result<Value, Problem>, ConfigError> {
+    let mut bytes = Vec::new();
+    // Reads one byte more than the limit, so that a file above the limit is detected without reading
+    // all of it.
+    let limit = MAX_FILE_BYTES as u64 + 1;
+    std::fs::File::open(path)
+        .and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
+        .map_err(|source| ConfigError::Unreadable { file: path.display().to_string(), source })?;
+    let text = String::from_utf8(bytes).map_err(|_| Problem::of_file("is not UTF-8 text"));
+    Ok(text.and_then(|text| json::parse(&text)))
+}
+
+/// Reads and resolves a configuration, and leaves out what is not valid.
+pub(super) fn valid_parts(
+    json: &Value,
+    place: Place<'_>,
+    env: Env<'_>,
+) -> (Option<Config>, Vec<Problem>) {
+    let Reading { value, mut problems, skipped } = read::read(json);
+    let Some(file) = value else { return (None, problems) };
+    let (config, refused) = resolve::resolve(file, place, env, &AbsentNames::default());
+    problems.extend(skipped.correct(refused));
+    (Some(located(config, json, place)), problems)
+}
+
+/// Completes a configuration with what depends on its text and its place.
+pub(super) fn located(mut config: Config, json: &Value, place: Place<'_>) -> Config {
+    config.fingerprint = Fingerprint::new(json);
+    if let Some(file) = place.file {
+        config.lock = Some(file.with_file_name(LOCK_FILE));
+        config.file = Some(file.to_owned());
+        config.sandbox.off_limits = config.own_files(file);
+    }
+    config
+}
+
 /// Returns the configuration if it has no problems.
-fn whole(
+pub(super) fn whole(
     (config, problems): (Option<Config>, Vec<Problem>),
     file: String,
 ) -> Result<Config, ConfigError> {

@@ -26,11 +26,20 @@ use super::{
 };
 use airlock_strings::nearest;
 
-/// Maximum number of problems that are collected. A file with more mistakes is read again after they
-/// are corrected.
-const MAX_PROBLEMS: usize = 1_000;
-/// Maximum number of values that are skipped.
-const MAX_SKIPPED: usize = 100;
+/// Bounds of one reading. Each problem takes another pass over the value.
+#[derive(Clone, Copy)]
+struct ReadBounds {
+    /// Maximum number of problems that are collected. A file with more mistakes is read again after they
+    /// are corrected.
+    problems: usize,
+    /// Maximum number of values that are skipped.
+    skipped: usize,
+}
+
+/// Bounds for a file, which an operator writes.
+const FILE: ReadBounds = ReadBounds { problems: 1_000, skipped: 100 };
+/// Bounds for an entry of the store, of which there are many.
+const ENTRY: ReadBounds = ReadBounds { problems: 20, skipped: 20 };
 
 /// A file, as far as it could be read.
 pub(super) struct Reading<T> {
@@ -45,6 +54,16 @@ pub(super) struct Reading<T> {
 /// Reads a value. A value that cannot be read is noted and skipped, together with the object that
 /// requires it, so that one reading finds every problem.
 pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Reading<T> {
+    read_within(FILE, value)
+}
+
+/// Reads an entry of the store. Returns its problems if it has any.
+pub(super) fn read_entry<T: DeserializeOwned>(value: &Value) -> Result<T, Vec<Problem>> {
+    let Reading { value, problems, .. } = read_within(ENTRY, value);
+    value.filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+fn read_within<T: DeserializeOwned>(bounds: ReadBounds, value: &Value) -> Reading<T> {
     let mut rest = value.clone();
     let mut problems = Vec::new();
     let mut skipped = Skipped::default();
@@ -62,7 +81,7 @@ pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Reading<T> {
         if !skipped.contains(&key) {
             problems.push(Problem { key, message: reason.unwrap_or(invalid.message) });
         }
-        if problems.len() >= MAX_PROBLEMS || skipped.len() >= MAX_SKIPPED {
+        if problems.len() >= bounds.problems || skipped.len() >= bounds.skipped {
             return Reading { value: None, problems, skipped };
         }
         // A value that is absent is required by the object around it.

@@ -5,10 +5,12 @@
 //! them, as a [`Resolved`]. Every problem is collected, so that one run reports all errors.
 
 mod client;
+mod digest;
 mod endpoint;
 mod file_env;
 mod http_client;
 mod key;
+mod management;
 mod mcp_server;
 mod plugin;
 mod process;
@@ -18,47 +20,75 @@ mod resolved;
 mod same_variants;
 mod server;
 mod store;
+mod time;
 mod tool_manager;
 mod upstream;
 
-use std::path::{Path, PathBuf};
+use std::{collections::BTreeSet, path::PathBuf};
 
 pub(super) use self::refused::{InvalidValue, NamedPart, Referent, RefusedValue};
-use self::{file_env::FileEnv, resolved::Resolved};
+use self::{file_env::FileEnv, key::KnownKeys, resolved::Resolved};
 use super::{
     config::Config, environment::Env, file::File, fingerprint::Fingerprint, key_path::KeyPath,
+    load::Place,
 };
+use airlock_core::tool::ClientName;
 use airlock_sandbox as sandbox;
 
-/// Resolves a whole file. Its paths are relative to `directory`. The result is complete only if there
-/// is no problem.
-pub(super) fn resolve(
-    file: File,
-    directory: &Path,
-    variables: Env<'_>,
-) -> (Config, Vec<RefusedValue>) {
-    config(file, FileEnv { directory, variables }).into_parts()
+/// Names that elements of a file may refer to although no element has them any more, because entries of
+/// the store stand in the place of those that had.
+#[derive(Debug, Default)]
+pub(super) struct AbsentNames {
+    /// Clients. They are treated as those that are disabled.
+    pub(super) clients: BTreeSet<ClientName>,
+    /// Active virtual keys. A gateway whose file has one requires keys, even if operators have removed
+    /// it since.
+    pub(super) keys: BTreeSet<String>,
+    /// True if operators have ever changed a virtual key. The gateway requires keys from then on: the
+    /// removal of the last one opens nothing, after a restart neither.
+    pub(super) had_keys: bool,
 }
 
-fn config(file: File, env: FileEnv<'_>) -> Resolved<Config> {
+/// Resolves a whole file. The result is complete only if there is no problem.
+pub(super) fn resolve(
+    file: File,
+    place: Place<'_>,
+    variables: Env<'_>,
+    absent: &AbsentNames,
+) -> (Config, Vec<RefusedValue>) {
+    let env = FileEnv { directory: place.directory, variables, is_file: place.file.is_some() };
+    config(file, env, absent).into_parts()
+}
+
+fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config> {
     let client_configs = NamedPart::Clients.key();
     let tool_manager = &file.mcp.tool_manager_config;
     let virtual_keys = file.governance.virtual_keys;
-    let has_active_key = virtual_keys.iter().any(|key| key.is_active.0);
+    let has_active_key = virtual_keys.iter().any(|key| key.is_active.0)
+        || !absent.keys.is_empty()
+        || absent.had_keys;
     Resolved::new(|problems| {
-        let names = problems.take(client_configs.clone(), client::names(&file.mcp.client_configs));
+        let names = client::names(&file.mcp.client_configs);
+        let mut names = problems.take(client_configs.clone(), names);
+        names.extend(absent.clients.iter().cloned());
         let disabled = client::disabled(&file.mcp.client_configs);
-        let mut server = problems.take("server", server::resolve(file.server, has_active_key));
+        let callers = server::CallerKeys {
+            has_active: has_active_key,
+            can_be_added: !file.management.disabled,
+        };
+        let mut server = problems.take("server", server::resolve(file.server, callers));
         let providers = problems.take("providers", provider::resolve(file.providers, env));
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);
         let keys = key::resolve(virtual_keys, &names, env);
         let keys = problems.take(NamedPart::VirtualKeys.key(), keys);
-        let mcp = mcp_server::resolve(&file.mcp_server, server.max_connections, &keys);
+        let known_keys = KnownKeys { active: &keys, absent: &absent.keys };
+        let mcp = mcp_server::resolve(&file.mcp_server, server.max_connections, known_keys);
         server.mcp = problems.take("mcp_server", mcp);
         let oauth = file.mcp_server.oauth.and_then(|oauth| {
-            problems.take(KeyPath::parse("mcp_server.oauth"), mcp_server::oauth(oauth, &keys))
+            problems.take(KeyPath::parse("mcp_server.oauth"), mcp_server::oauth(oauth, known_keys))
         });
+        server.management = problems.take("management", management::resolve(file.management, env));
         let budget = tool_manager::budget(tool_manager);
         Config {
             server,
@@ -77,6 +107,7 @@ fn config(file: File, env: FileEnv<'_>) -> Resolved<Config> {
             store: problems
                 .accept("store", store::resolve(file.store, env))
                 .unwrap_or_else(|| store::beside(env)),
+            store_seal: problems.merge(store::seal(file.store_key, file.store_old_keys, env)),
             lock: None,
             file: None,
             fingerprint: Fingerprint::default(),

@@ -1,11 +1,15 @@
 mod clients;
 mod files;
 mod http_client;
+mod keys;
+mod management;
+mod merging;
 mod plugins;
 mod processes;
 mod providers;
 mod ranges;
 mod reading;
+mod redaction;
 mod secrets;
 mod server;
 mod store;

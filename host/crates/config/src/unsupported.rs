@@ -217,7 +217,7 @@ fn of_the_rest(owner: &str, key: &str) -> Option<ForeignKey> {
         }
         ("File", "framework") => NoMeaning("it concerns downloads of prices"),
         ("File", "encryption_key") => NotBuilt(
-            "what is stored is not encrypted; protect the file of `store` by the rights of its directory",
+            "use `store_key`, which names a variable of the environment or a file that has the key",
         ),
         ("File", "plugins") => NotBuilt("a plugin is a client with `connection_type` \"wasm\""),
         ("File", "auth_config") => NotBuilt("leave it out"),

@@ -27,6 +27,7 @@ mod meter;
 mod origin;
 mod relay;
 mod report;
+mod rules;
 mod view;
 
 pub use self::{
@@ -40,7 +41,7 @@ pub use self::{
     event::{Event, Events, Log, LogLevel, Progress},
     filter::{Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
-    key::{Keys, RelayRow, VirtualKey},
+    key::{Keys, LiveKeys, RelayRow, VirtualKey, credential_digest},
     language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},
     meter::Meter,
@@ -50,6 +51,7 @@ pub use self::{
         Subscription,
     },
     report::Reporter,
+    rules::{HidingRule, ToolApproval, ToolRules},
     view::{Entry, OwnTools, Placement, Source, View, ViewId},
 };
 

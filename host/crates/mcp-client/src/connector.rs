@@ -24,6 +24,9 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
     /// Returns the name of the transport in the configuration.
     fn connection_type(&self) -> &'static str;
 
+    /// Returns whether `other` is the same transport with the same settings.
+    fn is_same(&self, other: &dyn Connector) -> bool;
+
     /// Opens the transport. Must be polled within a tokio runtime.
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>>;
 

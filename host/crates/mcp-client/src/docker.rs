@@ -10,7 +10,7 @@ mod error;
 mod exec;
 mod settings;
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
@@ -33,6 +33,10 @@ const ATTEMPTS: usize = 4;
 impl Connector for Docker {
     fn connection_type(&self) -> &'static str {
         "docker"
+    }
+
+    fn is_same(&self, other: &dyn Connector) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
     }
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {

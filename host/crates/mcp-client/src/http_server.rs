@@ -1,5 +1,7 @@
 //! Servers over HTTP, whichever of the two transports they speak.
 
+use std::any::Any;
+
 use futures_util::future::BoxFuture;
 
 use super::{
@@ -15,7 +17,7 @@ const OTHER_TRANSPORT: [&str; 5] =
     ["HTTP 404", "HTTP 405", "HTTP 400", "HTTP 406", "with the content type"];
 
 /// A server over HTTP.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpServer {
     /// The transport that it speaks.
     pub transport: HttpTransport,
@@ -38,6 +40,10 @@ impl Connector for HttpServer {
             HttpTransport::Streamable => "http",
             HttpTransport::Sse => "sse",
         }
+    }
+
+    fn is_same(&self, other: &dyn Connector) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
     }
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {

@@ -1,6 +1,7 @@
 //! Servers that are child processes: `stdio_config`.
 
 use std::{
+    any::Any,
     collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
@@ -51,6 +52,10 @@ pub struct Process {
 impl Connector for Process {
     fn connection_type(&self) -> &'static str {
         "stdio"
+    }
+
+    fn is_same(&self, other: &dyn Connector) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
     }
 
     fn open<'a>(&'a self, opening: Opening<'a>) -> BoxFuture<'a, Result<Opened, OpenError>> {

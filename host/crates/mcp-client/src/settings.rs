@@ -74,6 +74,35 @@ impl Settings {
     }
 }
 
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            transport,
+            timeouts,
+            restart,
+            lifecycle,
+            bounds,
+            sync_interval,
+            pin,
+            questions,
+            protocol,
+            framing,
+        } = self;
+        transport.is_same(&*other.transport)
+            && *name == other.name
+            && *timeouts == other.timeouts
+            && *restart == other.restart
+            && *lifecycle == other.lifecycle
+            && *bounds == other.bounds
+            && *sync_interval == other.sync_interval
+            && *pin == other.pin
+            && *questions == other.questions
+            && *protocol == other.protocol
+            && *framing == other.framing
+    }
+}
+
 /// Time limits of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
@@ -169,5 +198,37 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self { running: DEFAULT_RUNNING, waiting: DEFAULT_WAITING }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HttpServer, HttpSettings, HttpTransport, Process};
+    use airlock_core::secret::Secret;
+
+    fn process(command: &str, secret: &str) -> Settings {
+        let name = ClientName::parse("up").expect("a good name");
+        let env = [("TOKEN".to_owned(), Secret::new(secret))].into();
+        Settings::new(name, Process { command: command.to_owned(), env, ..Process::default() })
+    }
+
+    #[test]
+    fn settings_are_equal_only_if_their_transports_are() {
+        assert_eq!(process("a", "x"), process("a", "x"));
+        assert_ne!(process("a", "x"), process("b", "x"));
+        assert_ne!(process("a", "x"), process("a", "y"), "a secret");
+        let changed = Settings { pin: Pinning::Strict, ..process("a", "x") };
+        assert_ne!(changed, process("a", "x"));
+        let sse = http(HttpTransport::Sse, "http://h/mcp");
+        assert_eq!(sse, http(HttpTransport::Sse, "http://h/mcp"));
+        assert_ne!(sse, http(HttpTransport::Streamable, "http://h/mcp"));
+        assert_ne!(sse, http(HttpTransport::Sse, "http://h/other"));
+        assert_ne!(sse, process("a", "x"), "another transport");
+    }
+
+    fn http(transport: HttpTransport, url: &str) -> Settings {
+        let name = ClientName::parse("up").expect("a good name");
+        Settings::new(name, HttpServer { transport, settings: HttpSettings::new(url) })
     }
 }

@@ -7,11 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-pub(super) use self::texts::ToolTexts;
-use self::{
-    page::Page,
-    texts::{Audience, Rendering},
-};
+use self::texts::{Audience, Rendering};
+pub(super) use self::{page::Page, texts::ToolTexts};
 use super::{
     App,
     memory::RequestCharge,
@@ -22,6 +19,7 @@ use super::{
 use airlock_catalog::{Snapshot, ToolSource};
 use airlock_core::{
     door::{Caller, Origin},
+    operator::Operator,
     tool::{Allowlist, Tool},
 };
 use airlock_strings::visible;
@@ -29,22 +27,22 @@ use airlock_strings::visible;
 /// Maximum characters of the message of a failure, which can repeat what a server sent.
 const MAX_FAILURE_CHARS: usize = 512;
 
-/// Lists clients and their tools, without anything that could be a secret. A request without a key
-/// sees every client with all its tools, callable or not. The holder of a virtual key is not an
-/// operator: it sees only the tools that its key permits, and no reasons for failures. `query` may
-/// narrow the list to a page; fails if it is invalid.
+/// Lists clients and their tools, without anything that could be a secret. An operator sees every
+/// client with all its tools, callable or not. Another sender sees only the tools that it may use, and
+/// no reasons for failures. `query` may narrow the list to a page; fails if it is invalid.
 ///
 /// The text is written on a blocking thread, where the tools that a key sees are found too, and charged
 /// before it is written.
 pub(super) async fn clients(
     app: &App,
     sender: &Sender,
+    operator: Option<&Operator>,
     query: Option<&str>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
     let page = Page::parse(query.unwrap_or_default())?;
     let texts = app.tool_texts.clone();
-    let text = if sender.key.is_none() {
+    let text = if operator.is_some() {
         let (entries, total) = of_operator(app, &page);
         let written = work::blocking(charge, move |charge| {
             let rendering = Rendering { texts: &texts, reader: Audience::Operator, charge };
@@ -55,8 +53,8 @@ pub(super) async fn clients(
         let snapshot = app.catalog.snapshot();
         let caller = app.caller(sender, Origin::Caller);
         let written = work::blocking(charge, move |charge| {
-            let (entries, total) = of_key(&snapshot, &caller, &page);
-            let rendering = Rendering { texts: &texts, reader: Audience::Key, charge };
+            let (entries, total) = of_caller(&snapshot, &caller, &page);
+            let rendering = Rendering { texts: &texts, reader: Audience::Caller, charge };
             write(&entries, &page, total, Some(&caller), &rendering)
         });
         written.await
@@ -82,8 +80,8 @@ fn of_operator(app: &App, page: &Page) -> (Vec<ClientEntry>, usize) {
     (listed.iter().map(|client| client.entry(app)).collect(), total)
 }
 
-/// Returns the clients of which a key sees a tool.
-fn of_key(snapshot: &Snapshot, caller: &Caller, page: &Page) -> (Vec<ClientEntry>, usize) {
+/// Returns the clients of which a caller sees a tool.
+fn of_caller(snapshot: &Snapshot, caller: &Caller, page: &Page) -> (Vec<ClientEntry>, usize) {
     let opened = snapshot.clients().filter(|client| {
         page.matches(client.name.as_str()) && client.tools.iter().any(|tool| sees(caller, tool))
     });
@@ -98,7 +96,7 @@ fn sees(caller: &Caller, tool: &Tool) -> bool {
     caller.view().find(&Origin::Caller, tool.name.as_str()).is_some()
 }
 
-/// Writes the list. `caller` is the holder of a key; `None` for the operator, who sees all tools.
+/// Writes the list. `caller` is `None` for an operator, who sees all tools.
 fn write(
     entries: &[ClientEntry],
     page: &Page,
@@ -189,7 +187,7 @@ fn describe_for_operator(app: &App, client: &ToolSource) -> Value {
     out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
     out["config"]["tools_to_auto_execute"] = names(&client.policy.auto_execute).into();
     if !client.left_out.is_empty() {
-        out["left_out"] = client.left_out.iter().map(String::as_str).collect();
+        out["left_out"] = client.left_out.iter().map(|left_out| &*left_out.reason).collect();
     }
     if let Some(reason) = client.state.reason() {
         let message: String = reason.chars().take(MAX_FAILURE_CHARS).collect();

@@ -1,7 +1,7 @@
 //! The state that all request handlers share.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use super::{
 };
 use airlock_agent::{self as agent, Approver, Run, recall::Keeper};
 use airlock_catalog::Catalog;
-use airlock_core::door::{ApprovalChoice, Budget, Caller, Keys, Origin, View};
+use airlock_core::door::{ApprovalChoice, Budget, Caller, LiveKeys, Origin, View};
 use airlock_mcp_server::{Service, Sessions};
 use airlock_model::Models;
 
@@ -25,7 +25,8 @@ pub struct App {
     pub(super) models: Arc<Models>,
     pub(super) agent: agent::Settings,
     pub(super) budget: Budget,
-    pub(super) keys: Keys,
+    /// Virtual keys, which may be replaced while the gateway serves.
+    pub(super) keys: LiveKeys,
     pub(super) hooks: Hooks,
     pub(super) memory: Arc<Memory>,
     /// Texts of the tools in the list of clients.
@@ -48,7 +49,7 @@ impl App {
         models: Models,
         agent: agent::Settings,
         budget: Budget,
-        keys: Keys,
+        keys: LiveKeys,
         hooks: Hooks,
     ) -> Arc<Self> {
         let memory = Memory::new(settings.max_request_memory_bytes);
@@ -74,8 +75,13 @@ impl App {
     }
 
     pub(super) fn sender(&self, headers: &HeaderMap) -> Result<Sender, ApiError> {
-        let key = auth::key(&self.keys, self.settings.require_virtual_key, headers)?;
+        let key = auth::key(&self.keys, self.requires_key(), headers)?;
         Sender::new(key, headers)
+    }
+
+    /// Returns whether every request needs a virtual key.
+    pub(super) fn requires_key(&self) -> bool {
+        self.settings.require_virtual_key || self.hooks.requires_key.load(Ordering::Relaxed)
     }
 
     /// Starts the agent loop for a request that takes at most `timeout`.

@@ -1,20 +1,27 @@
 //! `/v1/approvals`: calls that wait for the decision of a person.
 //!
-//! A call belongs to the virtual key of its client; for any other caller it does not exist. A
-//! decision is stored, and the call that waits finds it there: nothing runs here.
+//! A call belongs to the virtual key of its client; for any other caller it does not exist. An operator
+//! decides about the calls of all callers. A decision is stored, and the call that waits finds it
+//! there: nothing runs here.
 
 use http::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
+use tracing::info;
 
 use super::{
     App,
     memory::RequestCharge,
+    operator,
     respond::{self, ApiError, Reply},
     sender::Sender,
     work,
 };
 use airlock_agent::approvals::{self, LISTED};
-use airlock_store::{Unavailable, approvals::Approvals};
+use airlock_core::operator::{Operator, Right};
+use airlock_store::{
+    Unavailable,
+    approvals::{Approvals, WaitingCall},
+};
 
 const PATH: &str = "/v1/approvals";
 /// Copies of the texts of calls while they are listed: as stored, as the members of their documents,
@@ -58,27 +65,52 @@ impl ApprovalTarget {
 pub(super) async fn run(
     app: &App,
     sender: &Sender,
+    operator: Option<&Operator>,
     target: ApprovalTarget,
     id: &str,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
+    let words = "see calls that wait for an approval, and decide about them";
+    operator.map(|own| operator::check_right(own, Right::Approve, words)).transpose()?;
+    let sees_payloads = operator.is_none_or(|operator| operator.sees_payloads);
     let database = app.hooks.approvals.database().await.map_err(|error| unavailable(&error))?;
-    let own = database.approvals(sender.tenant().scope());
+    let calls = match operator {
+        Some(_) => database.all_approvals(),
+        None => database.approvals(sender.tenant().scope()),
+    };
     if target == ApprovalTarget::List {
-        let calls = own.list(LISTED).await.map_err(|error| unavailable(&error))?;
+        let calls = calls.list(LISTED).await.map_err(|error| unavailable(&error))?;
         let bytes: usize = calls.iter().map(|call| call.text.len()).sum();
         charge.grow(bytes.saturating_mul(LIST_COPIES))?;
         let listed = work::on_tree(charge, move |_| {
-            let data: Vec<_> = calls.iter().map(approvals::document).collect();
+            let data: Vec<_> = calls.iter().map(|call| shown(call, sees_payloads)).collect();
             Ok(respond::json(&json!({"object": "list", "data": data})))
         });
         return listed.await;
     }
-    decide(&own, id, target == ApprovalTarget::Approve).await
+    let is_approved = target == ApprovalTarget::Approve;
+    if is_approved && !sees_payloads {
+        let message = "this operator does not see the arguments of calls, so it may deny a call and not approve one: `sees_payloads` is a right of its own";
+        return Err(ApiError::forbidden("payloads_hidden", message));
+    }
+    let reply = decide(&calls, id, is_approved).await?;
+    if let Some(Operator { name, .. }) = operator {
+        info!(operator = name, call = id, is_approved, "an operator has decided about a call");
+    }
+    Ok(reply)
 }
 
-async fn decide(own: &Approvals, id: &str, approves: bool) -> Result<Reply, ApiError> {
-    if !own.decide(id, approves).await.map_err(|error| unavailable(&error))? {
+/// Describes a call; without its arguments for operators who may not see them.
+fn shown(call: &WaitingCall, sees_payloads: bool) -> Value {
+    let mut document = approvals::document(call);
+    if let Some(members) = document.as_object_mut().filter(|_| !sees_payloads) {
+        members.remove("arguments");
+    }
+    document
+}
+
+async fn decide(calls: &Approvals, id: &str, approves: bool) -> Result<Reply, ApiError> {
+    if !calls.decide(id, approves).await.map_err(|error| unavailable(&error))? {
         let message = format!(
             "no call {:?} waits for an approval: it has expired, or was decided about",
             respond::excerpt(id)

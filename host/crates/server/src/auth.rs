@@ -1,21 +1,24 @@
 //! Authenticates the sender of a request by its virtual key.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use http::{HeaderMap, header};
 
-use super::respond::ApiError;
-use airlock_core::door::{CallerHeaders, Keys, VirtualKey};
+use super::{management::SETUP_TOKEN, respond::ApiError};
+use airlock_core::{
+    door::{CallerHeaders, LiveKeys, VirtualKey},
+    operator::TOKEN_PREFIX,
+};
 
 /// Header that carries virtual keys only, in any form.
 const OWN_HEADER: &str = "x-bf-vk";
 /// Prefix of virtual keys in headers that may also carry other credentials. Case-insensitive.
 const PREFIX: &str = "sk-bf-";
 
-/// Finds the sender's key. Fails if the sent key does not exist, or if `required` and no key is
+/// Finds the sender's key. Fails if the sent key does not exist or has expired, or if `required` and no key is
 /// sent.
 pub(super) fn key(
-    keys: &Keys,
+    keys: &LiveKeys,
     required: bool,
     headers: &HeaderMap,
 ) -> Result<Option<Arc<VirtualKey>>, ApiError> {
@@ -27,7 +30,8 @@ pub(super) fn key(
         };
     };
     // Virtual keys are text, so bytes that are not UTF-8 match none.
-    let found = std::str::from_utf8(credential).ok().and_then(|credential| keys.find(credential));
+    let credential = std::str::from_utf8(credential).ok();
+    let found = credential.and_then(|credential| keys.find(credential, SystemTime::now()));
     found.map(Some).ok_or_else(|| ApiError::unauthorized("virtual key not found"))
 }
 
@@ -43,13 +47,16 @@ pub(super) fn is_sent(headers: &HeaderMap) -> bool {
     credential(headers).is_some()
 }
 
-/// Returns the headers of a request that sources of tools may pass on, without virtual keys, which
-/// are for the gateway alone.
+/// Returns the headers of a request that sources of tools may pass on, without virtual keys and tokens of
+/// operators, which are for the gateway alone.
 pub(super) fn forwardable(headers: &HeaderMap) -> CallerHeaders {
     let kept = headers.iter().filter(|(name, value)| {
         let value = value.as_bytes();
         let credential = if **name == header::AUTHORIZATION { bearer(value) } else { Some(value) };
-        **name != OWN_HEADER && !credential.is_some_and(|value| is_virtual(&value.trim_ascii()))
+        let is_own = credential
+            .map(<[u8]>::trim_ascii)
+            .is_some_and(|value| is_virtual(&value) || value.starts_with(TOKEN_PREFIX.as_bytes()));
+        **name != OWN_HEADER && !SETUP_TOKEN.contains(&name.as_str()) && !is_own
     });
     CallerHeaders::collect(kept.map(|(name, value)| (name.as_str(), value.as_bytes())))
 }
@@ -81,15 +88,17 @@ fn is_virtual(credential: &&[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, time::UNIX_EPOCH};
 
     use super::*;
+    use airlock_core::door::Keys;
 
     fn find(required: bool, headers: &[(&'static str, &str)]) -> Result<Option<String>, ()> {
-        let keys = Keys::new(
-            [("ann", "sk-bf-1"), ("bob", "SK-BF-2"), ("odd", "plain")]
-                .map(|(name, credential)| VirtualKey::new(name, credential, BTreeMap::new())),
-        );
+        let keys = [("ann", "sk-bf-1"), ("bob", "SK-BF-2"), ("odd", "plain")]
+            .map(|(name, credential)| VirtualKey::new(name, credential, BTreeMap::new()));
+        let expired = VirtualKey::new("old", "sk-bf-old", BTreeMap::new());
+        let expired = expired.with_expiry(Some(UNIX_EPOCH));
+        let keys = LiveKeys::new(Keys::new(keys.into_iter().chain([expired])));
         let headers = headers.iter().map(|(name, value)| {
             (
                 header::HeaderName::from_static(name),
@@ -118,12 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_rejected_even_where_none_is_required() {
+    fn an_unknown_or_expired_key_is_rejected_even_where_none_is_required() {
         for headers in [
             &[("x-bf-vk", "")][..],
             &[("x-bf-vk", "sk-bf-3"), ("authorization", "Bearer sk-bf-1")],
             &[("authorization", "Bearer sk-bf-")],
             &[("x-api-key", "Sk-Bf-1")],
+            &[("x-bf-vk", "sk-bf-old")],
         ] {
             assert_eq!(find(false, headers), Err(()), "{headers:?}");
         }

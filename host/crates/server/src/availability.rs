@@ -3,11 +3,15 @@
 //! A source is listed some seconds after the gateway has started. A request before that would
 //! see a part of the tools without a notice. It waits until the startup wait has passed, and its
 //! response names the sources that are still missing.
+//!
+//! Before the settings in the store were read, no request is answered.
 
+use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::{App, sender::Sender};
+use super::{App, respond::ApiError, sender::Sender};
 use airlock_catalog::ToolSource;
 use airlock_core::door::Origin;
 use airlock_model::Object;
@@ -16,6 +20,20 @@ use airlock_model::Object;
 const UNAVAILABLE: &str = "unavailable";
 /// Maximum number of sources that a response names. Each response to a model's caller repeats them.
 const MAX_NAMED: usize = 100;
+
+/// Fails until the settings that operators keep in the store were `read`.
+pub(super) fn check_settings(read: &CancellationToken) -> Result<(), ApiError> {
+    if read.is_cancelled() {
+        return Ok(());
+    }
+    let error = ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "server_error",
+        "settings_unavailable",
+        "the gateway has not read its settings from the store yet; try again in a moment",
+    );
+    Err(error.with_header(header::RETRY_AFTER, HeaderValue::from_static("1")))
+}
 
 /// Waits for the sources that the sender may use and that are connecting for the first time, until
 /// `startup_wait` has passed since the gateway started.

@@ -44,6 +44,11 @@ const RESERVED: usize = 8;
 /// Reserved places that may be evicted but not closed yet, for each one that is open.
 const RESERVED_CLOSING: usize = 3;
 
+/// Maximum number of connections through the Unix socket. The command line opens one at a time, and
+/// a script may run several of them; more are most likely leaked, and idle ones are evicted for new
+/// ones. Requests of one tenant run on three quarters of them, as elsewhere.
+pub(super) const SOCKET_CONNECTIONS: usize = 16;
+
 /// Minimum time between two log lines about refused connections. A peer without a credential can
 /// cause any number of refusals.
 const REFUSAL_LOG_PAUSE: Duration = Duration::from_secs(1);

@@ -1,12 +1,16 @@
 //! The parts of the gateway that the request handlers use, beside its tools and models.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use airlock_identity::Verifier;
 use futures_util::future::BoxFuture;
+use http::{Method, StatusCode};
 use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results::Results};
+use airlock_core::{operator::Operator, secret::Secret};
 use airlock_scripts::runs::Runs;
 use airlock_store::LazyDatabase;
 
@@ -32,8 +36,16 @@ pub struct Hooks {
     pub upstreams: Arc<dyn Upstreams>,
     /// Database of responses.
     pub database: LazyDatabase,
+    /// The management API; `None` if it is disabled.
+    pub management: Option<Arc<dyn Management>>,
     /// Verifies access tokens at `/mcp`; `None` if only virtual keys are credentials.
     pub identity: Option<Verifier>,
+    /// Cancelled once the settings that operators keep in the store were read, or there are none. Until
+    /// then, requests are refused: a key or a client that the file has may have been revoked.
+    pub settings_read: CancellationToken,
+    /// True once every request needs a virtual key because of settings that were taken after the start,
+    /// whatever `require_virtual_key` says. It never becomes false again.
+    pub requires_key: Arc<AtomicBool>,
 }
 
 /// Additional field of `GET /health`: its name, and a function that returns its value.
@@ -102,4 +114,47 @@ pub enum NotDone {
     /// The gateway stops.
     #[error("the gateway stops")]
     Stopping,
+}
+
+/// The management API: who operates the gateway, and changes of its settings while it runs. The
+/// server checks that a request may be sent at all, reads its body, and asks here for the rest.
+pub trait Management: Send + Sync + 'static {
+    /// Finds the operator of a token. Compares digests, so the time of it does not leak the token.
+    /// `None` if there is none, or if its token has expired.
+    fn operator(&self, token: &str) -> Option<Arc<Operator>>;
+
+    /// Answers a request to a path of the management API. `operator` is `None` if the request has no
+    /// credential of one, which only the path that makes the first operator accepts. If the future is
+    /// dropped, a change may have been made.
+    fn answer<'a>(
+        &'a self,
+        operator: Option<&'a Operator>,
+        request: ManagementRequest,
+    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>>;
+}
+
+/// Request to the management API, whose body was read.
+#[derive(Debug)]
+pub struct ManagementRequest {
+    /// Its method.
+    pub method: Method,
+    /// Its path, percent-encoded as it was sent.
+    pub path: String,
+    /// Its query, percent-encoded; empty if it has none.
+    pub query: String,
+    /// Its body; `None` if it is empty.
+    pub body: Option<Value>,
+    /// The setup token of the first operator, if a header has one.
+    pub setup_token: Option<Secret>,
+}
+
+/// Refusal of a request to the management API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagementRefusal {
+    /// Status of the response.
+    pub status: StatusCode,
+    /// Stable code.
+    pub code: &'static str,
+    /// Reason, for people.
+    pub message: String,
 }

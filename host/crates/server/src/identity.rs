@@ -5,7 +5,7 @@
 //! "Authorization"; RFC 6750, RFC 9728). A token selects a virtual key whose tools its sender sees,
 //! and its sender is a tenant of its own. Tokens are never passed on.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use airlock_identity::{TokenRefusal, Verifier};
 use http::{HeaderMap, HeaderValue, header};
@@ -19,6 +19,7 @@ use super::{
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
+use airlock_core::door::{LiveKeys, VirtualKey};
 
 /// Prefix of the paths at which the metadata is (RFC 9728, section 3).
 const METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -63,13 +64,19 @@ pub(super) async fn sender(
         info!(%refusal, "an access token was refused");
         refused(&refusal, verifier)
     })?;
-    // The configuration was checked to have a key of this name.
-    let key = app.keys.named(&principal.view).ok_or_else(ApiError::internal)?;
+    // The file was checked to have a key of this name, which an operator may have removed since.
+    let key = view_key(&app.keys, &principal.view, SystemTime::now());
+    let key = key.ok_or_else(|| refused(&TokenRefusal::View, verifier))?;
     let key = key.on_behalf_of(&[&principal.issuer, &principal.subject]);
     // The token is for the gateway alone and must not be passed on.
     let mut headers = headers.clone();
     headers.remove(header::AUTHORIZATION);
     Sender::new(Some(Arc::new(key)), &headers)
+}
+
+/// Returns the virtual key whose tools a token selects; `None` if it was removed or has expired.
+fn view_key(keys: &LiveKeys, name: &str, now: SystemTime) -> Option<Arc<VirtualKey>> {
+    keys.named(name).filter(|key| !key.has_expired(now))
 }
 
 fn refused(refusal: &TokenRefusal, verifier: &Verifier) -> ApiError {
@@ -101,6 +108,8 @@ fn challenged(error: ApiError, verifier: &Verifier, refusal: Option<&TokenRefusa
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeMap, time::Duration};
+
     use airlock_identity::{VerifierSettings, ViewRule};
     use futures_util::FutureExt as _;
     use serde_json::json;
@@ -129,7 +138,19 @@ mod tests {
         let hooks = Hooks { identity: Some(identity), ..hooks(None) };
         let (catalog, _) = fake::catalog();
         let models = fake::scripted(&json!([]));
-        App::new(settings(), catalog, models, SETTINGS, fake::BUDGET, Keys::default(), hooks)
+        App::new(settings(), catalog, models, SETTINGS, fake::BUDGET, LiveKeys::default(), hooks)
+    }
+
+    #[test]
+    fn a_token_selects_no_key_that_was_removed_or_has_expired() {
+        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        let ann = VirtualKey::new("ann", "sk-bf-1", BTreeMap::new()).with_expiry(Some(end));
+        let keys = LiveKeys::new(Keys::new([ann]));
+        let before = SystemTime::UNIX_EPOCH;
+        assert!(view_key(&keys, "ann", before).is_some());
+        assert!(view_key(&keys, "ann", end).is_none());
+        keys.replace(Keys::default());
+        assert!(view_key(&keys, "ann", before).is_none());
     }
 
     // The runtime has one thread, so nothing is fetched before the test ends.

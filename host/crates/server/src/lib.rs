@@ -3,6 +3,7 @@
 //! A request is admitted (`Host` and `Origin`, virtual key), charged for its memory, given a
 //! [`View`](airlock_core::door::View), and handed to its API. The server makes no decisions about
 //! tools. Between requests it keeps stored responses, and the sessions and streams of MCP clients.
+//! Through a Unix socket it serves the management API alone, to administrators.
 //! Errors have the form of OpenAI's errors, or of Anthropic's for clients of its API, and contain
 //! no paths or host internals.
 
@@ -19,10 +20,13 @@ mod connections;
 mod cors;
 mod events;
 mod execute;
+mod explain;
 mod health;
 mod hooks;
 mod identity;
+mod ingress;
 mod listen;
+mod management;
 mod mcp;
 mod memory;
 mod messages;
@@ -40,15 +44,19 @@ mod router;
 mod runs;
 mod sender;
 mod settings;
+pub mod socket;
 mod upstreams;
 mod work;
 
 pub use self::{
     app::App,
-    hooks::{Gauge, Hooks, NotDone, NotReloaded, Reload, Upstreams},
+    hooks::{
+        Gauge, Hooks, Management, ManagementRefusal, ManagementRequest, NotDone, NotReloaded,
+        Reload, Upstreams,
+    },
     listen::serve,
     responses::BuiltinTools,
-    settings::{BadSettings, Settings},
+    settings::{BadSettings, ConfiguredOperator, ManagementSettings, Settings},
 };
 pub use airlock_store::responses::ResponseBounds;
 

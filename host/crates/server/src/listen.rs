@@ -3,9 +3,8 @@
 use std::{
     convert::Infallible,
     fmt,
-    future::Future,
+    future::{Future, pending},
     io,
-    net::IpAddr,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
@@ -25,7 +24,8 @@ use hyper_util::{
     server::conn::auto::Builder,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixStream},
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -34,11 +34,13 @@ use tracing::{debug, info, warn};
 use super::{
     App, Settings,
     activity::{Activity, CloseReason, ConnectionTimeouts, RunningRequest, SendingResponse},
-    connections::{ConnectionSlot, Connections, Seat},
+    connections::{ConnectionSlot, Connections, SOCKET_CONNECTIONS, Seat},
+    ingress::Ingress,
     memory::RequestCharge,
     peer::Peer,
     respond::{Parts, Payload},
     router::ChargedReply,
+    socket::SocketListener,
 };
 
 /// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2,
@@ -61,11 +63,13 @@ const FREE_PART_BYTES: usize = 4 << 10;
 /// client that does not close its connection would delay the end for the whole `drain_timeout`.
 const LAST_IDLE: Duration = Duration::from_secs(1);
 
-/// Serves until `shutdown` completes. Then it stops accepting connections and lets the requests in
-/// flight end, for at most `drain_timeout`. Dropping the future stops them at once. Fails if the
-/// settings are unsafe or cannot work; errors of connections are logged.
+/// Serves until `shutdown` completes: all APIs over `listener`, and the management API over
+/// `socket`. Then it stops accepting connections, removes the path of the socket and lets the
+/// requests in flight end, for at most `drain_timeout`. Dropping the future stops them at once.
+/// Fails if the settings are unsafe or cannot work; errors of connections are logged.
 pub async fn serve(
     listener: TcpListener,
+    socket: Option<SocketListener>,
     app: Arc<App>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
@@ -78,6 +82,7 @@ pub async fn serve(
             app.settings.max_connections,
             app.settings.max_connections_per_peer,
         ),
+        socket_connections: Connections::new(SOCKET_CONNECTIONS, SOCKET_CONNECTIONS),
         draining: CancellationToken::new(),
         app,
         tasks,
@@ -87,10 +92,15 @@ pub async fn serve(
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            (stream, address, slot) = server.accept(&listener) => server.begin(stream, address, slot),
+            // Before the other: a flood of connections must not delay an administrator.
+            accepted = accept_local(socket.as_ref(), &server.socket_connections) => {
+                server.begin(accepted);
+            }
+            accepted = accept(&listener, &server.connections) => server.begin(accepted),
         }
     }
     drop(listener);
+    drop(socket);
     server.drain().await;
     Ok(())
 }
@@ -99,31 +109,19 @@ struct Server {
     app: Arc<App>,
     builder: Builder<Tasks>,
     connections: Arc<Connections>,
+    /// Connections through the Unix socket. They have their own places, so that those of remote
+    /// peers, of any number, cannot lock an administrator out.
+    socket_connections: Arc<Connections>,
     draining: CancellationToken,
     tasks: Tasks,
 }
 
 impl Server {
-    /// Waits for a connection that gets a place. Others are closed at once.
-    async fn accept(&self, listener: &TcpListener) -> (TcpStream, IpAddr, ConnectionSlot) {
-        loop {
-            let (stream, address) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    warn!(%error, "a connection could not be accepted");
-                    sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            if let Some(slot) = self.connections.admit(Peer::new(Some(address.ip()))) {
-                return (stream, address.ip(), slot);
-            }
-        }
-    }
-
-    fn begin(&self, stream: TcpStream, address: IpAddr, slot: ConnectionSlot) {
-        // Responses are written whole, so Nagle's algorithm only adds latency.
-        let _ = stream.set_nodelay(true);
+    fn begin<S>(&self, accepted: Accepted<S>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Accepted { stream, ingress, slot } = accepted;
         let app = self.app.clone();
         let activity = slot.activity.clone();
         let seats = slot.seats();
@@ -134,7 +132,7 @@ impl Server {
             let running = activity.begin();
             let seat = seats.seat();
             request.extensions_mut().insert(seat.clone());
-            async move { Ok::<_, Infallible>(send(app.handle(request, address).await, running, seat)) }
+            async move { Ok::<_, Infallible>(send(app.handle(request, ingress).await, running, seat)) }
         });
         // Boxed: a task would keep room for it three times, once for each future that it is moved into.
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
@@ -189,6 +187,68 @@ impl Server {
         self.app.sessions.close_all();
         self.tasks.stop.cancel();
         self.tasks.tracker.wait().await;
+    }
+}
+
+/// A listener of one kind of sockets.
+trait Listen {
+    type Stream;
+
+    /// Waits for the next connection. Dropping the future loses none.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Ingress)>> + Send;
+}
+
+impl Listen for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<(TcpStream, Ingress)> {
+        let (stream, address) = self.accept().await?;
+        // Responses are written whole, so Nagle's algorithm only adds latency.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, Ingress::Remote(address.ip())))
+    }
+}
+
+impl Listen for SocketListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<(UnixStream, Ingress)> {
+        Ok((self.accept().await?, Ingress::Socket(self.token())))
+    }
+}
+
+/// A connection that has a place.
+struct Accepted<S> {
+    stream: S,
+    ingress: Ingress,
+    slot: ConnectionSlot,
+}
+
+/// Waits for a connection that gets a place. Others are closed at once.
+async fn accept<L: Listen>(listener: &L, places: &Arc<Connections>) -> Accepted<L::Stream> {
+    loop {
+        let (stream, ingress) = match listener.next().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "a connection could not be accepted");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if let Some(slot) = places.admit(Peer::new(ingress.address())) {
+            return Accepted { stream, ingress, slot };
+        }
+    }
+}
+
+/// Waits for a connection through the Unix socket, for ever if there is none.
+async fn accept_local(
+    socket: Option<&SocketListener>,
+    places: &Arc<Connections>,
+) -> Accepted<UnixStream> {
+    match socket {
+        Some(socket) => accept(socket, places).await,
+        None => pending().await,
     }
 }
 

@@ -140,6 +140,19 @@ impl RequestCharge {
         Ok(())
     }
 
+    /// Appends parts to a text of a response. Charges the memory that it grows by first; fails without
+    /// a change if there is no room.
+    pub(super) fn append(&self, text: &mut String, parts: &[&str]) -> Result<(), ChargeRefused> {
+        let more: usize = parts.iter().map(|part| part.len()).sum();
+        if text.capacity() - text.len() < more {
+            let grown = more.max(text.capacity());
+            self.grow(grown)?;
+            text.reserve_exact(text.capacity() - text.len() + grown);
+        }
+        text.extend(parts.iter().copied());
+        Ok(())
+    }
+
     /// Returns a function that charges a stored text before it is read: `copies` times its bytes.
     pub(super) fn for_stored(
         &self,

@@ -1,21 +1,30 @@
-//! Decides whether a request is the operator's.
+//! Finds the operator of a request, and decides whether it may do what only operators may.
 //!
-//! Only the operator may act on the gateway, not the holder of a virtual key and not a page in a
-//! browser. Operators have no credential yet, so a request counts as the operator's if it comes from
-//! the gateway's own machine and no keys are required.
+//! An operator has a token, or comes through the Unix socket of the gateway with the token of the socket,
+//! which only the gateway's own user can read. The address of a request is no credential; the metrics alone, which are names
+//! and numbers, are shown to programs of the gateway's own machine without one.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::IpAddr,
+    sync::{Arc, LazyLock},
+};
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode, header};
 
-use super::{origin, respond::ApiError};
-use airlock_core::door::VirtualKey;
+use super::{App, auth, ingress::Ingress, origin, respond::ApiError};
+use airlock_core::operator::{Operator, Right, Role, TOKEN_PREFIX};
 
 /// Headers that proxies add. Behind a proxy on this machine, every request comes from this machine.
 const PROXIED: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
-/// An act of the operator.
+/// The operator of requests with the token of the Unix socket.
+static LOCAL: LazyLock<Arc<Operator>> = LazyLock::new(|| {
+    let name = "local socket".to_owned();
+    Arc::new(Operator { name, role: Role::Admin, sees_payloads: true })
+});
+
+/// An act of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperatorAct {
     /// Reloads a plugin.
@@ -24,9 +33,10 @@ pub(super) enum OperatorAct {
     Operate,
     /// Reads the stored stderr of an MCP server.
     ReadLogs,
-    /// Reads the metrics. It changes nothing and shows only names and numbers, so it is permitted
-    /// from the gateway's own machine even if virtual keys are required.
+    /// Reads the metrics.
     ReadMetrics,
+    /// Reads why tools are hidden.
+    Explain,
 }
 
 impl OperatorAct {
@@ -37,127 +47,162 @@ impl OperatorAct {
             Self::Operate => "operate MCP servers",
             Self::ReadLogs => "read the logs of MCP servers",
             Self::ReadMetrics => "read the metrics",
+            Self::Explain => "read why tools are hidden",
         }
     }
 
-    /// Returns the way to the same end without HTTP, if there is one.
-    fn remedy(self) -> &'static str {
+    /// Returns whether the act does anything but show.
+    pub(super) fn changes(self) -> bool {
+        matches!(self, Self::Reload | Self::Operate)
+    }
+
+    fn right(self) -> Right {
         match self {
-            Self::Reload => "; send SIGHUP to the gateway",
-            Self::Operate | Self::ReadLogs | Self::ReadMetrics => "",
+            Self::Reload | Self::Operate | Self::ReadLogs => Right::Operate,
+            Self::ReadMetrics | Self::Explain => Right::Read,
         }
-    }
-
-    fn is_permitted_with_keys(self) -> bool {
-        self == Self::ReadMetrics
     }
 }
 
-/// Fails unless the request is the operator's. `peer` is the remote end of the connection; `key`
-/// returns the virtual key of the request.
+/// Finds the operator of a request; `None` if it has no credential of one. Fails if it has a token that
+/// is none, or no longer one.
+pub(super) fn identify(
+    app: &App,
+    ingress: Ingress,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<Operator>>, ApiError> {
+    let Some(token) = auth::token(headers) else { return Ok(None) };
+    if let Ingress::Socket(own) = ingress
+        && own.accepts(token)
+    {
+        return Ok(Some(LOCAL.clone()));
+    }
+    let management = app.hooks.management.as_ref();
+    let operator = management.and_then(|management| management.operator(token));
+    if operator.is_none() && token.starts_with(TOKEN_PREFIX) {
+        let message = "no operator has this token, or it has expired";
+        return Err(ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            "authentication_error",
+            "operator_unknown",
+            message,
+        ));
+    }
+    Ok(operator)
+}
+
+/// Fails unless the operator of a request may do this.
 pub(super) fn check(
     act: OperatorAct,
-    requires_key: bool,
-    peer: Option<IpAddr>,
+    operator: Option<&Operator>,
+    ingress: Ingress,
     headers: &HeaderMap,
-    key: impl FnOnce() -> Result<Option<Arc<VirtualKey>>, ApiError>,
 ) -> Result<(), ApiError> {
-    let words = act.words();
-    let remedy = act.remedy();
-    if requires_key && !act.is_permitted_with_keys() {
-        return Err(refusal(format!(
-            "no request may {words} if virtual keys are required, because operators have no credential{remedy}"
-        )));
+    let is_shown = act == OperatorAct::ReadMetrics && is_local(ingress.address(), headers);
+    match operator {
+        Some(operator) => check_right(operator, act.right(), act.words()),
+        None if is_shown => Ok(()),
+        None => Err(required(act.words())),
     }
-    if key()?.is_some() {
-        return Err(refusal(format!(
-            "only the operator may {words}; a request with a virtual key may not"
-        )));
-    }
-    // The operator's command-line clients send neither header; a page in a browser always sends one
-    // of them.
-    if headers.contains_key(header::ORIGIN) || headers.contains_key(origin::FETCH_SITE) {
-        return Err(refusal(format!("web pages may not {words}")));
-    }
-    let is_local = peer.is_some_and(|peer| peer.to_canonical().is_loopback());
-    if !is_local || PROXIED.iter().any(|name| headers.contains_key(*name)) {
-        return Err(refusal(format!(
-            "a request may {words} only from the gateway's own machine, and not through a proxy"
-        )));
-    }
-    Ok(())
 }
 
-fn refusal(message: String) -> ApiError {
-    ApiError::forbidden("operator_only", message)
+/// Fails unless the role of an operator includes a right. `words` is the act, for the message.
+pub(super) fn check_right(operator: &Operator, right: Right, words: &str) -> Result<(), ApiError> {
+    if operator.role.has(right) {
+        return Ok(());
+    }
+    let Operator { name, role, .. } = operator;
+    Err(ApiError::forbidden(
+        "role_insufficient",
+        format!("the operator {name:?} may not {words}: its role is \"{role}\""),
+    ))
+}
+
+/// Returns the refusal of a request without an operator.
+pub(super) fn required(words: &str) -> ApiError {
+    let message = format!(
+        "only an operator may {words}: send the token of one as `Authorization: Bearer …`, or use the gateway's Unix socket; a gateway without an operator prints the setup token for the first one when it starts"
+    );
+    ApiError::new(StatusCode::UNAUTHORIZED, "authentication_error", "operator_required", message)
+}
+
+/// Returns whether a request comes directly from a program of the gateway's own machine that sends no
+/// virtual key. A page in a browser always sends `Origin` or `Sec-Fetch-Site`.
+fn is_local(address: Option<IpAddr>, headers: &HeaderMap) -> bool {
+    let is_page = headers.contains_key(header::ORIGIN) || headers.contains_key(origin::FETCH_SITE);
+    let is_proxied = PROXIED.iter().any(|name| headers.contains_key(*name));
+    address.is_some_and(|address| address.to_canonical().is_loopback())
+        && !is_page
+        && !is_proxied
+        && !auth::is_sent(headers)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use http::HeaderValue;
 
     use super::*;
 
-    const LOCAL: &str = "127.0.0.1";
-    const ALL: [OperatorAct; 4] = [
+    const ACTS: [OperatorAct; 4] = [
         OperatorAct::Reload,
         OperatorAct::Operate,
         OperatorAct::ReadLogs,
         OperatorAct::ReadMetrics,
     ];
 
-    fn is_let_in(
+    fn operator(role: Role) -> Operator {
+        Operator { name: "ann".to_owned(), role, sees_payloads: false }
+    }
+
+    fn status(
         act: OperatorAct,
-        requires_key: bool,
+        operator: Option<&Operator>,
         peer: &str,
-        has_key: bool,
         sent: &[&'static str],
-    ) -> bool {
+    ) -> u16 {
         let headers = sent
             .iter()
             .map(|name| (header::HeaderName::from_static(name), HeaderValue::from_static("x")))
             .collect();
-        let key = has_key.then(|| Arc::new(VirtualKey::new("ann", "sk-bf-ann", BTreeMap::new())));
-        check(act, requires_key, peer.parse().ok(), &headers, || Ok(key)).is_ok()
+        let ingress = Ingress::Remote(peer.parse().expect("an address"));
+        check(act, operator, ingress, &headers)
+            .map_or_else(|refused| refused.status().as_u16(), |()| 200)
     }
 
     #[test]
-    fn an_act_is_permitted_only_directly_from_the_local_machine_without_a_key() {
-        for act in ALL {
-            for peer in [LOCAL, "::1", "::ffff:127.0.0.1"] {
-                assert!(is_let_in(act, false, peer, false, &[]), "{act:?} {peer}");
-            }
-            assert!(!is_let_in(act, false, LOCAL, true, &[]), "{act:?}: a key was sent");
-            for peer in ["10.0.0.1", "::ffff:10.0.0.1", "unknown"] {
-                assert!(!is_let_in(act, false, peer, false, &[]), "{act:?} {peer}");
-            }
-            for name in
-                ["origin", "sec-fetch-site", "forwarded", "x-forwarded-for", "x-real-ip", "via"]
-            {
-                assert!(!is_let_in(act, false, LOCAL, false, &[name]), "{act:?} {name}");
+    fn the_role_decides_wherever_a_request_comes_from() {
+        for peer in ["127.0.0.1", "10.0.0.1"] {
+            for act in ACTS {
+                let expected = if act == OperatorAct::ReadMetrics { 200 } else { 403 };
+                for role in [Role::Viewer, Role::Approver] {
+                    assert_eq!(status(act, Some(&operator(role)), peer, &[]), expected, "{act:?}");
+                }
+                for role in [Role::Operator, Role::Admin] {
+                    assert_eq!(status(act, Some(&operator(role)), peer, &["origin"]), 200);
+                }
             }
         }
     }
 
     #[test]
-    fn if_keys_are_required_only_the_metrics_are_permitted_and_only_from_the_local_machine() {
-        for act in ALL {
-            let is_metrics = act == OperatorAct::ReadMetrics;
-            assert_eq!(is_let_in(act, true, LOCAL, false, &[]), is_metrics, "{act:?}");
-            assert!(!is_let_in(act, true, LOCAL, true, &[]), "{act:?}");
-            assert!(!is_let_in(act, true, LOCAL, false, &["x-forwarded-for"]), "{act:?}");
-            assert!(!is_let_in(act, true, "10.0.0.1", false, &[]), "{act:?}");
+    fn without_an_operator_only_the_metrics_are_shown_to_the_local_machine() {
+        for act in ACTS {
+            let expected = if act == OperatorAct::ReadMetrics { 200 } else { 401 };
+            for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+                assert_eq!(status(act, None, peer, &[]), expected, "{act:?} {peer}");
+            }
+            assert_eq!(status(act, None, "10.0.0.1", &[]), 401);
+            for name in [
+                "origin",
+                "sec-fetch-site",
+                "forwarded",
+                "x-forwarded-for",
+                "x-real-ip",
+                "via",
+                "x-bf-vk",
+            ] {
+                assert_eq!(status(act, None, "127.0.0.1", &[name]), 401, "{act:?} {name}");
+            }
         }
-    }
-
-    #[test]
-    fn an_unknown_key_is_refused_as_such() {
-        let refused =
-            check(OperatorAct::Operate, false, LOCAL.parse().ok(), &HeaderMap::new(), || {
-                Err(ApiError::unauthorized("virtual key not found"))
-            });
-        assert_eq!(refused.expect_err("it is refused").status(), http::StatusCode::UNAUTHORIZED);
     }
 }

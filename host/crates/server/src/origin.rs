@@ -5,10 +5,13 @@
 //! `Host` must be one of the gateway's names, which stops DNS rebinding. `Origin` must be the
 //! gateway's own origin, port included, because every other port of this machine belongs to another
 //! program; or it must be listed by the operator.
+//!
+//! No browser can open a Unix socket. A request through it may have any `Host`, and neither of the
+//! other headers, which would be those of a page that some program passes on.
 
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 
-use super::{Settings, respond::ApiError};
+use super::{Settings, ingress::Ingress, respond::ApiError};
 use airlock_strings::cut;
 
 /// Header in which a browser states the relation between the origin of a request and its target.
@@ -19,7 +22,15 @@ const MAX_SHOWN_BYTES: usize = 200;
 
 /// Fails if `Host` is not one of the gateway's names, or if a page of another origin made the
 /// browser send the request.
-pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
+pub(super) fn check(
+    settings: &Settings,
+    ingress: Ingress,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<(), ApiError> {
+    if matches!(ingress, Ingress::Socket(_)) {
+        return check_socket(headers);
+    }
     // HTTP/2 sends `:authority`. If a request has both, both are checked.
     let hosts =
         headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
@@ -54,6 +65,15 @@ pub(super) fn check(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Resu
             "`Sec-Fetch-Site` is {}: a web page of another origin made this request; valid are \"same-origin\" and \"none\"",
             shown(sites.into_iter()),
         );
+        return Err(ApiError::forbidden("origin_not_allowed", message));
+    }
+    Ok(())
+}
+
+/// Fails if a request through the Unix socket is that of a page, the gateway's own included.
+fn check_socket(headers: &HeaderMap) -> Result<(), ApiError> {
+    if headers.contains_key(header::ORIGIN) || headers.contains_key(FETCH_SITE) {
+        let message = "a request through the Unix socket must have neither `Origin` nor `Sec-Fetch-Site`: web pages may not use it";
         return Err(ApiError::forbidden("origin_not_allowed", message));
     }
     Ok(())
@@ -108,10 +128,16 @@ fn is_allowed(settings: &Settings, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
-    use crate::tests::settings;
+    use crate::{socket::SocketToken, tests::settings};
 
     fn is_let_in(listen: &str, sent: &[(&'static str, &str)]) -> bool {
+        is_let_in_by(REMOTE, listen, sent)
+    }
+
+    fn is_let_in_by(ingress: Ingress, listen: &str, sent: &[(&'static str, &str)]) -> bool {
         let settings = Settings {
             listen: listen.parse().expect("an address"),
             allowed_hosts: vec!["Tools.example".to_owned()],
@@ -122,7 +148,7 @@ mod tests {
             ..settings()
         };
         let sent = sent.iter().map(|(name, value)| (*name, value.as_bytes()));
-        check(&settings, &headers(sent), &Uri::from_static("/health")).is_ok()
+        check(&settings, ingress, &headers(sent), &Uri::from_static("/health")).is_ok()
     }
 
     fn headers<'a>(sent: impl Iterator<Item = (&'static str, &'a [u8])>) -> HeaderMap {
@@ -135,11 +161,13 @@ mod tests {
 
     /// Returns the message of a refused request.
     fn refusal(sent: &[(&'static str, &[u8])]) -> String {
-        let refused = check(&settings(), &headers(sent.iter().copied()), &Uri::from_static("/"));
+        let headers = headers(sent.iter().copied());
+        let refused = check(&settings(), REMOTE, &headers, &Uri::from_static("/"));
         let body = refused.expect_err("it is refused").into_body();
         body["error"]["message"].as_str().expect("a text").to_owned()
     }
 
+    const REMOTE: Ingress = Ingress::Remote(IpAddr::V4(Ipv4Addr::LOCALHOST));
     const LOCAL: &str = "127.0.0.1:0";
     const HOST: (&str, &str) = ("host", "localhost:8080");
 
@@ -177,6 +205,25 @@ mod tests {
         }
         assert!(!is_let_in(LOCAL, &[]));
         assert!(!is_let_in("0.0.0.0:0", &[("host", "evil.example")]));
+    }
+
+    #[test]
+    fn through_the_unix_socket_every_host_is_accepted_and_no_page() {
+        for sent in [&[][..], &[("host", "evil.example")], &[("host", "")]] {
+            assert!(is_let_in_by(Ingress::Socket(SocketToken::of("t")), LOCAL, sent), "{sent:?}");
+        }
+        for sent in [
+            ("origin", "http://localhost:8080"),
+            ("origin", "https://chat.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "same-origin"),
+            ("sec-fetch-site", "none"),
+        ] {
+            assert!(
+                !is_let_in_by(Ingress::Socket(SocketToken::of("t")), LOCAL, &[HOST, sent]),
+                "{sent:?}"
+            );
+        }
     }
 
     #[test]
@@ -246,7 +293,7 @@ mod tests {
             let sent = [(header::HOST, "any.example"), (header::ORIGIN, origin)];
             let sent = sent.map(|(name, value)| (name, HeaderValue::from_static(value)));
             let headers = sent.into_iter().collect();
-            let checked = check(&settings, &headers, &Uri::from_static("/health"));
+            let checked = check(&settings, REMOTE, &headers, &Uri::from_static("/health"));
             assert_eq!(checked.is_ok(), is_permitted, "{origin}");
         }
     }
@@ -280,7 +327,7 @@ mod tests {
                 HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
             headers.extend(origin.map(|origin| (header::ORIGIN, HeaderValue::from_static(origin))));
             let uri = Uri::from_static("http://localhost:1/health");
-            let checked = check(&settings(), &headers, &uri);
+            let checked = check(&settings(), REMOTE, &headers, &uri);
             assert_eq!(checked.is_ok(), is_permitted, "{host} {origin:?}");
         }
     }

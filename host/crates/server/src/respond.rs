@@ -117,12 +117,18 @@ pub(super) fn joined(headers: &HeaderMap, name: &'static str) -> Result<Option<S
 /// Reads a header that lists names, as [`joined`]. Fails if there are more than [`MAX_NAMES`].
 pub(super) fn names(headers: &HeaderMap, name: &'static str) -> Result<Option<String>, ApiError> {
     let joined = joined(headers, name)?;
-    match joined.as_ref().map_or(0, |names| names.split(',').count()) {
-        0..=MAX_NAMES => Ok(joined),
-        found => Err(ApiError::bad_request(
-            "bad_header",
-            format!("header `{name}` has {found} names, expected at most {MAX_NAMES}"),
-        )),
+    check_names(joined.as_deref()).map_err(|problem| {
+        ApiError::bad_request("bad_header", format!("header `{name}` {problem}"))
+    })?;
+    Ok(joined)
+}
+
+/// Checks a list of names, separated by `,`. Fails with the problem if there are more than
+/// [`MAX_NAMES`].
+pub(super) fn check_names(names: Option<&str>) -> Result<(), String> {
+    match names.map_or(0, |names| names.split(',').count()) {
+        0..=MAX_NAMES => Ok(()),
+        found => Err(format!("has {found} names, expected at most {MAX_NAMES}")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The routes: what each request is checked for, and the API that handles it.
 
-use std::{net::IpAddr, panic::AssertUnwindSafe, time::Instant};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures_util::FutureExt as _;
 use http::{Method, Request};
@@ -8,9 +8,11 @@ use hyper::body::Incoming;
 use tracing::{debug, error, info};
 
 use super::{
-    App, admin, alias, approvals, auth, body, chat,
+    App, admin, alias, approvals, availability, body, chat,
     connections::{self, Seat},
-    cors, execute, health, identity, mcp,
+    cors, execute, explain, health, identity,
+    ingress::Ingress,
+    management, mcp,
     memory::{self, RequestCharge},
     messages, metrics, models,
     operator::{self, OperatorAct},
@@ -20,6 +22,7 @@ use super::{
     sender::Sender,
     upstreams,
 };
+use airlock_core::operator::Operator;
 
 /// Response to a request, and the memory charge that is held until the response is sent.
 pub(super) type ChargedReply = (Reply, Option<RequestCharge>);
@@ -46,6 +49,10 @@ enum Route<'p> {
     /// Unchanged result of a call.
     Result(&'p str),
     Clients,
+    /// Why tools are hidden.
+    Explain,
+    /// The management API.
+    Management,
     /// MCP, with the path after that of the endpoint.
     Mcp(&'p str),
     /// The deprecated transport of MCP.
@@ -71,15 +78,25 @@ enum Admission<'p> {
     /// It is answered.
     Handled(Reply),
     /// Its API handles it.
-    Charged { route: Route<'p>, sender: Sender, charge: RequestCharge },
+    Charged(Charged<'p>),
+}
+
+/// A request that its API handles.
+struct Charged<'p> {
+    route: Route<'p>,
+    sender: Sender,
+    /// The operator who sends it; `None` for callers.
+    operator: Option<Arc<Operator>>,
+    ingress: Ingress,
+    charge: RequestCharge,
 }
 
 impl App {
-    /// Handles one request from `peer`. A panic becomes an internal error.
+    /// Handles one request. A panic becomes an internal error.
     pub(super) async fn handle(
         &self,
         mut request: Request<Incoming>,
-        peer: IpAddr,
+        ingress: Ingress,
     ) -> ChargedReply {
         let started = Instant::now();
         alias::apply(&mut request);
@@ -96,7 +113,7 @@ impl App {
         // Unwind-safe: the catalog snapshot and the view belong to the request alone, so no state
         // of it is used after a panic.
         // Boxed: hyper keeps the room of a request's future for as long as the connection lives.
-        let routed = Box::pin(self.route(route, request, peer));
+        let routed = Box::pin(self.route(route, request, ingress));
         let routed = AssertUnwindSafe(routed).catch_unwind();
         let reply = routed.await.unwrap_or_else(|_| {
             error!(%method, path, "a request made the gateway panic");
@@ -132,11 +149,11 @@ impl App {
         &self,
         route: Option<Route<'_>>,
         request: Request<Incoming>,
-        peer: IpAddr,
+        ingress: Ingress,
     ) -> Result<ChargedReply, ApiError> {
-        let (route, sender, charge) = match self.admit(route, &request, peer).await {
+        let charged = match self.admit(route, &request, ingress).await {
             Ok(Admission::Handled(reply)) => return Ok((reply, None)),
-            Ok(Admission::Charged { route, sender, charge }) => (route, sender, charge),
+            Ok(Admission::Charged(charged)) => charged,
             Err(error) => {
                 // The places that are left when all others are in use are given back at once.
                 let is_reserved =
@@ -147,7 +164,8 @@ impl App {
                 return Err(error);
             }
         };
-        let reply = self.dispatch(route, &sender, request, &charge).await?;
+        let reply = self.dispatch(&charged, request).await?;
+        let charge = charged.charge;
         // A streamed response is still being made, and what it holds stays charged.
         if let Payload::Whole(body) = reply.body() {
             let bytes = memory::REQUEST_BYTES + body.len();
@@ -161,16 +179,17 @@ impl App {
         &self,
         route: Option<Route<'p>>,
         request: &Request<Incoming>,
-        peer: IpAddr,
+        ingress: Ingress,
     ) -> Result<Admission<'p>, ApiError> {
         let headers = request.headers();
-        origin::check(&self.settings, headers, request.uri())?;
+        origin::check(&self.settings, ingress, headers, request.uri())?;
+        ingress.check(request.uri().path())?;
         let route = route
             .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
             .ok_or_else(|| ApiError::no_such_path(alias::sent_path(request)))?;
         if cors::is_preflight(request)
             && cors::origin(&self.settings, headers).is_some()
-            && route.act().is_none()
+            && !route.is_of_operators()
         {
             return Ok(Admission::Handled(cors::preflight(route.methods(), headers)));
         }
@@ -183,16 +202,19 @@ impl App {
         if seat.as_ref().is_some_and(Seat::is_reserved) && !shows_state {
             return Err(connections::all_in_use());
         }
-        if let Some(act) = route.act() {
-            operator::check(act, self.settings.require_virtual_key, Some(peer), headers, || {
-                auth::key(&self.keys, false, headers)
-            })?;
+        if !shows_state {
+            availability::check_settings(&self.hooks.settings_read)?;
         }
+        let operator = self.operator(route, request, ingress)?;
         if let Route::Status(status) = route {
             return self.show(status).map(Admission::Handled);
         }
-        let sender = match route {
-            Route::Mcp(_) | Route::Sse(_) => identity::sender(self, headers, seat.as_ref()).await?,
+        let sender = match (route, &operator) {
+            (_, Some(_)) => Sender::of_operator(),
+            (Route::Mcp(_) | Route::Sse(_), None) => {
+                identity::sender(self, headers, seat.as_ref()).await?
+            }
+            (Route::Management, None) => Sender::new(None, headers)?,
             _ => self.sender(headers)?,
         };
         if let Some(seat) = &seat {
@@ -201,17 +223,44 @@ impl App {
             seat.claim(&sender.tenant(), waits)?;
         }
         let charge = self.memory.open(sender.tenant(), headers)?;
-        Ok(Admission::Charged { route, sender, charge })
+        Ok(Admission::Charged(Charged { route, sender, operator, ingress, charge }))
+    }
+
+    /// Finds the operator of a request to what operators use. Fails if its credential is not valid, or
+    /// if only another operator may send the request. Callers have other credentials, and may use a part
+    /// of it.
+    fn operator(
+        &self,
+        route: Route<'_>,
+        request: &Request<Incoming>,
+        ingress: Ingress,
+    ) -> Result<Option<Arc<Operator>>, ApiError> {
+        let act = route.act();
+        if act.is_none() && !route.takes_operators() {
+            return Ok(None);
+        }
+        let headers = request.headers();
+        let operator = operator::identify(self, ingress, headers)?;
+        if let Some(act) = act {
+            operator::check(act, operator.as_deref(), ingress, headers)?;
+            if let Some(operator) = operator.as_deref().filter(|_| act.changes()) {
+                info!(operator = operator.name, path = request.uri().path(), "an operator acts");
+            }
+        }
+        if matches!(route, Route::Management) {
+            management::check(operator.as_deref(), request)?;
+        }
+        Ok(operator)
     }
 
     async fn dispatch(
         &self,
-        route: Route<'_>,
-        sender: &Sender,
+        charged: &Charged<'_>,
         request: Request<Incoming>,
-        charge: &RequestCharge,
     ) -> Result<Reply, ApiError> {
-        match route {
+        let Charged { route, sender, operator, ingress, charge } = charged;
+        let operator = operator.as_deref();
+        match *route {
             Route::Chat => chat::complete(self, sender, request, charge).await,
             Route::Responses => responses::create(self, sender, request, charge).await,
             Route::InputTokens => responses::count(self, sender, request, charge).await,
@@ -225,7 +274,14 @@ impl App {
             Route::Result(handle) => results::raw(self, sender, handle, charge),
             Route::Clients => {
                 let head = request.into_parts().0;
-                admin::clients(self, sender, head.uri.query(), charge).await
+                admin::clients(self, sender, operator, head.uri.query(), charge).await
+            }
+            Route::Explain => {
+                let head = request.into_parts().0;
+                explain::show(self, head.uri.query().unwrap_or_default(), charge).await
+            }
+            Route::Management => {
+                management::answer(self, operator, *ingress, request, charge).await
             }
             Route::Mcp(rest) => mcp::handle(self, sender, rest, request, charge).await,
             Route::Sse(mcp::SseTarget::Stream(rest)) => {
@@ -236,7 +292,7 @@ impl App {
             }
             Route::Approvals(target, id) => {
                 drop(request);
-                approvals::run(self, sender, target, id, charge).await
+                approvals::run(self, sender, operator, target, id, charge).await
             }
             Route::Model(id) => {
                 drop(request);
@@ -280,8 +336,10 @@ impl<'p> Route<'p> {
             "/v1/models" => Self::Models,
             "/v1/mcp/tool/execute" => Self::Execute,
             "/api/mcp/clients" => Self::Clients,
+            "/api/mcp/explain" => Self::Explain,
             "/health" => Self::Status(StatusRoute::Health),
             "/metrics" => Self::Status(StatusRoute::Metrics),
+            path if management::is_path(path) => Self::Management,
             _ => return Self::parse_id(path),
         })
     }
@@ -326,17 +384,32 @@ impl<'p> Route<'p> {
             Self::Upstream(operation, _) => operation.methods(),
             Self::Mcp(_) => &[Method::POST, Method::GET, Method::DELETE],
             Self::Sse(target) => target.methods(),
-            Self::Models | Self::Model(_) | Self::Result(_) | Self::Clients | Self::Status(_) => {
-                &[Method::GET, Method::HEAD]
-            }
+            Self::Management => management::METHODS,
+            Self::Models
+            | Self::Model(_)
+            | Self::Result(_)
+            | Self::Clients
+            | Self::Explain
+            | Self::Status(_) => &[Method::GET, Method::HEAD],
         }
     }
 
-    /// Returns the act of the operator that a request is; `None` if others may send it too.
+    /// Returns whether only operators send such requests, so that no page of another origin does.
+    fn is_of_operators(self) -> bool {
+        self.act().is_some() || matches!(self, Self::Management)
+    }
+
+    /// Returns whether operators send such requests, beside others.
+    fn takes_operators(self) -> bool {
+        matches!(self, Self::Management | Self::Clients | Self::Approvals(..))
+    }
+
+    /// Returns the act of an operator that a request is; `None` if others may send it too.
     fn act(self) -> Option<OperatorAct> {
         match self {
             Self::Reload(_) => Some(OperatorAct::Reload),
             Self::Upstream(operation, _) => Some(operation.act()),
+            Self::Explain => Some(OperatorAct::Explain),
             Self::Status(StatusRoute::Metrics) => Some(OperatorAct::ReadMetrics),
             _ => None,
         }

@@ -19,6 +19,7 @@ pub(super) struct Sender {
     pub(super) filter: Filter,
     /// Treatment of calls that need an approval, by the header or else by the key.
     pub(super) approval: Option<ApprovalChoice>,
+    is_operator: bool,
 }
 
 impl Sender {
@@ -31,12 +32,20 @@ impl Sender {
         let by_key = key.as_ref().and_then(|key| key.approval);
         let approval = options::approval(headers)?.or(by_key);
         let filter = filter.with_headers(auth::forwardable(headers));
-        Ok(Self { key, filter, approval })
+        Ok(Self { key, filter, approval, is_operator: false })
+    }
+
+    /// Returns the sender of a request of an operator, who calls no tools.
+    pub(super) fn of_operator() -> Self {
+        Self { key: None, filter: Filter::none(), approval: None, is_operator: true }
     }
 
     /// Returns the tenant that the memory of the request is charged to. Its tool calls are charged
-    /// to the same tenant.
+    /// to the same tenant. Operators are no tenant: those without keys must not use up their share.
     pub(super) fn tenant(&self) -> Tenant {
+        if self.is_operator {
+            return Tenant::GATEWAY;
+        }
         self.key.as_deref().map_or(Tenant::ANONYMOUS, |key| key.tenant().clone())
     }
 }

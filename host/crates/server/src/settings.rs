@@ -1,8 +1,9 @@
 //! Settings of the listener.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{ResponseBounds, memory, responses::BuiltinTools};
+use airlock_core::operator::Operator;
 
 /// Minimum of `max_header_bytes`: hyper panics with less for HTTP/1.
 pub(super) const MIN_HEADER_BYTES: usize = 8 * 1024;
@@ -54,6 +55,35 @@ pub struct Settings {
     pub builtin_tools: BuiltinTools,
     /// The gateway as an MCP server.
     pub mcp: airlock_mcp_server::Settings,
+    /// The management API.
+    pub management: ManagementSettings,
+}
+
+/// Settings of the management API. The default has no socket and no operators.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ManagementSettings {
+    /// True for no management API: no socket, and no setup token.
+    pub disabled: bool,
+    /// Path of the Unix socket for programs of the gateway's user; `None` for no socket.
+    pub socket: Option<PathBuf>,
+    /// Operators of the configuration file. Their names and tokens are unique.
+    pub operators: Vec<ConfiguredOperator>,
+}
+
+/// An operator of the configuration file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfiguredOperator {
+    /// The operator.
+    pub operator: Operator,
+    /// SHA-256 of its token. The token itself is not kept.
+    pub token_digest: [u8; 32],
+}
+
+impl fmt::Debug for ConfiguredOperator {
+    /// Leaves the digest out, because a weak token could be guessed from it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.operator, f)
+    }
 }
 
 /// Reason that settings are rejected.

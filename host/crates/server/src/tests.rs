@@ -8,6 +8,7 @@ mod operator;
 mod parity;
 mod responses;
 mod stream;
+mod through_socket;
 
 use std::{
     future::Future,
@@ -28,7 +29,7 @@ use tokio::{
 use super::{settings::MIN_HEADER_BYTES, *};
 use airlock_agent as agent;
 use airlock_core::{
-    door::{Keys, VirtualKey},
+    door::{Keys, LiveKeys, VirtualKey},
     tool::Allowlist,
 };
 use airlock_egress::tls;
@@ -80,18 +81,18 @@ pub(super) fn settings() -> Settings {
         builtin_tools: BuiltinTools::Drop,
         startup_wait: Duration::ZERO,
         mcp: airlock_mcp_server::Settings::default(),
+        management: ManagementSettings::default(),
     }
 }
 
 impl Gateway {
     async fn start(settings: Settings) -> Self {
-        let turns = json!([
-            {"when": {"role": "user", "contains": "echo"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
-            {"when": {"role": "user", "contains": "hang"}, "answer": {"tool_calls": [{"name": "desk-hang"}]}},
-            {"when": {"role": "user", "contains": "flood"}, "answer": {"tool_calls": flood()}},
-            {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
-        ]);
-        Self::with(settings, &turns, None).await
+        Self::with(settings, &turns(), None).await
+    }
+
+    /// Starts a gateway that serves on this socket too.
+    async fn with_socket(settings: Settings, socket: socket::SocketListener) -> Self {
+        Self::launch(settings, fake::scripted(&turns()), hooks::hooks(None), Some(socket)).await
     }
 
     /// Starts a gateway whose model follows these turns.
@@ -109,6 +110,20 @@ impl Gateway {
         settings: Settings,
         models: Models,
         store: Option<store::Settings>,
+    ) -> Self {
+        Self::with_hooks(settings, models, hooks::hooks(store)).await
+    }
+
+    /// Starts a gateway with these models and these other parts.
+    async fn with_hooks(settings: Settings, models: Models, hooks: Hooks) -> Self {
+        Self::launch(settings, models, hooks, None).await
+    }
+
+    async fn launch(
+        settings: Settings,
+        models: Models,
+        hooks: Hooks,
+        socket: Option<socket::SocketListener>,
     ) -> Self {
         let (catalog, happened) = fake::catalog();
         if !settings.startup_wait.is_zero() {
@@ -132,8 +147,8 @@ impl Gateway {
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let app =
-            App::new(settings, catalog, models, agent, fake::BUDGET, keys, hooks::hooks(store));
-        let running = tokio::spawn(serve(listener, app, async { drop(stopped.await) }));
+            App::new(settings, catalog, models, agent, fake::BUDGET, LiveKeys::new(keys), hooks);
+        let running = tokio::spawn(serve(listener, socket, app, async { drop(stopped.await) }));
         // Each request has a connection of its own, as if it came from another program.
         let client = tls::client().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
         Self { address, client, happened, stop, running }
@@ -206,6 +221,16 @@ impl Gateway {
         self.stop.send(()).expect("it runs");
         soon(self.running).await.expect("no panic").expect("no error");
     }
+}
+
+/// Returns the turns of the model.
+fn turns() -> Value {
+    json!([
+        {"when": {"role": "user", "contains": "echo"}, "answer": {"tool_calls": [{"name": "desk-echo"}]}},
+        {"when": {"role": "user", "contains": "hang"}, "answer": {"tool_calls": [{"name": "desk-hang"}]}},
+        {"when": {"role": "user", "contains": "flood"}, "answer": {"tool_calls": flood()}},
+        {"when": {"role": "tool"}, "answer": {"content": "done: {{last_tool_result}}"}},
+    ])
 }
 
 /// Returns calls of a model that take more than half of the smallest request memory.
@@ -392,7 +417,8 @@ async fn models_clients_and_health_are_listed() {
         (&models["object"], &models["data"][0]["id"]),
         (&json!("list"), &json!("demo/script"))
     );
-    let (_, clients) = gateway.get("/api/mcp/clients", &[]).await;
+    let as_viewer = [("authorization", "Bearer alop_viewer")];
+    let (_, clients) = gateway.get("/api/mcp/clients", &as_viewer).await;
     assert_eq!(
         (&clients["count"], &clients["total_count"], &clients["offset"]),
         (&json!(3), &json!(3), &json!(0))

@@ -1,9 +1,10 @@
 //! The operator's control of one server: its state, and operations on it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::server::Server;
 use airlock_core::door::Provider as _;
@@ -55,6 +56,8 @@ pub struct Control {
     server: Arc<Server>,
     /// Permit for the one request to reconnect.
     turn: Arc<Semaphore>,
+    /// Cancelled once the entry in the catalog is this server's.
+    started: CancellationToken,
 }
 
 /// Reason that an operation was not completed, for the operator.
@@ -73,9 +76,35 @@ pub enum ControlError {
 
 impl Control {
     /// Creates the control of a server, and the queue of its requests.
-    pub(super) fn new(server: Arc<Server>) -> (Self, mpsc::Receiver<ControlCommand>) {
+    pub(super) fn new(
+        server: Arc<Server>,
+        started: CancellationToken,
+    ) -> (Self, mpsc::Receiver<ControlCommand>) {
         let (commands, queue) = mpsc::channel(QUEUE);
-        (Self { commands, server, turn: Arc::new(Semaphore::new(1)) }, queue)
+        (Self { commands, server, turn: Arc::new(Semaphore::new(1)), started }, queue)
+    }
+
+    /// Waits until the server has listed its tools for the first time, or has failed to, or was stopped.
+    /// Its predecessor can be stopped then.
+    pub async fn started(&self) {
+        self.started.cancelled().await;
+    }
+
+    /// Returns whether [`Self::started`] would not wait.
+    pub fn has_started(&self) -> bool {
+        self.started.is_cancelled()
+    }
+
+    /// Waits until no call runs or waits, for at most `limit`, and has later ones fail. For a server that
+    /// gets no new calls and is stopped next.
+    pub async fn drain(&self, limit: Duration) {
+        self.server.drain(limit).await;
+    }
+
+    /// Has the server follow a changed policy: the lists of resources and prompts are read again if they
+    /// are wanted now, or left out.
+    pub fn policy_changed(&self) {
+        self.server.relaying().lists_changed.notify_one();
     }
 
     /// Closes the connection and opens a new one. This also starts a server that had failed for
@@ -99,7 +128,7 @@ impl Control {
         self.server.status()
     }
 
-    pub(super) fn server(&self) -> &Server {
+    pub(super) fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
@@ -134,7 +163,7 @@ mod tests {
     fn control() -> (Control, mpsc::Receiver<ControlCommand>) {
         let name = ClientName::parse("up").expect("a good name");
         let settings = Settings::new(name, Process::default());
-        Control::new(Server::new(&settings, Handle::current()))
+        Control::new(Server::new(&settings, Handle::current(), None), CancellationToken::new())
     }
 
     #[tokio::test]

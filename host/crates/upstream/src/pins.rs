@@ -48,31 +48,43 @@ const MAX_LOGGED: usize = 20;
 /// Interval between two lists while the accepted definitions cannot be read.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// The pins of all servers of a gateway. Cheap to clone.
+/// The pins of all servers of a gateway. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
-pub struct Pins(Arc<BTreeMap<ClientName, Arc<ClientPins>>>);
+pub struct Pins(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    keep: Arc<Keep>,
+    clients: Mutex<BTreeMap<ClientName, Arc<ClientPins>>>,
+}
 
 impl Pins {
-    /// Creates the pins of these servers. `lock` is the path of `airlock.lock`; `None` if the
-    /// configuration has no place for one. `store` is the database. Nothing is read yet.
-    pub fn new<'s>(
-        lock: Option<PathBuf>,
-        store: LazyDatabase,
-        servers: impl IntoIterator<Item = &'s Settings>,
-    ) -> Self {
+    /// Creates the pins of a gateway without servers. `lock` is the path of `airlock.lock`; `None` if
+    /// the configuration has no place for one. `store` is the database. Nothing is read yet.
+    pub fn new(lock: Option<PathBuf>, store: LazyDatabase) -> Self {
         let keep = Arc::new(Keep::new(lock, store));
-        let clients = servers.into_iter().map(|settings| {
-            let client = settings.name.clone();
-            let pinning = settings.pin;
-            let pins = ClientPins { client, pinning, keep: keep.clone(), state: Mutex::default() };
-            (settings.name.clone(), Arc::new(pins))
-        });
-        Self(Arc::new(clients.collect()))
+        Self(Arc::new(Inner { keep, clients: Mutex::default() }))
+    }
+
+    /// Adds a server that has not been listed yet, or puts it in the place of the one with its name. The
+    /// accepted definitions in the lock file and in the store stay those of the name.
+    pub fn add(&self, settings: &Settings) -> Arc<ClientPins> {
+        let client = settings.name.clone();
+        let pinning = settings.pin;
+        let keep = self.0.keep.clone();
+        let pins = Arc::new(ClientPins { client, pinning, keep, state: Mutex::default() });
+        self.0.clients.lock().insert(settings.name.clone(), pins.clone());
+        pins
+    }
+
+    /// Removes a server. What was accepted stays, for a server that is added under the same name.
+    pub fn remove(&self, name: &str) {
+        self.0.clients.lock().remove(name);
     }
 
     /// Returns the pins of one server; `None` if no server has this name.
     pub fn client(&self, name: &str) -> Option<Arc<ClientPins>> {
-        self.0.get(name).cloned()
+        self.0.clients.lock().get(name).cloned()
     }
 }
 

@@ -24,6 +24,15 @@ pub(crate) struct Relaying {
     pub(crate) lists_changed: Notify,
 }
 
+impl Relaying {
+    /// Has the connection of a successor look at everything again: the connection of a server that has
+    /// stopped may have taken its notifications.
+    pub(crate) fn wake_successor(&self) {
+        self.lists_changed.notify_one();
+        self.hub.0.changed.notify_one();
+    }
+}
+
 /// Subscriptions of all MCP clients at one server.
 #[derive(Default)]
 pub(crate) struct Hub(Arc<Inner>);

@@ -12,7 +12,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout_at},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, info, warn};
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     status::ServerPhase,
 };
 use crate::limits::{FLOOD_COOL_DOWN, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL};
-use airlock_catalog::{Catalog, SourceState};
+use airlock_catalog::{Catalog, EntryWriter, SourceKind, SourceState};
 use airlock_mcp_client::{
     Attempt, Backoff, Connection, ConnectionError, ConnectionFailure, Credentials, Handshake,
     LAST_RETRY, Lifecycle, Link, Logins, OpenError, Restart, Settings, SkippedTools, ToolList,
@@ -47,16 +47,21 @@ use airlock_strings::with_causes;
 /// The server's calls run on `runtime`, on which the future is to be spawned. It should not be the
 /// runtime that serves HTTP: see [`Runtime`](super::Runtime). The definitions of the tools pass
 /// `pins`. Access tokens are those of `logins`.
+///
+/// With a `predecessor`, the server replaces that one, under the same name: the catalog keeps the tools
+/// and the state of the predecessor until this server has listed its own or has failed to, see
+/// [`Control::started`]. The counters of calls and the subscriptions go on.
 pub fn supervise(
     settings: Settings,
     pins: Arc<ClientPins>,
     logins: &Logins,
     catalog: Arc<Catalog>,
+    predecessor: Option<&Control>,
     stop: CancellationToken,
     runtime: &Handle,
 ) -> (Control, impl Future<Output = ()> + Send + use<>) {
     let credentials = Credentials::new(&settings, logins);
-    supervise_with(settings, pins, credentials, catalog, stop, runtime)
+    supervise_with(settings, pins, credentials, catalog, predecessor, stop, runtime)
 }
 
 /// Does the same as [`supervise`], with the credentials of `settings`.
@@ -65,12 +70,18 @@ pub(super) fn supervise_with(
     pins: Arc<ClientPins>,
     credentials: Result<Credentials, OpenError>,
     catalog: Arc<Catalog>,
+    predecessor: Option<&Control>,
     stop: CancellationToken,
     runtime: &Handle,
 ) -> (Control, impl Future<Output = ()> + Send + use<>) {
-    let server = Server::new(&settings, runtime.clone());
-    let (control, commands) = Control::new(server.clone());
-    catalog.offer(&settings.name, server.clone());
+    let server = Server::new(&settings, runtime.clone(), predecessor.map(Control::server));
+    let started = CancellationToken::new();
+    let (control, commands) = Control::new(server.clone(), started.clone());
+    let entry = Arc::new(EntryWriter::new(catalog, settings.name.clone()));
+    if predecessor.is_none() {
+        entry.take(kind(&settings));
+        entry.offer(server.clone());
+    }
     let (credentials, unusable) = match credentials {
         Ok(credentials) => (credentials, None),
         Err(error) => (Credentials::default(), Some(error)),
@@ -80,7 +91,8 @@ pub(super) fn supervise_with(
         server,
         settings,
         pins,
-        catalog,
+        entry,
+        starting: Some(started.drop_guard()),
         credentials: Arc::new(credentials),
         logged: SkippedTools::default(),
         commands,
@@ -106,16 +118,16 @@ async fn run(mut supervisor: Supervisor, unusable: Option<OpenError>, stop: Canc
     stop.cancelled().await;
     supervisor.server.set_access(Access::Down);
     supervisor.server.status_record().enter(ServerPhase::Stopped, "the gateway stopped");
-    supervisor.catalog.set_state(
-        &supervisor.settings.name,
-        SourceState::Disconnected { reason: "stopped".into() },
-    );
+    supervisor.entry.set_state(SourceState::Disconnected { reason: "stopped".into() });
+    supervisor.server.relaying().wake_successor();
 }
 
 struct Supervisor {
     settings: Settings,
     pins: Arc<ClientPins>,
-    catalog: Arc<Catalog>,
+    entry: Arc<EntryWriter>,
+    /// Dropped once the entry in the catalog is this server's.
+    starting: Option<DropGuard>,
     server: Arc<Server>,
     credentials: Arc<Credentials>,
     framing: FramingSearch,
@@ -307,13 +319,15 @@ impl Supervisor {
         };
         match listed {
             Ok(list) => {
-                let Self { catalog, settings, server, .. } = &*self;
-                let publishing = relay::publish_lists(catalog, settings, server, &connection.link);
+                let Self { entry, settings, server, .. } = &*self;
+                entry.take(kind(settings));
+                let publishing = relay::publish_lists(entry, settings, server, &connection.link);
                 if stop.run_until_cancelled(publishing).await.is_none() {
                     connection.shut_down().await;
                     return Ended::Stopped;
                 }
                 let recheck = self.adopt(list, &connection.link).await;
+                self.starting = None;
                 if let Some(answer) = self.reconnecting.take() {
                     // The operator may have left.
                     let _ = answer.send(Ok(()));
@@ -340,7 +354,7 @@ impl Supervisor {
             status.set_stale(true);
             status.enter(ServerPhase::Degraded, &reason);
             self.give_access(link);
-            self.catalog.set_state(&self.settings.name, SourceState::Connected);
+            self.entry.set_state(SourceState::Connected);
             return Some(delay);
         }
         self.suspicions = 0;
@@ -393,9 +407,7 @@ impl Supervisor {
         self.server.status_record().set_quarantine(self.pins.held());
         let count = tools.len();
         self.give_access(link);
-        let catalog = &self.catalog;
-        let server = self.server.clone();
-        let dropped = catalog.publish_with_unaccepted(client, tools, unaccepted, server).await;
+        let dropped = self.entry.publish(tools, unaccepted, self.server.clone()).await;
         let tools = count - dropped.len().min(count);
         for reason in dropped {
             skipped.push(&reason);
@@ -453,7 +465,13 @@ impl Supervisor {
         } else {
             SourceState::Disconnected { reason }
         };
-        self.catalog.set_state(client, state);
+        if self.starting.is_some() {
+            self.entry.take(kind(&self.settings));
+            // The tools that its predecessor has listed stay, and are called at this server.
+            self.entry.offer(self.server.clone());
+        }
+        self.entry.set_state(state);
+        self.starting = None;
     }
 }
 
@@ -471,6 +489,10 @@ impl Supervisor {
         }
         !is_known
     }
+}
+
+fn kind(settings: &Settings) -> SourceKind {
+    SourceKind::Server(settings.transport.connection_type())
 }
 
 /// Returns the backoff between readings of a list that keeps changing.

@@ -1,5 +1,7 @@
 //! Tests with misbehaving servers that are real processes.
 
+mod replace;
+
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::join_all};
@@ -58,13 +60,12 @@ impl Supervised {
         catalog.add_client(&name, SourceKind::Server(settings.transport.connection_type()), policy);
         let stop = CancellationToken::new();
         let runtime = Handle::current();
-        let pins =
-            pins::Pins::new(None, airlock_store::Settings::new("unused").into(), [&settings]);
-        let pins = pins.client("up").expect("it has this name");
+        let pins = pins::Pins::new(None, airlock_store::Settings::new("unused").into());
+        let pins = pins.add(&settings);
         let into = catalog.clone();
         let until = stop.clone();
         let (control, supervising) =
-            supervise_with(settings, pins, credentials, into, until, &runtime);
+            supervise_with(settings, pins, credentials, into, None, until, &runtime);
         let task = tokio::spawn(supervising);
         Self { catalog, stop, control, task }
     }

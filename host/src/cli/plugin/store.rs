@@ -7,7 +7,7 @@ use super::super::{outcome::Done, output, session::ConfigFile};
 use airlock_config::Config;
 use airlock_core::{door::Keys, tenant::Tenant, units::Size};
 use airlock_store::{
-    Database, Settings,
+    Database,
     kv::{self, Holder, Usage},
 };
 use airlock_strings::visible_line;
@@ -53,7 +53,7 @@ pub(super) struct StoreArgs {
 
 pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Done> {
     let config = Config::load(&args.config.path)?;
-    let settings = Settings::at(config.store.clone());
+    let settings = config.store_settings()?;
     let usage = tokio::task::spawn_blocking(move || kv::usage(&settings)).await??;
     let stores = Stores { keys: &config.keys, usage };
     let (Some(plugin), Some(store)) = (&args.plugin, &args.store) else {
@@ -71,7 +71,7 @@ pub(super) async fn run(args: &StoreArgs) -> anyhow::Result<Done> {
         }
     };
     let found = stores.find(plugin, store, from)?;
-    let database = Database::open(Settings::at(config.store.clone())).await?;
+    let database = Database::open(config.store_settings()?).await?;
     let moved = database.transfer_kv(plugin, store, from, to).await?;
     ensure!(moved, "the store {store:?} of {plugin} has changed its holder meanwhile");
     let entries = found.entries;

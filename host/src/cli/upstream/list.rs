@@ -4,8 +4,7 @@ use std::io::IsTerminal as _;
 
 use serde_json::{Value, json};
 
-use super::running::RunningGateway;
-use crate::cli::{outcome::Done, output};
+use crate::cli::{outcome::Done, output, running::RunningGateway};
 
 /// Widths of the last column on a terminal and elsewhere, in characters.
 const TERMINAL_WIDTH: usize = 60;

@@ -53,7 +53,7 @@ pub(super) async fn run(args: &LoginArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
     let settings = settings(&config, &args.name)?;
     let mut signals = Signals::catch()?;
-    let logins = Logins::new(airlock_store::Settings::at(config.store.clone()).into());
+    let logins = Logins::new(config.store_settings()?.into());
     let logged_in = tokio::select! {
         logged_in = log_in(args, settings, &logins) => logged_in?,
         () = signals.next() => return Err(CallError::cancelled().into()),

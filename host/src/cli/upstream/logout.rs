@@ -25,8 +25,7 @@ pub(super) struct LogoutArgs {
 
 pub(super) async fn run(args: &LogoutArgs) -> anyhow::Result<Done> {
     let config = args.config.load()?;
-    let removed =
-        Logins::new(airlock_store::Settings::at(config.store).into()).remove(&args.name).await?;
+    let removed = Logins::new(config.store_settings()?.into()).remove(&args.name).await?;
     if args.json {
         output::document(&json!({"client": args.name, "removed": removed}))?;
     } else if removed {

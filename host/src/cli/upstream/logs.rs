@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::running::NamedServer;
-use crate::cli::{outcome::Done, output};
+use crate::cli::{outcome::Done, output, running::NamedServer};
 
 /// Show the last lines that an MCP server wrote to standard error
 ///

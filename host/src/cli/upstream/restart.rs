@@ -2,8 +2,11 @@
 
 use anyhow::anyhow;
 
-use super::running::{GatewayRefusal, NamedServer};
-use crate::cli::{outcome::Done, output};
+use crate::cli::{
+    outcome::Done,
+    output,
+    running::{GatewayRefusal, NamedServer},
+};
 
 /// Width of the reason of a failure, in characters.
 const WIDTH: usize = 2_000;

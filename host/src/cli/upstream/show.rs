@@ -3,8 +3,7 @@
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::running::NamedServer;
-use crate::cli::{outcome::Done, output};
+use crate::cli::{outcome::Done, output, running::NamedServer};
 
 /// Width of a text of the server, in characters.
 const WIDTH: usize = 2_000;

@@ -51,7 +51,7 @@ fn the_first_of_two_tools_with_one_name_is_kept_and_the_other_reported() {
     assert_eq!(listed(&catalog), "fs-B=fs/B fs-a=fs/a fs-b=fs/b");
     let snapshot = catalog.snapshot();
     let fs = snapshot.clients().next().expect("a client");
-    assert_eq!(*fs.left_out, dropped);
+    assert_eq!(*fs.left_out, [LeftOut::second("b")]);
     let changes: Vec<_> = fs.tools.iter().map(|tool| tool.changes().count()).collect();
     // `properties` was added to each schema, and `type`; two have a twin.
     assert_eq!(changes, [3, 2, 3]);
@@ -239,7 +239,34 @@ fn the_list_is_the_same_whatever_the_order_of_the_server() {
     );
 }
 
-fn adopted(tools: Vec<Value>) -> (Vec<Arc<Tool>>, Vec<String>) {
+fn adopted(tools: Vec<Value>) -> (Vec<Arc<Tool>>, Vec<LeftOut>) {
     let definitions = serde_json::from_value(Value::Array(tools)).expect("definitions");
     adopt_all(&client("fs"), &open(Prefix::Client), definitions)
+}
+
+#[test]
+fn a_changed_prefix_or_trust_is_in_force_for_the_tools_that_are_listed() {
+    let catalog = Catalog::new();
+    add(&catalog, "fs", open(Prefix::Client));
+    publish(&catalog, "fs", &["read", "Read"]);
+    let changes = changes_of_first(&catalog);
+    for (prefix, expected) in [
+        (Prefix::Off, "Read=fs/Read read=fs/read"),
+        (Prefix::Other(client("disk")), "disk-Read=fs/Read disk-read=fs/read"),
+        (Prefix::Client, "fs-Read=fs/Read fs-read=fs/read"),
+    ] {
+        catalog.set_policy(&client("fs"), open(prefix));
+        assert_eq!(listed(&catalog), expected);
+        assert_eq!(changes_of_first(&catalog), changes, "nothing is reported twice");
+    }
+    catalog.set_policy(&client("fs"), Policy { trust: Trust::Trusted, ..open(Prefix::Client) });
+    let snapshot = catalog.snapshot();
+    let fs = snapshot.clients().next().expect("a client");
+    assert!(fs.tools.iter().all(|tool| tool.trust == Trust::Trusted));
+}
+
+fn changes_of_first(catalog: &Catalog) -> usize {
+    let snapshot = catalog.snapshot();
+    let client = snapshot.clients().next().expect("a client");
+    client.tools[0].changes().count()
 }

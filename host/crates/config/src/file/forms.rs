@@ -8,6 +8,9 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
+/// Pattern of a SHA-256, for editors.
+pub(crate) const SHA256: &str = "^[0-9a-fA-F]{64}$";
+
 /// Either a name or the whole value.
 pub(crate) enum NameOr<T> {
     Name(String),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ranged::Flag, tool_manager::ApprovalChoice};
+use super::{forms::SHA256, ranged::Flag, tool_manager::ApprovalChoice};
 use crate::env_text::EnvText;
 
 /// Credentials of callers, and the tools that each opens.
@@ -19,16 +19,31 @@ pub(crate) struct Governance {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VirtualKey {
-    /// Identifier for other programs. The gateway uses the name.
-    #[serde(rename = "id")]
-    _id: Option<String>,
+    /// Identifier that never changes. With `value_sha256`, what the gateway stores for the key belongs
+    /// to this identifier, and is kept when the credential is rotated; else it belongs to the
+    /// credential.
+    pub(crate) id: Option<String>,
     /// Name for people; appears in logs.
     pub(crate) name: String,
     /// A note for people.
     #[serde(rename = "description")]
     _description: Option<String>,
-    /// The credential: `sk-bf-` and more, together at least 20 characters; may be `env.NAME`.
-    pub(crate) value: EnvText,
+    /// The credential: `sk-bf-` and more, together at least 20 characters; may be `env.NAME`. Needed
+    /// unless `value_sha256` is set.
+    pub(crate) value: Option<EnvText>,
+    /// SHA-256 of the credential, as 64 hexadecimal digits, instead of `value`: the file then has no
+    /// secret.
+    #[schemars(extend("pattern" = SHA256))]
+    pub(crate) value_sha256: Option<String>,
+    /// SHA-256 of the credential before a rotation, which is valid until `previous_valid_until`.
+    #[schemars(extend("pattern" = SHA256))]
+    pub(crate) previous_value_sha256: Option<String>,
+    /// Time until which the credential before a rotation is valid (RFC 3339).
+    #[schemars(extend("format" = "date-time"))]
+    pub(crate) previous_valid_until: Option<String>,
+    /// Time from which the key is refused (RFC 3339), such as `2027-01-31T12:00:00Z`. Default: never.
+    #[schemars(extend("format" = "date-time"))]
+    pub(crate) expires_at: Option<String>,
     /// False to refuse the key.
     #[serde(default)]
     pub(crate) is_active: Flag<true>,

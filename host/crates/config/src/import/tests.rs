@@ -105,7 +105,7 @@ fn a_file_of_bifrost_is_taken_moved_or_refused_line_by_line() {
     changed mcp.client_configs[0].name: the client is named "web_search": names have no other characters than letters, digits and `_`
     refused mcp.client_configs[1]: "own": its tools are part of a program that embeds the gateway; see `Gateway::builder`, or write a plugin
     changed mcp.tool_sync_interval: 10m is `tool_sync_interval` of each client
-    refused encryption_key: this build does not act on it: what is stored is not encrypted; protect the file of `store` by the rights of its directory
+    refused encryption_key: this build does not act on it: use `store_key`, which names a variable of the environment or a file that has the key
     refused providers.openai.custom_provider_config: this build does not act on it: use `kind` and `base_url`
     refused mcp.client_configs[1].is_ping_available: "files": expected true or false, found a string
     refused mcp.client_configs[2].connection_type: "socket": "websocket" is not built yet: use "stdio", "docker", "http", "sse" or "wasm"

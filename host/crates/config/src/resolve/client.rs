@@ -46,7 +46,8 @@ pub(super) fn disabled(clients: &[file::Client]) -> Vec<Disabled> {
     disabled.collect()
 }
 
-/// Resolves every client that is not disabled.
+/// Resolves every client that is not disabled. `names` are those of the clients that may be referred
+/// to.
 pub(super) fn resolve(
     clients: Vec<file::Client>,
     names: &BTreeSet<ClientName>,
@@ -67,7 +68,7 @@ fn resolve_one(
     env: FileEnv<'_>,
 ) -> Resolved<Option<Client>> {
     Resolved::new(|problems| {
-        let policy = problems.merge(policy(&client, names));
+        let policy = problems.merge(policy(&client));
         if client.disabled {
             return None;
         }
@@ -98,7 +99,7 @@ fn resolve_one(
     })
 }
 
-fn policy(client: &file::Client, names: &BTreeSet<ClientName>) -> Resolved<Policy> {
+fn policy(client: &file::Client) -> Resolved<Policy> {
     Resolved::new(|problems| {
         let mut allowlist = |key, names: &[String]| {
             problems.accept(key, Allowlist::parse(names)).unwrap_or_default()
@@ -110,7 +111,7 @@ fn policy(client: &file::Client, names: &BTreeSet<ClientName>) -> Resolved<Polic
                 "{name:?} is not in `tools_to_execute`, so it cannot run without an approval either"
             ));
         }
-        let prefix = problems.take("prefix", prefix(client, names));
+        let prefix = problems.take("prefix", prefix(client));
         let resources = UriList::parse(&client.resources_to_read);
         let prompts = Allowlist::parse(&client.prompts_to_get);
         Policy {
@@ -134,9 +135,8 @@ fn policy(client: &file::Client, names: &BTreeSet<ClientName>) -> Resolved<Polic
 
 same_variants!(file::Trust => Trust { Untrusted, Trusted });
 
-/// Returns the prefix of the client's tools. Refuses one that is not valid, and the name of another
-/// client: the tools of both could then have the same names.
-fn prefix(client: &file::Client, names: &BTreeSet<ClientName>) -> Resolved<Prefix> {
+/// Returns the prefix of the client's tools. Refuses one that is not valid.
+fn prefix(client: &file::Client) -> Resolved<Prefix> {
     Resolved::new(|problems| {
         let prefix = match &client.prefix {
             Some(prefix) if prefix.is_empty() => return Prefix::Off,
@@ -147,25 +147,41 @@ fn prefix(client: &file::Client, names: &BTreeSet<ClientName>) -> Resolved<Prefi
             problems.refuse_whole(format_args!("{prefix:?} is not a valid prefix: use a letter or `_`, then letters, digits or `_`, at most 32 characters; or \"\" for none"));
             return Prefix::Client;
         };
-        if prefix.as_str() == INTERNAL_CLIENT || names.contains(&prefix) {
+        if prefix.as_str() == INTERNAL_CLIENT {
             problems
-                .refuse_whole(format_args!("{:?} is the name of another client", prefix.as_str()));
+                .refuse_whole(format_args!("{INTERNAL_CLIENT:?} is the name of another client"));
         }
         Prefix::Other(prefix)
     })
 }
 
-/// Refuses every prefix that an earlier client has.
+/// Refuses every prefix that is the prefix or the name of an earlier client, and every name that is
+/// the prefix of one: the tools of both could then have the same names.
 fn check_prefixes(clients: &[file::Client]) -> Resolved<()> {
     Resolved::new(|problems| {
-        let mut seen = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        let mut prefixes = BTreeSet::new();
         for (index, client) in clients.iter().enumerate() {
+            let key = KeyPath::default().element(index);
+            let name = client.name.as_str();
             let prefix = client.prefix.as_deref();
-            let prefix = prefix.filter(|prefix| !prefix.is_empty() && *prefix != client.name);
-            if prefix.is_some_and(|prefix| !seen.insert(prefix)) {
-                let key = KeyPath::default().element(index).member("prefix");
-                problems.refuse(key, "another client has this prefix already");
+            let prefix = prefix.filter(|prefix| !prefix.is_empty() && *prefix != name);
+            if prefixes.contains(name) {
+                problems.refuse(
+                    key.member("name"),
+                    format_args!("{name:?} is the prefix of another client"),
+                );
             }
+            if let Some(prefix) = prefix.filter(|prefix| names.contains(prefix)) {
+                problems.refuse(
+                    key.member("prefix"),
+                    format_args!("{prefix:?} is the name of another client"),
+                );
+            }
+            if prefix.is_some_and(|prefix| !prefixes.insert(prefix)) {
+                problems.refuse(key.member("prefix"), "another client has this prefix already");
+            }
+            names.insert(name);
         }
     })
 }

@@ -17,6 +17,8 @@ use airlock_core::secret::Secret;
 pub(super) struct FileEnv<'a> {
     pub(super) directory: &'a Path,
     pub(super) variables: Env<'a>,
+    /// True if the configuration was loaded from a file.
+    pub(super) is_file: bool,
 }
 
 /// Message about a text with a reference that would be used as it is written.

@@ -1,12 +1,12 @@
 //! `mcp_server`.
 
 use super::{
+    key::KnownKeys,
     refused::{InvalidValue, NamedPart, Referent},
     resolved::Resolved,
     same_variants::same_variants,
 };
 use crate::{file, key_path::KeyPath};
-use airlock_core::door::Keys;
 use airlock_identity as identity;
 use airlock_mcp_server::{self as mcp_server, ApprovalMode, ApprovalRule, SessionBounds};
 
@@ -14,7 +14,7 @@ use airlock_mcp_server::{self as mcp_server, ApprovalMode, ApprovalRule, Session
 pub(super) fn resolve(
     file: &file::McpServer,
     max_connections: usize,
-    keys: &Keys,
+    keys: KnownKeys<'_>,
 ) -> Resolved<mcp_server::Settings> {
     let total = file.max_sessions.count() as usize;
     let streams = count(file.max_streams, max_connections / 2);
@@ -41,7 +41,7 @@ fn count(value: Option<file::Sessions>, default: usize) -> usize {
 same_variants!(file::Approval => ApprovalMode { Never, Elicit, Client, AlwaysAllow });
 
 /// Returns the rules of approvals. Refuses one that has no condition, or names no virtual key.
-fn rules(rules: &[file::ApprovalRule], keys: &Keys) -> Resolved<Vec<ApprovalRule>> {
+fn rules(rules: &[file::ApprovalRule], keys: KnownKeys<'_>) -> Resolved<Vec<ApprovalRule>> {
     Resolved::elements(rules, |problems, rule| {
         if rule.virtual_key.is_none() && rule.client_name.is_none() {
             problems.refuse_whole(
@@ -59,21 +59,21 @@ fn rules(rules: &[file::ApprovalRule], keys: &Keys) -> Resolved<Vec<ApprovalRule
     })
 }
 
-fn check_key(name: &str, keys: &Keys) -> Result<(), InvalidValue> {
-    match keys.named(name) {
-        Some(_) => Ok(()),
-        None => Err(InvalidValue::absent(
-            Referent::ElementOf(NamedPart::VirtualKeys),
-            format_args!("no active key of `governance.virtual_keys` is named {name:?}"),
-        )),
+fn check_key(name: &str, keys: KnownKeys<'_>) -> Result<(), InvalidValue> {
+    if keys.has(name) {
+        return Ok(());
     }
+    Err(InvalidValue::absent(
+        Referent::ElementOf(NamedPart::VirtualKeys),
+        format_args!("no active key of `governance.virtual_keys` is named {name:?}"),
+    ))
 }
 
 /// Resolves `oauth`: access tokens. Refuses settings that are unsafe, and a view that names no virtual
 /// key.
 pub(super) fn oauth(
     file: file::OAuth,
-    keys: &Keys,
+    keys: KnownKeys<'_>,
 ) -> Resolved<Option<identity::VerifierSettings>> {
     Resolved::new(|problems| {
         let views = Resolved::elements(file.views, |problems, view| {

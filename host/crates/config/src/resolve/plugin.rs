@@ -109,11 +109,12 @@ fn check_full_name(tool: &str, clients: &KnownClients<'_>) -> Result<(), Invalid
         Some((client, _)) => client,
     };
     // Tools of an embedding program are registered at run time, so they are not known here.
-    if client == INTERNAL_CLIENT || clients.names.iter().any(|name| name.as_str() == client) {
+    if client == INTERNAL_CLIENT || clients.names.contains(client) {
         return Ok(());
     }
     let others = clients.names.iter().filter(|name| *name != clients.own);
-    let others: Vec<_> = others.map(ClientName::as_str).collect();
+    // Each has at least one byte of the list.
+    let others: Vec<_> = others.map(ClientName::as_str).take(MAX_LISTED).collect();
     let others = match others.as_slice() {
         [] => "no other client is configured".to_owned(),
         others => format!("configured: {}", cut(others.join(", "), MAX_LISTED)),

@@ -36,6 +36,15 @@ pub(crate) enum NamedPart {
 }
 
 impl NamedPart {
+    /// Returns the key of the part as a JSON Pointer.
+    pub(crate) fn pointer(self) -> &'static str {
+        match self {
+            Self::Clients => "/mcp/client_configs",
+            Self::Providers => "/providers",
+            Self::VirtualKeys => "/governance/virtual_keys",
+        }
+    }
+
     /// Returns the key of the part.
     pub(crate) fn key(self) -> KeyPath {
         KeyPath::parse(match self {

@@ -16,7 +16,16 @@ use airlock_server as server;
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_REQUEST_MEMORY: Size = Size::mib(256);
 
-pub(super) fn resolve(file: file::Server, has_active_key: bool) -> Resolved<server::Settings> {
+/// The virtual keys that requests may have.
+#[derive(Clone, Copy)]
+pub(super) struct CallerKeys {
+    /// True if there is an active one.
+    pub(super) has_active: bool,
+    /// True if operators may add some while the gateway runs.
+    pub(super) can_be_added: bool,
+}
+
+pub(super) fn resolve(file: file::Server, keys: CallerKeys) -> Resolved<server::Settings> {
     let max_connections = file.max_connections.count() as usize;
     // A quarter, so that two addresses cannot take all connections.
     let quarter = max_connections.div_ceil(4);
@@ -26,7 +35,7 @@ pub(super) fn resolve(file: file::Server, has_active_key: bool) -> Resolved<serv
         let mut settings = server::Settings {
             listen: problems.accept("listen", listen).unwrap_or(loopback),
             // An optional key protects nothing, so with an active key `false` must be set explicitly.
-            require_virtual_key: file.require_virtual_key.unwrap_or(has_active_key),
+            require_virtual_key: file.require_virtual_key.unwrap_or(keys.has_active),
             allowed_hosts: problems.take("allowed_hosts", hosts(&file.allowed_hosts)),
             allowed_origins: problems.take("allowed_origins", origins(&file.allowed_origins)),
             max_body_bytes: file.max_body.get().bytes(),
@@ -44,14 +53,15 @@ pub(super) fn resolve(file: file::Server, has_active_key: bool) -> Resolved<serv
             responses: responses(&file.responses),
             builtin_tools: problems.take("responses", builtin_tools(file.responses)),
             mcp: mcp_server::Settings::default(),
+            management: server::ManagementSettings::default(),
         };
         let memory = request_memory(file.max_request_memory, &settings);
         settings.max_request_memory_bytes =
             problems.accept("max_request_memory", memory).map_or(0, Size::bytes);
-        if settings.require_virtual_key && !has_active_key {
+        if settings.require_virtual_key && !keys.has_active && !keys.can_be_added {
             problems.refuse("require_virtual_key", InvalidValue::absent(
                 Referent::ElementOf(NamedPart::VirtualKeys),
-                "is true, but `governance.virtual_keys` has no active key: every request would be refused",
+                "is true, but `governance.virtual_keys` has no active key, and `management.disabled` lets no operator add one: every request would be refused",
             ));
         }
         if !settings.require_virtual_key && !settings.listen.ip().is_loopback() {

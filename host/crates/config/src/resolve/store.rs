@@ -1,12 +1,19 @@
-//! `store`: the database of the state that survives a restart.
+//! `store`: the database of the state that survives a restart. `store_key`, `store_old_keys`: the keys
+//! that secrets in it are sealed with.
 
 use airlock_store::Location;
 
-use super::{file_env::FileEnv, refused::InvalidValue};
-use crate::env_text::EnvText;
+use super::{file_env::FileEnv, refused::InvalidValue, resolved::Resolved};
+use crate::{
+    config::{SealKeySource, StoreSeal},
+    env_text::EnvText,
+    file::StoreKey,
+};
 
 /// Name of the database without the key, beside the file.
 const FILE: &str = "airlock.db";
+/// Maximum keys before the current one.
+const MAX_OLD_KEYS: usize = 8;
 
 /// Returns the place of the database. Errors do not quote a URL, because it may have a password.
 pub(super) fn resolve(store: Option<EnvText>, env: FileEnv<'_>) -> Result<Location, InvalidValue> {
@@ -23,4 +30,34 @@ pub(super) fn resolve(store: Option<EnvText>, env: FileEnv<'_>) -> Result<Locati
 /// Returns the database beside the file.
 pub(super) fn beside(env: FileEnv<'_>) -> Location {
     Location::File(env.directory.join(FILE))
+}
+
+/// Returns the keys that secrets are sealed with; `None` if they are stored as they are.
+pub(super) fn seal(
+    key: Option<StoreKey>,
+    old_keys: Vec<StoreKey>,
+    env: FileEnv<'_>,
+) -> Resolved<Option<StoreSeal>> {
+    Resolved::new(|problems| {
+        if key.is_none() && !old_keys.is_empty() {
+            problems.refuse("store_old_keys", "needs `store_key` beside it");
+        }
+        if old_keys.len() > MAX_OLD_KEYS {
+            problems.refuse("store_old_keys", format_args!("has more than {MAX_OLD_KEYS} entries"));
+        }
+        let old_keys =
+            Resolved::elements(old_keys, |problems, key| problems.merge(seal_key(key, env)));
+        let old_keys = problems.take("store_old_keys", old_keys);
+        let key = problems.take("store_key", seal_key(key?, env))?;
+        Some(StoreSeal { key, old_keys })
+    })
+}
+
+fn seal_key(key: StoreKey, env: FileEnv<'_>) -> Resolved<Option<SealKeySource>> {
+    Resolved::new(|problems| match key {
+        StoreKey::Variable(name) => {
+            problems.accept_whole(env.variable(&name)).map(SealKeySource::Text)
+        }
+        StoreKey::File(path) => Some(SealKeySource::File(problems.take("file", env.path(&path)))),
+    })
 }

@@ -108,10 +108,12 @@ fn a_prefix_belongs_to_one_client_and_trust_to_mcp_servers() {
         with(stdio("d"), "prefix", json!("x")),
         with(stdio("e"), "prefix", json!("internal")),
         with(with(wasm, "prefix", json!("")), "trust", json!("trusted")),
+        with(stdio("f"), "prefix", json!("c")),
     ]));
     assert_snapshot!(error(&file), @r#"
+    mcp.client_configs[1].name: "b" is the prefix of another client
     mcp.client_configs[3].prefix: another client has this prefix already
-    mcp.client_configs[0].prefix: "b" is the name of another client
+    mcp.client_configs[6].prefix: "c" is the name of another client
     mcp.client_configs[1].prefix: "my-files" is not a valid prefix: use a letter or `_`, then letters, digits or `_`, at most 32 characters; or "" for none
     mcp.client_configs[4].prefix: "internal" is the name of another client
     mcp.client_configs[5].prefix: belongs to a client whose `connection_type` is that of an MCP server

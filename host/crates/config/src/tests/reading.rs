@@ -157,7 +157,7 @@ fn unimplemented_settings_are_refused_and_not_ignored() {
     );
     assert_snapshot!(error(&with(fs_with("tool_pricing", json!({"read": 1})), "encryption_key", json!(SECRET))), @"
     mcp.client_configs[0].tool_pricing: this build does not act on it: calls have no prices
-    encryption_key: this build does not act on it: what is stored is not encrypted; protect the file of `store` by the rights of its directory
+    encryption_key: this build does not act on it: use `store_key`, which names a variable of the environment or a file that has the key
     ");
     assert_snapshot!(
         error(&fs_with("wasm_config", json!({"component": "x"}))),

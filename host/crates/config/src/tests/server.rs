@@ -1,5 +1,7 @@
 //! `server`.
 
+use std::time::UNIX_EPOCH;
+
 use super::*;
 use airlock_core::door::ApprovalChoice;
 use airlock_server as server;
@@ -10,10 +12,12 @@ fn a_public_listen_address_needs_virtual_keys() {
         error(&json!({"server": {"listen": "0.0.0.0:80"}})),
         @"server.listen: 0.0.0.0:80 can be reached from other machines: set `server.require_virtual_key` to true, or listen on 127.0.0.1"
     );
+    let closed = json!({"listen": "0.0.0.0:80", "require_virtual_key": true});
     assert_snapshot!(
-        error(&json!({"server": {"listen": "0.0.0.0:80", "require_virtual_key": true}})),
-        @"server.require_virtual_key: is true, but `governance.virtual_keys` has no active key: every request would be refused"
+        error(&json!({"server": closed, "management": {"disabled": true}})),
+        @"server.require_virtual_key: is true, but `governance.virtual_keys` has no active key, and `management.disabled` lets no operator add one: every request would be refused"
     );
+    assert!(good(&json!({"server": closed})).server.require_virtual_key, "keys are added later");
     assert_snapshot!(error(&json!({"server": {"listen": "localhost:80", "allowed_hosts": ["https://a.example"]}})), @r#"
     server.listen: found "localhost:80", expected an IP address and a port, such as "127.0.0.1:8080" or "[::1]:8080"
     server.allowed_hosts[0]: found "https://a.example", expected a host name without scheme or port, such as "tools.example.com"
@@ -40,7 +44,7 @@ fn a_public_listen_address_needs_virtual_keys() {
     let config = good(
         &json!({"server": {"listen": "[::]:80", "require_virtual_key": true}, "governance": keys}),
     );
-    assert!(config.keys.find(&format!("{SECRET}-GOOD")).is_some());
+    assert!(config.keys.find(&format!("{SECRET}-GOOD"), UNIX_EPOCH).is_some());
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! Virtual keys: credentials of callers, each with the tools that it grants. Deny by default.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+mod live;
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::SystemTime};
 
 use sha2::{Digest, Sha256};
+
+pub use self::live::LiveKeys;
 
 use super::ApprovalChoice;
 use crate::{
     tenant::Tenant,
-    tool::{Allowlist, ClientName, Policy, Tool, UriList},
+    tool::{Allowlist, ClientName, Policy, UriList},
 };
 
 /// One virtual key.
@@ -17,6 +21,10 @@ pub struct VirtualKey {
     pub name: String,
     /// The credential's SHA-256. The credential itself is not kept.
     digest: [u8; 32],
+    /// The credential before a rotation.
+    previous: Option<PreviousCredential>,
+    /// Time from which the key is refused; `None` for never.
+    expires_at: Option<SystemTime>,
     /// Tenant that its calls are accounted to.
     tenant: Tenant,
     /// Tools that the key grants, by client. A client without a row is denied, unless its policy
@@ -27,6 +35,24 @@ pub struct VirtualKey {
     relayed: BTreeMap<ClientName, RelayRow>,
     /// Treatment of calls that need an approval; `None` for that of the configuration.
     pub approval: Option<ApprovalChoice>,
+}
+
+/// A credential that a rotation has replaced, and that is still valid for a while.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct PreviousCredential {
+    digest: [u8; 32],
+    valid_until: SystemTime,
+}
+
+/// Tools of one client that a request may use by its key.
+#[derive(Clone, Copy)]
+pub(super) enum Grant<'k> {
+    /// All: the request has no key, or the key no row and the client permits all keys.
+    All,
+    /// Those of the row of the key.
+    Row(&'k Allowlist),
+    /// None: the key has no row.
+    Nothing,
 }
 
 /// Resources and prompts of one client that a key grants. The default grants none.
@@ -45,10 +71,52 @@ impl VirtualKey {
         credential: &str,
         rows: BTreeMap<ClientName, Allowlist>,
     ) -> Self {
+        Self::from_digest(name, credential_digest(credential), rows)
+    }
+
+    /// Creates a key from the digest of its credential, which is that of [`credential_digest`]. It is
+    /// the same key, and the same tenant, as one from the credential.
+    pub fn from_digest(
+        name: impl Into<String>,
+        digest: [u8; 32],
+        rows: BTreeMap<ClientName, Allowlist>,
+    ) -> Self {
         let name = name.into();
-        let digest = digest(credential);
-        let tenant = Tenant::of_key(digest, name.clone());
-        Self { tenant, name, digest, rows, relayed: BTreeMap::new(), approval: None }
+        Self {
+            tenant: Tenant::of_key(digest, name.clone()),
+            name,
+            digest,
+            previous: None,
+            expires_at: None,
+            rows,
+            relayed: BTreeMap::new(),
+            approval: None,
+        }
+    }
+
+    /// Makes an identifier name the tenant, and not the credential: the tenant stays the same when
+    /// the credential is rotated.
+    #[must_use]
+    pub fn with_id(self, id: &str) -> Self {
+        let digest = Sha256::new().chain_update(b"airlock key id ").chain_update(id).finalize();
+        Self { tenant: Tenant::of_key(digest.into(), self.name.clone()), ..self }
+    }
+
+    /// Sets the time from which the key is refused; `None` for never.
+    #[must_use]
+    pub fn with_expiry(self, expires_at: Option<SystemTime>) -> Self {
+        Self { expires_at, ..self }
+    }
+
+    /// Sets the digest of the credential before a rotation, which finds the key until `valid_until`.
+    #[must_use]
+    pub fn with_previous(self, digest: [u8; 32], valid_until: SystemTime) -> Self {
+        Self { previous: Some(PreviousCredential { digest, valid_until }), ..self }
+    }
+
+    /// Returns whether the key is refused at this time.
+    pub fn has_expired(&self, now: SystemTime) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
     }
 
     /// Sets the resources and prompts that the key grants, by client.
@@ -75,6 +143,11 @@ impl VirtualKey {
         RelayRow::default()
     }
 
+    /// SHA-256 of its current value.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
     /// Tenant that its calls are accounted to.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
@@ -92,13 +165,20 @@ impl VirtualKey {
         Self { tenant: Tenant::of_key(digest, self.name.clone()), digest, ..self.clone() }
     }
 
-    /// Returns whether the key grants `tool` of `client`. A row takes precedence over the client's
+    /// Returns the tools of `client` that the key grants. A row takes precedence over the client's
     /// `allow_on_all_keys`, even if the row is empty.
-    pub(super) fn admits(&self, client: &ClientName, policy: &Policy, tool: &Tool) -> bool {
+    pub(super) fn grant(&self, client: &ClientName, policy: &Policy) -> Grant<'_> {
         match self.rows.get(client) {
-            Some(row) => row.allows_tool(tool),
-            None => policy.allow_on_all_keys,
+            Some(row) => Grant::Row(row),
+            None if policy.allow_on_all_keys => Grant::All,
+            None => Grant::Nothing,
         }
+    }
+
+    /// Returns whether the holder of the key may know of `client`: the key has a row for it, or the
+    /// client permits all keys.
+    pub fn knows(&self, client: &ClientName, policy: &Policy) -> bool {
+        !matches!(self.grant(client, policy), Grant::Nothing)
     }
 }
 
@@ -111,31 +191,49 @@ impl fmt::Debug for VirtualKey {
     }
 }
 
-/// All virtual keys, indexed by the digest of the credential.
-#[derive(Debug, Clone, Default)]
+/// All virtual keys, indexed by the digests of their credentials.
+#[derive(Clone, Default)]
 pub struct Keys {
     by_digest: BTreeMap<[u8; 32], Arc<VirtualKey>>,
+    /// The keys that were rotated, by the digests before.
+    rotated: BTreeMap<[u8; 32], Arc<VirtualKey>>,
+    by_name: BTreeMap<String, Arc<VirtualKey>>,
 }
 
 impl Keys {
-    /// Collects keys. If two keys have the same credential, the later one is kept; the
-    /// configuration refuses that case.
+    /// Collects keys. If two keys have the same credential or the same name, the later one is kept;
+    /// the configuration refuses that case.
     pub fn new(keys: impl IntoIterator<Item = VirtualKey>) -> Self {
-        Self { by_digest: keys.into_iter().map(|key| (key.digest, Arc::new(key))).collect() }
+        let mut collected = Self::default();
+        for key in keys.into_iter().map(Arc::new) {
+            collected.by_digest.insert(key.digest, key.clone());
+            if let Some(previous) = &key.previous {
+                collected.rotated.insert(previous.digest, key.clone());
+            }
+            collected.by_name.insert(key.name.clone(), key);
+        }
+        collected
     }
 
-    /// Finds the key with a credential. Compares digests, so the time of the lookup does not leak
-    /// the credential.
-    pub fn find(&self, credential: &str) -> Option<Arc<VirtualKey>> {
-        self.by_digest.get(&digest(credential)).cloned()
+    /// Finds the key with a credential that is valid at the time `now`. Compares digests, so the time
+    /// of the lookup does not leak the credential.
+    pub fn find(&self, credential: &str, now: SystemTime) -> Option<Arc<VirtualKey>> {
+        let digest = credential_digest(credential);
+        let key = self.by_digest.get(&digest).or_else(|| self.find_previous(&digest, now))?;
+        (!key.has_expired(now)).then(|| key.clone())
     }
 
-    /// Finds a key by its name.
+    fn find_previous(&self, digest: &[u8; 32], now: SystemTime) -> Option<&Arc<VirtualKey>> {
+        let key = self.rotated.get(digest)?;
+        key.previous.is_some_and(|previous| now < previous.valid_until).then_some(key)
+    }
+
+    /// Finds a key by its name, expired or not.
     pub fn named(&self, name: &str) -> Option<&Arc<VirtualKey>> {
-        self.by_digest.values().find(|key| key.name == name)
+        self.by_name.get(name)
     }
 
-    /// Returns all keys.
+    /// Returns all keys, those that have expired included.
     pub fn iter(&self) -> impl Iterator<Item = &VirtualKey> {
         self.by_digest.values().map(|key| &**key)
     }
@@ -146,6 +244,17 @@ impl Keys {
     }
 }
 
-fn digest(credential: &str) -> [u8; 32] {
+impl fmt::Debug for Keys {
+    /// Leaves the digests out, because a weak credential could be guessed from them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Returns the digest by which a credential is found: its SHA-256.
+pub fn credential_digest(credential: &str) -> [u8; 32] {
     Sha256::digest(credential.as_bytes()).into()
 }
+
+#[cfg(test)]
+mod tests;

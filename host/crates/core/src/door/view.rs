@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use super::{CallerHeaders, Filter, Origin, Provider, RelayView, ScriptLanguage, VirtualKey};
+use super::{
+    CallerHeaders, Filter, Origin, Provider, RelayView, ScriptLanguage, ToolApproval, ToolRules,
+    VirtualKey,
+};
 use crate::{
     tenant::Tenant,
     tool::{ClientName, Policy, Tool, ToolName, Trust},
@@ -116,8 +119,9 @@ impl View {
     ) -> Self {
         let mut entries = BTreeMap::new();
         let mut full_names = BTreeMap::new();
-        for source in sources.into_iter().filter(|source| filter.admits_client(source.client)) {
-            for tool in source.tools.iter().filter(|tool| source.shows(tool, filter, key)) {
+        for source in sources {
+            let rules = ToolRules::new(source.client, source.policy, filter, key);
+            for tool in source.tools.iter().filter(|tool| rules.show(tool)) {
                 entries.insert(tool.name.clone(), Entry::of(&source, tool));
                 if tool.full_name != tool.name {
                     full_names.insert(tool.full_name.clone(), tool.name.clone());
@@ -274,14 +278,6 @@ impl View {
     }
 }
 
-impl Source<'_> {
-    fn shows(&self, tool: &Tool, filter: &Filter, key: Option<&VirtualKey>) -> bool {
-        self.policy.execute.allows_tool(tool)
-            && filter.admits_tool(self.client, tool)
-            && key.is_none_or(|key| key.admits(self.client, self.policy, tool))
-    }
-}
-
 impl Entry {
     /// Returns whether the tool runs scripts.
     pub(super) fn runs_scripts(&self) -> bool {
@@ -291,8 +287,7 @@ impl Entry {
     fn of(source: &Source<'_>, tool: &Arc<Tool>) -> Self {
         Self {
             tool: tool.clone(),
-            auto: source.policy.auto_execute.allows_tool(tool)
-                && !source.unaccepted.contains(&tool.original),
+            auto: !ToolApproval::new(source.policy, source.unaccepted, tool).is_needed(),
             placement: if source.policy.code_mode { Placement::Script } else { Placement::Direct },
             trust: source.policy.trust,
             is_server: source.is_server,

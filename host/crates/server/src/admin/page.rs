@@ -12,11 +12,11 @@ const MAX_LIMIT: usize = 1_000;
 
 /// Part of a list that a query selects.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
+pub(crate) struct Page {
     /// Maximum number of entries.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     /// Entries before the first one.
-    pub(super) offset: usize,
+    pub(crate) offset: usize,
     /// Maximum number of tools of an entry.
     pub(super) tools_limit: usize,
     /// Tools of an entry before the first one.
@@ -36,7 +36,7 @@ impl Default for Page {
 impl Page {
     /// Reads a query. Fails if a number is invalid. A limit beyond 1,000 is 1,000. Other parameters
     /// are ignored, and of two with one name the last one counts.
-    pub(super) fn parse(query: &str) -> Result<Self, ApiError> {
+    pub(crate) fn parse(query: &str) -> Result<Self, ApiError> {
         let mut page = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {

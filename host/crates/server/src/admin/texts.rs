@@ -29,8 +29,8 @@ const SEARCHED_PART: usize = 16;
 pub(super) enum Audience {
     /// Sees tools as their sources announce them.
     Operator,
-    /// The holder of a key sees tools as models do.
-    Key,
+    /// Another sender sees tools as models do.
+    Caller,
 }
 
 /// The texts that are kept. Cheap to clone; clones share them.
@@ -55,7 +55,7 @@ impl ToolTexts {
         }
         let text: Arc<str> = match reader {
             Audience::Operator => describe_tool_for_operator(tool),
-            Audience::Key => describe_tool(tool),
+            Audience::Caller => describe_tool(tool),
         }
         .to_string()
         .into();
@@ -100,14 +100,7 @@ impl Rendering<'_> {
 
     /// Appends parts to the list. Charges the memory that it grows by first.
     pub(super) fn push(&self, list: &mut String, parts: &[&str]) -> Result<(), ApiError> {
-        let more: usize = parts.iter().map(|part| part.len()).sum();
-        if list.capacity() - list.len() < more {
-            let grown = more.max(list.capacity());
-            self.charge.grow(grown)?;
-            list.reserve_exact(list.capacity() - list.len() + grown);
-        }
-        list.extend(parts.iter().copied());
-        Ok(())
+        Ok(self.charge.append(list, parts)?)
     }
 }
 
@@ -155,10 +148,10 @@ mod tests {
         let texts = ToolTexts::default();
         let one = tool("one");
         let other = tool("other");
-        let first = texts.get(&one, Audience::Key);
-        assert!(Arc::ptr_eq(&first, &texts.get(&one, Audience::Key)));
+        let first = texts.get(&one, Audience::Caller);
+        assert!(Arc::ptr_eq(&first, &texts.get(&one, Audience::Caller)));
         assert!(!Arc::ptr_eq(&first, &texts.get(&one, Audience::Operator)));
-        assert!(texts.get(&other, Audience::Key).contains("other"));
+        assert!(texts.get(&other, Audience::Caller).contains("other"));
     }
 
     #[test]
@@ -179,7 +172,7 @@ mod tests {
     }
 
     fn key(tool: &Arc<Tool>) -> (usize, Audience) {
-        (Arc::as_ptr(tool).addr(), Audience::Key)
+        (Arc::as_ptr(tool).addr(), Audience::Caller)
     }
 
     #[test]
@@ -204,7 +197,7 @@ mod tests {
         let memory = Memory::new(4 * REQUEST_BYTES);
         let charge = memory.open(Tenant::ANONYMOUS, &HeaderMap::new()).expect("there is room");
         let texts = ToolTexts::default();
-        let rendering = Rendering { texts: &texts, reader: Audience::Key, charge: &charge };
+        let rendering = Rendering { texts: &texts, reader: Audience::Caller, charge: &charge };
         let mut list = String::new();
         rendering.push(&mut list, &[&"x".repeat(REQUEST_BYTES)]).expect("there is room");
         let refused = rendering.push(&mut list, &["y"]).expect_err("it would double");

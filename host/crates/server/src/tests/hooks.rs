@@ -3,16 +3,27 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+use http::StatusCode;
 use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use crate::{Hooks, NotDone, NotReloaded, Reload, Upstreams};
+use crate::{
+    Hooks, Management, ManagementRefusal, ManagementRequest, NotDone, NotReloaded, Reload,
+    Upstreams,
+};
 use airlock_agent::{
     ApprovalList, ApprovalVerdict,
     approvals::Approvals,
     recall::{self, Recall},
     results::{self, Results},
 };
-use airlock_core::{tenant::Tenant, tool::Tool};
+use airlock_core::{
+    operator::{Operator, Role},
+    secret::Secret,
+    tenant::Tenant,
+    tool::Tool,
+};
 use airlock_store::{self as store, LazyDatabase};
 
 /// Path at which no database can be made.
@@ -37,8 +48,18 @@ pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
         plugins: Arc::new(Shelf),
         upstreams: Arc::new(NoServers),
         database,
+        management: Some(Arc::new(Desk)),
         identity: None,
+        settings_read: settings_read(),
+        requires_key: Arc::default(),
     }
+}
+
+/// Returns the token of a gateway whose settings were read.
+fn settings_read() -> CancellationToken {
+    let read = CancellationToken::new();
+    read.cancel();
+    read
 }
 
 /// Fake plugins: changed, unchanged, refused and broken.
@@ -95,5 +116,36 @@ impl Upstreams for NoServers {
 
     fn disabled(&self) -> Vec<(String, &'static str)> {
         Vec::new()
+    }
+}
+
+/// Fake management API with two operators. It echoes every request, and refuses those for changes.
+struct Desk;
+
+impl Management for Desk {
+    fn operator(&self, token: &str) -> Option<Arc<Operator>> {
+        let role: Role = token.strip_prefix("alop_")?.parse().ok()?;
+        let name = role.name().to_owned();
+        Some(Arc::new(Operator { name, role, sees_payloads: false }))
+    }
+
+    fn answer<'a>(
+        &'a self,
+        operator: Option<&'a Operator>,
+        request: ManagementRequest,
+    ) -> BoxFuture<'a, Result<Value, ManagementRefusal>> {
+        let echo = json!({
+            "operator": operator.map(|operator| &operator.name),
+            "method": request.method.as_str(),
+            "path": request.path,
+            "query": request.query,
+            "body": request.body,
+            "setup_token": request.setup_token.as_ref().map(Secret::expose),
+        });
+        let refused = request.path == "/api/changes";
+        let status = StatusCode::IM_A_TEAPOT;
+        let message = "no".to_owned();
+        let refusal = ManagementRefusal { status, code: "teapot", message };
+        Box::pin(async move { if refused { Err(refusal) } else { Ok(echo) } })
     }
 }

@@ -1,5 +1,7 @@
 //! HTTP/2 clients that misbehave, frame by frame.
 
+use tokio::io::AsyncRead;
+
 use super::*;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -8,7 +10,7 @@ pub(super) const HEADERS: u8 = 1;
 pub(super) const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
-const GOAWAY: u8 = 7;
+pub(super) const GOAWAY: u8 = 7;
 pub(super) const WINDOW_UPDATE: u8 = 8;
 const ACK: u8 = 1;
 pub(super) const END_STREAM: u8 = 1;
@@ -40,7 +42,7 @@ fn head(method: u8, path: &str) -> Vec<u8> {
         .concat()
 }
 
-fn get(stream: u32, path: &str) -> Vec<u8> {
+pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &head(0x82, path))
 }
 
@@ -56,16 +58,18 @@ impl Gateway {
     /// Opens an HTTP/2 connection with these settings.
     pub(super) async fn connect_2(&self, settings: &[u8]) -> TcpStream {
         let mut stream = self.connect("").await;
-        stream
-            .write_all(&[PREFACE.to_vec(), frame(SETTINGS, 0, 0, settings)].concat())
-            .await
-            .expect("it is read");
+        stream.write_all(&opening(settings)).await.expect("it is read");
         stream
     }
 }
 
+/// Returns the first bytes of a client with these settings.
+pub(super) fn opening(settings: &[u8]) -> Vec<u8> {
+    [PREFACE.to_vec(), frame(SETTINGS, 0, 0, settings)].concat()
+}
+
 /// Reads frames until one of `kind` and returns its payload. Panics if the connection ends first.
-pub(super) async fn next(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
+pub(super) async fn next(stream: &mut (impl AsyncRead + Unpin), kind: u8) -> Vec<u8> {
     loop {
         let (found, _, _, payload) = soon(read_frame(stream)).await.expect("a frame");
         if found == kind {
@@ -76,7 +80,9 @@ pub(super) async fn next(stream: &mut TcpStream, kind: u8) -> Vec<u8> {
 
 /// Reads one frame and returns its kind, flags, stream and payload; `None` if the connection ends
 /// first.
-pub(super) async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, u32, Vec<u8>)> {
+pub(super) async fn read_frame(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> Option<(u8, u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.ok()?;
     let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];

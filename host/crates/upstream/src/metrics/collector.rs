@@ -23,11 +23,13 @@ use super::{
 use airlock_catalog::Catalog;
 use airlock_core::tool::ClientName;
 
+/// Servers by their names; `None` for those that the configuration disables.
+type Servers = BTreeMap<ClientName, Option<Control>>;
+
 /// Metrics of all MCP servers, to be registered once.
 pub struct UpstreamMetrics {
     catalog: Arc<Catalog>,
-    /// The servers; `None` for those that the configuration disables.
-    servers: BTreeMap<ClientName, Option<Control>>,
+    servers: Box<dyn Fn() -> Servers + Send + Sync>,
     /// Metrics of a server that is disabled.
     zero: Metrics,
 }
@@ -42,21 +44,17 @@ struct Row<'s> {
 }
 
 impl UpstreamMetrics {
-    /// Creates the metrics of the servers under `controls`, and of those that are `disabled`. Of the
-    /// tools, those that are in the catalog are shown.
-    pub fn new<'c>(
+    /// Creates the metrics of the servers that `servers` returns at each scrape, `None` for those that
+    /// the configuration disables. Of the tools, those that are in the catalog are shown.
+    pub fn new(
         catalog: Arc<Catalog>,
-        controls: &BTreeMap<ClientName, Control>,
-        disabled: impl IntoIterator<Item = &'c ClientName>,
+        servers: impl Fn() -> BTreeMap<ClientName, Option<Control>> + Send + Sync + 'static,
     ) -> Self {
-        let active = controls.iter().map(|(client, control)| (client, Some(control.clone())));
-        let disabled = disabled.into_iter().map(|client| (client, None));
-        let servers = active.chain(disabled).map(|(client, control)| (client.clone(), control));
-        Self { catalog, servers: servers.collect(), zero: Metrics::new() }
+        Self { catalog, servers: Box::new(servers), zero: Metrics::new() }
     }
 
-    fn rows(&self) -> Vec<Row<'_>> {
-        let rows = self.servers.iter().map(|(client, control)| {
+    fn rows<'s>(&'s self, servers: &'s Servers) -> Vec<Row<'s>> {
+        let rows = servers.iter().map(|(client, control)| {
             let server = control.as_ref().map(Control::server);
             let (restarts, time_in) = server.map_or_else(
                 || (0, ServerPhase::ALL.map(|phase| (phase, Duration::ZERO)).to_vec()),
@@ -111,7 +109,8 @@ impl Row<'_> {
 impl Collector for UpstreamMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
-        let rows = self.rows();
+        let servers = (self.servers)();
+        let rows = self.rows(&servers);
         self.encode_calls(encoder, &rows)?;
         encode_family(
             encoder,
@@ -188,6 +187,7 @@ mod tests {
     use prometheus_client::{encoding::prometheus_text, registry::Registry};
     use serde_json::json;
     use tokio::runtime::Handle;
+    use tokio_util::sync::CancellationToken;
 
     use super::{super::CallOutcome, *};
     use crate::server::Server;
@@ -205,13 +205,14 @@ mod tests {
         let catalog = Catalog::new();
         catalog.add_client(&up, airlock_catalog::SourceKind::Server("stdio"), Policy::default());
         let settings = Settings::new(up.clone(), Process::default());
-        let server = Server::new(&settings, Handle::current());
+        let server = Server::new(&settings, Handle::current(), None);
         let tools = json!([{"name": "echo", "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("definitions");
         catalog.blocking_publish(&up, tools, server.clone());
         count(server.metrics());
-        let (control, _commands) = Control::new(server);
-        let metrics = UpstreamMetrics::new(catalog, &[(up, control)].into(), [&client("off")]);
+        let (control, _commands) = Control::new(server, CancellationToken::new());
+        let servers = BTreeMap::from([(up, Some(control)), (client("off"), None)]);
+        let metrics = UpstreamMetrics::new(catalog, move || servers.clone());
         let mut registry = Registry::default();
         registry.register_collector(Box::new(metrics));
         let mut text = String::new();

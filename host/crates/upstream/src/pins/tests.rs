@@ -28,12 +28,8 @@ impl Home {
     fn pins_with_store(&self, pin: Pinning, store: &Path) -> Arc<ClientPins> {
         let name = ClientName::parse("up").expect("a name");
         let settings = Settings { pin, ..Settings::new(name, Process::default()) };
-        let pins = Pins::new(
-            Some(self.path(LOCK_FILE)),
-            airlock_store::Settings::new(store).into(),
-            [&settings],
-        );
-        pins.client("up").expect("it is there")
+        let store = airlock_store::Settings::new(store);
+        Pins::new(Some(self.path(LOCK_FILE)), store.into()).add(&settings)
     }
 
     fn accept(&self, pins: &ClientPins, tools: &[&str]) {
@@ -235,4 +231,20 @@ async fn the_digest_of_a_review_changes_with_any_definition() {
         assert!(seen.insert(pins.review().expect("a list").digest()), "{tools:?}");
     }
     assert!(pins.review().expect("a list").accept(Some(&["x".to_owned()].into())).is_err());
+}
+
+#[test]
+fn a_removed_server_has_no_pins_and_one_in_its_place_has_new_ones() {
+    let home = Home::new();
+    let store = airlock_store::Settings::new(home.path("airlock.db"));
+    let pins = Pins::new(None, store.into());
+    let name = ClientName::parse("up").expect("a name");
+    let settings = Settings { pin: Pinning::Off, ..Settings::new(name, Process::default()) };
+    assert!(pins.client("up").is_none());
+    pins.add(&settings);
+    assert_eq!(pins.clone().client("up").expect("it is there").pinning(), Pinning::Off);
+    pins.add(&Settings { pin: Pinning::Strict, ..settings });
+    assert_eq!(pins.client("up").expect("it is there").pinning(), Pinning::Strict);
+    pins.remove("up");
+    assert!(pins.client("up").is_none());
 }

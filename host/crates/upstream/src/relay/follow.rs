@@ -18,7 +18,7 @@ use crate::{
     server::Server,
     subscriptions::Hub,
 };
-use airlock_catalog::Catalog;
+use airlock_catalog::EntryWriter;
 use airlock_core::tool::{Offer, Offers};
 use airlock_json::raw;
 use airlock_mcp_client::{
@@ -30,12 +30,12 @@ use airlock_wire::method;
 /// then told of its tools finds its resources and prompts too. Lists that take longer than
 /// [`OFFERS_PATIENCE`] are read again later, see [`follow_lists`].
 pub(crate) async fn publish_lists(
-    catalog: &Catalog,
+    entry: &EntryWriter,
     settings: &Settings,
     server: &Server,
     link: &Link,
 ) {
-    let publishing = publish(catalog, settings, link);
+    let publishing = publish(entry, settings, link);
     if timeout(OFFERS_PATIENCE, publishing).await.is_err() {
         server.relaying().lists_changed.notify_one();
     }
@@ -44,26 +44,25 @@ pub(crate) async fn publish_lists(
 /// Reads the lists again whenever they have changed or their time to live has ended. Lists that
 /// change constantly are read less and less often.
 pub(crate) async fn follow_lists(
-    catalog: &Catalog,
+    entry: &EntryWriter,
     settings: &Settings,
     server: &Server,
     link: &Link,
 ) {
-    if !wants_any(catalog, settings) {
-        return std::future::pending().await;
-    }
     let mut pace = Backoff::new(Restart::default(), QUICK_LIST_CHANGES);
     let mut read = Instant::now();
     let mut ttl = None;
     loop {
         let due = [settings.sync_interval, ttl].into_iter().flatten().min();
+        // None is wanted until the operator permits some, which is reported as a change.
+        let due = due.filter(|_| wants_any(entry, settings));
         tokio::select! {
             () = server.relaying().lists_changed.notified() => {
                 sleep(pace.after(read.elapsed()).max(LIST_CHANGE_DELAY)).await;
             }
             () = after(due) => {}
         }
-        ttl = publish(catalog, settings, link)
+        ttl = publish(entry, settings, link)
             .await
             .map(|ttl| ttl.clamp(*LIST_TTL.start(), *LIST_TTL.end()));
         read = Instant::now();
@@ -77,8 +76,8 @@ async fn after(delay: Option<Duration>) {
     }
 }
 
-fn wants_any(catalog: &Catalog, settings: &Settings) -> bool {
-    catalog
+fn wants_any(entry: &EntryWriter, settings: &Settings) -> bool {
+    entry
         .snapshot()
         .policy(&settings.name)
         .is_some_and(|policy| !policy.resources.is_empty() || !policy.prompts.is_empty())
@@ -86,8 +85,8 @@ fn wants_any(catalog: &Catalog, settings: &Settings) -> bool {
 
 /// Reads the lists that the operator permits to be used, and publishes them. A list that cannot be
 /// read stays as it was. Returns the shortest time to live.
-async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<Duration> {
-    let snapshot = catalog.snapshot();
+async fn publish(entry: &EntryWriter, settings: &Settings, link: &Link) -> Option<Duration> {
+    let snapshot = entry.snapshot();
     let policy = snapshot.policy(&settings.name)?;
     let agreed = link.agreed()?;
     let last = snapshot.offers(&settings.name);
@@ -101,7 +100,7 @@ async fn publish(catalog: &Catalog, settings: &Settings, link: &Link) -> Option<
         read(settings, link, OfferKind::PROMPTS, has_prompts, &last.prompts).await;
     let instructions = agreed.instructions.as_deref().filter(|_| policy.relays_instructions);
     let instructions = instructions.map(Arc::from);
-    catalog.publish_offers(&settings.name, Offers { resources, templates, prompts, instructions });
+    entry.publish_offers(Offers { resources, templates, prompts, instructions });
     [first, second, third].into_iter().flatten().min()
 }
 

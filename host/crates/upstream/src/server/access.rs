@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) uses: AtomicU64,
     pub(super) client: ClientName,
     pub(super) status: Status,
-    pub(super) metrics: Metrics,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) logs: StderrLogs,
     pub(super) bounds: Bounds,
     /// Interval between checks of an idle server; `None` for no checks.
@@ -240,7 +240,7 @@ mod tests {
     async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {
         let name = ClientName::parse("up").expect("a good name");
         let settings = Settings::new(name, Process::default());
-        let server = Server::new(&settings, Handle::current());
+        let server = Server::new(&settings, Handle::current(), None);
         let first = server.shared.tenant_permits(&tenant(0));
         assert!(Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(0))));
         assert!(!Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(1))));
@@ -298,7 +298,7 @@ mod tests {
         let name = ClientName::parse("up").expect("a good name");
         let mut settings = Settings::new(name, Process::default());
         settings.timeouts.heartbeat = heartbeat;
-        Server::new(&settings, Handle::current())
+        Server::new(&settings, Handle::current(), None)
     }
 
     /// Returns a link, and the other end, which must live as long.

@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{Notify, Semaphore, watch},
-    time::timeout_at,
+    time::{interval, timeout, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::access::{Access, NoLink, Shared};
 use crate::{
-    limits::PLACES_WEIGHT,
+    limits::{DRAIN_CHECK, PLACES_WEIGHT},
     metrics::Metrics,
     questions::{Conversation, Parked, ServerResponse},
     status::Status,
@@ -44,22 +44,29 @@ pub(crate) struct Server {
     /// Places for running and waiting calls, divided among tenants.
     pub(super) places: Pool,
     pub(super) request_timeout: Option<Duration>,
-    relaying: Relaying,
+    relaying: Arc<Relaying>,
     pub(super) parked: Parked<Conversation<CallResponse>>,
     pub(super) runtime: Handle,
 }
 
 impl Server {
-    /// Creates a server that is not connected, whose calls run on `runtime`.
-    pub(crate) fn new(settings: &Settings, runtime: Handle) -> Arc<Self> {
+    /// Creates a server that is not connected, whose calls run on `runtime`. It goes on with the counters
+    /// and the subscriptions of its `predecessor`.
+    pub(crate) fn new(
+        settings: &Settings,
+        runtime: Handle,
+        predecessor: Option<&Arc<Self>>,
+    ) -> Arc<Self> {
         let bounds = settings.bounds;
+        let metrics = predecessor.map(|server| server.shared.metrics.clone());
+        let relaying = predecessor.map(|server| server.relaying.clone());
         let shared = Shared {
             access: watch::Sender::default(),
             demand: Notify::new(),
             uses: AtomicU64::new(0),
             client: settings.name.clone(),
             status: Status::new(),
-            metrics: Metrics::new(),
+            metrics: metrics.unwrap_or_else(|| Arc::new(Metrics::new())),
             logs: StderrLogs::default(),
             bounds,
             heartbeat: settings.timeouts.heartbeat,
@@ -71,7 +78,7 @@ impl Server {
             shared: Arc::new(shared),
             places: Pool::new(bounds.running + bounds.waiting, PLACES_WEIGHT),
             request_timeout: settings.timeouts.request,
-            relaying: Relaying::default(),
+            relaying: relaying.unwrap_or_default(),
             parked: Parked::new(runtime.clone()),
             runtime,
         })
@@ -152,6 +159,25 @@ impl Server {
         let Ok(_held) = self.shared.permits.try_acquire_many(all) else { return false };
         self.set_access(Access::OnDemand);
         true
+    }
+
+    /// Waits until no call runs or waits, for at most `limit`, and has later ones fail.
+    pub(crate) async fn drain(&self, limit: Duration) {
+        let all = u32::try_from(self.shared.bounds.running).unwrap_or(u32::MAX);
+        let idle = async {
+            // A call that waited for all permits would hold up those that still come.
+            let mut ticks = interval(DRAIN_CHECK);
+            loop {
+                ticks.tick().await;
+                if let Ok(held) = self.shared.permits.try_acquire_many(all) {
+                    return held;
+                }
+            }
+        };
+        // While all permits are held, no call can take the link.
+        let held = timeout(limit, idle).await;
+        self.set_access(Access::Down);
+        drop(held);
     }
 
     /// Drops a parked request whose caller has left.

@@ -48,7 +48,7 @@ impl Supervisor {
         let timeouts = self.settings.timeouts;
         let inbox = link.inbox().clone();
         let lifecycle = self.settings.lifecycle;
-        let catalog = self.catalog.clone();
+        let entry = self.entry.clone();
         let settings = self.settings.clone();
         let cut = tokio::select! {
             () = stop.cancelled() => Cut::Stopped,
@@ -59,7 +59,7 @@ impl Supervisor {
             cut = self.follow_list(&link, recheck) => cut,
             () = link.cancel_abandoned(abandoned) => Cut::Failed(ConnectionError::Closed),
             () = relay::subscribe(&server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = relay::follow_lists(&catalog, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
+            () = relay::follow_lists(&entry, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
             () = answer_requests(&link, unsolicited.requests, unsolicited.responses) => Cut::Failed(ConnectionError::Closed),
             () = relay::follow_events(&server, unsolicited.events) => Cut::Failed(ConnectionError::Closed),
             () = watch_rate(&server, &inbox) => Cut::Failed(ConnectionError::Closed),

@@ -1,21 +1,31 @@
-//! The administrative API of a running gateway.
+//! The management API of a gateway: through its Unix socket, over HTTP, or, where no gateway needs to
+//! run for it, on its store.
 
 use std::{
+    fmt::Display,
+    io::ErrorKind,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
 use anyhow::{Context as _, bail, ensure};
 use http::{HeaderValue, Method, StatusCode, header};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::cli::{
-    credential::{KEY_VARIABLE, authorization},
+use super::{
+    credential::{KEY_VARIABLE, OPERATOR_VARIABLE, authorization, operator_authorization},
     session::ConfigFile,
 };
-use airlock_core::tool::ClientName;
+use airlock_config::Config;
+use airlock_core::{
+    operator::{Operator, Role},
+    tool::ClientName,
+};
 use airlock_egress::tls;
+use airlock_management::Service;
+use airlock_server::{Management as _, ManagementRequest, socket};
 
 /// Time for a response. The gateway waits for an operation for at most three minutes.
 const TIMEOUT: Duration = Duration::from_secs(200);
@@ -56,15 +66,36 @@ pub(super) struct NamedServer {
     pub(super) gateway: RunningGateway,
 }
 
-impl RunningGateway {
-    /// Sends a GET request. Returns the body.
-    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.send(Method::GET, path).await
+/// A request to the management API.
+#[derive(Debug)]
+pub(super) struct ApiRequest<'r> {
+    pub(super) method: Method,
+    pub(super) path: &'r str,
+    pub(super) body: Option<Value>,
+}
+
+impl<'r> ApiRequest<'r> {
+    pub(super) fn get(path: &'r str) -> Self {
+        Self { method: Method::GET, path, body: None }
     }
 
-    /// Sends a POST request. Returns the body.
+    pub(super) fn post(path: &'r str) -> Self {
+        Self { method: Method::POST, path, body: None }
+    }
+}
+
+/// Response of a gateway: the body, or the refusal.
+type Answer = Result<Value, GatewayRefusal>;
+
+impl RunningGateway {
+    /// Sends a GET request to the running gateway. Returns the body.
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(&ApiRequest::get(path)).await
+    }
+
+    /// Sends a POST request to the running gateway. Returns the body.
     pub(super) async fn post(&self, path: &str) -> anyhow::Result<Value> {
-        self.send(Method::POST, path).await
+        self.send(&ApiRequest::post(path)).await
     }
 
     /// Returns the entries of the MCP servers.
@@ -81,43 +112,106 @@ impl RunningGateway {
         Ok(clients)
     }
 
-    /// Sends a request: without a credential first, because the operator needs none, and with the one
-    /// of the environment if the gateway requires it.
-    async fn send(&self, method: Method, path: &str) -> anyhow::Result<Value> {
-        let base = self.base()?;
-        let refused = match send(&base, &method, path, None).await? {
-            Ok(body) => return Ok(body),
-            Err(refused) => refused,
-        };
-        if refused.status != StatusCode::UNAUTHORIZED.as_u16() {
-            return Err(refused.into());
+    /// Changes or shows the settings that operators change while gateways run: through the running
+    /// gateway if there is one, else in its store, where every gateway that uses it notices the change.
+    pub(super) async fn manage(&self, request: ApiRequest<'_>) -> anyhow::Result<Value> {
+        if let Some(url) = &self.url {
+            return over_http(url, &request).await;
         }
-        match authorization(&base)? {
-            Some(key) => Ok(send(&base, &method, path, Some(key)).await??),
-            None => Err(anyhow::Error::from(refused)
-                .context(format!("set the environment variable {KEY_VARIABLE} to a virtual key"))),
+        let config = self.config.load()?;
+        match over_socket(&config, &request).await? {
+            Some(answer) => Ok(answer?),
+            None => in_store(&config, request).await,
         }
     }
 
-    fn base(&self) -> anyhow::Result<Url> {
+    /// Sends a request to the running gateway.
+    async fn send(&self, request: &ApiRequest<'_>) -> anyhow::Result<Value> {
         if let Some(url) = &self.url {
-            return Ok(url.clone());
+            return over_http(url, request).await;
         }
         let config = self.config.load().context(
             "the address of the gateway is unknown without the configuration; name it with --url",
         )?;
-        address(config.server.listen)
+        match over_socket(&config, request).await? {
+            Some(answer) => Ok(answer?),
+            None => over_http(&address(config.server.listen)?, request).await,
+        }
     }
+}
+
+/// Sends a request through the gateway's Unix socket. Returns `None` if no gateway listens on it.
+async fn over_socket(config: &Config, request: &ApiRequest<'_>) -> anyhow::Result<Option<Answer>> {
+    let management = &config.server.management;
+    let Some(path) = management.socket.as_ref().filter(|_| !management.disabled) else {
+        return Ok(None);
+    };
+    let body = request.body.as_ref().map(Value::to_string);
+    let body = body.as_deref().map(str::as_bytes);
+    let method = request.method.clone();
+    match socket::request(path, method, request.path, body, MAX_BYTES, TIMEOUT).await {
+        Ok((status, body)) => Ok(Some(answer(status, &body, &path.display())?)),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends a request over HTTP: with the token of an operator if the environment has one; else without a
+/// credential, and with the one of the environment for callers if the gateway requires it.
+async fn over_http(base: &Url, request: &ApiRequest<'_>) -> anyhow::Result<Value> {
+    let operator = operator_authorization(base)?;
+    let is_operator = operator.is_some();
+    let refused = match send(base, request, operator).await? {
+        Ok(body) => return Ok(body),
+        Err(refused) => refused,
+    };
+    if refused.status != StatusCode::UNAUTHORIZED.as_u16() || is_operator {
+        return Err(refused.into());
+    }
+    if refused.code == "operator_required" {
+        return Err(anyhow::Error::from(refused).context(format!(
+            "set the environment variable {OPERATOR_VARIABLE} to the token of an operator"
+        )));
+    }
+    match authorization(base)? {
+        Some(key) => Ok(send(base, request, Some(key)).await??),
+        None => Err(anyhow::Error::from(refused)
+            .context(format!("set the environment variable {KEY_VARIABLE} to a virtual key"))),
+    }
+}
+
+/// Answers a request on the store of a configuration, as its administrator: who may write the store may
+/// do everything.
+async fn in_store(config: &Config, request: ApiRequest<'_>) -> anyhow::Result<Value> {
+    let service = Service::of_store(config)?;
+    let name = "command line".to_owned();
+    let operator = Operator { name, role: Role::Admin, sees_payloads: true };
+    let (path, query) = request.path.split_once('?').unwrap_or((request.path, ""));
+    let request = ManagementRequest {
+        method: request.method,
+        path: path.to_owned(),
+        query: query.to_owned(),
+        body: request.body,
+        setup_token: None,
+    };
+    let answered = service.answer(Some(&operator), request).await;
+    answered.map_err(|refusal| {
+        let status = refusal.status.as_u16();
+        GatewayRefusal { status, code: refusal.code.to_owned(), message: refusal.message }.into()
+    })
 }
 
 /// Sends one request. Returns the body, or the refusal. Fails if there is no gateway.
 async fn send(
     base: &Url,
-    method: &Method,
-    path: &str,
+    request: &ApiRequest<'_>,
     key: Option<HeaderValue>,
-) -> anyhow::Result<Result<Value, GatewayRefusal>> {
-    let url = base.join(path).context("the address of the gateway is no base of a URL")?;
+) -> anyhow::Result<Answer> {
+    let url = base.join(request.path).context("the address of the gateway is no base of a URL")?;
     let http = tls::client()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
@@ -125,14 +219,22 @@ async fn send(
         .timeout(TIMEOUT)
         .build()?;
     let headers = key.map(|key| (header::AUTHORIZATION, key)).into_iter().collect();
-    let request = http.request(method.clone(), url).headers(headers);
-    let response = request.send().await.with_context(|| {
-            format!("no gateway responds at {base}; start it with `airlock serve`, or name another address with --url")
-        })?;
+    let mut sent = http.request(request.method.clone(), url).headers(headers);
+    if let Some(body) = &request.body {
+        sent = sent.header(header::CONTENT_TYPE, "application/json").body(body.to_string());
+    }
+    let response = sent.send().await.with_context(|| {
+        format!("no gateway responds at {base}; start it with `airlock serve`, or name another address with --url")
+    })?;
     let status = response.status();
     let body = read(response).await.context("the gateway's response is incomplete")?;
-    let body: Value = serde_json::from_slice(&body)
-        .with_context(|| format!("the response from {base} is not that of an Airlock gateway"))?;
+    answer(status, &body, base)
+}
+
+/// Reads a response. `place` is where it comes from.
+fn answer(status: StatusCode, body: &[u8], place: &impl Display) -> anyhow::Result<Answer> {
+    let body: Value = serde_json::from_slice(body)
+        .with_context(|| format!("the response from {place} is not that of an Airlock gateway"))?;
     if status.is_success() {
         return Ok(Ok(body));
     }
@@ -141,6 +243,11 @@ async fn send(
         code: body["error"]["code"].as_str().unwrap_or_default().to_owned(),
         message: body["error"]["message"].as_str().unwrap_or("no reason given").to_owned(),
     }))
+}
+
+/// Returns a name as one segment of a path.
+pub(super) fn segment(name: &str) -> String {
+    utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
 }
 
 /// Parses the address of a gateway.

@@ -1,0 +1,443 @@
+use std::collections::BTreeMap;
+
+use futures_util::future::BoxFuture;
+use proptest::{prelude::*, sample::subsequence};
+
+use super::*;
+use crate::{Catalog, EntryWriter, SourceKind, tests::client};
+use airlock_core::{
+    door::{Admitted, OwnTools, Provider},
+    tool::{Allowlist, CallError, Policy, Prefix, ToolOutput},
+};
+
+/// Runs nothing, and reports these names as in quarantine.
+struct Quarantine(&'static [&'static str]);
+
+impl Provider for Quarantine {
+    fn call(&self, _: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
+        Box::pin(async { Err(CallError::cancelled()) })
+    }
+
+    fn status(&self) -> Map<String, Value> {
+        Map::from_iter([(QUARANTINE.to_owned(), json!(self.0))])
+    }
+}
+
+fn list(names: &[&str]) -> Allowlist {
+    Allowlist::parse(names).expect("a good list")
+}
+
+fn open() -> Policy {
+    Policy { execute: Allowlist::All, auto_execute: Allowlist::All, ..Policy::default() }
+}
+
+fn key(rows: &[(&str, &[&str])]) -> VirtualKey {
+    let rows = rows.iter().map(|(name, tools)| (client(name), list(tools)));
+    VirtualKey::new("ann", "sk-bf-ann", rows.collect())
+}
+
+fn definitions(tools: &[&str]) -> Vec<ToolDefinition> {
+    let tools = tools.iter().map(|name| json!({"name": name, "inputSchema": {}}));
+    serde_json::from_value(tools.collect()).expect("definitions")
+}
+
+/// Adds an MCP server with these tools.
+fn add(catalog: &Catalog, name: &str, policy: Policy, tools: &[&str]) {
+    add_held(catalog, name, policy, tools, &[]);
+}
+
+fn add_held(
+    catalog: &Catalog,
+    name: &str,
+    policy: Policy,
+    tools: &[&str],
+    held: &'static [&'static str],
+) {
+    let provider = Arc::new(Quarantine(held));
+    catalog.add_client(&client(name), SourceKind::Server("stdio"), policy);
+    catalog.blocking_publish(&client(name), definitions(tools), provider);
+}
+
+/// Returns the visibility of a tool, with the codes of the rules that hide it.
+fn explained(explanation: &Explanation<'_>, name: &str) -> (&'static str, Vec<&'static str>) {
+    let mut found = Vec::new();
+    for client in explanation.clients() {
+        for tool in client.tools().filter(|tool| tool.name() == name) {
+            let rules = tool.reasons().into_iter().map(|reason| reason.rule).collect();
+            found.push((tool.visibility().code(), rules));
+        }
+    }
+    found.pop().unwrap_or_else(|| panic!("{name} is explained"))
+}
+
+#[test]
+fn a_tool_that_no_rule_hides_is_visible_to_models_or_to_scripts() {
+    let catalog = Catalog::new();
+    add(&catalog, "fs", open(), &["read"]);
+    add(&catalog, "code", Policy { code_mode: true, ..open() }, &["run"]);
+    let snapshot = catalog.snapshot();
+    let filter = Filter::none();
+    let explanation = snapshot.explain(&filter, None);
+    assert_eq!(explained(&explanation, "fs-read"), ("models", vec![]));
+    assert_eq!(explained(&explanation, "code-run"), ("scripts", vec![]));
+    assert!(explanation.clients().all(|client| client.state_reason().is_none()));
+}
+
+#[test]
+fn each_rule_of_the_door_can_be_the_deciding_one() {
+    let catalog = Catalog::new();
+    add(&catalog, "fs", Policy { execute: list(&["read"]), ..open() }, &["read", "write"]);
+    let snapshot = catalog.snapshot();
+    let row: &[&str] = &["write"];
+    for (filter, key, name, expected) in [
+        (Filter::parse(Some("web"), None), None, "fs-read", vec!["include_clients"]),
+        (Filter::none(), None, "fs-write", vec!["tools_to_execute"]),
+        (Filter::none(), Some(key(&[])), "fs-read", vec!["key_without_row"]),
+        (Filter::none(), Some(key(&[("fs", row)])), "fs-read", vec!["key_row"]),
+        (Filter::parse(None, Some("fs-write")), None, "fs-read", vec!["include_tools"]),
+        (
+            Filter::parse(Some("web"), Some("")),
+            Some(key(&[])),
+            "fs-write",
+            vec!["include_clients", "tools_to_execute", "key_without_row", "include_tools"],
+        ),
+    ] {
+        let explanation = snapshot.explain(&filter, key.as_ref());
+        assert_eq!(explained(&explanation, name), ("no", expected), "{filter:?}");
+    }
+}
+
+#[test]
+fn a_tool_that_is_not_in_the_catalog_is_explained_after_the_rules_that_hide_its_name() {
+    let catalog = Catalog::new();
+    let policy = Policy { execute: list(&["ok", "held", "bad"]), ..open() };
+    let long = "x".repeat(129);
+    add_held(&catalog, "fs", policy, &["ok", "ok", &long], &["held", "ok", "other"]);
+    let snapshot = catalog.snapshot();
+    let filter = Filter::none();
+    let explanation = snapshot.explain(&filter, None);
+    let clients: Vec<_> = explanation.clients().collect();
+    let tools = clients[0].tools().map(|tool| {
+        let rules: Vec<_> = tool.reasons().iter().map(|reason| reason.rule).collect();
+        (tool.name().into_owned(), tool.visibility(), rules.join(" "))
+    });
+    let tools: Vec<_> = tools.collect();
+    let hidden = Visibility::Hidden;
+    // A name that is too long is cut in the reason.
+    let long = ToolName::new(&client("fs"), &long[..128]).as_str().to_owned();
+    assert_eq!(
+        tools,
+        [
+            ("fs-ok".to_owned(), Visibility::Models, String::new()),
+            ("fs-ok".to_owned(), hidden, "name_taken".to_owned()),
+            (long, hidden, "tools_to_execute name_not_valid".to_owned()),
+            ("fs-held".to_owned(), hidden, "quarantine".to_owned()),
+            ("fs-other".to_owned(), hidden, "tools_to_execute quarantine".to_owned()),
+        ]
+    );
+    let row: &[&str] = &["ok"];
+    let key = key(&[("fs", row)]);
+    let explanation = snapshot.explain(&filter, Some(&key));
+    assert_eq!(explained(&explanation, "fs-held"), ("no", vec!["key_row", "quarantine"]));
+}
+
+#[test]
+fn a_bad_definition_is_left_out_and_tools_beyond_the_limit_are_a_reason_of_the_client() {
+    let catalog = Catalog::new();
+    let names: Vec<_> = (0..=MAX_TOOLS_PER_CLIENT).map(|n| format!("t{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    add(&catalog, "many", open(), &names);
+    let bad = json!([{"name": "bad", "inputSchema": 7}]);
+    catalog.add_client(&client("fs"), SourceKind::Server("stdio"), open());
+    let bad = serde_json::from_value(bad).expect("definitions");
+    catalog.blocking_publish(&client("fs"), bad, Arc::new(Quarantine(&[])));
+    let snapshot = catalog.snapshot();
+    let filter = Filter::none();
+    let explanation = snapshot.explain(&filter, None);
+    assert_eq!(explained(&explanation, "fs-bad"), ("no", vec!["left_out"]));
+    let of_clients = explanation.clients().map(|client| {
+        let rules: Vec<_> = client.reasons().iter().map(|reason| reason.rule).collect();
+        (client.name().as_str().to_owned(), rules, client.tools().count())
+    });
+    assert_eq!(
+        of_clients.collect::<Vec<_>>(),
+        [
+            ("fs".to_owned(), vec![], 1),
+            ("many".to_owned(), vec!["too_many_tools"], MAX_TOOLS_PER_CLIENT)
+        ]
+    );
+}
+
+#[test]
+fn of_two_tools_with_one_name_the_one_that_the_view_has_is_visible() {
+    let catalog = Catalog::new();
+    add(&catalog, "a", Policy { prefix: Prefix::Other(client("b")), ..open() }, &["t"]);
+    add(&catalog, "b", open(), &["t"]);
+    let snapshot = catalog.snapshot();
+    let filter = Filter::none();
+    let explanation = snapshot.explain(&filter, None);
+    let clients: Vec<_> = explanation.clients().collect();
+    let tools = clients.iter().flat_map(ExplainedClient::tools).map(|tool| {
+        (tool.visibility(), tool.reasons().into_iter().map(|reason| reason.rule).collect())
+    });
+    let tools: Vec<(_, Vec<_>)> = tools.collect();
+    assert_eq!(tools, [(Visibility::Hidden, vec!["name_taken"]), (Visibility::Models, vec![])]);
+}
+
+#[test]
+fn a_tool_that_needs_an_approval_is_hidden_if_the_key_or_the_configuration_omits_it() {
+    let catalog = Catalog::new();
+    add(&catalog, "fs", Policy { auto_execute: list(&["read"]), ..open() }, &["read", "write"]);
+    let snapshot = catalog.snapshot();
+    let filter = Filter::none();
+    let row: &[&str] = &["*"];
+    for (of_key, configured, is_omitted) in [
+        (None, ApprovalChoice::Return, false),
+        (None, ApprovalChoice::Omit, true),
+        (Some(ApprovalChoice::Wait), ApprovalChoice::Omit, false),
+        (Some(ApprovalChoice::Omit), ApprovalChoice::Return, true),
+    ] {
+        let key = key(&[("fs", row)]).with_approval(of_key);
+        let explanation = snapshot.explain(&filter, Some(&key)).with_approval(configured);
+        let write = if is_omitted { ("no", vec!["approval_omit"]) } else { ("models", vec![]) };
+        assert_eq!(explained(&explanation, "fs-write"), write, "{of_key:?} {configured:?}");
+        assert_eq!(explained(&explanation, "fs-read"), ("models", vec![]));
+    }
+}
+
+#[tokio::test]
+async fn an_approval_is_explained_by_the_list_the_definition_and_the_key() {
+    let catalog = Catalog::new();
+    let fs = client("fs");
+    let policy = Policy { auto_execute: list(&["read", "new"]), ..open() };
+    catalog.add_client(&fs, SourceKind::Server("stdio"), policy);
+    let unaccepted = ["new".to_owned(), "newer".to_owned()].into();
+    let tools = definitions(&["read", "write", "new", "newer"]);
+    let writer = EntryWriter::new(catalog.clone(), fs);
+    writer.take(SourceKind::Server("stdio"));
+    writer.publish(tools, unaccepted, Arc::new(Quarantine(&[]))).await;
+    let snapshot = catalog.snapshot();
+    let row: &[&str] = &["*"];
+    let key = key(&[("fs", row)]).with_approval(Some(ApprovalChoice::Wait));
+    let filter = Filter::none();
+    let explanation = snapshot.explain(&filter, Some(&key));
+    let clients: Vec<_> = explanation.clients().collect();
+    let reasons = clients[0].tools().map(|tool| {
+        let approval = tool.approval().expect("it is in the catalog");
+        let reason = tool.approval_reason().expect("it is in the catalog");
+        assert_eq!(approval.is_needed(), tool.name() != "fs-read");
+        format!("{}: {reason}", tool.name())
+    });
+    insta::assert_snapshot!(reasons.collect::<Vec<_>>().join("\n"), @r##"
+    fs-new: The operator has not accepted the definition of new yet. Accept it with `airlock upstream accept fs new`. Because `approval` of the virtual key "ann" in `governance.virtual_keys` is `wait`, a model's calls of it wait for a person.
+    fs-newer: The client fs does not list newer in `tools_to_auto_execute`. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs` if it needs no approval. The operator has not accepted the definition of newer yet. Accept it with `airlock upstream accept fs newer`. Because `approval` of the virtual key "ann" in `governance.virtual_keys` is `wait`, a model's calls of it wait for a person.
+    fs-read: `tools_to_auto_execute` of the client fs lists read.
+    fs-write: The client fs does not list write in `tools_to_auto_execute`. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs` if it needs no approval. Because `approval` of the virtual key "ann" in `governance.virtual_keys` is `wait`, a model's calls of it wait for a person.
+    "##);
+}
+
+#[test]
+fn the_state_of_a_client_is_explained() {
+    let catalog = Catalog::new();
+    catalog.add_client(&client("away"), SourceKind::Server("http"), open());
+    add(&catalog, "fs", open(), &["read"]);
+    add(&catalog, "lost", open(), &["read"]);
+    add(&catalog, "old", open(), &["read"]);
+    let reason = format!("gone\n\u{202e}{}", "x".repeat(2 * MAX_REASON_BYTES));
+    catalog.set_state(&client("lost"), SourceState::Disconnected { reason });
+    catalog.withdraw(&client("old"), "its plugin is not accepted".to_owned());
+    let snapshot = catalog.snapshot();
+    let filter = Filter::none();
+    let explanation = snapshot.explain(&filter, None);
+    let states = explanation.clients().map(|client| {
+        let reason = client.state_reason().unwrap_or_default().replace(&"x".repeat(400), "…");
+        format!("{} {}: {reason}", client.name(), client.state())
+    });
+    insta::assert_snapshot!(states.collect::<Vec<_>>().join("\n"), @r##"
+    away not_listed: The client away has no list of tools: it is connecting. No request sees its tools before it has listed them.
+    fs connected: 
+    lost disconnected: The client lost is not connected: it is disconnected (gone⟨U+000A⟩⟨U+202E⟩…xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…). The tools of its last list stay, and their calls may fail.
+    old not_listed: The client old has no list of tools: it failed (its plugin is not accepted). No request sees its tools before it has listed them.
+    "##);
+    assert_eq!(explained(&explanation, "lost-read"), ("models", vec![]));
+}
+
+#[test]
+fn each_message_says_what_to_change_and_where() {
+    let catalog = Catalog::new();
+    let policy = Policy { execute: list(&["get"]), auto_execute: Allowlist::default(), ..open() };
+    let held = &["held", "$(x) a. b"];
+    add_held(&catalog, "fs", policy, &["get", "Get", "put", "put"], held);
+    add(&catalog, "shut", Policy::default(), &["x"]);
+    add(&catalog, "web", open(), &["find", "load"]);
+    let snapshot = catalog.snapshot();
+    let row: &[&str] = &["put"];
+    let any: &[&str] = &["*"];
+    let key = key(&[("fs", row), ("web", any)]);
+    let filter = Filter::parse(Some("web"), Some("web-find"));
+    let explanation = snapshot.explain(&filter, Some(&key)).with_approval(ApprovalChoice::Omit);
+    insta::assert_snapshot!(explanation.lines().join("\n"), @r##"
+    fs: include_clients: The header `x-bf-mcp-include-clients` of the request does not name the client fs. Add `fs` to the header, or send no such header.
+    fs-Get: hidden
+      include_clients
+      tools_to_execute: The client fs does not list Get in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`. The name must be written exactly so, because another tool of the client has the same name but for case.
+      key_row: The virtual key "ann" has a row for fs that does not list Get. Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`. The name must be written exactly so, because another tool of the client has the same name but for case.
+      include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-Get` or `fs-*` to the header, or send no such header.
+      approval_omit: A call of Get needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
+    fs-get: hidden
+      include_clients
+      key_row: The virtual key "ann" has a row for fs that does not list get. Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`. The name must be written exactly so, because another tool of the client has the same name but for case.
+      include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-get` or `fs-*` to the header, or send no such header.
+      approval_omit: A call of get needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
+    fs-put: hidden
+      include_clients
+      tools_to_execute: The client fs does not list put in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
+      include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-put` or `fs-*` to the header, or send no such header.
+      approval_omit: A call of put needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client fs in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
+    fs-put: hidden
+      include_clients
+      tools_to_execute: The client fs does not list put in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
+      include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-put` or `fs-*` to the header, or send no such header.
+      name_taken: It is in the last list of the client fs and is left out: a second tool named "put". Correct the list at the source, and read it again.
+    fs-held: hidden
+      include_clients
+      tools_to_execute: The client fs does not list held in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
+      key_row: The virtual key "ann" has a row for fs that does not list held. Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`.
+      include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-held` or `fs-*` to the header, or send no such header.
+      quarantine: The operator has not accepted the definition of held in the last list of the client fs, so it is held in quarantine. Read it with `airlock upstream diff fs`, and accept it with `airlock upstream accept fs held`.
+    fs-__x__a__b_359e5cdc: hidden
+      include_clients
+      tools_to_execute: The client fs does not list "$(x) a. b" in `tools_to_execute`. Add it to `tools_to_execute` of the client fs in `mcp.client_configs`.
+      key_row: The virtual key "ann" has a row for fs that does not list "$(x) a. b". Add it to `tools_to_execute` of that row, in `mcp_configs` of the key in `governance.virtual_keys`.
+      include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `fs-__x__a__b_359e5cdc` or `fs-*` to the header, or send no such header.
+      quarantine: The operator has not accepted the definition of "$(x) a. b" in the last list of the client fs, so it is held in quarantine. Read it with `airlock upstream diff fs`, and accept it with `airlock upstream accept fs`.
+    shut: include_clients: The header `x-bf-mcp-include-clients` of the request does not name the client shut. Add `shut` to the header, or send no such header.
+    shut: tools_to_execute: `tools_to_execute` of the client shut is empty, so no tool of it may be called. Add the tools, or `*` for all of them, to `tools_to_execute` of the client shut in `mcp.client_configs`.
+    shut: key_without_row: The virtual key "ann" has no row for the client shut, and the client does not permit all keys. Add a row with `"mcp_client_name": "shut"` to `mcp_configs` of the key in `governance.virtual_keys`, or set `allow_on_all_virtual_keys` of the client shut in `mcp.client_configs` to true.
+    shut-x: hidden
+      include_clients
+      tools_to_execute
+      key_without_row
+      include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `shut-x` or `shut-*` to the header, or send no such header.
+      approval_omit: A call of x needs an approval, and `mcp.tool_manager_config.approval` is `omit`, so models do not see the tool. Add it to `tools_to_auto_execute` of the client shut in `mcp.client_configs`, or set `mcp.tool_manager_config.approval` to `return` or `wait`.
+    web-find: models see it
+      `tools_to_auto_execute` of the client web lists find.
+    web-load: hidden
+      include_tools: The header `x-bf-mcp-include-tools` of the request does not name the tool. Add `web-load` or `web-*` to the header, or send no such header.
+    "##);
+}
+
+const CLIENTS: [&str; 3] = ["alpha", "beta", "gamma"];
+const TOOLS: [&str; 4] = ["read", "write", "Write", "a/b"];
+
+fn allowlist() -> impl Strategy<Value = Allowlist> {
+    prop_oneof![
+        Just(Allowlist::All),
+        subsequence(TOOLS.to_vec(), 0..=TOOLS.len()).prop_map(|names| list(&names)),
+    ]
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let prefix =
+        prop::sample::select(vec![Prefix::Client, Prefix::Off, Prefix::Other(client("p"))]);
+    let flags = any::<[bool; 2]>();
+    (allowlist(), allowlist(), flags, prefix).prop_map(
+        |(execute, auto_execute, [code_mode, allow_on_all_keys], prefix)| Policy {
+            execute,
+            auto_execute,
+            code_mode,
+            allow_on_all_keys,
+            prefix,
+            ..Policy::default()
+        },
+    )
+}
+
+fn header(items: Vec<String>) -> impl Strategy<Value = Option<String>> {
+    let count = items.len();
+    prop::option::of(subsequence(items, 0..=count).prop_map(|items| items.join(",")))
+}
+
+fn filter() -> impl Strategy<Value = Filter> {
+    let clients = CLIENTS.iter().map(|name| (*name).to_owned()).chain(["*".to_owned()]);
+    let tools = CLIENTS.iter().flat_map(|client| {
+        let tools = TOOLS.iter().map(move |tool| format!("{client}-{tool}"));
+        tools.chain([format!("{client}-*")])
+    });
+    let tools = tools.chain(["read".to_owned(), "p-write".to_owned()]);
+    (header(clients.collect()), header(tools.collect()))
+        .prop_map(|(clients, tools)| Filter::parse(clients.as_deref(), tools.as_deref()))
+}
+
+fn virtual_key() -> impl Strategy<Value = Option<VirtualKey>> {
+    let names = prop::sample::select(&CLIENTS[..]).prop_map(client);
+    let rows = prop::collection::btree_map(names, allowlist(), 0..=CLIENTS.len());
+    let approval = prop::option::of(prop::sample::select(&ApprovalChoice::ALL[..]));
+    let key = (rows, approval).prop_map(|(rows, approval): (BTreeMap<_, _>, _)| {
+        VirtualKey::new("key", "sk-bf-test", rows).with_approval(approval)
+    });
+    prop::option::of(key)
+}
+
+/// Returns a catalog with these tools in each client, and with a meta-tool.
+fn catalog(policies: Vec<Policy>, tools: &[Vec<&'static str>]) -> Arc<Catalog> {
+    let catalog = Catalog::new();
+    for ((name, policy), tools) in CLIENTS.iter().zip(policies).zip(tools) {
+        add_held(&catalog, name, policy, tools, &["a/b", "new"]);
+    }
+    let run = Tool::own("executeToolCode", "", json!({"type": "object"}));
+    let provider = Arc::new(Quarantine(&[]));
+    catalog.set_meta_tools(OwnTools { tools: vec![Arc::new(run)], provider });
+    catalog
+}
+
+proptest! {
+    /// The guarantee of an explanation: it says that a tool is visible exactly if the view of the same
+    /// request finds it, and names a reason exactly if the tool is hidden.
+    #[test]
+    fn an_explanation_agrees_with_the_view(
+        policies in prop::collection::vec(policy(), 3),
+        tools in prop::collection::vec(subsequence(TOOLS.to_vec(), 0..=TOOLS.len()), 3),
+        filter in filter(),
+        key in virtual_key(),
+        configured in prop::sample::select(&ApprovalChoice::ALL[..]),
+    ) {
+        let snapshot = catalog(policies, &tools).snapshot();
+        let approval = key.as_ref().and_then(|key| key.approval).unwrap_or(configured);
+        let view = snapshot.view(&filter, key.as_ref());
+        let view = if approval == ApprovalChoice::Omit { view.without_asking() } else { view };
+        let explanation = snapshot.explain(&filter, key.as_ref()).with_approval(configured);
+        let mut explained = 0;
+        let mut visible = 0;
+        for client in explanation.clients() {
+            for tool in client.tools() {
+                let name = tool.name();
+                let found = |origin: Origin| view.find(&origin, &name).is_some_and(|entry| {
+                    entry.tool.client.as_ref() == Some(client.name())
+                        && matches!(tool.subject, Subject::Listed(listed) if listed.original == entry.tool.original)
+                });
+                let expected = match (found(Origin::Model), found(Origin::Script)) {
+                    (true, false) => Visibility::Models,
+                    (false, true) => Visibility::Scripts,
+                    (false, false) => Visibility::Hidden,
+                    (true, true) => panic!("a tool has one placement"),
+                };
+                prop_assert_eq!(tool.visibility(), expected, "{}", name);
+                let reasons = tool.reasons();
+                prop_assert_eq!(reasons.is_empty(), expected != Visibility::Hidden, "{}: {:?}", name, reasons);
+                explained += usize::from(matches!(tool.subject, Subject::Listed(_)));
+                visible += usize::from(expected != Visibility::Hidden);
+                if let Some(entry) = view.find(&Origin::Caller, &name).filter(|_| expected != Visibility::Hidden) {
+                    prop_assert_eq!(tool.approval().map(ToolApproval::is_needed), Some(!entry.auto));
+                }
+            }
+            if !client.reasons().is_empty() {
+                let is_hidden = client.tools().all(|tool| tool.visibility() == Visibility::Hidden);
+                prop_assert!(is_hidden, "{}: {:?}", client.name(), client.reasons());
+            }
+        }
+        prop_assert_eq!(explained, snapshot.clients().map(|client| client.tools.len()).sum::<usize>());
+        let of_clients = view.list(&Origin::Caller).filter(|entry| entry.tool.client.is_some());
+        prop_assert_eq!(visible, of_clients.count(), "no tool of the view is left out");
+    }
+}

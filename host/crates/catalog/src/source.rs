@@ -1,0 +1,162 @@
+//! A source of tools in its current state.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use serde::Serialize;
+
+use super::{
+    left_out::LeftOut,
+    naming,
+    published::{Published, SharedObserver},
+    source_kind::SourceKind,
+    writer::WriterNumber,
+};
+use airlock_core::{
+    door::Provider,
+    tool::{ClientName, Offers, Policy, Tool},
+};
+use airlock_strings::nearest;
+
+/// Maximum disagreements of one client's lists and tools that are described. A list of tools that
+/// were renamed disagrees in each line.
+const MAX_MISMATCHES: usize = 20;
+
+/// A source of tools in its current state.
+#[derive(Clone)]
+pub struct ToolSource {
+    /// Its name.
+    pub name: ClientName,
+    /// Kind of source.
+    pub kind: SourceKind,
+    /// The operator's policy for its tools.
+    pub policy: Policy,
+    /// State of the connection.
+    pub state: SourceState,
+    /// Its tools, sorted by name. They stay while a source is disconnected, so that a short
+    /// interruption does not change the tools that models see.
+    pub tools: Arc<[Arc<Tool>]>,
+    /// Tools of the last list that were left out, at most 100 of them.
+    pub left_out: Arc<[LeftOut]>,
+    /// Names at the source of the tools whose definitions the operator has not accepted yet. They need
+    /// an approval.
+    pub unaccepted: Arc<BTreeSet<String>>,
+    /// Its resources and prompts, which stay in the same way.
+    pub offers: Arc<Offers>,
+    /// True once its tools were listed, and not withdrawn since.
+    pub is_listed: bool,
+    pub(super) provider: Option<Arc<dyn Provider>>,
+    /// The provider, if its tools were published.
+    pub(super) published: Option<Arc<Published>>,
+    /// Writer that has the entry; 0 if none has.
+    pub(super) writer: WriterNumber,
+}
+
+/// State of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum SourceState {
+    /// Not connected yet.
+    Connecting,
+    /// Ready for calls.
+    Connected,
+    /// Disconnected; a reconnect is in progress.
+    Disconnected {
+        /// Reason, without secrets.
+        reason: String,
+    },
+    /// Unusable in its current configuration; retried only if a change outside of the
+    /// configuration could help, such as the installation of a program.
+    Failed {
+        /// Reason, without secrets.
+        reason: String,
+    },
+}
+
+impl SourceState {
+    /// The state's name in the administrative API.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Disconnected { .. } => "disconnected",
+            Self::Failed { .. } => "error",
+        }
+    }
+
+    /// Returns the reason that the source is not connected; `None` if it is connected or
+    /// connecting.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Disconnected { reason } | Self::Failed { reason } => Some(reason),
+            Self::Connecting | Self::Connected => None,
+        }
+    }
+}
+
+impl ToolSource {
+    /// Returns whether the source is an MCP server, whose texts are not the operator's.
+    pub fn is_server(&self) -> bool {
+        matches!(self.kind, SourceKind::Server(_))
+    }
+
+    /// Describes where the operator's lists and the listed tools do not agree: no tool is offered, or a
+    /// list names one that does not exist. Empty before the first connection.
+    pub fn mismatches(&self) -> Vec<String> {
+        if !self.is_listed {
+            return Vec::new();
+        }
+        let Policy { execute, auto_execute, .. } = &self.policy;
+        let offered = self.tools.iter().filter(|tool| execute.allows_tool(tool)).count();
+        let none = (offered == 0 && !self.tools.is_empty()).then(|| {
+            let reason = if execute.is_empty() { "is empty" } else { "names none of them" };
+            format!("{} tools listed, 0 offered: `tools_to_execute` {reason}", self.tools.len())
+        });
+        let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
+            .into_iter()
+            .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))
+            .map(|(key, name)| {
+                let known = self.tools.iter().map(|tool| tool.original.as_str());
+                let near = nearest(name, known).map(|near| format!("; did you mean {near:?}?"));
+                format!(
+                    "`{key}` names {name:?}, and no tool has this name{}",
+                    near.unwrap_or_default()
+                )
+            });
+        none.into_iter().chain(unknown).take(MAX_MISMATCHES).collect()
+    }
+
+    /// Returns the provider that runs its tools, and reports its status; `None` if it has none yet.
+    pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
+        self.provider.as_ref()
+    }
+
+    pub(super) fn set_published(&mut self, published: Published) {
+        let published = Arc::new(published);
+        self.provider = Some(published.clone());
+        self.published = Some(published);
+    }
+
+    /// Replaces the policy, and gives the published tools the names and the trust that it says.
+    pub(super) fn set_policy(&mut self, policy: Policy, observer: &SharedObserver) {
+        let before = std::mem::replace(&mut self.policy, policy);
+        let Policy { prefix, trust, code_mode, .. } = &self.policy;
+        if (prefix, trust, code_mode) == (&before.prefix, &before.trust, &before.code_mode) {
+            return;
+        }
+        let observer = code_mode.then(|| observer.clone());
+        self.tools = naming::rename_all(&self.name, &self.policy, &self.tools).into();
+        if let Some(published) = &self.published {
+            let tools = self.tools.clone();
+            self.set_published(Published { tools, observer, ..Published::clone(published) });
+        }
+    }
+}
+
+impl fmt::Debug for ToolSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolSource")
+            .field("name", &self.name)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}

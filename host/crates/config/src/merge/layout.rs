@@ -1,0 +1,78 @@
+//! Places of the elements of one kind in a merged configuration: those of the file that are kept, then
+//! the entries, sorted by name. So a problem of two elements together is noted at the entry, and of two
+//! entries at the later one.
+
+use airlock_store::entries::EntryKind;
+use serde_json::Value;
+
+use super::part;
+use crate::{
+    error::Problem,
+    key_path::{KeyPath, Segment},
+    resolve::RefusedValue,
+};
+
+/// The elements of one kind.
+pub(super) struct Layout<'p> {
+    pub(super) kind: EntryKind,
+    /// The elements of the file that are kept, with their indices there.
+    pub(super) kept: Vec<(usize, &'p Value)>,
+    /// Names and documents of the entries.
+    pub(super) added: Vec<(&'p str, &'p Value)>,
+}
+
+/// Problem of a merged configuration.
+pub(super) enum Attributed {
+    /// It is one of the entry of this kind and name. Its key is relative to the entry.
+    Entry(EntryKind, String, Problem),
+    /// It is one of the file.
+    File(Problem),
+}
+
+impl Layout<'_> {
+    /// Returns the documents of all elements, in their order.
+    pub(super) fn documents(&self) -> Vec<Value> {
+        let kept = self.kept.iter().map(|(_, element)| *element);
+        kept.chain(self.added.iter().map(|(_, document)| *document)).cloned().collect()
+    }
+
+    /// Removes the elements of the file that are not kept from a list of all of them.
+    pub(super) fn retain<T>(&self, elements: &mut Vec<T>) {
+        let mut kept = self.kept.iter().map(|(index, _)| *index).peekable();
+        let mut index = 0;
+        elements.retain(|_| {
+            let is_kept = kept.next_if_eq(&index).is_some();
+            index += 1;
+            is_kept
+        });
+    }
+
+    /// Returns whose problem one at an element is; gives it back if it is at another place.
+    fn attribute(&self, refused: RefusedValue) -> Result<Attributed, RefusedValue> {
+        let part = part(self.kind).key();
+        let below = refused.key.below(&part);
+        let below = below.as_ref().map(KeyPath::segments);
+        let Some([Segment::Element(index), inner @ ..]) = below else { return Err(refused) };
+        let inner = KeyPath::from(inner.to_vec());
+        if let Some((index, _)) = self.kept.get(*index) {
+            let key = part.element(*index).join(&inner);
+            return Ok(Attributed::File(Problem::from(RefusedValue { key, ..refused })));
+        }
+        let Some((name, _)) = self.added.get(index - self.kept.len()) else { return Err(refused) };
+        let problem = Problem::from(RefusedValue { key: inner, ..refused });
+        Ok(Attributed::Entry(self.kind, (*name).to_owned(), problem))
+    }
+}
+
+/// Returns whose problem one of a merged configuration is.
+pub(super) fn attribute(layouts: &[Layout<'_>], refused: RefusedValue) -> Attributed {
+    let attributed =
+        layouts.iter().try_fold(refused, |refused, layout| match layout.attribute(refused) {
+            Ok(attributed) => Err(attributed),
+            Err(refused) => Ok(refused),
+        });
+    match attributed {
+        Ok(refused) => Attributed::File(Problem::from(refused)),
+        Err(attributed) => attributed,
+    }
+}

@@ -1,0 +1,326 @@
+//! Members of the elements, and which of them are secrets. A test compares them with the types of
+//! [`file`](crate::file): a new key is missing here until it is added.
+
+/// Form of a value of an element.
+#[derive(Debug)]
+pub(super) enum Shape {
+    /// A scalar or a list of scalars that is shown.
+    Shown,
+    /// Anything, and it is shown: the plugin's own configuration, whose secrets have a place of their own.
+    Any,
+    /// Anything, and it is not shown.
+    Hidden,
+    /// Text that may come from the environment, and is a secret.
+    Secret,
+    /// The same with a URL, which is a secret only with user name, query or fragment.
+    SecretUrl,
+    /// The text of such a URL.
+    Url,
+    /// Digest of a credential, from which a weak one could be guessed.
+    Digest,
+    /// Source of a secret: `env:NAME` or `file:PATH`. Another text is taken for the secret itself.
+    Source,
+    /// Variables of a process.
+    Variables,
+    /// One of them.
+    Variable,
+    Object(&'static Members),
+    /// A name or an object.
+    NameOr(&'static Members),
+    /// An object whose members all have this shape.
+    Map(&'static Shape),
+    List(&'static Shape),
+}
+
+/// Members of an object.
+#[derive(Debug)]
+pub(super) struct Members {
+    /// Names of those that are [`Shape::Shown`].
+    shown: &'static [&'static str],
+    others: &'static [(&'static str, Shape)],
+}
+
+impl Members {
+    /// Returns the shape of a member; `None` for an unknown one.
+    pub(super) fn shape(&self, name: &str) -> Option<&Shape> {
+        if self.shown.contains(&name) {
+            return Some(&Shape::Shown);
+        }
+        self.others.iter().find_map(|(other, shape)| (*other == name).then_some(shape))
+    }
+
+    const fn shown(shown: &'static [&'static str]) -> Self {
+        Self { shown, others: &[] }
+    }
+}
+
+/// Members of an element of `mcp.client_configs`.
+pub(super) static CLIENT: Members = Members {
+    shown: &[
+        "client_id",
+        "name",
+        "connection_type",
+        "allowed_extra_headers",
+        "allow_private",
+        "auth_type",
+        "startup_timeout",
+        "connect_timeout",
+        "startupTimeout",
+        "request_timeout",
+        "requestTimeout",
+        "tool_execution_timeout",
+        "heartbeat_interval",
+        "heartbeatInterval",
+        "is_ping_available",
+        "isPingAvailable",
+        "stale_timeout",
+        "staleTimeout",
+        "lifecycle",
+        "idle_timeout",
+        "idleTimeout",
+        "max_concurrent_calls",
+        "maxConcurrentCalls",
+        "max_waiting_calls",
+        "maxWaitingCalls",
+        "tool_sync_interval",
+        "toolSyncInterval",
+        "prefix",
+        "trust",
+        "pin",
+        "tools_to_execute",
+        "tools_to_auto_execute",
+        "resources_to_read",
+        "prompts_to_get",
+        "relay_instructions",
+        "allow",
+        "framing",
+        "protocol",
+        "is_code_mode_client",
+        "code_mode_binding_level",
+        "allow_on_all_virtual_keys",
+        "disabled",
+    ],
+    others: &[
+        ("stdio_config", Shape::Object(&STDIO)),
+        ("docker_config", Shape::Object(&DOCKER)),
+        ("connection_string", Shape::SecretUrl),
+        ("headers", Shape::Map(&Shape::Secret)),
+        ("tls_config", Shape::Object(&TLS)),
+        ("oauth_config", Shape::Object(&OAUTH)),
+        ("restart", Shape::Object(&RESTART)),
+        ("wasm_config", Shape::Object(&WASM)),
+    ],
+};
+
+static STDIO: Members = Members {
+    shown: &["command", "args", "cwd"],
+    others: &[
+        ("envs", Shape::Variables),
+        ("limits", Shape::Object(&PROCESS_LIMITS)),
+        ("confine", Shape::Object(&CONFINE)),
+    ],
+};
+
+static PROCESS_LIMITS: Members = Members::shown(&["memory", "cpu_time", "open_files", "processes"]);
+
+static CONFINE: Members = Members::shown(&["read", "write", "required"]);
+
+static DOCKER: Members = Members {
+    shown: &[
+        "host",
+        "image",
+        "container",
+        "command",
+        "workdir",
+        "user",
+        "network",
+        "memory",
+        "cpus",
+        "pids_limit",
+        "read_only",
+        "pull",
+        "keep",
+        "main",
+    ],
+    others: &[("envs", Shape::Variables), ("mounts", Shape::List(&Shape::Object(&MOUNT)))],
+};
+
+static MOUNT: Members = Members::shown(&["source", "target", "read_only"]);
+
+static TLS: Members = Members { shown: &["ca_file"], others: &[("ca_cert_pem", Shape::Secret)] };
+
+static OAUTH: Members = Members {
+    shown: &["scopes"],
+    others: &[
+        ("client_id", Shape::Secret),
+        ("client_secret", Shape::Secret),
+        ("client_metadata_url", Shape::Url),
+        ("issuer", Shape::Url),
+        ("authorize_url", Shape::Url),
+        ("token_url", Shape::Url),
+        ("registration_url", Shape::Url),
+    ],
+};
+
+static RESTART: Members = Members::shown(&[
+    "max_attempts",
+    "maxAttempts",
+    "backoff",
+    "max_backoff",
+    "maxBackoff",
+    "stable_after",
+    "stableAfter",
+]);
+
+static WASM: Members = Members {
+    shown: &["component", "profile"],
+    others: &[
+        ("config", Shape::Any),
+        ("descriptions", Shape::Map(&Shape::Shown)),
+        ("grants", Shape::Object(&GRANTS)),
+        ("limits", Shape::Object(&LIMITS)),
+    ],
+};
+
+static LIMITS: Members = Members::shown(&[
+    "fuel",
+    "cpu_time",
+    "deadline",
+    "memory",
+    "table_elements",
+    "handles",
+    "copied",
+    "host_calls",
+    "result",
+    "log_lines",
+    "log_line",
+    "http_requests",
+    "http_request",
+    "http_response",
+    "http_timeout",
+    "http_redirects",
+]);
+
+static GRANTS: Members = Members {
+    shown: &["tools", "clocks"],
+    others: &[
+        ("http", Shape::List(&Shape::NameOr(&HTTP_RULE))),
+        ("secret", Shape::Map(&Shape::Object(&SECRET_GRANT))),
+        ("kv", Shape::Map(&Shape::Object(&KV_GRANT))),
+        ("files", Shape::Map(&Shape::Object(&FILES_GRANT))),
+        ("scratch", Shape::Object(&SCRATCH)),
+        ("slot", Shape::Map(&Shape::Shown)),
+    ],
+};
+
+static HTTP_RULE: Members = Members::shown(&["url", "methods", "paths", "private"]);
+
+static SECRET_GRANT: Members = Members {
+    shown: &["reveal"],
+    others: &[
+        ("from", Shape::Source),
+        ("audience", Shape::List(&Shape::NameOr(&HTTP_RULE))),
+        ("inject", Shape::Object(&INJECT)),
+    ],
+};
+
+static INJECT: Members = Members::shown(&["header", "prefix", "basic", "query"]);
+
+static KV_GRANT: Members = Members::shown(&["max_bytes", "shared"]);
+
+static FILES_GRANT: Members = Members::shown(&["path", "access", "max_bytes", "max_files"]);
+
+static SCRATCH: Members = Members::shown(&["max_bytes", "max_files"]);
+
+/// Members of an element of `governance.virtual_keys`.
+pub(super) static VIRTUAL_KEY: Members = Members {
+    shown: &[
+        "id",
+        "name",
+        "description",
+        "previous_valid_until",
+        "expires_at",
+        "is_active",
+        "approval",
+    ],
+    others: &[
+        ("value", Shape::Secret),
+        ("value_sha256", Shape::Digest),
+        ("previous_value_sha256", Shape::Digest),
+        ("mcp_configs", Shape::List(&Shape::Object(&KEY_ROW))),
+    ],
+};
+
+static KEY_ROW: Members =
+    Members::shown(&["mcp_client_name", "tools_to_execute", "resources_to_read", "prompts_to_get"]);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Compares members with a type of the schema, and those of the types in it. Returns the keys that
+    /// have text that may come from the environment.
+    fn compare(types: &Value, name: &str, members: &Members) -> BTreeSet<String> {
+        let properties = types[name]["properties"].as_object().expect("an object");
+        let mut found = BTreeSet::new();
+        for (key, property) in properties {
+            let shape = members.shape(key);
+            let shape = shape.unwrap_or_else(|| panic!("{name}.{key} has no shape"));
+            let text = property.to_string();
+            if text.contains(r#""examples":["env.NAME"]"#) {
+                found.insert(format!("{name}.{key}"));
+                assert!(is_secret(shape), "{name}.{key}: {shape:?}");
+            }
+            for inner in objects(types, &text) {
+                let members = innermost(shape);
+                let members = members.unwrap_or_else(|| panic!("{name}.{key}: {shape:?}"));
+                found.extend(compare(types, &inner, members));
+            }
+        }
+        found
+    }
+
+    fn is_secret(shape: &Shape) -> bool {
+        match shape {
+            Shape::Secret | Shape::SecretUrl => true,
+            Shape::Map(inner) => is_secret(inner),
+            _ => false,
+        }
+    }
+
+    fn innermost(shape: &Shape) -> Option<&'static Members> {
+        match shape {
+            Shape::Object(members) | Shape::NameOr(members) => Some(members),
+            Shape::Map(inner) | Shape::List(inner) => innermost(inner),
+            _ => None,
+        }
+    }
+
+    /// Returns the types with properties that a text of a schema refers to.
+    fn objects(types: &Value, text: &str) -> Vec<String> {
+        let references = text.split("#/$defs/").skip(1).filter_map(|rest| rest.split('"').next());
+        let objects = references.filter(|name| types[*name]["properties"].is_object());
+        objects.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_key_of_an_element_has_a_shape_and_every_text_of_the_environment_is_a_secret() {
+        let schema = crate::schema();
+        let types = &schema["$defs"];
+        let of_client = compare(types, "Client", &CLIENT);
+        let expected = [
+            "Client.connection_string",
+            "Client.headers",
+            "OAuthConfig.client_id",
+            "OAuthConfig.client_secret",
+            "TlsConfig.ca_cert_pem",
+        ];
+        assert_eq!(of_client, expected.map(str::to_owned).into());
+        let of_key = compare(types, "VirtualKey", &VIRTUAL_KEY);
+        assert_eq!(of_key, ["VirtualKey.value".to_owned()].into());
+    }
+}

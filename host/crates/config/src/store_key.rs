@@ -1,0 +1,90 @@
+//! The keys that secrets in the store are sealed with, read from where the configuration says.
+
+use std::{fs::File, io, io::Read as _, path::PathBuf};
+
+use airlock_store::{self as store, SealKey, SealKeyError, Seals};
+
+use super::config::{Config, SealKeySource, StoreSeal};
+
+/// Longest file with a key, in bytes. A key has 64 hexadecimal digits.
+const MAX_FILE_BYTES: u64 = 1 << 10;
+
+/// Reason that a key of the store cannot be used. The key is not shown.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreKeyError {
+    /// The file cannot be read.
+    #[error("`store_key`: the file {} cannot be read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The text is no key.
+    #[error("`store_key`, or one of `store_old_keys`, is not valid")]
+    Invalid(#[source] SealKeyError),
+}
+
+impl Config {
+    /// Returns the settings of the store, with the keys of its secrets. Blocks while it reads a small
+    /// file, if the key is in one. Fails if a key cannot be read or is not valid.
+    pub fn store_settings(&self) -> Result<store::Settings, StoreKeyError> {
+        let seal = self.store_seal.as_ref().map(StoreSeal::read).transpose()?;
+        Ok(store::Settings { seal, ..store::Settings::at(self.store.clone()) })
+    }
+}
+
+impl StoreSeal {
+    fn read(&self) -> Result<Seals, StoreKeyError> {
+        let older = self.old_keys.iter().map(SealKeySource::read).collect::<Result<_, _>>()?;
+        Ok(Seals::new(self.key.read()?, older))
+    }
+}
+
+impl SealKeySource {
+    fn read(&self) -> Result<SealKey, StoreKeyError> {
+        let parsed = match self {
+            Self::Text(text) => SealKey::parse(text.expose()),
+            Self::File(path) => {
+                let mut text = String::new();
+                let read = File::open(path)
+                    .and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
+                read.map_err(|source| StoreKeyError::Unreadable { path: path.clone(), source })?;
+                SealKey::parse(&text)
+            }
+        };
+        parsed.map_err(StoreKeyError::Invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use airlock_core::secret::Secret;
+
+    const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+    fn settings(source: SealKeySource) -> Result<store::Settings, StoreKeyError> {
+        let config = Config::parse("{}", "test", &|_| None).expect("a configuration");
+        let store_seal = Some(StoreSeal { key: source, old_keys: Vec::new() });
+        Config { store_seal, ..config }.store_settings()
+    }
+
+    #[test]
+    fn a_key_is_read_from_a_text_or_a_file_and_never_shown() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("key");
+        let of_file = || settings(SealKeySource::File(file.clone()));
+        assert!(matches!(of_file(), Err(StoreKeyError::Unreadable { .. })));
+        fs::write(&file, format!("{KEY}\n")).expect("a file");
+        assert!(of_file().is_ok_and(|settings| settings.seal.is_some()));
+        fs::write(&file, "hunter2").expect("a file");
+        let refused = of_file().expect_err("no key");
+        assert!(!format!("{refused:?} {refused}").contains("hunter2"));
+        assert!(settings(SealKeySource::Text(Secret::new(KEY))).is_ok());
+        assert!(settings(SealKeySource::Text(Secret::new(&KEY[1..]))).is_err());
+    }
+}

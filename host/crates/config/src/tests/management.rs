@@ -1,0 +1,137 @@
+//! `management`: the socket and the operators of the file.
+
+use super::*;
+use airlock_core::{
+    door::credential_digest,
+    operator::{Operator, Role},
+};
+use airlock_server::{ConfiguredOperator, ManagementSettings};
+
+/// A token of the least length.
+const TOKEN: &str = "hunter2-hunter2-hunter2-hunter2-";
+
+fn management(section: &Value) -> Value {
+    json!({"management": section})
+}
+
+fn settings(section: &Value) -> ManagementSettings {
+    good(&management(section)).server.management
+}
+
+fn operators(operators: Value) -> Value {
+    management(&with(json!({}), "operators", operators))
+}
+
+#[test]
+fn the_socket_is_beside_the_file_unless_the_file_says_otherwise() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("gateway.json");
+    for (section, expected) in [
+        (json!({}), Some("airlock.sock")),
+        (json!({"socket": "run/own.sock"}), Some("run/own.sock")),
+        (json!({"socket": ""}), None),
+        (json!({"disabled": true}), None),
+        (json!({"disabled": true, "socket": "own.sock"}), None),
+    ] {
+        std::fs::write(&path, management(&section).to_string()).expect("a file");
+        let config = Config::load(&path).expect("a good file");
+        let expected = expected.map(|name| directory.path().join(name));
+        assert_eq!(config.server.management.socket, expected, "{section}");
+        let off_limits = config.sandbox.off_limits.unwritable;
+        assert!(expected.is_none_or(|socket| off_limits.contains(&socket)), "{section}");
+    }
+    // A configuration that has no file has no default.
+    assert_eq!(settings(&json!({})), ManagementSettings::default());
+    let socket = settings(&json!({"socket": "own.sock"})).socket;
+    assert_eq!(socket.as_deref(), Some(Path::new("/etc/airlock/own.sock")));
+}
+
+#[test]
+fn the_path_of_a_socket_is_as_long_as_the_system_permits() {
+    let longest = "s".repeat(107 - "/etc/airlock/".len());
+    assert!(settings(&json!({"socket": longest})).socket.is_some());
+    assert_snapshot!(
+        error(&management(&json!({"socket": format!("{longest}s")}))),
+        @r#"
+    management.socket: the path of a socket has at most 107 bytes, found 108 with the directory of this file
+    "#
+    );
+}
+
+#[test]
+fn operators_have_a_role_and_a_token_that_is_kept_as_its_digest() {
+    let file = operators(json!([
+        {"name": "ann", "role": "admin", "token": "env.TOKEN", "sees_payloads": true},
+        {"name": "bob", "role": "viewer", "token_sha256": "ab".repeat(32)},
+        {"name": "cid", "role": "approver", "token": TOKEN},
+        {"name": "dan", "role": "operator", "token": format!("{TOKEN}2")},
+    ]));
+    let lookup = |name: &str| (name == "TOKEN").then(|| format!("{TOKEN}1"));
+    let config = Config::parse(&file.to_string(), "gateway.json", &lookup).expect("a good file");
+    let found = config.server.management.operators;
+    assert!(!format!("{found:?}").contains("171"), "a digest is printed");
+    assert_eq!(
+        found,
+        [
+            configured("ann", Role::Admin, true, credential_digest(&format!("{TOKEN}1"))),
+            configured("bob", Role::Viewer, false, [0xab; 32]),
+            configured("cid", Role::Approver, false, credential_digest(TOKEN)),
+            configured("dan", Role::Operator, false, credential_digest(&format!("{TOKEN}2"))),
+        ]
+    );
+}
+
+fn configured(
+    name: &str,
+    role: Role,
+    sees_payloads: bool,
+    token_digest: [u8; 32],
+) -> ConfiguredOperator {
+    let operator = Operator { name: name.to_owned(), role, sees_payloads };
+    ConfiguredOperator { operator, token_digest }
+}
+
+#[test]
+fn operators_that_cannot_be_told_apart_and_tokens_that_could_be_guessed_are_refused() {
+    let role = "viewer";
+    let file = operators(json!([
+        {"name": "a", "role": role, "token": TOKEN},
+        {"name": "a", "role": role, "token_sha256": "00".repeat(32)},
+        {"name": "b", "role": role, "token": TOKEN},
+        {"name": "c", "role": role, "token": &TOKEN[1..]},
+        {"name": "d", "role": role, "token": format!("{TOKEN} ")},
+        {"name": "e", "role": role, "token": format!("SK-BF-{TOKEN}")},
+        {"name": "f", "role": role, "token": "env.UNSET"},
+        {"name": "g", "role": role, "token_sha256": TOKEN},
+        {"name": "h", "role": role},
+        {"name": "i", "role": role, "token": TOKEN, "token_sha256": "01".repeat(32)},
+        {"name": " ", "role": role, "token_sha256": "02".repeat(32)},
+        {"name": "n".repeat(65), "role": role, "token_sha256": "03".repeat(32)},
+        {"name": "n".repeat(64), "role": role, "token_sha256": "04".repeat(32)},
+        {"name": "j\n", "role": role, "token_sha256": "05".repeat(32)},
+        {"name": "k", "role": "Admin", "token_sha256": "06".repeat(32)},
+    ]));
+    assert_snapshot!(error(&file), @r#"
+    management.operators[14].role: found "Admin"; did you mean "admin"? Valid: "viewer", "approver", "operator" or "admin"
+    management.operators[1].name: another operator is named "a" already
+    management.operators[2].token: is the same as that of the operator "a"
+    management.operators[3].token: must have at least 32 ASCII characters, without spaces
+    management.operators[4].token: must have at least 32 ASCII characters, without spaces
+    management.operators[5].token: must not start with "sk-bf-", the prefix of virtual keys
+    management.operators[6].token: the environment variable UNSET is not set
+    management.operators[7].token_sha256: expected a SHA-256 of 64 hexadecimal digits
+    management.operators[8]: needs either `token` or `token_sha256`, and not both
+    management.operators[9]: needs either `token` or `token_sha256`, and not both
+    management.operators[10].name: expected 1 to 64 characters, which are not all spaces, without control characters
+    management.operators[11].name: expected 1 to 64 characters, which are not all spaces, without control characters
+    management.operators[13].name: expected 1 to 64 characters, which are not all spaces, without control characters
+    "#);
+}
+
+#[test]
+fn a_disabled_management_api_needs_no_environment() {
+    let operator = json!({"name": "ann", "role": "admin", "token": "env.UNSET"});
+    let section = json!({"disabled": true, "operators": [operator]});
+    let expected = ManagementSettings { disabled: true, ..ManagementSettings::default() };
+    assert_eq!(settings(&section), expected);
+}

@@ -1,0 +1,69 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::*;
+
+const NEW: &str = "sk-bf-the-new-credential";
+const OLD: &str = "sk-bf-the-old-credential";
+
+fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+fn key(credential: &str) -> VirtualKey {
+    VirtualKey::new("ann", credential, BTreeMap::new())
+}
+
+fn rotated() -> VirtualKey {
+    key(NEW).with_previous(credential_digest(OLD), at(100))
+}
+
+#[test]
+fn an_expired_key_is_refused_from_its_time_on_and_still_has_its_name() {
+    let keys = Keys::new([rotated().with_expiry(Some(at(50)))]);
+    for credential in [NEW, OLD] {
+        assert!(keys.find(credential, at(49)).is_some(), "{credential}");
+        assert!(keys.find(credential, at(50)).is_none(), "{credential}");
+    }
+    assert!(keys.named("ann").is_some_and(|key| key.has_expired(at(50))));
+    assert!(!key(NEW).has_expired(at(u64::from(u32::MAX))));
+}
+
+#[test]
+fn a_rotated_key_has_one_tenant_and_its_previous_credential_is_valid_until_its_time() {
+    let keys = Keys::new([rotated()]);
+    let new = keys.find(NEW, at(99)).expect("the new credential");
+    let old = keys.find(OLD, at(99)).expect("the old credential");
+    assert_eq!(new.tenant(), old.tenant());
+    assert!(keys.find(OLD, at(100)).is_none());
+    assert!(keys.find(NEW, at(100)).is_some());
+    assert_eq!(keys.iter().count(), 1);
+}
+
+#[test]
+fn a_digest_makes_the_same_key_as_its_credential_and_an_identifier_another_tenant() {
+    let by_digest = VirtualKey::from_digest("ann", credential_digest(NEW), BTreeMap::new());
+    assert_eq!(by_digest, key(NEW));
+    let tenant = key(NEW).with_id("7").tenant().clone();
+    assert_ne!(tenant, *key(NEW).tenant());
+    assert_eq!(tenant, *key(OLD).with_id("7").tenant());
+    assert_ne!(tenant, *key(NEW).with_id("8").tenant());
+    // The tag keeps identifiers apart from credentials.
+    assert_ne!(key(NEW).with_id(OLD).tenant(), key(OLD).tenant());
+}
+
+#[test]
+fn replaced_keys_are_seen_by_every_clone_and_a_snapshot_keeps_its_own() {
+    let live = LiveKeys::new(Keys::new([key(OLD)]));
+    let clone = live.clone();
+    let before = live.snapshot();
+    clone.replace(Keys::new([key(NEW)]));
+    assert!(live.find(OLD, at(0)).is_none() && live.find(NEW, at(0)).is_some());
+    assert!(live.named("ann").is_some_and(|found| *found == key(NEW)));
+    assert!(before.find(OLD, at(0)).is_some());
+}
+
+#[test]
+fn keys_are_printed_without_their_digests() {
+    let printed = format!("{:?}", Keys::new([rotated()]));
+    assert_eq!(printed, r#"[VirtualKey { name: "ann", rows: {}, .. }]"#);
+}

@@ -1,0 +1,277 @@
+//! One change of an element of the configuration: checked against the whole configuration as it would
+//! be, stored with a record of it, and taken by the running gateway.
+
+use std::{collections::BTreeSet, mem, sync::Arc};
+
+use http::StatusCode;
+use serde_json::Value;
+use tracing::{info, warn};
+
+use crate::{
+    refusal::{conflict, invalid, refusal, unavailable},
+    service::Service,
+};
+use airlock_config::{ConfigSource, Element, LeftOut, LeftOutReason, Merged, written_secrets};
+use airlock_core::operator::Operator;
+use airlock_server::ManagementRefusal;
+use airlock_store::entries::{Entries, Entry, EntryChange, EntryChanged, EntryKind, EntryValue};
+use airlock_strings::{cut, with_causes};
+
+/// Number of times that a change is checked and made again because another one came first.
+const MAX_ATTEMPTS: usize = 8;
+/// Largest element, in bytes of its JSON text.
+const MAX_ELEMENT_BYTES: usize = 1 << 20;
+/// Longest list of problems in a refusal, in bytes.
+const MAX_PROBLEM_BYTES: usize = 2_000;
+
+/// The elements of the configuration at one moment.
+pub(crate) struct State {
+    pub(crate) entries: Entries,
+    pub(crate) merged: Merged,
+}
+
+impl State {
+    /// Returns the element with this kind and name, if it is there and not removed.
+    pub(crate) fn element(&self, kind: EntryKind, name: &str) -> Option<&Element> {
+        self.elements(kind).find(|element| element.name == name)
+    }
+
+    /// Returns the elements of a kind, without those that are removed.
+    pub(crate) fn elements(&self, kind: EntryKind) -> impl Iterator<Item = &Element> {
+        let elements = self.merged.elements.iter();
+        elements.filter(move |element| element.kind == kind && element.value.is_some())
+    }
+
+    /// Returns the entry of the store with this kind and name.
+    pub(crate) fn entry(&self, kind: EntryKind, name: &str) -> Option<&Entry> {
+        self.entries.entries.iter().find(|entry| entry.kind == kind && entry.name == name)
+    }
+
+    /// Returns the digest of the element of the file with this kind and name.
+    fn in_file(&self, kind: EntryKind, name: &str) -> Option<[u8; 32]> {
+        let mut elements = self.merged.elements.iter();
+        let element = elements.find(|element| element.kind == kind && element.name == name)?;
+        element.in_file
+    }
+}
+
+/// A change that an operator wants.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wanted {
+    /// The act, for the record.
+    pub(crate) action: &'static str,
+    pub(crate) kind: EntryKind,
+    pub(crate) name: String,
+    pub(crate) content: Content,
+}
+
+/// Content of the element after the change.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Content {
+    /// This element.
+    Element(Value),
+    /// No element.
+    Absent,
+    /// The entry of an earlier time: `None` for none.
+    Earlier(Option<EntryValue>),
+}
+
+impl Service {
+    /// Reads the elements as they are.
+    pub(crate) async fn state(&self) -> Result<State, ManagementRefusal> {
+        let database = &self.settings.database;
+        let entries = if database.location().is_missing_file() {
+            Entries::default()
+        } else {
+            let entries = self.database().await?.entries().await;
+            entries.map_err(|error| unavailable(&error))?
+        };
+        let merged = self.merged(entries.clone()).await?;
+        Ok(State { entries, merged })
+    }
+
+    /// Makes a change, which `plan` makes from the elements as they are; it is called again if another
+    /// change comes first. Returns the number of the change in the record. Fails if the configuration
+    /// would not be valid or would lose another entry.
+    pub(crate) async fn change(
+        &self,
+        actor: &Operator,
+        plan: impl Fn(&State) -> Result<Wanted, ManagementRefusal>,
+    ) -> Result<i64, ManagementRefusal> {
+        for _ in 0..MAX_ATTEMPTS {
+            let state = self.state().await?;
+            let wanted = plan(&state)?;
+            let after = self.checked(&state, &wanted).await?;
+            let name = wanted.name.clone();
+            if after == state.entry(wanted.kind, &name).map(entry_content) {
+                // Nothing changes, and nothing is recorded.
+                return Ok(state.entries.revision);
+            }
+            let change = EntryChange {
+                actor: actor.name.clone(),
+                action: wanted.action.to_owned(),
+                kind: wanted.kind,
+                name: wanted.name,
+                after,
+                revision: state.entries.revision,
+            };
+            let changed = self.database().await?.change_entry(change).await;
+            match changed.map_err(|error| unavailable(&error))? {
+                EntryChanged::Done(id) => {
+                    let Operator { name: actor, .. } = actor;
+                    info!(actor, action = wanted.action, name, change = id, "settings changed");
+                    self.apply(id).await;
+                    return Ok(id);
+                }
+                EntryChanged::Outdated => {}
+                EntryChanged::Full => {
+                    return Err(conflict("the store has as many entries as may be"));
+                }
+            }
+        }
+        Err(conflict("other changes came first again and again; try again"))
+    }
+
+    /// Returns the entry that makes a wanted change. Fails if the configuration with it is not valid.
+    async fn checked(
+        &self,
+        state: &State,
+        wanted: &Wanted,
+    ) -> Result<Option<EntryValue>, ManagementRefusal> {
+        let after = self.entry_value(state, wanted)?;
+        let mut all = state.entries.clone();
+        let entries = &mut all.entries;
+        entries.retain(|entry| entry.kind != wanted.kind || entry.name != wanted.name);
+        if let Some(EntryValue { replaces, document }) = after.clone() {
+            let Wanted { kind, name, .. } = wanted;
+            let name = name.clone();
+            entries.push(Entry { kind: *kind, name, replaces, document, changed_ms: 0 });
+            entries.sort_by(|one, other| {
+                one.kind.cmp(&other.kind).then_with(|| one.name.cmp(&other.name))
+            });
+        }
+        let merged = self.merged(all).await?;
+        check_left_out(&state.merged.left_out, &merged.left_out, wanted)?;
+        Ok(after)
+    }
+
+    fn entry_value(
+        &self,
+        state: &State,
+        wanted: &Wanted,
+    ) -> Result<Option<EntryValue>, ManagementRefusal> {
+        let replaces = state.in_file(wanted.kind, &wanted.name);
+        match &wanted.content {
+            Content::Absent => {
+                Ok(replaces.is_some().then_some(EntryValue { replaces, document: None }))
+            }
+            Content::Earlier(earlier) => Ok(earlier.clone()),
+            Content::Element(value) => {
+                self.check_secrets(wanted.kind, value)?;
+                let document = value.to_string();
+                if document.len() > MAX_ELEMENT_BYTES {
+                    return Err(invalid(format!(
+                        "the element has {} bytes, more than {MAX_ELEMENT_BYTES}",
+                        document.len()
+                    )));
+                }
+                Ok(Some(EntryValue { replaces, document: Some(document) }))
+            }
+        }
+    }
+
+    /// Fails if the element has a secret in plain text and the store does not seal it.
+    fn check_secrets(&self, kind: EntryKind, element: &Value) -> Result<(), ManagementRefusal> {
+        if self.settings.seals_secrets {
+            return Ok(());
+        }
+        match written_secrets(kind, element).first() {
+            None => Ok(()),
+            Some(key) => Err(invalid(format!(
+                "`{key}` has a secret in plain text, and the store has no key to seal it with: write \
+                 \"env.NAME\" for a variable of the gateway's environment, or set `store_key`"
+            ))),
+        }
+    }
+
+    /// Merges entries into the file; while the file is not valid, into its last valid content.
+    async fn merged(&self, entries: Entries) -> Result<Merged, ManagementRefusal> {
+        let source = self.source()?;
+        let _place = self.readers.acquire().await;
+        let merging = tokio::task::spawn_blocking(move || source.load(&entries));
+        let loaded =
+            merging.await.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
+        loaded.map(|loaded| loaded.merged).map_err(|error| {
+            let message = format!("the configuration file is not valid: {}", with_causes(&error));
+            let message = cut(message, MAX_PROBLEM_BYTES);
+            refusal(StatusCode::UNPROCESSABLE_ENTITY, "configuration_invalid", message)
+        })
+    }
+
+    fn source(&self) -> Result<Arc<ConfigSource>, ManagementRefusal> {
+        self.settings.source.clone().ok_or_else(|| {
+            let message = "this gateway was started without a configuration file, so its settings cannot be changed";
+            refusal(StatusCode::SERVICE_UNAVAILABLE, "settings_fixed", message)
+        })
+    }
+
+    /// Makes the running gateway take a change that is stored. If that fails, the gateway tries again by
+    /// itself: the change is made, and its response may have a secret that is shown only once.
+    async fn apply(&self, id: i64) {
+        let Some(gateway) = &self.gateway else { return };
+        if let Err(reason) = gateway.apply().await {
+            warn!(change = id, %reason, "a change is stored, and not taken yet");
+        }
+    }
+}
+
+/// Fails if the wanted change would have no effect, or if another entry would lose its effect by it.
+fn check_left_out(
+    before: &[LeftOut],
+    after: &[LeftOut],
+    wanted: &Wanted,
+) -> Result<(), ManagementRefusal> {
+    let before: BTreeSet<_> =
+        before.iter().map(|left_out| (left_out.kind, &left_out.name)).collect();
+    for left_out in after {
+        let is_wanted = left_out.kind == wanted.kind && left_out.name == wanted.name;
+        if !is_wanted && before.contains(&(left_out.kind, &left_out.name)) {
+            continue;
+        }
+        match &left_out.reason {
+            LeftOutReason::Invalid(problems) => {
+                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                let problems = cut(problems.join("; "), MAX_PROBLEM_BYTES);
+                return Err(if is_wanted {
+                    invalid(problems)
+                } else {
+                    let LeftOut { kind, name, .. } = left_out;
+                    conflict(format!("{} {name:?} would not be valid: {problems}", word(*kind)))
+                });
+            }
+            LeftOutReason::FileChanged if is_wanted => {
+                return Err(conflict("the configuration file has changed meanwhile; try again"));
+            }
+            LeftOutReason::FileChanged => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the word for an element of this kind.
+pub(crate) fn word(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Client => "the client",
+        EntryKind::VirtualKey => "the virtual key",
+    }
+}
+
+/// Returns what an entry has.
+pub(crate) fn entry_content(entry: &Entry) -> EntryValue {
+    EntryValue { replaces: entry.replaces, document: entry.document.clone() }
+}
+
+/// Takes a member out of an element.
+pub(crate) fn take(element: &mut Value, member: &str) -> Value {
+    element.get_mut(member).map(mem::take).unwrap_or_default()
+}

@@ -1,0 +1,189 @@
+//! Clients: MCP servers and plugins, as elements of `mcp.client_configs`.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    body,
+    change::{Content, State, Wanted},
+    refusal::{conflict, forbidden, invalid, not_found, refusal},
+    service::Service,
+};
+use airlock_config::restore;
+use airlock_core::operator::{Operator, Right};
+use airlock_server::ManagementRefusal;
+use airlock_store::entries::EntryKind;
+
+/// Time for a new client to connect and list its tools. Starting a server may take two minutes by
+/// default.
+const CONNECTING: Duration = Duration::from_mins(3);
+/// Members that cannot be changed: who wants another server adds another client.
+const FIXED: [&str; 5] =
+    ["connection_type", "connection_string", "stdio_config", "docker_config", "auth_type"];
+/// Members that say which tools are used, and not which server is reached and how.
+const OF_POLICY: [&str; 10] = [
+    "allow_on_all_virtual_keys",
+    "disabled",
+    "is_code_mode_client",
+    "name",
+    "prefix",
+    "prompts_to_get",
+    "resources_to_read",
+    "tool_sync_interval",
+    "tools_to_execute",
+    "is_ping_available",
+];
+/// Member that says which tools need no approval. Operators who decide about no call may shorten it.
+const AUTO_EXECUTE: &str = "tools_to_auto_execute";
+
+impl Service {
+    /// Adds a client, and waits until it is connected. One that does not connect is removed again.
+    pub(crate) async fn add_client(
+        &self,
+        actor: &Operator,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let element = Value::Object(body::members(body)?);
+        let name = element["name"].as_str().unwrap_or_default().to_owned();
+        if name.is_empty() {
+            return Err(invalid("Invalid client name: `name` is required"));
+        }
+        let is_disabled = element["disabled"] == true;
+        let id = self.change(actor, |state| plan_new(state, &name, &element)).await?;
+        let Some(gateway) = self.gateway.as_ref().filter(|_| !is_disabled) else {
+            return Ok(success("MCP client added successfully"));
+        };
+        if let Err(reason) = gateway.connected(&name, CONNECTING).await {
+            self.revert(actor, id).await?;
+            let message = format!("Failed to connect MCP client: {reason}");
+            return Err(refusal(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "client_not_connected",
+                message,
+            ));
+        }
+        Ok(success("MCP client connected successfully"))
+    }
+
+    /// Changes the members of a client that the request has. A member that is `null` is removed.
+    pub(crate) async fn update_client(
+        &self,
+        actor: &Operator,
+        name: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let sent = body::members(body)?;
+        self.change(actor, |state| plan_update(state, actor, name, &sent)).await?;
+        Ok(success("MCP client edited successfully"))
+    }
+
+    /// Removes a client, also one of the configuration file.
+    pub(crate) async fn remove_client(
+        &self,
+        actor: &Operator,
+        name: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let removing = self.change(actor, |state| {
+            let name = known(state, name)?.0;
+            let action = "client.remove";
+            Ok(Wanted { action, kind: EntryKind::Client, name, content: Content::Absent })
+        });
+        removing.await?;
+        Ok(success("MCP client removed successfully"))
+    }
+}
+
+fn plan_new(state: &State, name: &str, element: &Value) -> Result<Wanted, ManagementRefusal> {
+    if state.element(EntryKind::Client, name).is_some() {
+        return Err(conflict(format!("an MCP client is named {name:?} already")));
+    }
+    let content = Content::Element(element.clone());
+    Ok(Wanted { action: "client.add", kind: EntryKind::Client, name: name.to_owned(), content })
+}
+
+fn plan_update(
+    state: &State,
+    actor: &Operator,
+    name: &str,
+    sent: &Map<String, Value>,
+) -> Result<Wanted, ManagementRefusal> {
+    let (name, stored) = known(state, name)?;
+    let mut element = stored.clone();
+    for (member, value) in changed(stored, sent) {
+        if FIXED.contains(&member.as_str()) || member == "name" {
+            return Err(invalid(format!("{member} cannot be changed for an existing MCP client")));
+        }
+        let is_permitted = OF_POLICY.contains(&member.as_str())
+            || (member == AUTO_EXECUTE && is_part(&value, &stored[AUTO_EXECUTE]))
+            || actor.role.has(Right::Administer);
+        if !is_permitted {
+            return Err(forbidden(format!(
+                "`{member}` is about the connection or about approvals, which only an administrator may change"
+            )));
+        }
+        match value {
+            Value::Null => {
+                drop(element.as_object_mut().and_then(|members| members.remove(&member)));
+            }
+            value => element[&member] = value,
+        }
+    }
+    let content = Content::Element(element);
+    Ok(Wanted { action: "client.update", kind: EntryKind::Client, name, content })
+}
+
+/// Returns whether a list of tools has only tools of another list.
+fn is_part(list: &Value, whole: &Value) -> bool {
+    let whole = whole.as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_all = whole.iter().any(|name| name == "*");
+    match list {
+        Value::Null => true,
+        Value::Array(list) => is_all || list.iter().all(|name| whole.contains(name)),
+        _ => false,
+    }
+}
+
+/// Returns the members that a request changes. A secret that is sent as it was shown stays.
+fn changed(stored: &Value, sent: &Map<String, Value>) -> Map<String, Value> {
+    let restored = restore(EntryKind::Client, stored, &Value::Object(sent.clone()));
+    let Value::Object(mut restored) = restored else { return Map::new() };
+    restored.retain(|member, value| stored.get(member).unwrap_or(&Value::Null) != value);
+    restored
+}
+
+/// Returns the name and the element of a client, which the path names by its name or its identifier.
+fn known<'s>(state: &'s State, name: &str) -> Result<(String, &'s Value), ManagementRefusal> {
+    let found = state.element(EntryKind::Client, name).or_else(|| {
+        let mut clients = state.elements(EntryKind::Client);
+        clients.find(|client| client.value.as_ref().is_some_and(|value| value["client_id"] == name))
+    });
+    let found = found.and_then(|found| Some((found.name.clone(), found.value.as_ref()?)));
+    found.ok_or_else(|| not_found("MCP client not found"))
+}
+
+fn success(message: &str) -> Value {
+    json!({"status": "success", "message": message})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_new_tools_is_a_part() {
+        for (list, whole, expected) in [
+            (json!(["a"]), json!(["a", "b"]), true),
+            (json!([]), json!(["a"]), true),
+            (json!(null), json!(["a"]), true),
+            (json!(["a"]), json!(["*"]), true),
+            (json!(["*"]), json!(["a"]), false),
+            (json!(["a", "c"]), json!(["a", "b"]), false),
+            (json!(["a"]), json!(null), false),
+            (json!("a"), json!(["a"]), false),
+        ] {
+            assert_eq!(is_part(&list, &whole), expected, "{list} {whole}");
+        }
+    }
+}

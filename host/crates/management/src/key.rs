@@ -1,0 +1,448 @@
+//! Virtual keys, as elements of `governance.virtual_keys`. The value of a key is shown when it is made,
+//! and kept as its digest.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::{
+    body,
+    change::{Content, State, Wanted, take},
+    operators::{future, no_randomness},
+    page::Page,
+    refusal::{conflict, invalid, not_found},
+    service::Service,
+    token::{self, TokenDigest},
+};
+use airlock_config::Element;
+use airlock_core::{operator::Operator, secret::Secret};
+use airlock_server::ManagementRefusal;
+use airlock_store::entries::EntryKind;
+use airlock_strings::hex;
+
+/// Prefix of the values of keys.
+const PREFIX: &str = "sk-bf-";
+/// A value in a response that is not shown.
+const HIDDEN: &str = "sk-bf-************************";
+/// Longest time that the value before a rotation stays valid.
+const MAX_COOLDOWN: Duration = Duration::from_hours(24 * 30);
+/// Maximum keys that one request rotates.
+const MAX_ROTATED: usize = 100;
+/// Members of a key that requests set and responses show as they are in the element.
+const SHOWN: [&str; 6] =
+    ["description", "is_active", "approval", "expires_at", "previous_valid_until", "mcp_configs"];
+
+/// A key that a request wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewKey {
+    name: String,
+    description: Option<String>,
+    is_active: Option<bool>,
+    expires_at: Option<String>,
+    approval: Option<String>,
+    #[serde(default)]
+    mcp_configs: Vec<Value>,
+}
+
+/// Changed members of a key. A member that is absent stays.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyUpdate {
+    /// The name, unchanged: programs send the whole key.
+    name: Option<String>,
+    description: Option<String>,
+    is_active: Option<bool>,
+    /// Empty to remove it.
+    expires_at: Option<String>,
+    /// Empty for that of the configuration.
+    approval: Option<String>,
+    mcp_configs: Option<Vec<Value>>,
+}
+
+/// A rotation of one key.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Rotation {
+    /// Time that the old value stays valid, such as `1h`. Absent: it is refused at once.
+    cooldown: Option<String>,
+}
+
+/// A rotation of many keys.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ManyRotations {
+    ids: Vec<String>,
+    cooldown: Option<String>,
+}
+
+impl Service {
+    /// Makes a key. The response has its value, which is never shown again.
+    pub(crate) async fn create_key(
+        &self,
+        actor: &Operator,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let new: NewKey = body::read(body)?;
+        let name = new.name.clone();
+        if name.trim().is_empty() {
+            return Err(invalid("Virtual key name is required"));
+        }
+        let value = new_value()?;
+        let element = new_element(new, &value)?;
+        let making = self.change(actor, |state| {
+            if state.element(EntryKind::VirtualKey, &name).is_some() {
+                return Err(conflict("A virtual key with this name already exists"));
+            }
+            Ok(wanted("key.create", &name, element.clone()))
+        });
+        making.await?;
+        let mut shown = describe(&name, &element);
+        shown["value"] = value.expose().into();
+        Ok(json!({"message": "Virtual key created successfully", "virtual_key": shown}))
+    }
+
+    /// Lists the keys, without their values.
+    pub(crate) async fn list_keys(&self, query: &str) -> Result<Value, ManagementRefusal> {
+        let page = Page::parse(query)?;
+        let state = self.state().await?;
+        let keys = state.elements(EntryKind::VirtualKey);
+        let keys = keys.filter(|key| page.matches(&key.name)).map(describe_element);
+        Ok(page.document("virtual_keys", keys.collect()))
+    }
+
+    /// Shows a key, without its value.
+    pub(crate) async fn show_key(&self, id: &str) -> Result<Value, ManagementRefusal> {
+        let state = self.state().await?;
+        Ok(json!({"virtual_key": describe_element(known(&state, id)?)}))
+    }
+
+    /// Changes the members of a key that the request has.
+    pub(crate) async fn update_key(
+        &self,
+        actor: &Operator,
+        id: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let update: KeyUpdate = body::read(body)?;
+        let expires = update.expires_at.as_deref().filter(|text| !text.is_empty());
+        expires.map(|text| future("expires_at", text)).transpose()?;
+        let updating = self.change(actor, |state| {
+            let key = known(state, id)?;
+            if update.name.as_ref().is_some_and(|name| *name != key.name) {
+                return Err(invalid("`name` cannot be changed: make another key"));
+            }
+            let element = updated(without_value(key)?, &update);
+            Ok(wanted("key.update", &key.name, element))
+        });
+        updating.await?;
+        let shown = self.show_key(id).await?;
+        Ok(json!({
+            "message": "Virtual key updated successfully",
+            "virtual_key": shown["virtual_key"],
+        }))
+    }
+
+    /// Removes a key, also one of the configuration file. It is refused at once.
+    pub(crate) async fn delete_key(
+        &self,
+        actor: &Operator,
+        id: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        let deleting = self.change(actor, |state| {
+            let name = known(state, id)?.name.clone();
+            let kind = EntryKind::VirtualKey;
+            Ok(Wanted { action: "key.delete", kind, name, content: Content::Absent })
+        });
+        deleting.await?;
+        Ok(json!({"message": "Virtual key deleted successfully"}))
+    }
+
+    /// Gives a key a new value, which the response has.
+    pub(crate) async fn rotate_key(
+        &self,
+        actor: &Operator,
+        id: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let Rotation { cooldown } = body::read(body)?;
+        let until = valid_until(cooldown.as_deref())?;
+        let shown = self.rotate(actor, id, until).await?;
+        Ok(json!({"message": "Virtual key rotated successfully", "virtual_key": shown}))
+    }
+
+    /// Gives many keys new values, one after the other. Fails at the first one that cannot be rotated;
+    /// those before it have new values, which the response to this request does not have, so the
+    /// identifiers are checked first.
+    pub(crate) async fn rotate_keys(
+        &self,
+        actor: &Operator,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let ManyRotations { ids, cooldown } = body::read(body)?;
+        if ids.is_empty() || ids.len() > MAX_ROTATED {
+            return Err(invalid(format!("`ids` must have 1 to {MAX_ROTATED} elements")));
+        }
+        let until = valid_until(cooldown.as_deref())?;
+        let state = self.state().await?;
+        // A key that is named twice is rotated once: its value before must not be one that nobody had.
+        let names = ids.iter().map(|id| known(&state, id).map(|key| key.name.clone()));
+        let names = names.collect::<Result<BTreeSet<_>, _>>()?;
+        let mut rotated = Vec::new();
+        let mut failed = Vec::new();
+        for id in &names {
+            match self.rotate(actor, id, until).await {
+                Ok(shown) => rotated.push(shown),
+                Err(refused) => failed.push(json!({"id": id, "message": refused.message})),
+            }
+        }
+        Ok(json!({
+            "message": "Virtual keys rotated",
+            "virtual_keys": rotated,
+            "failed": failed,
+        }))
+    }
+
+    async fn rotate(
+        &self,
+        actor: &Operator,
+        id: &str,
+        until: Option<SystemTime>,
+    ) -> Result<Value, ManagementRefusal> {
+        let value = new_value()?;
+        let digest = token::digest(value.expose());
+        let rotating = self.change(actor, |state| {
+            let key = known(state, id)?;
+            let element = rotated(state, key, digest, until)?;
+            Ok(wanted("key.rotate", &key.name, element))
+        });
+        rotating.await?;
+        // The value is shown only now, whatever becomes of the store.
+        let state = self.state().await;
+        let shown = state.and_then(|state| known(&state, id).map(describe_element));
+        let mut shown = shown.unwrap_or_else(|_| json!({"id": id}));
+        shown["value"] = value.expose().into();
+        Ok(shown)
+    }
+}
+
+fn wanted(action: &'static str, name: &str, element: Value) -> Wanted {
+    let content = Content::Element(element);
+    Wanted { action, kind: EntryKind::VirtualKey, name: name.to_owned(), content }
+}
+
+fn new_value() -> Result<Secret, ManagementRefusal> {
+    token::generate(PREFIX).map_err(|error| no_randomness(&error))
+}
+
+fn new_element(new: NewKey, value: &Secret) -> Result<Value, ManagementRefusal> {
+    let mut element = json!({
+        "id": Uuid::new_v4().to_string(),
+        "name": new.name,
+        "value_sha256": hex(&token::digest(value.expose())),
+        "is_active": new.is_active.unwrap_or(true),
+        "mcp_configs": new.mcp_configs,
+    });
+    if let Some(text) = new.expires_at.filter(|text| !text.is_empty()) {
+        future("expires_at", &text)?;
+        element["expires_at"] = text.into();
+    }
+    set(&mut element, "description", new.description);
+    set(&mut element, "approval", new.approval);
+    Ok(element)
+}
+
+/// Sets a member of an element. An empty text removes it, and `None` leaves it.
+fn set(element: &mut Value, member: &str, text: Option<String>) {
+    match text {
+        None => {}
+        Some(text) if text.is_empty() => drop(take_member(element, member)),
+        Some(text) => element[member] = text.into(),
+    }
+}
+
+fn take_member(element: &mut Value, member: &str) -> Option<Value> {
+    element.as_object_mut()?.remove(member)
+}
+
+fn updated(mut element: Value, update: &KeyUpdate) -> Value {
+    set(&mut element, "description", update.description.clone());
+    set(&mut element, "expires_at", update.expires_at.clone());
+    set(&mut element, "approval", update.approval.clone());
+    if let Some(is_active) = update.is_active {
+        element["is_active"] = is_active.into();
+    }
+    if let Some(rows) = &update.mcp_configs {
+        element["mcp_configs"] = rows.clone().into();
+    }
+    element
+}
+
+/// Returns the element of a key with a new value. The value before stays valid until `until`; the one
+/// before that is refused.
+fn rotated(
+    state: &State,
+    key: &Element,
+    digest: TokenDigest,
+    until: Option<SystemTime>,
+) -> Result<Value, ManagementRefusal> {
+    let mut element = without_value(key)?;
+    let own = take(&mut element, "value_sha256");
+    take_member(&mut element, "previous_value_sha256");
+    take_member(&mut element, "previous_valid_until");
+    if let Some(until) = until {
+        let of_environment =
+            || state.merged.config.keys.named(&key.name).map(|key| hex(&key.digest()));
+        let previous = own.as_str().map(str::to_owned).or_else(of_environment);
+        let previous = previous.ok_or_else(|| {
+            invalid(
+                "the key is not active, so its old value cannot stay valid: leave out `cooldown`",
+            )
+        })?;
+        element["previous_value_sha256"] = previous.into();
+        element["previous_valid_until"] =
+            humantime::format_rfc3339_seconds(until).to_string().into();
+    }
+    take_member(&mut element, "value");
+    element["value_sha256"] = hex(&digest).into();
+    Ok(element)
+}
+
+/// Returns the element of a key with the digest of its value in place of a value in plain text. One of
+/// the environment stays.
+fn without_value(key: &Element) -> Result<Value, ManagementRefusal> {
+    let mut element = key.value.clone().unwrap_or_default();
+    if let Some(text) = element["value"].as_str().filter(|text| !text.starts_with("env.")) {
+        let digest = hex(&token::digest(text));
+        take_member(&mut element, "value");
+        element["value_sha256"] = digest.into();
+    }
+    if element["value"].is_object() && element["value"]["value"].is_string() {
+        return Err(invalid(
+            "the value of this key is written in the long form in the configuration file; write it as \
+             a text, as \"env.NAME\" or as `value_sha256`",
+        ));
+    }
+    if element["value"].is_null() {
+        take_member(&mut element, "value");
+    }
+    Ok(element)
+}
+
+/// Returns the time until which the value before a rotation stays valid.
+fn valid_until(cooldown: Option<&str>) -> Result<Option<SystemTime>, ManagementRefusal> {
+    let Some(text) = cooldown else { return Ok(None) };
+    let cooldown = humantime::parse_duration(text)
+        .map_err(|_| invalid("`cooldown` must be a time such as \"90m\" or \"7d\""))?;
+    if cooldown > MAX_COOLDOWN {
+        return Err(invalid("`cooldown` must be at most 30 days"));
+    }
+    Ok((!cooldown.is_zero()).then(|| SystemTime::now() + cooldown))
+}
+
+/// Finds a key by its identifier or its name.
+fn known<'s>(state: &'s State, id: &str) -> Result<&'s Element, ManagementRefusal> {
+    let mut keys = state.elements(EntryKind::VirtualKey);
+    let by_id = keys.find(|key| key.value.as_ref().is_some_and(|value| value["id"] == id));
+    let found = by_id.or_else(|| state.element(EntryKind::VirtualKey, id));
+    found.ok_or_else(|| not_found("Virtual key not found"))
+}
+
+fn describe_element(key: &Element) -> Value {
+    let mut shown = describe(&key.name, key.value.as_ref().unwrap_or(&Value::Null));
+    shown["source"] = source(key).into();
+    shown
+}
+
+/// Describes a key, with a hidden value.
+fn describe(name: &str, element: &Value) -> Value {
+    let mut shown = Map::new();
+    let id = element["id"].as_str().unwrap_or(name);
+    shown.insert("id".to_owned(), id.into());
+    shown.insert("name".to_owned(), name.into());
+    shown.insert("value".to_owned(), HIDDEN.into());
+    for member in SHOWN {
+        let value = element.get(member).cloned().unwrap_or_else(|| absent(member));
+        shown.insert(member.to_owned(), value);
+    }
+    Value::Object(shown)
+}
+
+/// Returns the value of a member that an element does not have.
+fn absent(member: &str) -> Value {
+    match member {
+        "is_active" => true.into(),
+        "mcp_configs" => json!([]),
+        _ => Value::Null,
+    }
+}
+
+/// Returns where an element comes from.
+pub(crate) fn source(element: &Element) -> &'static str {
+    match (element.in_file.is_some(), element.in_store) {
+        (true, true) => "store_over_file",
+        (true, false) => "file",
+        (false, _) => "store",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(value: Value) -> Element {
+        let kind = EntryKind::VirtualKey;
+        Element { kind, name: "ann".into(), in_file: None, in_store: true, value: Some(value) }
+    }
+
+    #[test]
+    fn a_value_in_plain_text_becomes_a_digest_and_one_of_the_environment_stays() {
+        let plain = without_value(&key(json!({"name": "ann", "value": "sk-bf-1"})));
+        let digest = hex(&token::digest("sk-bf-1"));
+        assert_eq!(plain, Ok(json!({"name": "ann", "value_sha256": digest})));
+        let named = json!({"name": "ann", "value": "env.KEY"});
+        assert_eq!(without_value(&key(named.clone())), Ok(named));
+        let long = json!({"name": "ann", "value": {"value": "sk-bf-1"}});
+        assert!(without_value(&key(long)).is_err());
+    }
+
+    #[test]
+    fn a_description_has_no_value_and_no_digest() {
+        let element = json!({
+            "id": "7", "name": "ann", "value": "sk-bf-plain", "value_sha256": "ab", "is_active": false,
+            "previous_value_sha256": "cd", "mcp_configs": [{"mcp_client_name": "a"}],
+        });
+        let text = describe_element(&key(element)).to_string();
+        for hidden in ["plain", "ab\"", "cd\"", "sha256"] {
+            assert!(!text.contains(hidden), "{text}");
+        }
+        assert!(text.contains(r#""is_active":false"#) && text.contains(r#""id":"7""#), "{text}");
+    }
+
+    #[test]
+    fn an_empty_text_removes_a_member_and_an_absent_one_leaves_it() {
+        let element =
+            json!({"name": "ann", "description": "d", "expires_at": "x", "approval": "wait"});
+        let update: KeyUpdate =
+            serde_json::from_value(json!({"expires_at": "", "is_active": false})).expect("valid");
+        let expected = json!({
+            "name": "ann", "description": "d", "approval": "wait", "is_active": false,
+        });
+        assert_eq!(updated(element, &update), expected);
+    }
+
+    #[test]
+    fn a_cooldown_is_bounded() {
+        assert_eq!(valid_until(None), Ok(None));
+        assert_eq!(valid_until(Some("0s")), Ok(None));
+        assert!(valid_until(Some("30d")).is_ok_and(|until| until.is_some()));
+        for text in ["31d", "", "-1s", "1 hour and more"] {
+            assert!(valid_until(Some(text)).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Operators: those of the configuration file and those of the store, and the table by which their
+//! tokens are found.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use arc_swap::ArcSwap;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::{
+    body,
+    refusal::{conflict, invalid, not_found, refusal, unavailable},
+    service::Service,
+    token::{self, NoRandomness, TokenDigest},
+};
+use airlock_core::{
+    operator::{Operator, Role, TOKEN_PREFIX},
+    secret::Secret,
+};
+use airlock_server::{ConfiguredOperator, ManagementRefusal, ManagementRequest};
+use airlock_store::operators::{OperatorAdded, StoredOperator};
+
+/// Longest name of an operator, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+/// Name of the first operator, unless the request has one.
+const FIRST: &str = "admin";
+
+/// The operators of a gateway, by the digests of their tokens. Readers never wait.
+#[derive(Debug, Default)]
+pub(crate) struct LiveOperators(ArcSwap<BTreeMap<TokenDigest, Known>>);
+
+#[derive(Debug, Clone)]
+struct Known {
+    operator: Arc<Operator>,
+    expires: Option<SystemTime>,
+}
+
+impl LiveOperators {
+    /// Finds the operator of a token. `None` if the token is unknown or has expired at `now`.
+    pub(crate) fn find(&self, token: &str, now: SystemTime) -> Option<Arc<Operator>> {
+        let known = self.0.load();
+        let known = known.get(&token::digest(token))?;
+        known.expires.is_none_or(|expires| now < expires).then(|| known.operator.clone())
+    }
+
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load().is_empty()
+    }
+
+    /// Replaces all operators. Those of the file take precedence. A stored one whose role this version
+    /// does not know is left out.
+    pub(crate) fn replace(&self, in_file: &[ConfiguredOperator], stored: Vec<StoredOperator>) {
+        let stored = stored.into_iter().filter_map(|stored| {
+            let expires = stored.expires_ms.map(time);
+            let role = stored.role.parse().ok()?;
+            let operator =
+                Operator { name: stored.name, role, sees_payloads: stored.sees_payloads };
+            Some((stored.digest, Known { operator: Arc::new(operator), expires }))
+        });
+        let in_file = in_file.iter().map(|own| {
+            (own.token_digest, Known { operator: Arc::new(own.operator.clone()), expires: None })
+        });
+        self.0.store(Arc::new(stored.chain(in_file).collect()));
+    }
+}
+
+/// An operator that a request wants.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewOperator {
+    name: String,
+    role: String,
+    #[serde(default)]
+    sees_payloads: bool,
+    /// RFC 3339; the token is not valid from then on.
+    expires_at: Option<String>,
+}
+
+/// The set-up of the first operator.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FirstOperator {
+    setup_token: Option<String>,
+    name: Option<String>,
+}
+
+impl Service {
+    /// Makes the first operator, an administrator, for who has the setup token.
+    pub(crate) async fn set_up(
+        &self,
+        request: ManagementRequest,
+    ) -> Result<Value, ManagementRefusal> {
+        let wanted: FirstOperator = body::read(request.body)?;
+        let sent = request.setup_token.or_else(|| wanted.setup_token.map(Secret::new));
+        if !self.setup.is_active() {
+            return Err(conflict("the setup lock is not active: there is an operator already"));
+        }
+        if !sent.is_some_and(|sent| self.setup.accepts(sent.expose())) {
+            let message = "invalid setup token; the gateway prints it on stderr when it starts";
+            return Err(refusal(StatusCode::FORBIDDEN, "setup_token_invalid", message));
+        }
+        let name = wanted.name.unwrap_or_else(|| FIRST.to_owned());
+        let first = Operator { name, role: Role::Admin, sees_payloads: true };
+        let shown = self.store_operator(&first, None, true, "setup").await?;
+        self.setup.end();
+        Ok(shown)
+    }
+
+    /// Adds an operator.
+    pub(crate) async fn add_operator(
+        &self,
+        actor: &Operator,
+        body: Option<Value>,
+    ) -> Result<Value, ManagementRefusal> {
+        let wanted: NewOperator = body::read(body)?;
+        let role = wanted.role.parse().map_err(|reason| invalid(format!("`role` {reason}")))?;
+        let expires =
+            wanted.expires_at.as_deref().map(|text| future("expires_at", text)).transpose()?;
+        let new = Operator { name: wanted.name, role, sees_payloads: wanted.sees_payloads };
+        self.store_operator(&new, expires, false, &actor.name).await
+    }
+
+    /// Removes an operator of the store. Its token is refused at once.
+    pub(crate) async fn remove_operator(
+        &self,
+        actor: &Operator,
+        name: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        if self.settings.operators.iter().any(|own| own.operator.name == name) {
+            return Err(conflict(format!(
+                "the operator {name:?} is one of the configuration file; remove it there"
+            )));
+        }
+        let database = self.database().await?;
+        let removed = database.remove_operator(name, &actor.name).await;
+        if !removed.map_err(|error| unavailable(&error))? {
+            return Err(not_found(format!("no operator is named {name:?}")));
+        }
+        info!(actor = actor.name, operator = name, "an operator was removed");
+        self.refresh_operators().await.map_err(|error| unavailable(&error))?;
+        Ok(json!({"message": "Operator removed successfully"}))
+    }
+
+    /// Lists the operators, without anything of their tokens.
+    pub(crate) async fn list_operators(&self) -> Result<Value, ManagementRefusal> {
+        let stored = self.stored_operators().await.map_err(|error| unavailable(&error))?;
+        let in_file = self.settings.operators.iter().map(|own| {
+            let mut shown = describe(&own.operator);
+            shown["source"] = "file".into();
+            shown
+        });
+        let stored = stored.iter().map(|stored| {
+            json!({
+                "id": stored.id,
+                "name": stored.name,
+                "role": stored.role,
+                "sees_payloads": stored.sees_payloads,
+                "source": "store",
+                "created_at": rfc3339(stored.created_ms),
+                "expires_at": stored.expires_ms.map(rfc3339),
+            })
+        });
+        let all: Vec<_> = in_file.chain(stored).collect();
+        Ok(json!({"count": all.len(), "operators": all}))
+    }
+
+    async fn store_operator(
+        &self,
+        new: &Operator,
+        expires: Option<SystemTime>,
+        first_only: bool,
+        actor: &str,
+    ) -> Result<Value, ManagementRefusal> {
+        check_name(&new.name)?;
+        if self.settings.operators.iter().any(|own| own.operator.name == new.name) {
+            return Err(name_taken(&new.name));
+        }
+        let token = token::generate(TOKEN_PREFIX).map_err(|error| no_randomness(&error))?;
+        let stored = StoredOperator {
+            id: Uuid::new_v4().to_string(),
+            name: new.name.clone(),
+            role: new.role.name().to_owned(),
+            sees_payloads: new.sees_payloads,
+            digest: token::digest(token.expose()),
+            created_ms: milliseconds(SystemTime::now()),
+            expires_ms: expires.map(milliseconds),
+        };
+        let database = self.database().await?;
+        let added = database.add_operator(stored, first_only, actor).await;
+        match added.map_err(|error| unavailable(&error))? {
+            OperatorAdded::Done => {}
+            OperatorAdded::NameTaken => return Err(name_taken(&new.name)),
+            OperatorAdded::NotFirst => {
+                self.setup.end();
+                return Err(conflict("the setup lock is not active: there is an operator already"));
+            }
+            OperatorAdded::Full => return Err(conflict("there are as many operators as may be")),
+        }
+        info!(actor, operator = new.name, role = new.role.name(), "an operator was added");
+        if let Err(error) = self.refresh_operators().await {
+            // The token is shown only now. The gateway learns of it with the next change of operators.
+            warn!(%error, "the operators cannot be read again after a change");
+        }
+        Ok(json!({
+            "message": "Operator created successfully; the token is shown only now",
+            "operator": describe(new),
+            "token": token.expose(),
+        }))
+    }
+}
+
+/// Describes an operator.
+pub(crate) fn describe(operator: &Operator) -> Value {
+    json!({
+        "name": operator.name,
+        "role": operator.role.name(),
+        "sees_payloads": operator.sees_payloads,
+    })
+}
+
+pub(crate) fn no_randomness(error: &NoRandomness) -> ManagementRefusal {
+    refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", error.to_string())
+}
+
+/// Reads a time in the future, of the member `key`.
+pub(crate) fn future(key: &str, text: &str) -> Result<SystemTime, ManagementRefusal> {
+    let time = humantime::parse_rfc3339(text).map_err(|_| {
+        invalid(format!("`{key}` must be a time such as \"2027-01-31T00:00:00Z\" (RFC 3339)"))
+    })?;
+    if time <= SystemTime::now() {
+        return Err(invalid(format!("{key} must be a future timestamp")));
+    }
+    Ok(time)
+}
+
+pub(crate) fn rfc3339(milliseconds: i64) -> String {
+    humantime::format_rfc3339_seconds(time(milliseconds)).to_string()
+}
+
+fn time(milliseconds: i64) -> SystemTime {
+    /// The last second of the year 9999, the latest that is written in RFC 3339.
+    const LATEST: u64 = 253_402_300_799;
+    let since = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
+    UNIX_EPOCH + since.min(Duration::from_secs(LATEST))
+}
+
+fn milliseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn name_taken(name: &str) -> ManagementRefusal {
+    conflict(format!("an operator is named {name:?} already"))
+}
+
+fn check_name(name: &str) -> Result<(), ManagementRefusal> {
+    let is_valid = !name.trim().is_empty()
+        && name.len() <= MAX_NAME_BYTES
+        && airlock_strings::visible_line(name) == name;
+    if is_valid {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "`name` must have 1 to {MAX_NAME_BYTES} bytes, without hidden characters and line breaks"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(name: &str, role: &str, token: &str, expires_ms: Option<i64>) -> StoredOperator {
+        StoredOperator {
+            id: name.to_owned(),
+            name: name.to_owned(),
+            role: role.to_owned(),
+            sees_payloads: false,
+            digest: token::digest(token),
+            created_ms: 0,
+            expires_ms,
+        }
+    }
+
+    #[test]
+    fn a_token_is_found_until_it_expires_or_is_replaced() {
+        let live = LiveOperators::default();
+        assert!(live.is_empty());
+        let stored_ones = vec![
+            stored("ann", "viewer", "t1", None),
+            stored("bob", "admin", "t2", Some(5_000)),
+            stored("cy", "owner", "t3", None),
+        ];
+        live.replace(&[], stored_ones);
+        let role = |token, seconds| {
+            let found = live.find(token, UNIX_EPOCH + Duration::from_secs(seconds));
+            found.map(|found| found.role)
+        };
+        assert_eq!(role("t1", 9), Some(Role::Viewer));
+        assert_eq!([role("t2", 4), role("t2", 5)], [Some(Role::Admin), None]);
+        assert_eq!([role("t3", 0), role("", 0)], [None, None], "an unknown role, an unknown token");
+        let own = Operator { name: "file".into(), role: Role::Admin, sees_payloads: true };
+        let own = ConfiguredOperator { operator: own, token_digest: token::digest("t4") };
+        live.replace(&[own], vec![]);
+        assert_eq!([role("t1", 0), role("t4", 0)], [None, Some(Role::Admin)]);
+    }
+
+    #[test]
+    fn a_name_is_one_visible_line() {
+        for name in ["", " ", "a\nb", "a\u{202e}b", &"x".repeat(129)] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        assert!(check_name("ann@example.com").is_ok() && check_name(&"x".repeat(128)).is_ok());
+    }
+
+    #[test]
+    fn a_time_that_no_calendar_has_is_shown_as_the_last_one() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(i64::MAX), "9999-12-31T23:59:59Z");
+        assert_eq!(rfc3339(-5), "1970-01-01T00:00:00Z");
+    }
+}

@@ -1,0 +1,97 @@
+//! Lists in pages: `limit`, `offset` and `search`.
+
+use serde_json::{Map, Value, json};
+use url::form_urlencoded;
+
+use crate::refusal::invalid;
+use airlock_server::ManagementRefusal;
+
+/// Entries of a page, unless the query says otherwise.
+const DEFAULT_LIMIT: usize = 100;
+/// Maximum entries of a page.
+const MAX_LIMIT: usize = 1_000;
+
+/// Part of a list that a query selects.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    limit: usize,
+    offset: usize,
+    /// Part of the name, in lower case. Empty for every name.
+    search: String,
+}
+
+impl Page {
+    /// Reads a query. Fails if a number is invalid or a parameter is unknown.
+    pub(crate) fn parse(query: &str) -> Result<Self, ManagementRefusal> {
+        let mut page = Self { limit: DEFAULT_LIMIT, offset: 0, search: String::new() };
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "limit" => page.limit = number("limit", &value)?.min(MAX_LIMIT),
+                "offset" => page.offset = number("offset", &value)?,
+                "search" => page.search = value.to_lowercase(),
+                _ => {
+                    return Err(invalid(format!(
+                        "unknown parameter {:?}; valid are `limit`, `offset` and `search`",
+                        airlock_strings::cut(name.into_owned(), 64)
+                    )));
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// Returns whether a name has the searched part, in any case.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        name.to_lowercase().contains(&self.search)
+    }
+
+    /// Returns the document of a list, whose page is in the member `member`.
+    pub(crate) fn document(&self, member: &str, entries: Vec<Value>) -> Value {
+        let total = entries.len();
+        let entries: Vec<_> = entries.into_iter().skip(self.offset).take(self.limit).collect();
+        let mut document = Map::new();
+        document.insert("count".to_owned(), entries.len().into());
+        document.insert(member.to_owned(), entries.into());
+        document.extend([
+            ("total_count".to_owned(), json!(total)),
+            ("limit".to_owned(), json!(self.limit)),
+            ("offset".to_owned(), json!(self.offset)),
+        ]);
+        Value::Object(document)
+    }
+}
+
+fn number(name: &str, text: &str) -> Result<usize, ManagementRefusal> {
+    let number: i64 =
+        text.parse().map_err(|_| invalid(format!("Invalid {name} parameter: must be a number")))?;
+    usize::try_from(number)
+        .map_err(|_| invalid(format!("Invalid {name} parameter: must be non-negative")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_the_selected_entries_and_the_number_of_all() {
+        let page = Page::parse("limit=2&offset=1&search=").expect("a page");
+        let document = page.document("keys", (0..4).map(Value::from).collect());
+        assert_eq!(
+            document,
+            json!({"keys": [1, 2], "count": 2, "total_count": 4, "limit": 2, "offset": 1})
+        );
+        assert_eq!(Page::parse("limit=5000").expect("a page").limit, MAX_LIMIT);
+        assert!(Page::parse("search=AB").expect("a page").matches("xaby"));
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_refused_in_the_words_of_bifrost() {
+        for (query, message) in [
+            ("limit=x", "Invalid limit parameter: must be a number"),
+            ("offset=-1", "Invalid offset parameter: must be non-negative"),
+            ("limits=1", "unknown parameter \"limits\"; valid are `limit`, `offset` and `search`"),
+        ] {
+            assert_eq!(Page::parse(query).expect_err("refused").message, message);
+        }
+    }
+}

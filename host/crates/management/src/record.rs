@@ -1,0 +1,167 @@
+//! The record of changes, and where each setting comes from.
+
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use crate::{
+    change::{Content, Wanted, entry_content},
+    key::source,
+    operators::rfc3339,
+    refusal::{conflict, forbidden, invalid, not_found, unavailable},
+    service::Service,
+};
+use airlock_config::{LeftOut, LeftOutReason, redacted};
+use airlock_core::operator::{Operator, Right};
+use airlock_server::ManagementRefusal;
+use airlock_store::entries::{EntryKind, EntryValue, RecordedChange};
+
+/// Changes of a page, unless the query says otherwise.
+const DEFAULT_LIMIT: u32 = 50;
+/// Maximum changes of a page: each has two elements of up to 1 MiB.
+const MAX_LIMIT: u32 = 100;
+
+impl Service {
+    /// Lists recorded changes, the latest first, without secrets. `before` in the query is the number
+    /// of a change; those before it follow.
+    pub(crate) async fn list_changes(&self, query: &str) -> Result<Value, ManagementRefusal> {
+        let (before, limit) = page(query)?;
+        if self.settings.database.location().is_missing_file() {
+            return Ok(json!({"changes": [], "count": 0}));
+        }
+        let changes = self.database().await?.recorded_changes(before, limit).await;
+        let changes = changes.map_err(|error| unavailable(&error))?;
+        let changes: Vec<_> = changes.iter().map(describe).collect();
+        Ok(json!({"count": changes.len(), "changes": changes}))
+    }
+
+    /// Reverts a change. Fails if the element was changed since.
+    pub(crate) async fn revert(
+        &self,
+        actor: &Operator,
+        id: i64,
+    ) -> Result<Value, ManagementRefusal> {
+        let recorded = self.database().await?.recorded_change(id).await;
+        let recorded = recorded.map_err(|error| unavailable(&error))?;
+        let recorded =
+            recorded.ok_or_else(|| not_found(format!("no change has the number {id}")))?;
+        let kind = recorded.kind.ok_or_else(|| {
+            conflict("a change of operators cannot be reverted: their tokens are not kept")
+        })?;
+        if kind == EntryKind::Client && !actor.role.has(Right::Administer) {
+            return Err(forbidden("only an administrator may revert a change of a client"));
+        }
+        let reverting = self.change(actor, |state| {
+            let current = state.entry(kind, &recorded.name).map(entry_content);
+            if current != recorded.after {
+                return Err(conflict(format!(
+                    "{:?} was changed after the change {id}; revert the later change first",
+                    recorded.name
+                )));
+            }
+            let content = Content::Earlier(recorded.before.clone());
+            Ok(Wanted { action: "revert", kind, name: recorded.name.clone(), content })
+        });
+        let made = reverting.await?;
+        Ok(json!({"status": "success", "message": format!("change {id} reverted"), "change": made}))
+    }
+
+    /// Lists where each setting comes from, and the entries of the store that have no effect.
+    pub(crate) async fn list_settings(&self) -> Result<Value, ManagementRefusal> {
+        let state = self.state().await?;
+        let elements = state.merged.elements.iter().map(|element| {
+            json!({
+                "kind": name(element.kind),
+                "name": element.name,
+                "source": source(element),
+                "removed": element.value.is_none(),
+                "value": element.value.as_ref().map(|value| redacted(element.kind, value)),
+            })
+        });
+        let elements: Vec<_> = elements.collect();
+        let left_out: Vec<_> = state.merged.left_out.iter().map(describe_left_out).collect();
+        Ok(json!({
+            "revision": state.entries.revision,
+            "elements": elements,
+            "left_out": left_out,
+        }))
+    }
+}
+
+fn describe(change: &RecordedChange) -> Value {
+    json!({
+        "id": change.id,
+        "at": rfc3339(change.at_ms),
+        "actor": change.actor,
+        "action": change.action,
+        "kind": change.kind.map_or("operator", name),
+        "name": change.name,
+        "before": change.before.as_ref().map(|value| document(change.kind, value)),
+        "after": change.after.as_ref().map(|value| document(change.kind, value)),
+    })
+}
+
+/// Returns the document of an entry without secrets; `{"removed": true}` for a removed element of the
+/// file.
+fn document(kind: Option<EntryKind>, value: &EntryValue) -> Value {
+    let Some(text) = &value.document else { return json!({"removed": true}) };
+    // It was written by this program.
+    let document: Value = serde_json::from_str(text).unwrap_or_default();
+    match kind {
+        Some(kind) => redacted(kind, &document),
+        None => document,
+    }
+}
+
+fn describe_left_out(left_out: &LeftOut) -> Value {
+    let reason = match &left_out.reason {
+        LeftOutReason::FileChanged => {
+            json!({"code": "file_changed", "message": "the configuration file was changed after the entry was made, and has effect"})
+        }
+        LeftOutReason::Invalid(problems) => {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            json!({"code": "invalid", "message": problems.join("; ")})
+        }
+    };
+    json!({"kind": name(left_out.kind), "name": left_out.name, "reason": reason})
+}
+
+/// Returns the name of a kind in responses.
+fn name(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Client => "client",
+        EntryKind::VirtualKey => "virtual_key",
+    }
+}
+
+fn page(query: &str) -> Result<(Option<i64>, u32), ManagementRefusal> {
+    let mut before = None;
+    let mut limit = DEFAULT_LIMIT;
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match &*name {
+            "before" => before = Some(number("before", &value)?),
+            "limit" => {
+                let wanted = number("limit", &value)?;
+                limit = u32::try_from(wanted).unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
+            }
+            _ => return Err(invalid("valid parameters are `before` and `limit`")),
+        }
+    }
+    Ok((before, limit))
+}
+
+fn number(name: &str, text: &str) -> Result<i64, ManagementRefusal> {
+    let number = text.parse().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| invalid(format!("Invalid {name} parameter: must be a number from 0")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_changes_is_bounded() {
+        assert_eq!(page(""), Ok((None, DEFAULT_LIMIT)));
+        assert_eq!(page("before=7&limit=9999999999"), Ok((Some(7), MAX_LIMIT)));
+        assert!(page("limit=-1").is_err() && page("after=1").is_err());
+    }
+}

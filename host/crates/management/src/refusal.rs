@@ -1,0 +1,39 @@
+//! Refusals of requests.
+
+use airlock_server::ManagementRefusal;
+use airlock_store::Unavailable;
+use http::StatusCode;
+
+pub(crate) fn refusal(
+    status: StatusCode,
+    code: &'static str,
+    message: impl Into<String>,
+) -> ManagementRefusal {
+    ManagementRefusal { status, code, message: message.into() }
+}
+
+/// Status 400.
+pub(crate) fn invalid(message: impl Into<String>) -> ManagementRefusal {
+    refusal(StatusCode::BAD_REQUEST, "invalid_request", message)
+}
+
+/// Status 403: the operator's role does not include what the request needs.
+pub(crate) fn forbidden(message: impl Into<String>) -> ManagementRefusal {
+    refusal(StatusCode::FORBIDDEN, "role_insufficient", message)
+}
+
+/// Status 404.
+pub(crate) fn not_found(message: impl Into<String>) -> ManagementRefusal {
+    refusal(StatusCode::NOT_FOUND, "not_found", message)
+}
+
+/// Status 409.
+pub(crate) fn conflict(message: impl Into<String>) -> ManagementRefusal {
+    refusal(StatusCode::CONFLICT, "conflict", message)
+}
+
+/// Status 503: the store cannot be used.
+pub(crate) fn unavailable(error: &Unavailable) -> ManagementRefusal {
+    let message = format!("the store cannot be used: {error}");
+    refusal(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
+}

@@ -1,0 +1,187 @@
+//! Path and method → the act that a request is, and the right that it needs.
+
+use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
+
+use crate::refusal::{invalid, not_found, refusal};
+use airlock_core::operator::Right;
+use airlock_server::ManagementRefusal;
+
+/// Longest name or identifier in a path, in bytes.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Act that a request is, with the name or identifier in its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Makes the first operator.
+    SetUp,
+    /// Shows the operator of the request.
+    ShowSession,
+    ListOperators,
+    AddOperator,
+    RemoveOperator(String),
+    AddClient,
+    UpdateClient(String),
+    RemoveClient(String),
+    ListKeys,
+    CreateKey,
+    ShowKey(String),
+    UpdateKey(String),
+    DeleteKey(String),
+    RotateKey(String),
+    RotateKeys,
+    ListChanges,
+    Revert(i64),
+    /// Shows which settings come from the file and which from the store.
+    ListSettings,
+}
+
+impl Act {
+    /// Finds the act of a request. Fails if the path does not exist or does not take the method.
+    pub(crate) fn find(method: &Method, path: &str) -> Result<Self, ManagementRefusal> {
+        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let acts = acts(&segments).ok_or_else(|| not_found("no such path"))?;
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        let found = acts.iter().find(|(own, _)| own == method);
+        let (_, act) = found.ok_or_else(|| wrong_method(&acts))?;
+        act.checked()
+    }
+
+    /// Returns the right that the act needs; `None` if it needs no operator.
+    pub(crate) fn right(&self) -> Option<Right> {
+        Some(match self {
+            Self::SetUp => return None,
+            Self::ShowSession
+            | Self::ListKeys
+            | Self::ShowKey(_)
+            | Self::ListChanges
+            | Self::ListSettings => Right::Read,
+            Self::CreateKey
+            | Self::UpdateKey(_)
+            | Self::DeleteKey(_)
+            | Self::UpdateClient(_)
+            | Self::RemoveClient(_)
+            | Self::Revert(_) => Right::Change,
+            // Who knows the new value of a key is its tenant, and sees and decides what is the tenant's.
+            Self::RotateKey(_)
+            | Self::RotateKeys
+            | Self::AddClient
+            | Self::ListOperators
+            | Self::AddOperator
+            | Self::RemoveOperator(_) => Right::Administer,
+        })
+    }
+
+    fn checked(&self) -> Result<Self, ManagementRefusal> {
+        match self {
+            Self::RemoveOperator(name)
+            | Self::UpdateClient(name)
+            | Self::RemoveClient(name)
+            | Self::ShowKey(name)
+            | Self::UpdateKey(name)
+            | Self::DeleteKey(name)
+            | Self::RotateKey(name)
+                if name.is_empty() || name.len() > MAX_NAME_BYTES =>
+            {
+                Err(invalid(format!("a name in the path has 1 to {MAX_NAME_BYTES} bytes")))
+            }
+            _ => Ok(self.clone()),
+        }
+    }
+}
+
+fn wrong_method(acts: &[(Method, Act)]) -> ManagementRefusal {
+    let methods: Vec<_> = acts.iter().map(|(method, _)| method.as_str()).collect();
+    let message = format!("this path takes {}", methods.join(", "));
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}
+
+/// Returns the acts of a path by their methods; `None` if the path does not exist.
+fn acts(segments: &[&str]) -> Option<Vec<(Method, Act)>> {
+    Some(match segments {
+        ["api", "session"] => vec![(Method::GET, Act::ShowSession)],
+        ["api", "session", "setup"] => vec![(Method::POST, Act::SetUp)],
+        ["api", "operators"] => {
+            vec![(Method::GET, Act::ListOperators), (Method::POST, Act::AddOperator)]
+        }
+        ["api", "operators", name] => vec![(Method::DELETE, Act::RemoveOperator(decoded(name)?))],
+        ["api", "mcp", "client"] => vec![(Method::POST, Act::AddClient)],
+        ["api", "mcp", "client", name] => vec![
+            (Method::PUT, Act::UpdateClient(decoded(name)?)),
+            (Method::DELETE, Act::RemoveClient(decoded(name)?)),
+        ],
+        ["api", "governance", "virtual-keys"] => {
+            vec![(Method::GET, Act::ListKeys), (Method::POST, Act::CreateKey)]
+        }
+        ["api", "governance", "virtual-keys", "rotate"] => vec![(Method::POST, Act::RotateKeys)],
+        ["api", "governance", "virtual-keys", id] => vec![
+            (Method::GET, Act::ShowKey(decoded(id)?)),
+            (Method::PUT, Act::UpdateKey(decoded(id)?)),
+            (Method::DELETE, Act::DeleteKey(decoded(id)?)),
+        ],
+        ["api", "governance", "virtual-keys", id, "rotate"] => {
+            vec![(Method::POST, Act::RotateKey(decoded(id)?))]
+        }
+        ["api", "changes"] => vec![(Method::GET, Act::ListChanges)],
+        ["api", "changes", id, "revert"] => vec![(Method::POST, Act::Revert(id.parse().ok()?))],
+        ["api", "settings"] => vec![(Method::GET, Act::ListSettings)],
+        _ => return None,
+    })
+}
+
+fn decoded(segment: &str) -> Option<String> {
+    percent_decode_str(segment).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_and_a_method_select_an_act() {
+        for (method, path, act) in [
+            (Method::POST, "/api/session/setup", Act::SetUp),
+            (Method::PUT, "/api/mcp/client/a%20b", Act::UpdateClient("a b".to_owned())),
+            (
+                Method::POST,
+                "/api/governance/virtual-keys/x%2Fy/rotate",
+                Act::RotateKey("x/y".to_owned()),
+            ),
+            (Method::POST, "/api/governance/virtual-keys/rotate", Act::RotateKeys),
+            (Method::HEAD, "/api/changes", Act::ListChanges),
+            (Method::POST, "/api/changes/7/revert", Act::Revert(7)),
+        ] {
+            assert_eq!(Act::find(&method, path), Ok(act), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_paths_and_methods_are_refused() {
+        let refused = |method, path| Act::find(&method, path).expect_err("refused").status.as_u16();
+        for path in [
+            "/api",
+            "/api/changes/x/revert",
+            "/api/operators/%ff",
+            "/api/mcp/client/a/b",
+            "/api/session/setup/",
+        ] {
+            assert_eq!(refused(Method::POST, path), 404, "{path}");
+        }
+        assert_eq!(refused(Method::GET, "/api/session/setup"), 405);
+        assert_eq!(refused(Method::DELETE, "/api/operators/"), 400);
+        assert_eq!(refused(Method::DELETE, &format!("/api/operators/{}", "a".repeat(257))), 400);
+    }
+
+    #[test]
+    fn only_the_set_up_needs_no_operator() {
+        let reading = [Act::ShowSession, Act::ListKeys, Act::ListChanges, Act::ListSettings];
+        for act in reading {
+            assert_eq!(act.right(), Some(Right::Read), "{act:?}");
+        }
+        assert_eq!(Act::SetUp.right(), None);
+        assert_eq!(Act::CreateKey.right(), Some(Right::Change));
+        assert_eq!(Act::AddClient.right(), Some(Right::Administer));
+        assert_eq!(Act::RotateKeys.right(), Some(Right::Administer));
+        assert_eq!(Act::ListOperators.right(), Some(Right::Administer));
+    }
+}

@@ -1,0 +1,231 @@
+//! `GET /api/mcp/explain`: which tools a request would see, and which rules hide the others.
+//!
+//! The query describes the request: `key` names its virtual key, and `include_clients` and
+//! `include_tools` are the values of its headers.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use super::{
+    App,
+    admin::Page,
+    memory::RequestCharge,
+    respond::{self, ApiError, Reply},
+    work,
+};
+use airlock_catalog::{ExplainedClient, ExplainedTool, Explanation, Reason, Snapshot};
+use airlock_core::door::{ApprovalChoice, Filter, VirtualKey};
+use airlock_strings::cut;
+
+/// Maximum bytes of the name of an unknown key in the error about it.
+const SHOWN_BYTES: usize = 64;
+
+/// Explains the tools of a request. The caller has checked that the request is an operator's: the
+/// response has names of tools that a key may not see. Fails if the query is invalid, or if no key has
+/// the name.
+///
+/// The text is written on a blocking thread, and charged before it is written.
+pub(super) async fn show(
+    app: &App,
+    query: &str,
+    charge: &RequestCharge,
+) -> Result<Reply, ApiError> {
+    let question = Question::parse(query)?;
+    let key = match &question.key {
+        Some(name) => Some(app.keys.named(name).ok_or_else(|| unknown_key(name))?),
+        None => None,
+    };
+    let written = Answer {
+        snapshot: app.catalog.snapshot(),
+        question,
+        key,
+        requires_key: app.settings.require_virtual_key,
+        approval: app.agent.approval,
+        disabled: app.hooks.upstreams.disabled(),
+    };
+    let text = work::blocking(charge, move |charge| written.write(charge)).await?;
+    Ok(respond::json_text(text))
+}
+
+/// The query.
+#[derive(Debug, Default, PartialEq)]
+struct Question {
+    /// Name of the virtual key; `None` for a request without one.
+    key: Option<String>,
+    include_clients: Option<String>,
+    include_tools: Option<String>,
+    /// Part of the names of the tools, in lower case. Empty for every name.
+    tool: String,
+    page: Page,
+}
+
+impl Question {
+    /// Reads a query. Fails if a number is invalid or a list has too many names. Other parameters are
+    /// ignored, and of two with one name the last one counts.
+    fn parse(query: &str) -> Result<Self, ApiError> {
+        let mut question = Self { page: Page::parse(query)?, ..Self::default() };
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "key" => question.key = Some(value.into_owned()),
+                "include_clients" => question.include_clients = Some(value.into_owned()),
+                "include_tools" => question.include_tools = Some(value.into_owned()),
+                "tool" => question.tool = value.to_lowercase(),
+                _ => {}
+            }
+        }
+        for (name, value) in [
+            ("include_clients", &question.include_clients),
+            ("include_tools", &question.include_tools),
+        ] {
+            respond::check_names(value.as_deref()).map_err(|problem| {
+                let message = format!("parameter `{name}` {problem}");
+                ApiError::bad_request("invalid_value", message).about(name)
+            })?;
+        }
+        Ok(question)
+    }
+
+    fn filter(&self) -> Filter {
+        Filter::parse(self.include_clients.as_deref(), self.include_tools.as_deref())
+    }
+}
+
+fn unknown_key(name: &str) -> ApiError {
+    let name = cut(name.to_owned(), SHOWN_BYTES);
+    let message = format!(
+        "no active virtual key is named {name:?}; `key` is a `name` in `governance.virtual_keys`"
+    );
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_key", message)
+        .about("key")
+}
+
+/// All that the response is made of.
+struct Answer {
+    snapshot: Arc<Snapshot>,
+    question: Question,
+    key: Option<Arc<VirtualKey>>,
+    requires_key: bool,
+    approval: ApprovalChoice,
+    /// Names and transports of the MCP servers that the configuration disables.
+    disabled: Vec<(String, &'static str)>,
+}
+
+impl Answer {
+    fn write(&self, charge: &RequestCharge) -> Result<String, ApiError> {
+        let filter = self.question.filter();
+        let explanation = self.snapshot.explain(&filter, self.key.as_deref());
+        let explanation = explanation.with_approval(self.approval);
+        let clients: Vec<_> = explanation.clients().collect();
+        let mut text = String::from("{\"tools\":[");
+        let (count, total) = self.write_tools(&clients, &mut text, charge)?;
+        charge.append(&mut text, &["],\"clients\":["])?;
+        self.write_clients(&clients, &mut text, charge)?;
+        let rest = self.rest(&explanation, count, total).to_string();
+        charge.append(&mut text, &["],", rest.trim_start_matches('{')])?;
+        Ok(text)
+    }
+
+    /// Writes the tools of the page. Returns their number, and the number of all tools.
+    fn write_tools(
+        &self,
+        clients: &[ExplainedClient<'_>],
+        text: &mut String,
+        charge: &RequestCharge,
+    ) -> Result<(usize, usize), ApiError> {
+        let Page { limit, offset, .. } = self.question.page;
+        let mut count = 0;
+        let mut total = 0;
+        for client in clients {
+            for tool in client.tools().filter(|tool| tool.matches(&self.question.tool)) {
+                if total >= offset && count < limit {
+                    let separator = if count > 0 { "," } else { "" };
+                    let tool = describe_tool(client, &tool).to_string();
+                    charge.append(text, &[separator, &tool])?;
+                    count += 1;
+                }
+                total += 1;
+            }
+        }
+        Ok((count, total))
+    }
+
+    /// Writes all clients, sorted by name, and then those that are disabled.
+    fn write_clients(
+        &self,
+        clients: &[ExplainedClient<'_>],
+        text: &mut String,
+        charge: &RequestCharge,
+    ) -> Result<(), ApiError> {
+        let clients = clients.iter().map(describe_client);
+        let disabled = self.disabled.iter().map(|(name, _)| describe_disabled(name));
+        for (number, client) in clients.chain(disabled).enumerate() {
+            let separator = if number > 0 { "," } else { "" };
+            charge.append(text, &[separator, &client.to_string()])?;
+        }
+        Ok(())
+    }
+
+    fn rest(&self, explanation: &Explanation<'_>, count: usize, total: usize) -> Value {
+        let mut rest = json!({
+            "key": self.key.as_ref().map(|key| &key.name),
+            "approval_choice": explanation.approval().name(),
+            "count": count,
+            "total_count": total,
+            "limit": self.question.page.limit,
+            "offset": self.question.page.offset,
+        });
+        if self.requires_key && self.key.is_none() {
+            rest["note"] = "The gateway refuses a request without a virtual key, because `server.require_virtual_key` is \
+                            true."
+                .into();
+        }
+        rest
+    }
+}
+
+fn describe_tool(client: &ExplainedClient<'_>, tool: &ExplainedTool<'_>) -> Value {
+    let mut out = json!({
+        "name": tool.name(),
+        "client": client.name(),
+        "visible": tool.visibility().code(),
+        "reasons": describe_reasons(tool.reasons()),
+    });
+    if let Some(approval) = tool.approval() {
+        out["approval"] = if approval.is_needed() { "needed" } else { "not_needed" }.into();
+        out["approval_reason"] = tool.approval_reason().into();
+    }
+    if let Some(reason) = tool.prefixed_because() {
+        out["prefixed_because"] = reason.into();
+    }
+    out
+}
+
+fn describe_client(client: &ExplainedClient<'_>) -> Value {
+    let mut out = json!({"name": client.name(), "state": client.state()});
+    if let Some(reason) = client.state_reason() {
+        out["reason"] = reason.into();
+    }
+    let reasons = client.reasons();
+    if !reasons.is_empty() {
+        out["reasons"] = describe_reasons(reasons);
+    }
+    out
+}
+
+fn describe_disabled(name: &str) -> Value {
+    let reason = format!(
+        "The configuration disables the client {name}. Set `disabled` of the client in `mcp.client_configs` to false."
+    );
+    json!({"name": name, "state": "disabled", "reason": reason})
+}
+
+fn describe_reasons(reasons: Vec<Reason>) -> Value {
+    let reasons = reasons.into_iter();
+    reasons.map(|Reason { rule, message }| json!({"rule": rule, "message": message})).collect()
+}
+
+#[cfg(test)]
+mod tests;

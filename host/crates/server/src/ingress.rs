@@ -1,0 +1,95 @@
+//! The ways that requests come in, and the paths that each of them serves.
+
+use std::net::IpAddr;
+
+use http::StatusCode;
+
+use super::{respond::ApiError, socket::SocketToken};
+
+/// Way that the connection of a request came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ingress {
+    /// TCP, from this address.
+    Remote(IpAddr),
+    /// The Unix socket, whose token makes a request an administrator's.
+    Socket(SocketToken),
+}
+
+impl Ingress {
+    /// Returns the address of the remote end; `None` for the Unix socket.
+    pub(super) fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Remote(address) => Some(address),
+            Self::Socket(_) => None,
+        }
+    }
+
+    /// Fails if a path is not served to requests that came in this way.
+    pub(super) fn check(self, path: &str) -> Result<(), ApiError> {
+        if self.is_served(path) {
+            return Ok(());
+        }
+        let message = "the Unix socket serves only /api/…, /health and /metrics; send requests to other paths to the \
+                       address of `listen`";
+        Err(ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_url", message))
+    }
+
+    /// Returns whether a path is served to requests that came in this way. The Unix socket serves
+    /// the management API and the state of the gateway. Models, tools and MCP are served only
+    /// where callers have credentials and views of their own, so that no caller of them can have
+    /// the rights of an administrator.
+    fn is_served(self, path: &str) -> bool {
+        match self {
+            Self::Remote(_) => true,
+            Self::Socket(_) => path.starts_with("/api/") || matches!(path, "/health" | "/metrics"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unix_socket_serves_the_management_api_and_the_state_of_the_gateway() {
+        let remote = Ingress::Remote([127, 0, 0, 1].into());
+        for path in ["/api/mcp/clients", "/api/", "/health", "/metrics"] {
+            assert!(
+                Ingress::Socket(SocketToken::of("t")).is_served(path) && remote.is_served(path),
+                "{path}"
+            );
+        }
+        for path in [
+            "",
+            "/",
+            "/api",
+            "/apiv1/chat/completions",
+            "//api/mcp/clients",
+            "/API/mcp/clients",
+            "/health/",
+            "/metrics/x",
+            "/mcp",
+            "/mcp/api/",
+            "/sse",
+            "/v1/chat/completions",
+            "/v1/mcp/tool/execute",
+            "/v1/models",
+            "/v1/responses",
+            "/v1/runs",
+        ] {
+            assert!(!Ingress::Socket(SocketToken::of("t")).is_served(path), "{path}");
+            assert!(remote.is_served(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_error_for_another_path_names_the_paths_that_are_served() {
+        let refused =
+            Ingress::Socket(SocketToken::of("t")).check("/v1/models").expect_err("it is refused");
+        assert_eq!(refused.status(), StatusCode::NOT_FOUND);
+        insta::assert_snapshot!(
+            refused.into_body()["error"]["message"].as_str().expect("a text"),
+            @"the Unix socket serves only /api/…, /health and /metrics; send requests to other paths to the address of `listen`"
+        );
+    }
+}

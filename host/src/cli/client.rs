@@ -1,0 +1,156 @@
+//! `airlock client`: the clients of a gateway, which are its MCP servers and plugins.
+
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{
+    input,
+    outcome::Done,
+    output,
+    running::{ApiRequest, RunningGateway, segment},
+    session::ConfigOfGroup,
+};
+
+/// Path of one client in the management API, with a slash and its name after it.
+const PATH: &str = "/api/mcp/client";
+
+/// Add, enable, disable and remove MCP servers of a gateway while it runs
+///
+/// A client that is added here is kept in the store beside those of the configuration file. Running gateways that
+/// use the same store connect to it within a second. `airlock upstream list` shows the servers with their states.
+///
+/// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
+/// with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway runs, to its store.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  airlock client add time --tools '*' -- uvx mcp-server-time\n  airlock client add docs --tools search --http https://example.com/mcp\n  airlock client add --file client.json\n  airlock client disable time\n  airlock client remove time"
+)]
+pub(super) struct ClientArgs {
+    #[command(flatten)]
+    _config: ConfigOfGroup,
+    #[command(subcommand)]
+    command: ClientCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ClientCommand {
+    /// Add a client and wait until it is connected
+    Add(AddArgs),
+    /// Connect a client that is disabled
+    Enable(OneArgs),
+    /// Disconnect a client and keep its settings
+    Disable(OneArgs),
+    /// Remove a client, also one of the configuration file
+    Remove(OneArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct AddArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Name of the client, the prefix of its tools.
+    #[arg(required_unless_present = "file")]
+    name: Option<String>,
+    /// Tools that may be called, by the server's own names, separated by commas; `*` for all. Default: none.
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    tools: Vec<String>,
+    /// URL of the server, for streamable HTTP.
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    http: Option<String>,
+    /// A file with the client as an element of `mcp.client_configs`; `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "tools", "http", "command"])]
+    file: Option<String>,
+    /// Program of the server and its arguments, for stdio.
+    #[arg(last = true, value_name = "PROGRAM")]
+    command: Vec<String>,
+    /// Print a JSON document: `{status, message}`.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct OneArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Name of the client.
+    name: String,
+    /// Print a JSON document: `{status, message}`.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &ClientArgs) -> anyhow::Result<Done> {
+    match &args.command {
+        ClientCommand::Add(args) => add(args).await,
+        ClientCommand::Enable(args) => set_disabled(args, false).await,
+        ClientCommand::Disable(args) => set_disabled(args, true).await,
+        ClientCommand::Remove(args) => remove(args).await,
+    }
+}
+
+async fn add(args: &AddArgs) -> anyhow::Result<Done> {
+    let element = match &args.file {
+        Some(file) => {
+            let text = input::file(Path::new(file))?;
+            serde_json::from_str(&text).with_context(|| format!("{file} is no JSON"))?
+        }
+        None => element(args)?,
+    };
+    let name = element["name"].as_str().unwrap_or_default().to_owned();
+    let request = ApiRequest { body: Some(element), ..ApiRequest::post(PATH) };
+    let added = args.gateway.manage(request).await?;
+    said(&added, args.json, &format!("{} is added", output::one_line(&name, 64)))
+}
+
+/// Returns the element of the options.
+fn element(args: &AddArgs) -> anyhow::Result<Value> {
+    ensure!(
+        args.http.is_some() || !args.command.is_empty(),
+        "name the server: --http URL, or `-- PROGRAM ARGUMENTS`"
+    );
+    let mut element = Map::from_iter([
+        ("name".to_owned(), json!(args.name)),
+        ("tools_to_execute".to_owned(), json!(args.tools)),
+    ]);
+    match (&args.http, args.command.split_first()) {
+        (Some(url), _) => element.extend([
+            ("connection_type".to_owned(), json!("http")),
+            ("connection_string".to_owned(), json!(url)),
+        ]),
+        (None, Some((program, arguments))) => element.extend([
+            ("connection_type".to_owned(), json!("stdio")),
+            ("stdio_config".to_owned(), json!({"command": program, "args": arguments})),
+        ]),
+        (None, None) => {}
+    }
+    Ok(element.into())
+}
+
+async fn set_disabled(args: &OneArgs, is_disabled: bool) -> anyhow::Result<Done> {
+    let path = format!("{PATH}/{}", segment(&args.name));
+    let body = Some(json!({"disabled": is_disabled}));
+    let changed =
+        args.gateway.manage(ApiRequest { method: Method::PUT, path: &path, body }).await?;
+    let state = if is_disabled { "disabled" } else { "enabled" };
+    said(&changed, args.json, &format!("{} is {state}", output::one_line(&args.name, 64)))
+}
+
+async fn remove(args: &OneArgs) -> anyhow::Result<Done> {
+    let path = format!("{PATH}/{}", segment(&args.name));
+    let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
+    let removed = args.gateway.manage(request).await?;
+    said(&removed, args.json, &format!("{} is removed", output::one_line(&args.name, 64)))
+}
+
+fn said(document: &Value, as_json: bool, line: &str) -> anyhow::Result<Done> {
+    if as_json {
+        output::document(document)?;
+    } else {
+        output::line(line)?;
+    }
+    Ok(Done::Yes)
+}

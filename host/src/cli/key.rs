@@ -1,0 +1,225 @@
+//! `airlock key`: virtual keys, the credentials of callers.
+
+use anyhow::ensure;
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{
+    outcome::Done,
+    output,
+    running::{ApiRequest, RunningGateway, segment},
+    session::ConfigOfGroup,
+};
+
+/// Path of the keys in the management API.
+const PATH: &str = "/api/governance/virtual-keys";
+
+/// Make, list, rotate and revoke virtual keys
+///
+/// A virtual key is the credential of a caller, and opens the tools that it names. Its value is shown once. Running
+/// gateways that use the same store accept a new key, and refuse a revoked one, within a second.
+///
+/// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
+/// with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway runs, to its store.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  airlock key new ann --tools github --tools files=read_file,list_directory\n  airlock key list\n  airlock key rotate ann --cooldown 1d\n  airlock key revoke ann"
+)]
+pub(super) struct KeyArgs {
+    #[command(flatten)]
+    _config: ConfigOfGroup,
+    #[command(subcommand)]
+    command: KeyCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum KeyCommand {
+    /// Make a key, and print its value
+    New(NewArgs),
+    /// List the keys, without their values
+    List(ListArgs),
+    /// Give a key a new value, and print it
+    Rotate(RotateArgs),
+    /// Remove a key; its value is refused at once
+    Revoke(RevokeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct NewArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Name of the key, which the log has.
+    name: String,
+    /// Tools that it opens: a client, with all its tools or with those named. May be given several times.
+    #[arg(long, value_name = "CLIENT[=TOOL,…]")]
+    tools: Vec<String>,
+    /// Time at which it stops to be valid, such as 2027-01-31T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+    /// A note for people.
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Print a JSON document: `{message, virtual_key}`.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Print a JSON document: `{virtual_keys: [{id, name, is_active, mcp_configs, …}], count, total_count}`.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct RotateArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Name or identifier of the key.
+    key: String,
+    /// Time that the old value stays valid, such as 90m or 7d. Default: it is refused at once.
+    #[arg(long, value_name = "TIME")]
+    cooldown: Option<String>,
+    /// Print a JSON document: `{message, virtual_key}`.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct RevokeArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Name or identifier of the key.
+    key: String,
+    /// Print a JSON document: `{message}`.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &KeyArgs) -> anyhow::Result<Done> {
+    match &args.command {
+        KeyCommand::New(args) => new(args).await,
+        KeyCommand::List(args) => list(args).await,
+        KeyCommand::Rotate(args) => rotate(args).await,
+        KeyCommand::Revoke(args) => revoke(args).await,
+    }
+}
+
+async fn new(args: &NewArgs) -> anyhow::Result<Done> {
+    let rows: Vec<Value> = args.tools.iter().map(|text| row(text)).collect::<Result<_, _>>()?;
+    let mut body = Map::from_iter([
+        ("name".to_owned(), json!(args.name)),
+        ("mcp_configs".to_owned(), json!(rows)),
+    ]);
+    let optional = [("expires_at", &args.expires_at), ("description", &args.description)];
+    for (member, text) in optional {
+        body.extend(text.as_ref().map(|text| (member.to_owned(), json!(text))));
+    }
+    let request = ApiRequest { body: Some(body.into()), ..ApiRequest::post(PATH) };
+    let made = args.gateway.manage(request).await?;
+    show_value(&made, args.json)
+}
+
+/// Returns the row of a key for `CLIENT` or `CLIENT=TOOL,…`.
+fn row(text: &str) -> anyhow::Result<Value> {
+    let (client, tools) = text.split_once('=').unwrap_or((text, "*"));
+    let tools: Vec<&str> = tools.split(',').map(str::trim).collect();
+    ensure!(
+        !client.is_empty() && tools.iter().all(|tool| !tool.is_empty()),
+        "--tools {text:?} is neither CLIENT nor CLIENT=TOOL,TOOL"
+    );
+    Ok(json!({"mcp_client_name": client, "tools_to_execute": tools}))
+}
+
+async fn list(args: &ListArgs) -> anyhow::Result<Done> {
+    let path = format!("{PATH}?limit=1000");
+    let listed = args.gateway.manage(ApiRequest::get(&path)).await?;
+    if args.json {
+        output::visible_document(&listed)?;
+        return Ok(Done::Yes);
+    }
+    let keys = listed["virtual_keys"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if keys.is_empty() {
+        output::hint("there is no virtual key; `airlock key new NAME --tools CLIENT` makes one");
+    }
+    for key in keys {
+        output::line(&shown(key))?;
+    }
+    Ok(Done::Yes)
+}
+
+fn shown(key: &Value) -> String {
+    let name = output::one_line(key["name"].as_str().unwrap_or_default(), 128);
+    let state = if key["is_active"] == false { ", inactive" } else { "" };
+    let expires = match key["expires_at"].as_str() {
+        Some(time) => format!(", until {}", output::one_line(time, 64)),
+        None => String::new(),
+    };
+    let rows = key["mcp_configs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let clients = rows.iter().filter_map(|row| row["mcp_client_name"].as_str());
+    let clients: Vec<_> = clients.map(|client| output::one_line(client, 64)).collect();
+    let opens = if clients.is_empty() { "no client".to_owned() } else { clients.join(", ") };
+    format!("{name}  opens {opens}{state}{expires}")
+}
+
+async fn rotate(args: &RotateArgs) -> anyhow::Result<Done> {
+    let path = format!("{PATH}/{}/rotate", segment(&args.key));
+    let body = args.cooldown.as_ref().map(|time| json!({"cooldown": time}));
+    let rotated = args.gateway.manage(ApiRequest { body, ..ApiRequest::post(&path) }).await?;
+    show_value(&rotated, args.json)
+}
+
+/// Prints a key with its value, which is shown only now.
+fn show_value(shown: &Value, as_json: bool) -> anyhow::Result<Done> {
+    if as_json {
+        output::document(shown)?;
+        return Ok(Done::Yes);
+    }
+    output::hint("the value is shown only now");
+    output::line(shown["virtual_key"]["value"].as_str().unwrap_or_default())?;
+    Ok(Done::Yes)
+}
+
+async fn revoke(args: &RevokeArgs) -> anyhow::Result<Done> {
+    let path = format!("{PATH}/{}", segment(&args.key));
+    let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
+    let revoked = args.gateway.manage(request).await?;
+    if args.json {
+        output::document(&revoked)?;
+    } else {
+        output::line(&format!("{} is revoked", output::one_line(&args.key, 128)))?;
+    }
+    Ok(Done::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tools_of_a_key_are_a_client_or_some_of_its_tools() {
+        let row = |text| row(text).ok();
+        assert_eq!(
+            row("github"),
+            Some(json!({"mcp_client_name": "github", "tools_to_execute": ["*"]}))
+        );
+        assert_eq!(
+            row("files=read, list"),
+            Some(json!({"mcp_client_name": "files", "tools_to_execute": ["read", "list"]}))
+        );
+        for text in ["", "=read", "files=", "files=a,,b"] {
+            assert_eq!(row(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_one_line() {
+        let key =
+            json!({"name": "ann", "is_active": false, "mcp_configs": [{"mcp_client_name": "a"}]});
+        assert_eq!(shown(&key), "ann  opens a, inactive");
+        assert_eq!(shown(&json!({"name": "bob"})), "bob  opens no client");
+    }
+}

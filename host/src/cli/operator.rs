@@ -1,0 +1,167 @@
+//! `airlock operator`: the people and programs that may manage a gateway.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{
+    outcome::Done,
+    output,
+    running::{ApiRequest, RunningGateway},
+    session::ConfigOfGroup,
+};
+use airlock_core::operator::Role;
+
+/// Add, list and revoke operators of a gateway
+///
+/// An operator manages a gateway by its management API, with a token that is shown once. Its role says what it
+/// may do: a `viewer` reads settings and states, an `approver` also decides about calls that wait, an
+/// `operator` also changes virtual keys and the tools of clients, and an `admin` does everything.
+///
+/// These commands talk to the running gateway of the configuration through its Unix socket, to the one at --url
+/// with the token in `AIRLOCK_OPERATOR_TOKEN`, or, if no gateway runs, to its store.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  airlock operator add ann --role admin\n  airlock operator list\n  airlock operator revoke ann"
+)]
+pub(super) struct OperatorArgs {
+    #[command(flatten)]
+    _config: ConfigOfGroup,
+    #[command(subcommand)]
+    command: OperatorCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum OperatorCommand {
+    /// Add an operator, and print its token
+    Add(AddArgs),
+    /// List the operators
+    List(ListArgs),
+    /// Remove an operator; its token is refused at once
+    Revoke(RevokeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct AddArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Name of the operator, which the record of changes has.
+    name: String,
+    /// What it may do: viewer, approver, operator or admin.
+    #[arg(long, value_name = "ROLE")]
+    role: Role,
+    /// Let it read arguments and results of calls.
+    #[arg(long)]
+    sees_payloads: bool,
+    /// Time at which its token stops to be valid, such as 2027-01-31T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    expires_at: Option<String>,
+    /// Print a JSON document: `{message, operator, token}`.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Print a JSON document: `{count, operators: [{name, role, sees_payloads, source, …}]}`.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct RevokeArgs {
+    #[command(flatten)]
+    gateway: RunningGateway,
+    /// Name of the operator.
+    name: String,
+    /// Print a JSON document: `{message}`.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(args: &OperatorArgs) -> anyhow::Result<Done> {
+    match &args.command {
+        OperatorCommand::Add(args) => add(args).await,
+        OperatorCommand::List(args) => list(args).await,
+        OperatorCommand::Revoke(args) => revoke(args).await,
+    }
+}
+
+async fn add(args: &AddArgs) -> anyhow::Result<Done> {
+    let mut body = json!({
+        "name": args.name,
+        "role": args.role.name(),
+        "sees_payloads": args.sees_payloads,
+    });
+    if let Some(time) = &args.expires_at {
+        body["expires_at"] = time.as_str().into();
+    }
+    let request = ApiRequest { body: Some(body), ..ApiRequest::post("/api/operators") };
+    let added = args.gateway.manage(request).await?;
+    if args.json {
+        output::document(&added)?;
+        return Ok(Done::Yes);
+    }
+    output::hint(
+        "the token is shown only now; send it as `Authorization: Bearer …`, or set AIRLOCK_OPERATOR_TOKEN",
+    );
+    output::line(added["token"].as_str().unwrap_or_default())?;
+    Ok(Done::Yes)
+}
+
+async fn list(args: &ListArgs) -> anyhow::Result<Done> {
+    let listed = args.gateway.manage(ApiRequest::get("/api/operators")).await?;
+    if args.json {
+        output::visible_document(&listed)?;
+        return Ok(Done::Yes);
+    }
+    let operators = listed["operators"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if operators.is_empty() {
+        output::hint("there is no operator; `airlock operator add NAME --role admin` adds one");
+    }
+    for operator in operators {
+        output::line(&shown(operator))?;
+    }
+    Ok(Done::Yes)
+}
+
+fn shown(operator: &Value) -> String {
+    let text = |member: &str| output::one_line(operator[member].as_str().unwrap_or_default(), 128);
+    let payloads = if operator["sees_payloads"] == true { ", sees payloads" } else { "" };
+    let expires = match operator["expires_at"].as_str() {
+        Some(time) => format!(", until {}", output::one_line(time, 64)),
+        None => String::new(),
+    };
+    format!("{}  {}{payloads}{expires}  ({})", text("name"), text("role"), text("source"))
+}
+
+async fn revoke(args: &RevokeArgs) -> anyhow::Result<Done> {
+    let path = format!("/api/operators/{}", super::running::segment(&args.name));
+    let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
+    let revoked = args.gateway.manage(request).await?;
+    if args.json {
+        output::document(&revoked)?;
+    } else {
+        output::line(&format!("{} is no operator any more", output::one_line(&args.name, 128)))?;
+    }
+    Ok(Done::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_is_one_line_without_invisible_characters() {
+        let operator = json!({
+            "name": "ann\u{202e}", "role": "viewer", "sees_payloads": true, "source": "store",
+            "expires_at": "2027-01-31T00:00:00Z",
+        });
+        assert_eq!(
+            shown(&operator),
+            "ann⟨U+202E⟩  viewer, sees payloads, until 2027-01-31T00:00:00Z  (store)"
+        );
+    }
+}

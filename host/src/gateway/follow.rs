@@ -1,0 +1,250 @@
+//! Follows the entries and the operators of the store, which operators change while gateways run.
+//!
+//! A store in a file that does not exist is looked for and not made: a gateway without entries needs
+//! none. Each change has the settings taken again; a failure is tried again, later and later.
+
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
+
+use futures_util::future::join;
+use tokio::time::sleep;
+use tracing::warn;
+
+use super::reload::{Reloader, TakenEntries};
+use airlock_config::ConfigError;
+use airlock_management::Service;
+use airlock_store::{
+    Database, LazyDatabase,
+    changes::{ChangeKind, Changes},
+};
+use airlock_strings::with_causes;
+
+/// Interval at which a store that does not exist is looked for.
+const LOOK: Duration = Duration::from_secs(1);
+/// Time before the settings are read again after a failure. It doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// Longest time before the settings are read again: after many failures, and if changes cannot be
+/// noticed.
+const LAST_RETRY: Duration = Duration::from_mins(1);
+
+/// The settings of a gateway, and the store that has them.
+trait Settings {
+    /// Returns whether the store is in a file that does not exist.
+    fn is_missing(&self) -> bool;
+
+    /// Reads the settings and takes them.
+    async fn take(&self) -> Result<TakenEntries, ConfigError>;
+
+    /// Waits until settings have changed. Returns at the first call if they were ever changed. Returns
+    /// false if changes cannot be noticed.
+    async fn changed(&mut self) -> bool;
+}
+
+/// Takes the entries of the store whenever they have changed. Returns only if the configuration has no
+/// file.
+pub(super) async fn follow(reloader: Reloader, management: Option<Arc<Service>>) {
+    if let Some(store) = FollowedStore::new(reloader) {
+        let operators = follow_operators(store.database.clone(), management);
+        match join(follow_settings(store), operators).await {}
+    }
+}
+
+/// Reads the operators of the store again whenever they have changed, and each minute if changes cannot
+/// be noticed. Nothing else waits for it. Never returns.
+async fn follow_operators(database: LazyDatabase, management: Option<Arc<Service>>) -> Infallible {
+    let Some(management) = management else { return pending().await };
+    while database.location().is_missing_file() {
+        sleep(LOOK).await;
+    }
+    loop {
+        refresh_operators(&management).await;
+        let Ok(opened) = database.open().await else { continue };
+        let mut changes = opened.changes();
+        while let Some(kinds) = changes.next().await {
+            if kinds.contains(&ChangeKind::Operators) {
+                refresh_operators(&management).await;
+            }
+        }
+        sleep(LAST_RETRY).await;
+    }
+}
+
+/// Takes the entries of the store for the first time, unless that has happened. Tries again after a
+/// failure.
+pub(super) async fn first_reading(reloader: Reloader) {
+    let was_read = reloader.settings_read().is_cancelled();
+    if let Some(store) = FollowedStore::new(reloader).filter(|_| !was_read) {
+        take_until_done(&store).await;
+    }
+}
+
+async fn follow_settings(mut settings: impl Settings) -> Infallible {
+    while settings.is_missing() {
+        sleep(LOOK).await;
+    }
+    loop {
+        take_until_done(&settings).await;
+        if !settings.changed().await {
+            sleep(LAST_RETRY).await;
+        }
+    }
+}
+
+/// Takes the settings. Tries again after a failure, whose reason is logged once.
+async fn take_until_done(settings: &impl Settings) {
+    let mut delay = FIRST_RETRY;
+    let mut logged = None;
+    while let Err(error) = settings.take().await {
+        let reason = with_causes(&error);
+        if logged.as_ref() != Some(&reason) {
+            warn!(
+                reason,
+                "the configuration file is invalid or the store cannot be read, so no entry of it is taken; the gateway tries again"
+            );
+            logged = Some(reason);
+        }
+        sleep(delay).await;
+        delay = (delay * 2).min(LAST_RETRY);
+    }
+}
+
+struct FollowedStore {
+    reloader: Reloader,
+    database: LazyDatabase,
+    /// `None` until the database is open.
+    changes: Option<Changes>,
+}
+
+impl FollowedStore {
+    /// Returns the store of a gateway; `None` if its configuration has no file.
+    fn new(reloader: Reloader) -> Option<Self> {
+        let database = reloader.followed().cloned()?;
+        Some(Self { reloader, database, changes: None })
+    }
+}
+
+impl Settings for FollowedStore {
+    fn is_missing(&self) -> bool {
+        self.database.location().is_missing_file()
+    }
+
+    async fn take(&self) -> Result<TakenEntries, ConfigError> {
+        self.reloader.try_entries().await
+    }
+
+    async fn changed(&mut self) -> bool {
+        if self.changes.is_none() {
+            // It was opened to take the settings.
+            self.changes = self.database.open().await.ok().map(Database::changes);
+        }
+        let Some(changes) = &mut self.changes else { return false };
+        while let Some(kinds) = changes.next().await {
+            if kinds.contains(&ChangeKind::Config) || kinds.contains(&ChangeKind::Keys) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Reads the operators until it succeeds: one that was removed must not stay.
+async fn refresh_operators(management: &Service) {
+    while let Err(error) = management.refresh_operators().await {
+        warn!(%error, "the operators of the store cannot be read; the gateway tries again");
+        sleep(FIRST_RETRY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, io, pin::pin};
+
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    /// A store that is made after some looks, and fails some times.
+    #[derive(Default)]
+    struct FakeStore {
+        missing: Cell<u32>,
+        failures: Cell<u32>,
+        takes: Cell<u32>,
+        changes: u32,
+    }
+
+    impl Settings for &mut FakeStore {
+        fn is_missing(&self) -> bool {
+            let left = self.missing.get();
+            self.missing.set(left.saturating_sub(1));
+            left > 0
+        }
+
+        async fn take(&self) -> Result<TakenEntries, ConfigError> {
+            self.takes.set(self.takes.get() + 1);
+            let left = self.failures.get();
+            self.failures.set(left.saturating_sub(1));
+            if left == 0 {
+                return Ok(TakenEntries::default());
+            }
+            Err(ConfigError::Unreadable { file: "store".to_owned(), source: io::Error::other("x") })
+        }
+
+        async fn changed(&mut self) -> bool {
+            match self.changes {
+                0 => std::future::pending().await,
+                _ => self.changes -= 1,
+            }
+            true
+        }
+    }
+
+    async fn follow_for(store: &mut FakeStore, time: Duration) -> u32 {
+        let _ = timeout(time, follow_settings(&mut *store)).await;
+        store.takes.get()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_is_read_once_it_exists_and_again_at_each_change() {
+        let mut store = FakeStore { missing: 3.into(), changes: 2, ..FakeStore::default() };
+        assert_eq!(follow_for(&mut store, Duration::from_millis(2_999)).await, 0);
+        let mut store = FakeStore { missing: 3.into(), changes: 2, ..FakeStore::default() };
+        assert_eq!(follow_for(&mut store, Duration::from_secs(4)).await, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_are_tried_again_later_and_later_and_never_more_than_a_minute_apart() {
+        let mut store = FakeStore { failures: 100.into(), ..FakeStore::default() };
+        // 1 + 2 + 4 + 8 + 16 + 32 = 63 seconds, then one a minute.
+        assert_eq!(follow_for(&mut store, Duration::from_millis(62_999)).await, 6);
+        let mut store = FakeStore { failures: 100.into(), ..FakeStore::default() };
+        assert_eq!(follow_for(&mut store, Duration::from_secs(64 + 600)).await, 7 + 10);
+    }
+
+    /// A store whose changes cannot be noticed.
+    struct Deaf(Cell<u32>);
+
+    impl Settings for &Deaf {
+        fn is_missing(&self) -> bool {
+            false
+        }
+
+        async fn take(&self) -> Result<TakenEntries, ConfigError> {
+            self.0.set(self.0.get() + 1);
+            Ok(TakenEntries::default())
+        }
+
+        async fn changed(&mut self) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_whose_changes_are_not_noticed_is_read_once_a_minute() {
+        let store = Deaf(Cell::new(0));
+        let begun = Instant::now();
+        let mut following = pin!(follow_settings(&store));
+        let time = Duration::from_millis(3 * 60_000 - 1);
+        let _ = timeout(time, &mut following).await;
+        assert!(begun.elapsed() >= time);
+        assert_eq!(store.0.get(), 3);
+    }
+}

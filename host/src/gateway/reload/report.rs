@@ -1,0 +1,160 @@
+//! Logs what was taken of changed settings, and what was not.
+
+use std::collections::BTreeSet;
+
+use tracing::{info, warn};
+
+use super::{
+    super::{upstreams::ServerChanges, warnings},
+    TakenEntries,
+};
+use airlock_config::{Config, Fingerprint, LeftOut, LeftOutReason};
+use airlock_core::tool::ClientName;
+use airlock_plugin::Reconfigured;
+use airlock_store::entries::EntryKind;
+use airlock_strings::{cut, visible_line};
+
+/// Longest list of keys or clients in a line of the log, in bytes. A file may have thousands.
+const MAX_LISTED: usize = 1_000;
+/// Maximum entries without effect that are logged one by one; of the others, the log has the number.
+const MAX_LOGGED: usize = 20;
+/// End of the key that puts a client into code mode.
+const CODE_MODE: &str = "is_code_mode_client";
+/// End of the key that sets the layout of a client's virtual files.
+const BINDING_LEVEL: &str = "code_mode_binding_level";
+/// Keys of the file that are taken while the gateway runs, beside those of clients; and those above
+/// them, which have a value of their own only if nothing is below.
+const TAKEN: [&str; 4] = ["governance", "governance.virtual_keys", "mcp", "mcp.client_configs"];
+
+/// What the log has already.
+#[derive(Default)]
+pub(super) struct Reported {
+    /// Keys that are taken at the next start.
+    pending: Vec<String>,
+    /// Entries without effect.
+    left_out: BTreeSet<(EntryKind, String, String)>,
+}
+
+impl Reported {
+    /// Logs the keys that differ from those of the start and are not taken, if they have changed since
+    /// they were last logged.
+    pub(super) fn pending(&mut self, started: &Fingerprint, config: &Config, has_code_mode: bool) {
+        let pending = pending(started, config, has_code_mode);
+        if pending != self.pending && !pending.is_empty() {
+            let keys = cut(pending.join(", "), MAX_LISTED);
+            warn!(
+                keys,
+                "changed in the configuration file, and taken only when the gateway is restarted"
+            );
+        }
+        self.pending = pending;
+    }
+
+    /// Logs the entries of the store that have no effect, each once for as long as it has none.
+    pub(super) fn left_out(&mut self, entries: &[LeftOut]) {
+        let present: BTreeSet<_> = entries.iter().map(described).collect();
+        let new: Vec<_> = present.difference(&self.left_out).collect();
+        for (kind, name, reason) in new.iter().take(MAX_LOGGED) {
+            warn!(kind = kind_name(*kind), name, reason, "entry of the store is left out");
+        }
+        if new.len() > MAX_LOGGED {
+            warn!(more = new.len() - MAX_LOGGED, "more entries of the store are left out");
+        }
+        self.left_out = present;
+    }
+}
+
+/// Logs the clients and the virtual keys that have changed. `before` is the fingerprint of the settings
+/// that were taken before.
+pub(super) fn taken(outcome: &TakenEntries, before: &Fingerprint, config: &Config) {
+    let TakenEntries { added, changed, rechecked, removed, failed, keys, .. } = outcome;
+    if outcome.is_empty() {
+        return;
+    }
+    info!(
+        added = names(added),
+        changed = changed_keys(changed, before, config),
+        rechecked = names(rechecked),
+        removed = names(removed),
+        failed = names(failed),
+        keys_added = listed(&keys.added),
+        keys_changed = listed(&keys.changed),
+        keys_removed = listed(&keys.removed),
+        "changed clients and virtual keys taken"
+    );
+}
+
+/// Warns about new or changed clients that weaken the gateway.
+pub(super) fn weaknesses(config: &Config, servers: &ServerChanges, plugins: &Reconfigured) {
+    let is_new = |name: &ClientName| servers.added.contains(name) || servers.changed.contains(name);
+    if !(servers.added.is_empty() && servers.changed.is_empty()) {
+        warnings::report_without_pins(config, is_new);
+        warnings::report_local_callers(config);
+    }
+    if !plugins.is_empty() {
+        warnings::report_unpinned(config);
+    }
+}
+
+/// Returns the changed clients, each with the keys of its entry that differ.
+fn changed_keys(changed: &[ClientName], before: &Fingerprint, config: &Config) -> String {
+    let differences = before.differences(&config.fingerprint);
+    let changed = changed.iter().map(|client| {
+        let own = differences.iter().filter(|key| key.client.as_deref() == Some(client.as_str()));
+        let keys: Vec<_> = own.map(|key| key.path.as_str()).collect();
+        format!("{client} ({})", keys.join(", "))
+    });
+    cut(changed.collect::<Vec<_>>().join("; "), MAX_LISTED)
+}
+
+/// Returns the keys that differ from those of the start and are not taken.
+fn pending(started: &Fingerprint, config: &Config, has_code_mode: bool) -> Vec<String> {
+    let differences = started.differences(&config.fingerprint).into_iter();
+    let pending = differences.filter_map(|key| match &key.client {
+        None => (!TAKEN.contains(&key.path.as_str())).then(|| key.path.clone()),
+        Some(client) => {
+            let is_late = key.path == BINDING_LEVEL || (key.path == CODE_MODE && !has_code_mode);
+            let is_pending = is_late && has_client(config, client);
+            is_pending.then(|| format!("mcp.client_configs[name = {client:?}].{}", key.path))
+        }
+    });
+    pending.collect()
+}
+
+fn has_client(config: &Config, name: &str) -> bool {
+    config.clients.iter().any(|client| client.name.as_str() == name)
+}
+
+/// Describes an entry without effect, without values that may be secrets.
+fn described(entry: &LeftOut) -> (EntryKind, String, String) {
+    let reason = match &entry.reason {
+        LeftOutReason::FileChanged => {
+            "the element of the file was changed after the entry was made".to_owned()
+        }
+        LeftOutReason::Invalid(problems) => {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            problems.join("; ")
+        }
+    };
+    (entry.kind, shown(&entry.name), shown(&reason))
+}
+
+fn shown(text: &str) -> String {
+    cut(visible_line(text), MAX_LISTED)
+}
+
+fn kind_name(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Client => "client",
+        EntryKind::VirtualKey => "virtual_key",
+    }
+}
+
+fn names(clients: &[ClientName]) -> String {
+    let names: Vec<_> = clients.iter().map(ClientName::as_str).collect();
+    cut(names.join(", "), MAX_LISTED)
+}
+
+fn listed(names: &[String]) -> String {
+    shown(&names.join(", "))
+}

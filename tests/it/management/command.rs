@@ -1,0 +1,76 @@
+//! The command line of operators: on the store, through the Unix socket and over HTTP.
+
+use std::path::Path;
+
+use airlock_tests::{Airlock, OPERATOR, Reply};
+use reqwest::Method;
+use serde_json::Value;
+
+use super::{SharedStore, setup, status_with, until_status};
+
+fn line(text: &str) -> String {
+    text.trim_end().to_owned()
+}
+
+fn command(words: &[&str]) -> Airlock {
+    words.iter().fold(Airlock::new(), Airlock::arg)
+}
+
+/// Returns a run of `airlock client` with this configuration.
+fn client(config: &Path, words: &[&str]) -> Airlock {
+    words.iter().fold(Airlock::new().arg("client"), Airlock::arg).arg("--config").arg(config)
+}
+
+#[tokio::test]
+async fn keys_and_operators_are_made_on_the_store_before_a_gateway_runs() {
+    for store in SharedStore::all() {
+        let setup = setup(&store);
+        let added = setup.airlock("operator").arg("add").arg("ann").arg("--role").arg("admin");
+        let token = line(&added.run().await.ok().stdout);
+        assert!(token.starts_with("alop_"), "{token}");
+        let made = setup.airlock("key").arg("new").arg("ci").arg("--tools").arg("text");
+        let key = line(&made.run().await.ok().stdout);
+        let listed = setup.airlock("key").arg("list").run().await.ok().stdout;
+        assert_eq!(listed, "ci  opens text\n");
+        let gateway = setup.serve_connected().await;
+        until_status(&gateway, &key, 200).await;
+        let session = gateway.request(Method::GET, "/api/session").bearer_auth(&token);
+        assert_eq!(Reply::of(session).await.ok()["operator"]["name"], "ann");
+    }
+}
+
+#[tokio::test]
+async fn a_running_gateway_is_managed_through_its_socket_and_over_http() {
+    let store = &SharedStore::all()[0];
+    let gateway = setup(store).serve_connected().await;
+    let config = gateway.directory().join("airlock.json");
+    let made = command(&["key", "new", "ann", "--tools", "text", "--json", "--config"]);
+    let made = made.arg(&config).env("AIRLOCK_OPERATOR_TOKEN", "").run().await.ok().json();
+    let key = made["virtual_key"]["value"].as_str().expect("a value").to_owned();
+    assert_eq!(status_with(&gateway, &key).await, 200, "the running gateway made it");
+    let changes = gateway.get("/api/changes").await.ok();
+    assert_eq!(changes["changes"][0]["actor"], "local socket");
+
+    let revoke = command(&["key", "revoke", "ann", "--url", gateway.address()]);
+    let refused = revoke.env("AIRLOCK_OPERATOR_TOKEN", "").run().await.failed();
+    assert!(refused.stderr.contains("AIRLOCK_OPERATOR_TOKEN"), "{refused}");
+    let revoke = command(&["key", "revoke", "ann", "--url", gateway.address()]);
+    let revoked = revoke.env("AIRLOCK_OPERATOR_TOKEN", OPERATOR).run().await.ok();
+    assert_eq!(line(&revoked.stdout), "ann is revoked");
+    assert_eq!(status_with(&gateway, &key).await, 401);
+}
+
+#[tokio::test]
+async fn a_client_is_added_disabled_and_removed_by_commands() {
+    let store = &SharedStore::all()[0];
+    let gateway = setup(store).serve_connected().await;
+    let config = gateway.directory().join("airlock.json");
+    let server = airlock_tests::binary("misbehaving-server");
+    let add = client(&config, &["add", "fresh", "--tools", "*"]).arg("--").arg(&server);
+    assert_eq!(line(&add.run().await.ok().stdout), "fresh is added");
+    assert_eq!(gateway.connected("fresh").await["config"]["name"], "fresh");
+    let _ = client(&config, &["disable", "fresh"]).run().await.ok();
+    assert_eq!(gateway.client("fresh").await.expect("it is shown")["phase"], "disabled");
+    let _ = client(&config, &["remove", "fresh"]).run().await.ok();
+    assert_eq!(gateway.client("fresh").await, None::<Value>);
+}
