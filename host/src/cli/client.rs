@@ -103,7 +103,7 @@ async fn add(args: &AddArgs) -> anyhow::Result<Done> {
     let name = element["name"].as_str().unwrap_or_default().to_owned();
     let request = ApiRequest { body: Some(element), ..ApiRequest::post(PATH) };
     let added = args.gateway.manage(request).await?;
-    said(&added, args.json, &format!("{} is added", output::one_line(&name, 64)))
+    output::response(&added, args.json, &format!("{} is added", output::one_line(&name, 64)))
 }
 
 /// Returns the element of the options.
@@ -136,21 +136,20 @@ async fn set_disabled(args: &OneArgs, is_disabled: bool) -> anyhow::Result<Done>
     let changed =
         args.gateway.manage(ApiRequest { method: Method::PUT, path: &path, body }).await?;
     let state = if is_disabled { "disabled" } else { "enabled" };
-    said(&changed, args.json, &format!("{} is {state}", output::one_line(&args.name, 64)))
+    output::response(
+        &changed,
+        args.json,
+        &format!("{} is {state}", output::one_line(&args.name, 64)),
+    )
 }
 
 async fn remove(args: &OneArgs) -> anyhow::Result<Done> {
     let path = format!("{PATH}/{}", segment(&args.name));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
     let removed = args.gateway.manage(request).await?;
-    said(&removed, args.json, &format!("{} is removed", output::one_line(&args.name, 64)))
-}
-
-fn said(document: &Value, as_json: bool, line: &str) -> anyhow::Result<Done> {
-    if as_json {
-        output::document(document)?;
-    } else {
-        output::line(line)?;
-    }
-    Ok(Done::Yes)
+    output::response(
+        &removed,
+        args.json,
+        &format!("{} is removed", output::one_line(&args.name, 64)),
+    )
 }

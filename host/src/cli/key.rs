@@ -137,27 +137,14 @@ fn row(text: &str) -> anyhow::Result<Value> {
 async fn list(args: &ListArgs) -> anyhow::Result<Done> {
     let path = format!("{PATH}?limit=1000");
     let listed = args.gateway.manage(ApiRequest::get(&path)).await?;
-    if args.json {
-        output::visible_document(&listed)?;
-        return Ok(Done::Yes);
-    }
-    let keys = listed["virtual_keys"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if keys.is_empty() {
-        output::hint("there is no virtual key; `airlock key new NAME --tools CLIENT` makes one");
-    }
-    for key in keys {
-        output::line(&shown(key))?;
-    }
-    Ok(Done::Yes)
+    let none = "there is no virtual key; `airlock key new NAME --tools CLIENT` makes one";
+    output::list(&listed, args.json, "virtual_keys", none, shown)
 }
 
 fn shown(key: &Value) -> String {
     let name = output::one_line(key["name"].as_str().unwrap_or_default(), 128);
     let state = if key["is_active"] == false { ", inactive" } else { "" };
-    let expires = match key["expires_at"].as_str() {
-        Some(time) => format!(", until {}", output::one_line(time, 64)),
-        None => String::new(),
-    };
+    let expires = output::optional(", until ", &key["expires_at"]);
     let rows = key["mcp_configs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let clients = rows.iter().filter_map(|row| row["mcp_client_name"].as_str());
     let clients: Vec<_> = clients.map(|client| output::one_line(client, 64)).collect();
@@ -172,27 +159,17 @@ async fn rotate(args: &RotateArgs) -> anyhow::Result<Done> {
     show_value(&rotated, args.json)
 }
 
-/// Prints a key with its value, which is shown only now.
+/// Prints a key with its value.
 fn show_value(shown: &Value, as_json: bool) -> anyhow::Result<Done> {
-    if as_json {
-        output::document(shown)?;
-        return Ok(Done::Yes);
-    }
-    output::hint("the value is shown only now");
-    output::line(shown["virtual_key"]["value"].as_str().unwrap_or_default())?;
-    Ok(Done::Yes)
+    output::credential(shown, as_json, "the value is shown only now", "/virtual_key/value")
 }
 
 async fn revoke(args: &RevokeArgs) -> anyhow::Result<Done> {
     let path = format!("{PATH}/{}", segment(&args.key));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
     let revoked = args.gateway.manage(request).await?;
-    if args.json {
-        output::document(&revoked)?;
-    } else {
-        output::line(&format!("{} is revoked", output::one_line(&args.key, 128)))?;
-    }
-    Ok(Done::Yes)
+    let line = format!("{} is revoked", output::one_line(&args.key, 128));
+    output::response(&revoked, args.json, &line)
 }
 
 #[cfg(test)]

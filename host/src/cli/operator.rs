@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     outcome::Done,
     output,
-    running::{ApiRequest, RunningGateway},
+    running::{ApiRequest, RunningGateway, segment},
     session::ConfigOfGroup,
 };
 use airlock_core::operator::Role;
@@ -47,7 +47,7 @@ struct AddArgs {
     gateway: RunningGateway,
     /// Name of the operator, which the record of changes has.
     name: String,
-    /// What it may do: viewer, approver, operator or admin.
+    /// Role, which says what it may do: viewer, approver, operator or admin.
     #[arg(long, value_name = "ROLE")]
     role: Role,
     /// Let it read arguments and results of calls.
@@ -100,53 +100,30 @@ async fn add(args: &AddArgs) -> anyhow::Result<Done> {
     }
     let request = ApiRequest { body: Some(body), ..ApiRequest::post("/api/operators") };
     let added = args.gateway.manage(request).await?;
-    if args.json {
-        output::document(&added)?;
-        return Ok(Done::Yes);
-    }
-    output::hint(
-        "the token is shown only now; send it as `Authorization: Bearer …`, or set AIRLOCK_OPERATOR_TOKEN",
-    );
-    output::line(added["token"].as_str().unwrap_or_default())?;
-    Ok(Done::Yes)
+    let hint = "the token is shown only now; send it as `Authorization: Bearer …`, or set AIRLOCK_OPERATOR_TOKEN";
+    output::credential(&added, args.json, hint, "/token")
 }
 
 async fn list(args: &ListArgs) -> anyhow::Result<Done> {
     let listed = args.gateway.manage(ApiRequest::get("/api/operators")).await?;
-    if args.json {
-        output::visible_document(&listed)?;
-        return Ok(Done::Yes);
-    }
-    let operators = listed["operators"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if operators.is_empty() {
-        output::hint("there is no operator; `airlock operator add NAME --role admin` adds one");
-    }
-    for operator in operators {
-        output::line(&shown(operator))?;
-    }
-    Ok(Done::Yes)
+    let none = "there is no operator; `airlock operator add NAME --role admin` adds one";
+    output::list(&listed, args.json, "operators", none, shown)
 }
 
 fn shown(operator: &Value) -> String {
-    let text = |member: &str| output::one_line(operator[member].as_str().unwrap_or_default(), 128);
     let payloads = if operator["sees_payloads"] == true { ", sees payloads" } else { "" };
-    let expires = match operator["expires_at"].as_str() {
-        Some(time) => format!(", until {}", output::one_line(time, 64)),
-        None => String::new(),
-    };
-    format!("{}  {}{payloads}{expires}  ({})", text("name"), text("role"), text("source"))
+    let expires = output::optional(", until ", &operator["expires_at"]);
+    let [name, role, source] = ["name", "role", "source"]
+        .map(|member| output::one_line(operator[member].as_str().unwrap_or_default(), 128));
+    format!("{name}  {role}{payloads}{expires}  ({source})")
 }
 
 async fn revoke(args: &RevokeArgs) -> anyhow::Result<Done> {
-    let path = format!("/api/operators/{}", super::running::segment(&args.name));
+    let path = format!("/api/operators/{}", segment(&args.name));
     let request = ApiRequest { method: Method::DELETE, path: &path, body: None };
     let revoked = args.gateway.manage(request).await?;
-    if args.json {
-        output::document(&revoked)?;
-    } else {
-        output::line(&format!("{} is no operator any more", output::one_line(&args.name, 128)))?;
-    }
-    Ok(Done::Yes)
+    let line = format!("{} is no operator any more", output::one_line(&args.name, 128));
+    output::response(&revoked, args.json, &line)
 }
 
 #[cfg(test)]

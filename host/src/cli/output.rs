@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::outcome::Done;
 use airlock_config::ConfigError;
 use airlock_core::tool::{CallError, CallFailure, Content, Details, ErrorKind, HostCode};
 use airlock_strings::{causes, visible, visible_json, visible_line};
@@ -137,6 +138,57 @@ pub(super) fn document(document: &impl Serialize) -> anyhow::Result<()> {
 pub(super) fn visible_document(document: &impl Serialize) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(document);
     line(&visible_json(&json.context("the result cannot be written as JSON")?))
+}
+
+/// Prints the response of the management API to a change: the document, or a line for people.
+pub(super) fn response(document: &Value, as_json: bool, text: &str) -> anyhow::Result<Done> {
+    if as_json {
+        self::document(document)?;
+    } else {
+        line(text)?;
+    }
+    Ok(Done::Yes)
+}
+
+/// Prints a response of the management API that has a credential, which is shown only now. `hint` says so
+/// to people.
+pub(super) fn credential(
+    document: &Value,
+    as_json: bool,
+    hint: &str,
+    pointer: &str,
+) -> anyhow::Result<Done> {
+    if !as_json {
+        self::hint(hint);
+    }
+    let value = document.pointer(pointer).and_then(Value::as_str);
+    response(document, as_json, value.unwrap_or_default())
+}
+
+/// Prints a list of the management API, which is in the member `member`: the document, or for people a line
+/// for each element, or `none`.
+pub(super) fn list(
+    document: &Value,
+    as_json: bool,
+    member: &str,
+    none: &str,
+    shown: fn(&Value) -> String,
+) -> anyhow::Result<Done> {
+    if as_json {
+        visible_document(document)?;
+        return Ok(Done::Yes);
+    }
+    let elements = document[member].as_array().map(Vec::as_slice).unwrap_or_default();
+    if elements.is_empty() {
+        hint(none);
+    }
+    elements.iter().try_for_each(|element| line(&shown(element)))?;
+    Ok(Done::Yes)
+}
+
+/// Returns a text of a response on one line, after `before`; empty if there is none.
+pub(super) fn optional(before: &str, text: &Value) -> String {
+    text.as_str().map_or_else(String::new, |text| format!("{before}{}", one_line(text, 64)))
 }
 
 /// Prints the failure of a command: `error: …` for people, `{"ok": false, "error": …}` for

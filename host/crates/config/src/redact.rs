@@ -115,9 +115,10 @@ impl<'v> EnvValue<'v> {
             Value::String(text) if is_variable(text) => Self::Variable(text),
             Value::String(text) => Self::Written(text),
             Value::Object(members) => {
-                let text = |name| members.get(name).and_then(Value::as_str);
-                let variable = text("env_var").filter(|variable| is_variable(variable));
-                let written = text("value").filter(|text| !text.is_empty());
+                let variable = members.get("env_var").and_then(Value::as_str);
+                let variable = variable.filter(|variable| is_variable(variable));
+                let written = members.get("value").and_then(Value::as_str);
+                let written = written.filter(|text| !text.is_empty());
                 let is_written = members.get("from_env") != Some(&Value::Bool(true));
                 match (written, variable) {
                     (None, Some(variable)) => Self::Variable(variable),

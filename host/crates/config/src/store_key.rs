@@ -77,12 +77,12 @@ mod tests {
     fn a_key_is_read_from_a_text_or_a_file_and_never_shown() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("key");
-        let of_file = || settings(SealKeySource::File(file.clone()));
-        assert!(matches!(of_file(), Err(StoreKeyError::Unreadable { .. })));
+        let source = SealKeySource::File(file.clone());
+        assert!(matches!(settings(source.clone()), Err(StoreKeyError::Unreadable { .. })));
         fs::write(&file, format!("{KEY}\n")).expect("a file");
-        assert!(of_file().is_ok_and(|settings| settings.seal.is_some()));
+        assert!(settings(source.clone()).is_ok_and(|settings| settings.seal.is_some()));
         fs::write(&file, "hunter2").expect("a file");
-        let refused = of_file().expect_err("no key");
+        let refused = settings(source).expect_err("no key");
         assert!(!format!("{refused:?} {refused}").contains("hunter2"));
         assert!(settings(SealKeySource::Text(Secret::new(KEY))).is_ok());
         assert!(settings(SealKeySource::Text(Secret::new(&KEY[1..]))).is_err());

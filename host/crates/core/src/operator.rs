@@ -10,13 +10,13 @@ pub const TOKEN_PREFIX: &str = "alop_";
 pub struct Operator {
     /// Name for people, which the record of changes has; safe to log.
     pub name: String,
-    /// What the operator may do.
+    /// Role, which says what the operator may do.
     pub role: Role,
     /// True if the operator may read arguments and results of calls that are not its own.
     pub sees_payloads: bool,
 }
 
-/// What an operator may do. Every role includes [`Right::Read`].
+/// Rights of an operator under one name. Every role includes [`Right::Read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Reads settings and states.

@@ -289,6 +289,11 @@ mod tests {
         }
     }
 
+    fn role_at(live: &LiveOperators, token: &str, seconds: u64) -> Option<Role> {
+        let found = live.find(token, UNIX_EPOCH + Duration::from_secs(seconds));
+        found.map(|found| found.role)
+    }
+
     #[test]
     fn a_token_is_found_until_it_expires_or_is_replaced() {
         let live = LiveOperators::default();
@@ -299,17 +304,17 @@ mod tests {
             stored("cy", "owner", "t3", None),
         ];
         live.replace(&[], stored_ones);
-        let role = |token, seconds| {
-            let found = live.find(token, UNIX_EPOCH + Duration::from_secs(seconds));
-            found.map(|found| found.role)
-        };
-        assert_eq!(role("t1", 9), Some(Role::Viewer));
-        assert_eq!([role("t2", 4), role("t2", 5)], [Some(Role::Admin), None]);
-        assert_eq!([role("t3", 0), role("", 0)], [None, None], "an unknown role, an unknown token");
+        assert_eq!(role_at(&live, "t1", 9), Some(Role::Viewer));
+        assert_eq!([role_at(&live, "t2", 4), role_at(&live, "t2", 5)], [Some(Role::Admin), None]);
+        assert_eq!(
+            [role_at(&live, "t3", 0), role_at(&live, "", 0)],
+            [None, None],
+            "an unknown role, an unknown token"
+        );
         let own = Operator { name: "file".into(), role: Role::Admin, sees_payloads: true };
         let own = ConfiguredOperator { operator: own, token_digest: token::digest("t4") };
         live.replace(&[own], vec![]);
-        assert_eq!([role("t1", 0), role("t4", 0)], [None, Some(Role::Admin)]);
+        assert_eq!([role_at(&live, "t1", 0), role_at(&live, "t4", 0)], [None, Some(Role::Admin)]);
     }
 
     #[test]

@@ -155,9 +155,12 @@ mod tests {
         }
     }
 
+    fn refused(method: &Method, path: &str) -> u16 {
+        Act::find(method, path).expect_err("refused").status.as_u16()
+    }
+
     #[test]
     fn other_paths_and_methods_are_refused() {
-        let refused = |method, path| Act::find(&method, path).expect_err("refused").status.as_u16();
         for path in [
             "/api",
             "/api/changes/x/revert",
@@ -165,11 +168,11 @@ mod tests {
             "/api/mcp/client/a/b",
             "/api/session/setup/",
         ] {
-            assert_eq!(refused(Method::POST, path), 404, "{path}");
+            assert_eq!(refused(&Method::POST, path), 404, "{path}");
         }
-        assert_eq!(refused(Method::GET, "/api/session/setup"), 405);
-        assert_eq!(refused(Method::DELETE, "/api/operators/"), 400);
-        assert_eq!(refused(Method::DELETE, &format!("/api/operators/{}", "a".repeat(257))), 400);
+        assert_eq!(refused(&Method::GET, "/api/session/setup"), 405);
+        assert_eq!(refused(&Method::DELETE, "/api/operators/"), 400);
+        assert_eq!(refused(&Method::DELETE, &format!("/api/operators/{}", "a".repeat(257))), 400);
     }
 
     #[test]

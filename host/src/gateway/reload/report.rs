@@ -26,7 +26,7 @@ const BINDING_LEVEL: &str = "code_mode_binding_level";
 /// them, which have a value of their own only if nothing is below.
 const TAKEN: [&str; 4] = ["governance", "governance.virtual_keys", "mcp", "mcp.client_configs"];
 
-/// What the log has already.
+/// Reports that the log has already.
 #[derive(Default)]
 pub(super) struct Reported {
     /// Keys that are taken at the next start.

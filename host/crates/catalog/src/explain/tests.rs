@@ -412,15 +412,18 @@ proptest! {
         for client in explanation.clients() {
             for tool in client.tools() {
                 let name = tool.name();
-                let found = |origin: Origin| view.find(&origin, &name).is_some_and(|entry| {
-                    entry.tool.client.as_ref() == Some(client.name())
-                        && matches!(tool.subject, Subject::Listed(listed) if listed.original == entry.tool.original)
+                let found = [Origin::Model, Origin::Script].map(|origin| {
+                    let entry = view.find(&origin, &name);
+                    entry.is_some_and(|entry| {
+                        entry.tool.client.as_ref() == Some(client.name())
+                            && matches!(tool.subject, Subject::Listed(listed) if listed.original == entry.tool.original)
+                    })
                 });
-                let expected = match (found(Origin::Model), found(Origin::Script)) {
-                    (true, false) => Visibility::Models,
-                    (false, true) => Visibility::Scripts,
-                    (false, false) => Visibility::Hidden,
-                    (true, true) => panic!("a tool has one placement"),
+                let expected = match found {
+                    [true, false] => Visibility::Models,
+                    [false, true] => Visibility::Scripts,
+                    [false, false] => Visibility::Hidden,
+                    [true, true] => panic!("a tool has one placement"),
                 };
                 prop_assert_eq!(tool.visibility(), expected, "{}", name);
                 let reasons = tool.reasons();

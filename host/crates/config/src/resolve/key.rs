@@ -37,7 +37,7 @@ impl KnownKeys<'_> {
     }
 }
 
-/// What earlier keys of the list have, and no other key may have.
+/// Names and credentials of earlier keys of the list, which no other key may have.
 #[derive(Default)]
 struct Earlier {
     names: BTreeSet<String>,

@@ -29,7 +29,7 @@ const MIN_TOKEN_CHARACTERS: usize = 32;
 /// Maximum length of the name of an operator.
 const MAX_NAME_CHARACTERS: usize = 64;
 
-/// What earlier operators of the list have, and no other may have.
+/// Names and tokens of earlier operators of the list, which no other may have.
 #[derive(Default)]
 struct Earlier {
     names: BTreeSet<String>,

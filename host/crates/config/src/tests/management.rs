@@ -66,8 +66,8 @@ fn operators_have_a_role_and_a_token_that_is_kept_as_its_digest() {
         {"name": "cid", "role": "approver", "token": TOKEN},
         {"name": "dan", "role": "operator", "token": format!("{TOKEN}2")},
     ]));
-    let lookup = |name: &str| (name == "TOKEN").then(|| format!("{TOKEN}1"));
-    let config = Config::parse(&file.to_string(), "gateway.json", &lookup).expect("a good file");
+    let config =
+        Config::parse(&file.to_string(), "gateway.json", &token_of_ann).expect("a good file");
     let found = config.server.management.operators;
     assert!(!format!("{found:?}").contains("171"), "a digest is printed");
     assert_eq!(
@@ -79,6 +79,10 @@ fn operators_have_a_role_and_a_token_that_is_kept_as_its_digest() {
             configured("dan", Role::Operator, false, credential_digest(&format!("{TOKEN}2"))),
         ]
     );
+}
+
+fn token_of_ann(name: &str) -> Option<String> {
+    (name == "TOKEN").then(|| format!("{TOKEN}1"))
 }
 
 fn configured(
