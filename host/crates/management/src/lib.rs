@@ -43,3 +43,6 @@ pub use self::{
     service::{Apply, NotApplied, Service, ServiceSettings},
     setup::SetupToken,
 };
+
+#[cfg(test)]
+mod tests;

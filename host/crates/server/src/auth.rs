@@ -111,6 +111,26 @@ mod tests {
     }
 
     #[test]
+    fn no_credential_for_the_gateway_is_passed_on() {
+        let headers = [
+            ("authorization", "Bearer alop_operator"),
+            ("x-api-key", "SK-bf-1"),
+            ("x-bf-vk", "plain"),
+            ("x-airlock-setup-token", "setup_1"),
+            ("x-bifrost-setup-token", "setup_1"),
+            ("x-own", "alop_operator"),
+            ("x-tenant", "ann"),
+        ];
+        let headers = headers.map(|(name, value)| {
+            let name = header::HeaderName::from_static(name);
+            (name, header::HeaderValue::from_static(value))
+        });
+        let passed_on = forwardable(&headers.into_iter().collect());
+        let names: Vec<_> = passed_on.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["x-tenant"]);
+    }
+
+    #[test]
     fn a_key_is_found_in_four_headers_and_the_first_one_wins() {
         for (headers, name) in [
             (&[("x-bf-vk", "plain")][..], "odd"),

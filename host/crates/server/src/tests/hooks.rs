@@ -1,6 +1,12 @@
 //! Fakes of the parts that the request handlers use.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use http::StatusCode;
@@ -48,7 +54,7 @@ pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
         plugins: Arc::new(Shelf),
         upstreams: Arc::new(NoServers),
         database,
-        management: Some(Arc::new(Desk)),
+        management: Some(Arc::new(Desk::default())),
         identity: None,
         settings_read: settings_read(),
         requires_key: Arc::default(),
@@ -120,10 +126,19 @@ impl Upstreams for NoServers {
 }
 
 /// Fake management API with two operators. It echoes every request, and refuses those for changes.
-struct Desk;
+#[derive(Default)]
+struct Desk {
+    /// True once an administrator's token was used that is valid once.
+    is_revoked: AtomicBool,
+}
 
 impl Management for Desk {
     fn operator(&self, token: &str) -> Option<Arc<Operator>> {
+        if token == "alop_once" {
+            let name = "once".to_owned();
+            let operator = Operator { name, role: Role::Admin, sees_payloads: false };
+            return (!self.is_revoked.swap(true, Ordering::Relaxed)).then(|| Arc::new(operator));
+        }
         let role: Role = token.strip_prefix("alop_")?.parse().ok()?;
         let name = role.name().to_owned();
         Some(Arc::new(Operator { name, role, sees_payloads: false }))

@@ -132,3 +132,13 @@ async fn a_key_is_required_once_the_settings_say_so() {
     assert_eq!(gateway.get("/api/mcp/clients", &[("x-bf-vk", "sk-bf-ann")]).await.0, 200);
     gateway.stop().await;
 }
+
+#[tokio::test]
+async fn a_token_that_is_revoked_while_the_body_arrives_is_refused() {
+    let gateway = Gateway::standard().await;
+    let once = [("authorization", "Bearer alop_once")];
+    let body = r#"{"name": "x", "role": "admin"}"#;
+    let (status, body) = gateway.ask(Method::POST, "/api/operators", &once, body).await;
+    assert_eq!((status, &body["error"]["code"]), (401, &json!("operator_unknown")), "{body}");
+    gateway.stop().await;
+}

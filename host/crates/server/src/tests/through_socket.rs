@@ -93,6 +93,18 @@ async fn a_request_through_the_socket_is_the_operators() {
 }
 
 #[tokio::test]
+async fn a_request_through_the_socket_without_its_token_is_nobodys() {
+    let with_socket = WithSocket::start(settings()).await;
+    let file = socket::token_path(&with_socket.path);
+    std::fs::write(&file, "0".repeat(64)).expect("a file");
+    assert_eq!(with_socket.status(Method::POST, RELOAD).await, 401);
+    std::fs::remove_file(&file).expect("it is there");
+    assert_eq!(with_socket.status(Method::POST, RELOAD).await, 401);
+    assert_eq!(with_socket.status(Method::GET, "/api/changes").await, 401);
+    with_socket.gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_request_through_the_socket_has_any_host_and_comes_from_no_page() {
     let with_socket = WithSocket::start(settings()).await;
     for (headers, status) in [
