@@ -38,7 +38,7 @@ pub(super) struct ClientArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum ClientCommand {
-    /// Add a client and wait until it is connected
+    /// Add a client; if a gateway runs, wait until it is connected
     Add(AddArgs),
     /// Connect a client that is disabled
     Enable(OneArgs),

@@ -50,8 +50,8 @@ pub(super) struct GatewayRefusal {
 pub(super) struct RunningGateway {
     #[command(flatten)]
     config: ConfigFile,
-    /// Address of the running gateway, such as `http://127.0.0.1:8080`. Default: `server.listen` of
-    /// the configuration.
+    /// Address of the running gateway, such as `http://127.0.0.1:8080`. Default: the gateway of the
+    /// configuration, through its Unix socket.
     #[arg(long, value_name = "URL", conflicts_with = "path", value_parser = url)]
     url: Option<Url>,
 }

@@ -14,7 +14,12 @@
 
 mod control;
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -155,9 +160,11 @@ impl UpstreamServers {
 
     /// Removes the servers that are not in `config`. Returns their names.
     fn remove(&self, config: &Config) -> Vec<ClientName> {
-        let is_wanted = |name: &ClientName| wanted(config).any(|(client, _)| client.name == *name);
-        let removed: Vec<_> =
-            self.present.lock().running.extract_if(.., |name, _| !is_wanted(name)).collect();
+        let wanted: BTreeSet<_> = wanted(config).map(|(client, _)| &client.name).collect();
+        let mut present = self.present.lock();
+        let removed = present.running.extract_if(.., |name, _| !wanted.contains(name));
+        let removed: Vec<_> = removed.collect();
+        drop(present);
         let removed = removed.into_iter().map(|(client, server)| {
             self.catalog.remove_client(&client);
             self.pins.remove(client.as_str());
