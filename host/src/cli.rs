@@ -11,6 +11,7 @@ mod compile;
 mod confirm;
 mod credential;
 mod demo;
+mod diff;
 mod import;
 mod input;
 mod key;
@@ -83,6 +84,7 @@ enum AirlockCommand {
     Approvals(approvals::ApprovalsArgs),
     Replay(replay::ReplayArgs),
     Check(check::CheckArgs),
+    Diff(diff::DiffArgs),
     Import(import::ImportArgs),
     Plugin(plugin::PluginArgs),
     Store(store::StoreArgs),
@@ -178,6 +180,7 @@ impl AirlockCommand {
             Self::Runs(args) => runs::run(&args).await,
             Self::Approvals(args) => approvals::run(&args).await,
             Self::Replay(args) => replay::run(&args).await,
+            Self::Diff(args) => diff::run(&args).await,
             Self::Check(args) => check::run(&args).await,
             Self::Import(args) => import::run(&args),
             Self::Plugin(args) => plugin::run(&args).await,

@@ -126,7 +126,7 @@ impl RunningGateway {
     }
 
     /// Sends a request to the running gateway.
-    async fn send(&self, request: &ApiRequest<'_>) -> anyhow::Result<Value> {
+    pub(super) async fn send(&self, request: &ApiRequest<'_>) -> anyhow::Result<Value> {
         if let Some(url) = &self.url {
             return over_http(url, request).await;
         }

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
@@ -11,7 +12,7 @@ use super::Reloader;
 use airlock_catalog::{Catalog, SourceState};
 use airlock_config::Config;
 use airlock_core::tool::ClientName;
-use airlock_management::{Apply, NotApplied, Service, ServiceSettings, SetupToken};
+use airlock_management::{Apply, NotApplied, Preview, Service, ServiceSettings, SetupToken};
 use airlock_server::{ManagementSettings, socket::SocketListener};
 use airlock_store::LazyDatabase;
 
@@ -27,6 +28,10 @@ struct RunningGateway {
 impl Apply for RunningGateway {
     fn apply(&self) -> BoxFuture<'_, Result<(), NotApplied>> {
         self.reloader.take_entries().map(|taken| taken.map(drop).map_err(NotApplied::from)).boxed()
+    }
+
+    fn preview(&self, file: Value) -> BoxFuture<'_, Result<Preview, NotApplied>> {
+        self.reloader.preview(file).map(|preview| preview.map_err(NotApplied::from)).boxed()
     }
 
     fn connected<'a>(

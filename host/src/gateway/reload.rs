@@ -14,6 +14,7 @@
 //! no other setting waits for that.
 
 mod outcome;
+mod preview;
 mod report;
 
 use std::{

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use airlock_tests::{Airlock, OPERATOR, Reply};
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{SharedStore, setup, status_with, until_status};
 
@@ -73,4 +73,47 @@ async fn a_client_is_added_disabled_and_removed_by_commands() {
     assert_eq!(gateway.client("fresh").await.expect("it is shown")["phase"], "disabled");
     let _ = client(&config, &["remove", "fresh"]).run().await.ok();
     assert_eq!(gateway.client("fresh").await, None::<Value>);
+}
+
+#[tokio::test]
+async fn the_differences_of_a_file_are_shown_and_nothing_is_changed() {
+    let store = &SharedStore::all()[0];
+    let setup = setup(store).key("ann", "sk-bf-ann0123456789abcdef", &[("text", &["*"])]);
+    let gateway = setup.serve_connected().await;
+    let config = gateway.directory().join("airlock.json");
+    let mut file: Value =
+        serde_json::from_slice(&std::fs::read(&config).expect("a file")).expect("JSON");
+    let candidate = gateway.directory().join("candidate.json");
+    let diff = async |file: &Value, option: &str| {
+        std::fs::write(&candidate, file.to_string()).expect("written");
+        let diff = command(&["diff", option]).arg(&candidate).arg("--config").arg(&config);
+        diff.run().await
+    };
+    assert_eq!(diff(&file, "--json").await.ok().json()["same"], true);
+    let clients = &mut file["mcp"]["client_configs"];
+    clients[0]["allow_on_all_virtual_keys"] = json!(true);
+    let added = json!({"name": "fresh", "connection_type": "http", "connection_string": "https://example.com/mcp"});
+    clients.as_array_mut().expect("a list").push(added);
+    file["governance"]["virtual_keys"] = json!([]);
+    file["server"]["max_connections"] = json!(7);
+    let shown = diff(&file, "--json").await.failed().json();
+    assert_eq!(shown["errors"], json!([]));
+    assert_eq!(
+        shown["clients"],
+        json!({"added": ["fresh"], "changed": [{"name": "text", "keys": ["allow_on_all_virtual_keys"]}], "removed": []})
+    );
+    assert_eq!(shown["virtual_keys"]["removed"], json!(["ann"]));
+    assert_eq!(shown["restart"], json!(["server.max_connections"]));
+    file["server"]["lisen"] = json!(true);
+    let shown = diff(&file, "--json").await.failed().json();
+    assert_eq!(
+        (&shown["same"], &shown["errors"][0]["key"]),
+        (&json!(false), &json!("server.lisen"))
+    );
+    assert_eq!(gateway.client("fresh").await, None);
+    // Who compares files could guess secrets.
+    let operator = command(&["operator", "add", "oleg", "--role", "operator", "--config"]);
+    let token = line(&operator.arg(&config).run().await.ok().stdout);
+    let request = gateway.request(Method::POST, "/api/config/diff").bearer_auth(token);
+    assert_eq!(Reply::of(request.json(&json!({}))).await.status, 403);
 }

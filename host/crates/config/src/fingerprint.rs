@@ -2,7 +2,7 @@
 //! secrets.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher as _, RandomState},
     sync::LazyLock,
 };
@@ -39,6 +39,11 @@ impl Fingerprint {
         let mut keys: Vec<_> = changed.map(|(key, _)| key).chain(new).collect();
         keys.sort();
         keys
+    }
+
+    /// Returns the names of the clients that have values.
+    pub fn clients(&self) -> BTreeSet<&str> {
+        self.0.keys().filter_map(|key| key.client.as_deref()).collect()
     }
 
     fn add(&mut self, client: Option<&str>, path: &KeyPath, value: &Value) {

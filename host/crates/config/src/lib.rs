@@ -49,6 +49,7 @@ pub use self::{
     fingerprint::Fingerprint,
     import::{Imported, Outcome, SettingReport, import},
     key_path::KeyPath,
+    load::read_file,
     merge::{ConfigSource, Element, LeftOut, LeftOutReason, Loaded, Merged},
     redact::{redacted, restore, written_secrets},
     schema::schema,

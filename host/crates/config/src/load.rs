@@ -89,6 +89,15 @@ pub(super) fn read_json(path: &Path) -> Result<Result<Value, Problem>, ConfigErr
     Ok(text.and_then(|text| json::parse(&text)))
 }
 
+/// Reads a configuration file as JSON, without resolving anything. Fails if it cannot be read, or is not
+/// JSON without repeated keys.
+pub fn read_file(path: &Path) -> Result<Value, ConfigError> {
+    read_json(path)?.map_err(|problem| ConfigError::Invalid {
+        file: path.display().to_string(),
+        problems: vec![problem],
+    })
+}
+
 /// Reads and resolves a configuration, and leaves out what is not valid.
 pub(super) fn valid_parts(
     json: &Value,

@@ -143,6 +143,11 @@ impl ConfigSource {
         }
     }
 
+    /// Merges entries into another content of the file. Nothing is kept. Fails if that is not valid.
+    pub fn preview(&self, json: &Value, entries: &Entries) -> Result<Merged, Vec<Problem>> {
+        self.merge(json, entries)
+    }
+
     fn read(&self, entries: &Entries) -> Result<(Value, Merged), ConfigError> {
         let json = load::read_json(&self.path)?.map_err(|problem| self.invalid(vec![problem]))?;
         let merged = self.merge(&json, entries).map_err(|problems| self.invalid(problems))?;

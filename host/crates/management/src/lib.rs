@@ -18,6 +18,7 @@
 //! | `key` | virtual keys: made, updated, rotated, deleted |
 //! | `operators` | operators, and the table by which their tokens are found |
 //! | `setup` | the token by which the first operator is made |
+//! | `preview` | what another configuration file would change |
 //! | `record` | the record of changes |
 //! | `token` | random credentials, shown once and kept as digests |
 //! | `page` | lists in pages |
@@ -32,6 +33,7 @@ mod client;
 mod key;
 mod operators;
 mod page;
+mod preview;
 mod record;
 mod refusal;
 mod route;
@@ -40,6 +42,7 @@ mod setup;
 mod token;
 
 pub use self::{
+    preview::{Changed, Differences, Preview},
     service::{Apply, NotApplied, Service, ServiceSettings},
     setup::SetupToken,
 };

@@ -34,6 +34,8 @@ pub(crate) enum Act {
     Revert(i64),
     /// Shows which settings come from the file and which from the store.
     ListSettings,
+    /// Shows what another configuration file would change.
+    Preview,
 }
 
 impl Act {
@@ -63,7 +65,9 @@ impl Act {
             | Self::RemoveClient(_)
             | Self::Revert(_) => Right::Change,
             // Who knows the new value of a key is its tenant, and sees and decides what is the tenant's.
-            Self::RotateKey(_)
+            // Who compares files learns whether a secret that he guesses is that of the gateway's file.
+            Self::Preview
+            | Self::RotateKey(_)
             | Self::RotateKeys
             | Self::AddClient
             | Self::ListOperators
@@ -124,6 +128,7 @@ fn acts(segments: &[&str]) -> Option<Vec<(Method, Act)>> {
         }
         ["api", "changes"] => vec![(Method::GET, Act::ListChanges)],
         ["api", "changes", id, "revert"] => vec![(Method::POST, Act::Revert(id.parse().ok()?))],
+        ["api", "config", "diff"] => vec![(Method::POST, Act::Preview)],
         ["api", "settings"] => vec![(Method::GET, Act::ListSettings)],
         _ => return None,
     })
@@ -183,6 +188,7 @@ mod tests {
         }
         assert_eq!(Act::SetUp.right(), None);
         assert_eq!(Act::CreateKey.right(), Some(Right::Change));
+        assert_eq!(Act::Preview.right(), Some(Right::Administer));
         assert_eq!(Act::AddClient.right(), Some(Right::Administer));
         assert_eq!(Act::RotateKeys.right(), Some(Right::Administer));
         assert_eq!(Act::ListOperators.right(), Some(Right::Administer));

@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::{
     operators::{LiveOperators, describe},
+    preview::Preview,
     refusal::{forbidden, refusal},
     route::Act,
     setup::{Setup, SetupToken},
@@ -62,6 +63,10 @@ pub trait Apply: Send + Sync + 'static {
         client: &'a str,
         limit: Duration,
     ) -> BoxFuture<'a, Result<usize, NotApplied>>;
+
+    /// Returns what would change if the configuration file had this content. Fails if the settings of
+    /// the store cannot be read.
+    fn preview(&self, file: Value) -> BoxFuture<'_, Result<Preview, NotApplied>>;
 }
 
 /// Reason that the running gateway has not taken a change, for the operator.
@@ -171,6 +176,7 @@ impl Service {
             Act::ListChanges => self.list_changes(&request.query).await,
             Act::Revert(id) => self.revert(actor, id).await,
             Act::ListSettings => self.list_settings().await,
+            Act::Preview => self.preview(body).await,
         }
     }
 }

@@ -18,12 +18,13 @@ use airlock_core::{operator::Operator, secret::Secret};
 /// Headers with the token that makes the first operator; the second one is Bifrost's.
 pub(super) const SETUP_TOKEN: [&str; 2] = ["x-airlock-setup-token", "x-bifrost-setup-token"];
 /// Paths of the API. Their methods and the rest of them are checked where they are answered.
-const PREFIXES: [&str; 5] = [
+const PREFIXES: [&str; 6] = [
     "/api/session",
     "/api/operators",
     "/api/governance/virtual-keys",
     "/api/changes",
     "/api/settings",
+    "/api/config",
 ];
 /// Path of clients, and the prefix of each of them.
 const CLIENT: &str = "/api/mcp/client";

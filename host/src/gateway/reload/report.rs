@@ -108,7 +108,7 @@ fn changed_keys(changed: &[ClientName], before: &Fingerprint, config: &Config) -
 }
 
 /// Returns the keys that differ from those of the start and are not taken.
-fn pending(started: &Fingerprint, config: &Config, has_code_mode: bool) -> Vec<String> {
+pub(super) fn pending(started: &Fingerprint, config: &Config, has_code_mode: bool) -> Vec<String> {
     let differences = started.differences(&config.fingerprint).into_iter();
     let pending = differences.filter_map(|key| match &key.client {
         None => (!TAKEN.contains(&key.path.as_str())).then(|| key.path.clone()),
