@@ -236,7 +236,12 @@ fn find(found: &mut Vec<KeyPath>, key: &KeyPath, shape: &Shape, value: &Value) {
     let is_written = match (shape, value) {
         (Shape::Secret | Shape::SecretUrl, _) => match EnvValue::parse(value) {
             EnvValue::Written(text) => !text.is_empty() && is_secret(shape, text),
-            EnvValue::Variable(_) | EnvValue::Other => false,
+            // The resolved value of a variable, as Bifrost writes it, is a secret all the same.
+            EnvValue::Variable(_) => {
+                let resolved = value.get("value").and_then(Value::as_str);
+                resolved.is_some_and(|text| !text.is_empty() && is_secret(shape, text))
+            }
+            EnvValue::Other => false,
         },
         (Shape::Url | Shape::Source, Value::String(text)) => {
             !text.is_empty() && is_secret(shape, text)

@@ -147,6 +147,7 @@ fn written_secrets_are_named_by_their_keys() {
             "connection_string",
             "headers.Authorization",
             "headers.X-Key",
+            "headers.X-Both",
             "headers.X-Short",
             "tls_config.ca_cert_pem",
             "oauth_config.client_id",
