@@ -1,4 +1,4 @@
-//! `airlock demo`: the gateway at work in six scenes. Needs no installation, no key and no other
+//! `airlock demo`: the gateway at work in seven scenes. Needs no installation, no key and no other
 //! server.
 //!
 //! Everything is real except the model, which follows a script. The gateway listens on a port, its
@@ -10,6 +10,7 @@ mod scene;
 mod scenes;
 mod script;
 mod stage;
+mod team;
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -45,7 +46,7 @@ pub(crate) async fn run(
         print_line(&json!({"scenes": scenes, "ok": ok}).to_string());
     } else {
         print_line(if ok {
-            "\nAll six scenes went as they should."
+            "\nAll seven scenes went as they should."
         } else {
             "\nNot all scenes went as they should."
         });

@@ -59,6 +59,10 @@ const UNSAFE: &str = "the server's settings are not safe";
 /// answered too, with the reason.
 const SETTINGS_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Time for the other gateways of the store to be told that this one stops. Without, they notice it
+/// later.
+const LEAVE: Duration = Duration::from_secs(1);
+
 /// A gateway whose plugins are being loaded and whose MCP servers are connecting.
 pub struct Gateway {
     config: Config,
@@ -147,15 +151,16 @@ impl Gateway {
     }
 
     /// Serves until shutdown, lets requests in flight end, then stops every MCP server.
-    pub async fn run(self) -> Result<(), GatewayError> {
+    pub async fn run(mut self) -> Result<(), GatewayError> {
         warnings::report_local_callers(&self.config);
         self.watch_plugins();
-        let hooks = self.hooks()?;
-        let socket = management::socket(&self.config.server.management).await;
-        let listener = match self.listener {
+        let listener = match self.listener.take() {
             Some(listener) => listener,
             None => bind(&self.config.server).await?,
         };
+        let replicas = self.replicas(&listener)?;
+        let hooks = server::Hooks { replicas: replicas.clone(), ..self.hooks()? };
+        let socket = management::socket(&self.config.server.management).await;
         let app = server::App::new(
             self.config.server,
             self.catalog,
@@ -166,7 +171,21 @@ impl Gateway {
             hooks,
         );
         let _ = timeout(SETTINGS_PATIENCE, self.reloader.settings_read().cancelled()).await;
-        let served = server::serve(listener, socket, app, self.shutdown).await;
+        let stopping = CancellationToken::new();
+        let until = stopping.clone().cancelled_owned();
+        let announced = replicas.map(|replicas| {
+            self.background.spawn(async move { replicas.announce_until(until).await })
+        });
+        let shutdown = async {
+            self.shutdown.await;
+            // Other gateways open sessions elsewhere while this one drains.
+            stopping.cancel();
+        };
+        let served = server::serve(listener, socket, app, shutdown).await;
+        stopping.cancel();
+        if let Some(announced) = announced {
+            let _ = timeout(LEAVE, announced).await;
+        }
         self.background.stop().await;
         served.map_err(GatewayError::configuration(UNSAFE))
     }
@@ -191,6 +210,20 @@ impl Gateway {
     /// Returns the list of calls that wait for an approval.
     pub(crate) fn approvals(&self) -> Approvals {
         Approvals::new(self.database.clone())
+    }
+
+    /// Returns the gateways that share the store; `None` if no URL of this one is configured. Fails if
+    /// others cannot be reached over TLS.
+    fn replicas(
+        &self,
+        listener: &TcpListener,
+    ) -> Result<Option<Arc<server::Replicas>>, GatewayError> {
+        let Some(url) = &self.config.server.replica_url else { return Ok(None) };
+        let port = listener.local_addr().map_or(0, |address| address.port());
+        let replicas = server::Replicas::new(self.database.clone(), url, port);
+        let replicas =
+            replicas.map_err(GatewayError::configuration("`server.replica_url` cannot be used"))?;
+        Ok(Some(Arc::new(replicas)))
     }
 
     /// Returns the parts that the HTTP server uses. Fails if access tokens cannot be verified.
@@ -225,6 +258,7 @@ impl Gateway {
             plugins: Arc::new(self.reloader.clone()),
             upstreams: self.upstreams.0.clone(),
             database: self.database.clone(),
+            replicas: None,
             management: self.management.clone().map(|service| service as Arc<dyn Management>),
             identity,
             settings_read: self.reloader.settings_read().clone(),

@@ -31,7 +31,7 @@
 //! | `store` | state that survives a restart |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |
 //! | `json`, `strings` | untrusted JSON, bounded, and its schemas; text for people and models |
-//! | `demo` | the whole gateway at work in six scenes |
+//! | `demo` | the whole gateway at work in seven scenes |
 //!
 //! To embed a gateway in another program, see [`Gateway::builder`], `examples/embed.rs` and
 //! `docs/embedding.md`.

@@ -34,6 +34,7 @@ mod plugins;
 mod python;
 mod real_servers;
 mod recall;
+mod replicas;
 mod runaways;
 mod runs;
 mod runs_command;

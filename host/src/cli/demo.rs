@@ -5,7 +5,7 @@ use crate::demo;
 
 /// Show what Airlock does, in a minute and without a model
 ///
-/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays six scenes
+/// Starts a real gateway with sample plugins, an MCP server and a scripted model, and plays seven scenes
 /// over HTTP: a tool call in the sandbox, a script over forty files, hostile code that is stopped, a
 /// tool that needs approval, a streamed response, and an agent that is an MCP client.
 #[derive(Debug, clap::Args)]

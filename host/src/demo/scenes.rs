@@ -1,4 +1,4 @@
-//! The six scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
+//! The seven scenes. Each one acts over HTTP as a client of the gateway, and checks the outcome.
 
 mod approval;
 mod cost;
@@ -7,6 +7,7 @@ mod mcp;
 mod sandboxed_call;
 mod script;
 mod stream;
+mod team;
 
 use super::{scene::Scene, stage::Stage};
 
@@ -30,6 +31,8 @@ pub(super) async fn play(stage: &Stage, mut after_each: impl FnMut(&Scene)) -> V
     keep(finished(stream::play(stage, &mut scene).await, scene));
     let mut scene = Scene::new("mcp", "An agent over MCP, and a question to its user");
     keep(finished(mcp::play(stage, &mut scene).await, scene));
+    let mut scene = Scene::new("team", "Three gateways, and a key that is revoked at one");
+    keep(finished(team::play(stage, &mut scene).await, scene));
     played
 }
 

@@ -135,6 +135,11 @@ impl Stage {
         Agent::new(self.client.clone(), format!("{}/mcp", self.url))
     }
 
+    /// Returns the directory of the demo's files.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// Returns the directory that the `outbox` plugin writes to.
     pub(super) fn outbox(&self) -> PathBuf {
         self.directory.path().join("outbox")

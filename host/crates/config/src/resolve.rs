@@ -76,7 +76,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             has_active: has_active_key,
             can_be_added: !file.management.disabled,
         };
-        let mut server = problems.take("server", server::resolve(file.server, callers));
+        let mut server = problems.take("server", server::resolve(file.server, callers, env));
         let providers = problems.take("providers", provider::resolve(file.providers, env));
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);

@@ -10,6 +10,7 @@
 //! | [`limit`] | the limits of one call, in one table: keys, units, defaults and maxima |
 //! | [`memory`] | the memory that one request holds, and the hook that accounts for it |
 //! | [`operator`] | the people and programs that manage a gateway: their roles and rights |
+//! | [`replica`] | the gateways that share one store, and the handles of what only one of them has |
 //! | [`run`] | the protocol of the journal of a script: which calls were made, which may be made now |
 //! | [`threads`] | blocking threads for long work on texts, divided among the tenants |
 //! | [`timer`] | a time limit for consecutive waits |
@@ -19,6 +20,7 @@ pub mod door;
 pub mod limit;
 pub mod memory;
 pub mod operator;
+pub mod replica;
 pub mod run;
 pub mod secret;
 pub mod tenant;

@@ -13,10 +13,12 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{exchange::Outlet, meta::Peer};
 use airlock_core::{
     door::{Approval, Entry},
+    replica::ReplicaId,
     tenant::Tenant,
     tool::{QuestionKind, argument_lines},
 };
@@ -167,8 +169,8 @@ type Head = [u8; 24];
 
 impl Seal {
     pub(super) fn new() -> Self {
-        let first = uuid::Uuid::new_v4();
-        let second = uuid::Uuid::new_v4();
+        let first = Uuid::new_v4();
+        let second = Uuid::new_v4();
         let key = *blake3::hash(&[*first.as_bytes(), *second.as_bytes()].concat()).as_bytes();
         Self { key, used: Mutex::default() }
     }
@@ -178,7 +180,7 @@ impl Seal {
         let expires = now().saturating_add(limit.as_secs());
         let mut head: Head = [0; 24];
         head[..8].copy_from_slice(&expires.to_be_bytes());
-        head[8..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+        head[8..].copy_from_slice(ReplicaId::handle().as_bytes());
         BASE64_URL_SAFE_NO_PAD.encode(self.sealed(question, &head))
     }
 
@@ -221,6 +223,14 @@ impl Seal {
         own.insert(state);
         Ok(())
     }
+}
+
+/// Returns the process that made the state of an approval; `None` if the text is no such state.
+pub(super) fn state_owner(state: &str) -> Option<ReplicaId> {
+    let state = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
+    let (_, rest) = state.split_first_chunk::<8>()?;
+    let (handle, mac) = rest.split_first_chunk::<16>()?;
+    (mac.len() == 32).then(|| ReplicaId::of(Uuid::from_bytes(*handle))).flatten()
 }
 
 /// Returns the seconds since 1970.

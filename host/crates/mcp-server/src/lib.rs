@@ -24,6 +24,7 @@
 //! | `approval` | asks the client's user for an approval, in both eras |
 //! | `tasks`, `task_requests` | calls that clients follow as tasks, in both eras |
 //! | `questions`, `answers` | passes on the questions of sources (elicitation, sampling, roots), in both eras |
+//! | `owner` | the gateway that has what a request refers to |
 //! | `exchange` | one request that is being handled, and what it sends |
 //! | `running` | the running requests of one client |
 //! | `session` | sessions of the legacy era, bounded and expiring |
@@ -48,6 +49,7 @@ mod list;
 mod listen;
 mod meta;
 mod offers;
+mod owner;
 mod questions;
 mod relay;
 mod resources;
@@ -69,6 +71,7 @@ pub use self::{
     event_log::EventReader,
     exchange::{Answer, Exchange, Outgoing},
     meta::{Peer, client_name, initialized_name, named_version, names_version},
+    owner::owner,
     relay::is_relayed,
     service::{
         EMPTY_RESULT, ListedPage, Requester, STOPPING, Service, list_changed, requested_log_level,

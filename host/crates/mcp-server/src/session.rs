@@ -16,7 +16,6 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use uuid::Uuid;
 
 use super::{
     event_log::{EventLog, EventReader},
@@ -27,7 +26,7 @@ use super::{
     subscriptions::Subscriptions,
     watch::Known,
 };
-use airlock_core::{memory::MemoryBudget, tenant::Tenant};
+use airlock_core::{memory::MemoryBudget, replica::ReplicaId, tenant::Tenant};
 use airlock_wire::{
     error::{RpcError, code},
     id::RpcId,
@@ -267,8 +266,7 @@ impl Session {
             known: Known::default(),
         };
         Self {
-            // 122 random bits from the system: an identifier cannot be guessed.
-            id: Uuid::new_v4().to_string().into(),
+            id: ReplicaId::handle().to_string().into(),
             tenant,
             peer,
             name: OnceLock::new(),

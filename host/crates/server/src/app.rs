@@ -8,12 +8,16 @@ use std::{
 use http::HeaderMap;
 
 use super::{
-    Hooks, Settings, admin::ToolTexts, auth, mcp::Pipes, memory::Memory, respond::ApiError,
-    responses::Archive, sender::Sender,
+    Hooks, Settings, admin::ToolTexts, auth, mcp::Pipes, memory::Memory, options,
+    replicas::Elsewhere, respond::ApiError, responses::Archive, sender::Sender,
 };
 use airlock_agent::{self as agent, Approver, Run, recall::Keeper};
 use airlock_catalog::Catalog;
-use airlock_core::door::{ApprovalChoice, Budget, Caller, LiveKeys, Origin, View};
+use airlock_core::{
+    door::{ApprovalChoice, Budget, Caller, LiveKeys, Origin, View},
+    replica::ReplicaId,
+    tool::ANSWER_TIMEOUT,
+};
 use airlock_mcp_server::{Service, Sessions};
 use airlock_model::Models;
 
@@ -77,6 +81,21 @@ impl App {
     pub(super) fn sender(&self, headers: &HeaderMap) -> Result<Sender, ApiError> {
         let key = auth::key(&self.keys, self.requires_key(), headers)?;
         Sender::new(key, headers)
+    }
+
+    /// Finds the gateway that has what a request refers to; `None` if this gateway handles the request.
+    /// Fails if that cannot be told.
+    pub(super) async fn elsewhere(
+        &self,
+        owner: Option<ReplicaId>,
+        headers: &HeaderMap,
+    ) -> Result<Option<Elsewhere>, ApiError> {
+        let Some(replicas) = &self.hooks.replicas else { return Ok(None) };
+        let Some(url) = replicas.elsewhere(owner, headers).await? else { return Ok(None) };
+        let most = self.budget.script.max(self.budget.deadline);
+        // Answers of the client do not count as time of the call.
+        let limit = options::timeout(headers, most)? + ANSWER_TIMEOUT;
+        Ok(Some(Elsewhere { replicas: replicas.clone(), url, limit }))
     }
 
     /// Returns whether every request needs a virtual key.

@@ -12,7 +12,7 @@ use super::{
     Settings,
     activity::Parking,
     connections::Seat,
-    memory::{RequestCharge, tree_bytes},
+    memory::{ChargeRefused, RequestCharge, tree_bytes},
     respond::{ApiError, excerpt},
     work,
 };
@@ -88,6 +88,16 @@ pub(super) async fn message(
     let text = read(request, settings, charge).await?;
     let caps = Caps::memory(tree_bytes(settings.max_body_bytes));
     work::on_text(text, charge, move |text, _| Ok(Message::read(text, &caps))).await
+}
+
+/// Reads the body of `request` unparsed, of whatever type. Fails if it is too large, or does not arrive
+/// in time.
+pub(super) async fn bytes(
+    request: Request<Incoming>,
+    settings: &Settings,
+    charge: &RequestCharge,
+) -> Result<Vec<u8>, ApiError> {
+    read(request, settings, charge).await
 }
 
 /// Parses a list that the gateway itself has stored. The tree is charged before it is built.
@@ -200,12 +210,12 @@ fn time_for(len: usize) -> Duration {
 /// Lets `text` grow to `len` bytes, by doubling up to `most`. Only allocated bytes are charged: an
 /// announced length costs its sender nothing, so it must not reserve memory that other callers
 /// need.
-fn make_room(
+pub(super) fn make_room(
     text: &mut Vec<u8>,
     len: usize,
     most: usize,
     charge: &RequestCharge,
-) -> Result<(), ApiError> {
+) -> Result<(), ChargeRefused> {
     let capacity = text.capacity();
     if len > capacity {
         let wanted = len.max(capacity.saturating_mul(2).min(most));

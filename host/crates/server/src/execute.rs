@@ -15,18 +15,23 @@
 
 mod form;
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper::body::Incoming;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::form::{ExecuteCall, ExecuteOptions, ResultForm};
 use super::{
     App, availability, body,
     memory::RequestCharge,
+    replicas::ForwardedHead,
     respond::{self, ApiError, Reply},
     sender::Sender,
+    work,
 };
 use airlock_agent::{
     self as agent, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource, input_required,
@@ -34,6 +39,7 @@ use airlock_agent::{
 use airlock_core::door::log_call;
 use airlock_core::{
     door::{CallId, Caller, Hearing, Ledger, Origin},
+    replica::ReplicaId,
     threads,
     tool::{CallError, CallFailure, Details, HostCode, QuestionKinds, ToolOutput},
 };
@@ -54,7 +60,13 @@ pub(super) async fn run(
     let options = ExecuteOptions::parse(request.uri().query())?;
     let most = app.budget.script.max(app.budget.deadline);
     let timeout = super::options::timeout(request.headers(), most)?;
-    let body = body::object(request, &app.settings, charge).await?;
+    let head = app.hooks.replicas.as_ref().map(|_| ForwardedHead::of(&request));
+    let mut body = body::object(request, &app.settings, charge).await?;
+    if let Some(head) = head
+        && let Some(reply) = forwarded(app, head, &mut body, charge).await?
+    {
+        return Ok(reply);
+    }
     let call = options.format.read(body)?;
     availability::wait_for_tool(app, sender, &call.name).await;
     let caller = caller(app, sender, timeout);
@@ -91,6 +103,27 @@ pub(super) async fn run(
     }
     reply.insert(EXTENSION.to_owned(), airlock.into());
     Ok(respond::json(&reply.into()))
+}
+
+/// Sends a call that waits for answers to the gateway that has it. `None` if that is this one, or has
+/// ended; the body is unchanged then.
+async fn forwarded(
+    app: &App,
+    head: ForwardedHead,
+    body: &mut Object,
+    charge: &RequestCharge,
+) -> Result<Option<Reply>, ApiError> {
+    let owner = body.get("request_state").and_then(Value::as_str).and_then(ReplicaId::of_text);
+    let Some(elsewhere) = app.elsewhere(owner, head.headers()).await? else { return Ok(None) };
+    let sent = mem::take(body);
+    let (text, sent) = work::on_tree(charge, move |charge| {
+        charge.grow(json::text_len(&sent))?;
+        let text = serde_json::to_vec(&sent).map_err(|_| ApiError::internal())?;
+        Ok((text, sent))
+    })
+    .await?;
+    *body = sent;
+    elsewhere.send(head, text, charge).await
 }
 
 /// Returns the bytes that a result takes, as it is and in the response.

@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::Replicas;
 use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results::Results};
 use airlock_core::{operator::Operator, secret::Secret};
 use airlock_scripts::runs::Runs;
@@ -36,6 +37,9 @@ pub struct Hooks {
     pub upstreams: Arc<dyn Upstreams>,
     /// Database of responses.
     pub database: LazyDatabase,
+    /// The gateways that share the store; `None` if this one neither is announced to them nor forwards
+    /// requests.
+    pub replicas: Option<Arc<Replicas>>,
     /// The management API; `None` if it is disabled.
     pub management: Option<Arc<dyn Management>>,
     /// Verifies access tokens at `/mcp`; `None` if only virtual keys are credentials.

@@ -37,6 +37,7 @@ mod options;
 mod origin;
 mod peer;
 mod reload;
+mod replicas;
 mod respond;
 mod responses;
 mod results;
@@ -55,6 +56,7 @@ pub use self::{
         Reload, Upstreams,
     },
     listen::serve,
+    replicas::{NoReplicas, Replicas},
     responses::BuiltinTools,
     settings::{BadSettings, ConfiguredOperator, ManagementSettings, Settings},
 };

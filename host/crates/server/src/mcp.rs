@@ -31,13 +31,17 @@ use super::{
     events,
     memory::RequestCharge,
     options,
+    replicas::ForwardedHead,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
-use airlock_core::tool::{ClientName, QuestionKinds};
+use airlock_core::{
+    replica::ReplicaId,
+    tool::{ClientName, QuestionKinds},
+};
 use airlock_mcp_server::{
     Answer, EMPTY_RESULT, EventReader, ListWatch, ListedPage, Outgoing, Peer, Requester, Scope,
-    Selection, Session, client_name, initialized_name, is_relayed, names_version, no_memory,
+    Selection, Session, client_name, initialized_name, is_relayed, names_version, no_memory, owner,
     requested_log_level,
 };
 use airlock_model::MemoryBudget;
@@ -69,8 +73,15 @@ pub(super) async fn handle(
     request: Request<Incoming>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let selection = selection(app, sender, rest)?;
     let seat = Seat::from_request(&request);
+    let headers = request.headers();
+    if let Some(elsewhere) = app.elsewhere(session_owner(headers), headers).await? {
+        let is_waiting = *request.method() == Method::GET;
+        let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
+        let reply = reply.ok_or_else(no_session)?;
+        return Ok(if is_waiting { waiting(seat.as_ref(), reply) } else { reply });
+    }
+    let selection = selection(app, sender, rest)?;
     let call = McpCall { app, selection, charge };
     match *request.method() {
         Method::GET => {
@@ -80,6 +91,17 @@ pub(super) async fn handle(
         Method::DELETE => call.close_session(request.headers()),
         _ => call.post(request).await,
     }
+}
+
+fn no_session() -> ApiError {
+    let message = "the session does not exist, has expired, or was opened at another gateway, which cannot be reached or has \
+                   no `server.replica_url`; send `initialize`";
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "no_session", message)
+}
+
+/// Returns the gateway that has the session that a request names; `None` if it names none.
+fn session_owner(headers: &HeaderMap) -> Option<ReplicaId> {
+    ReplicaId::of_text(headers.get(SESSION)?.to_str().ok()?)
 }
 
 /// Lets a connection be evicted while its stream waits for notifications. The client opens a lost
@@ -127,6 +149,7 @@ impl McpCall<'_> {
             return Ok(not_acceptable());
         }
         let headers = request.headers().clone();
+        let uri = request.uri().clone();
         let timeout =
             options::timeout(&headers, self.app.budget.script.max(self.app.budget.deadline))?;
         let seat = Seat::from_request(&request);
@@ -141,6 +164,15 @@ impl McpCall<'_> {
         };
         match message {
             Message::Request(request) => {
+                let owner = if headers.contains_key(SESSION) { None } else { owner(&request) };
+                if let Some(elsewhere) = self.app.elsewhere(owner, &headers).await? {
+                    let text = request.to_text().into_bytes();
+                    self.charge.grow(text.capacity())?;
+                    let head = ForwardedHead::new(Method::POST, uri, headers.clone());
+                    if let Some(reply) = elsewhere.send(head, text, self.charge).await? {
+                        return Ok(reply);
+                    }
+                }
                 if method::is_list(&request.method) {
                     self.app.mcp.settled(&self.selection).await;
                 }
@@ -399,10 +431,7 @@ impl McpCall<'_> {
         let Some(id) = headers.get(SESSION) else { return Ok(None) };
         let id = id.to_str().unwrap_or_default();
         let found = self.app.sessions.find(id, &self.selection.tenant());
-        found.map(Some).ok_or_else(|| {
-            let message = "the session does not exist or has expired; send `initialize`";
-            ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "no_session", message)
-        })
+        found.map(Some).ok_or_else(no_session)
     }
 
     fn client(&self, peer: Peer, timeout: Duration) -> Requester {

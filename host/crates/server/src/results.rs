@@ -4,7 +4,8 @@
 //! because a model receives it as text. A handle is in `raw_result` of the call in `airlock`, and is
 //! valid for the tenant of the request alone, for some time.
 
-use http::StatusCode;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
 
 use super::{
     App,
@@ -12,6 +13,7 @@ use super::{
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
+use airlock_core::replica::ReplicaId;
 
 const PATH: &str = "/v1/mcp/results/";
 
@@ -22,16 +24,23 @@ pub(super) fn parse_path(path: &str) -> Option<&str> {
 
 /// Returns the result of a handle. Fails if there is no memory for a copy, or if there is none; one
 /// that expired and one of another tenant look the same.
-pub(super) fn raw(
+pub(super) async fn raw(
     app: &App,
     sender: &Sender,
     handle: &str,
+    request: Request<Incoming>,
     charge: &RequestCharge,
 ) -> Result<Reply, ApiError> {
-    let json = app.hooks.results.raw(&sender.tenant(), handle).ok_or_else(|| {
-        let message = "no result has this handle; it may have expired, or belongs to another key";
-        ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_result", message)
-    })?;
+    if let Some(elsewhere) = app.elsewhere(ReplicaId::of_text(handle), request.headers()).await? {
+        let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
+        return reply.ok_or_else(unknown);
+    }
+    let json = app.hooks.results.raw(&sender.tenant(), handle).ok_or_else(unknown)?;
     charge.grow(json.len())?;
     Ok(respond::json_text(json.to_string()))
+}
+
+fn unknown() -> ApiError {
+    let message = "no result has this handle; it may have expired, or belongs to another key";
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_result", message)
 }

@@ -271,7 +271,7 @@ impl App {
             }
             Route::Runs(target, id) => runs::run(self, sender, target, id, request, charge).await,
             Route::Execute => execute::run(self, sender, request, charge).await,
-            Route::Result(handle) => results::raw(self, sender, handle, charge),
+            Route::Result(handle) => results::raw(self, sender, handle, request, charge).await,
             Route::Clients => {
                 let head = request.into_parts().0;
                 admin::clients(self, sender, operator, head.uri.query(), charge).await

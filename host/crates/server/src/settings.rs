@@ -2,6 +2,8 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
+use http::Uri;
+
 use super::{ResponseBounds, memory, responses::BuiltinTools};
 use airlock_core::operator::Operator;
 
@@ -53,6 +55,10 @@ pub struct Settings {
     /// Treatment of OpenAI's built-in tools in requests of the Responses API, and of Anthropic's in those
     /// of the Messages API.
     pub builtin_tools: BuiltinTools,
+    /// URL at which the other gateways of the store reach this one: `http` or `https`, a host and a
+    /// port, without a path. Port 0 stands for that of `listen`. They forward requests to it that refer to what only this one has. `None` if
+    /// they do not.
+    pub replica_url: Option<Uri>,
     /// The gateway as an MCP server.
     pub mcp: airlock_mcp_server::Settings,
     /// The management API.

@@ -81,6 +81,7 @@ pub(super) fn settings() -> Settings {
         builtin_tools: BuiltinTools::Drop,
         startup_wait: Duration::ZERO,
         mcp: airlock_mcp_server::Settings::default(),
+        replica_url: None,
         management: ManagementSettings::default(),
     }
 }

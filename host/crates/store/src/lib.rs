@@ -7,7 +7,7 @@
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
 //! blocking thread. Each subject has a module with its SQL: [`approvals`], [`entries`], [`kv`],
-//! [`login`], [`operators`], [`recall`], [`responses`], [`runs`] and [`upstream`]. None of them knows
+//! [`login`], [`operators`], [`recall`], [`replicas`], [`responses`], [`runs`] and [`upstream`]. None of them knows
 //! which database it is on.
 //!
 //! ```text
@@ -60,6 +60,7 @@ pub mod operators;
 mod owner;
 pub mod recall;
 mod rekey;
+pub mod replicas;
 pub mod responses;
 mod revision;
 pub mod runs;

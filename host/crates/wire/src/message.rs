@@ -38,6 +38,18 @@ pub struct Request {
     pub params: Params,
 }
 
+impl Request {
+    /// Returns the text of the request, with the members of its parameters as they were sent.
+    pub fn to_text(&self) -> String {
+        let method = Value::from(self.method.as_str());
+        let params = self.params.members.to_text();
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{},"method":{method},"params":{params}}}"#,
+            self.id.as_json()
+        )
+    }
+}
+
 /// A notification.
 #[derive(Debug)]
 pub struct Notification {
@@ -275,6 +287,19 @@ mod tests {
             panic!("a response")
         };
         assert_eq!(response.result(), None);
+    }
+
+    #[test]
+    fn a_request_is_written_as_it_was_read() {
+        let text = r#"{"jsonrpc":"2.0","id":"\u0061","method":"t\"c","params":{"n":1.00,"_meta":{"x":[1e2]}}}"#;
+        let Ok(Message::Request(request)) = read(text) else { panic!("a request") };
+        let written = request.to_text();
+        assert_eq!(written, text.replace(r"\u0061", "a"));
+        let Ok(Message::Request(again)) = read(&written) else { panic!("a request") };
+        assert_eq!(again.to_text(), written);
+        let bare = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let Ok(Message::Request(request)) = read(bare) else { panic!("a request") };
+        assert_eq!(request.to_text(), bare.replace('}', r#","params":{}}"#));
     }
 
     #[test]

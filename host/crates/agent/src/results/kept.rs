@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::provenance::Provenance;
-use airlock_core::tenant::Tenant;
+use airlock_core::{replica::ReplicaId, tenant::Tenant};
 
 /// Maximum number of kept entries. One tenant gets at most half of them. Each removal looks at the
 /// keys of its tenant, so the removal of all takes at most 260,000 steps.
@@ -75,7 +75,7 @@ impl ResultStore {
     /// Keeps a result and evicts what has no room beside it. `None` if it is larger than a tenant's
     /// share.
     pub(super) fn put(&self, tenant: &Tenant, entry: StoredResult) -> Option<Handle> {
-        let handle = Handle(Uuid::new_v4());
+        let handle = Handle(ReplicaId::handle());
         let bytes = entry.bytes();
         self.insert(tenant, handle, entry, bytes).then_some(handle)
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::ranged::{
     Bytes, Count, DAY, Flag, GIB, HOUR, KIB, MIB, MILLISECOND, MINUTE, SECOND, Time,
 };
+use crate::env_text::EnvText;
 use airlock_core::units::Size;
 
 /// The HTTP server of the gateway.
@@ -50,6 +51,11 @@ pub(crate) struct Server {
     /// Time after the start of the gateway in which requests wait for servers that were never
     /// listed, so that no tools are missing. `0s`: they never wait.
     pub(crate) startup_wait: Time<0, { 10 * MINUTE }, { 10 * SECOND }>,
+    /// URL at which the other gateways of the same `store` reach this one, such as
+    /// `http://10.0.0.5:8080`; may be `env.NAME`. Port 0 stands for that of `listen`. They forward requests to it that refer to what only
+    /// this gateway has: sessions and tasks of MCP clients, requests that wait for answers, and kept
+    /// results. Default: none, and all requests of a client must reach the same gateway.
+    pub(crate) replica_url: Option<EnvText>,
     /// Responses of `POST /v1/responses` that are stored.
     pub(crate) responses: Responses,
 }

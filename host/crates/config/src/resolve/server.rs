@@ -1,14 +1,20 @@
 //! `server`.
 
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+};
 
+use http::Uri;
 use url::Url;
 
 use super::{
+    endpoint,
+    file_env::FileEnv,
     refused::{InvalidValue, NamedPart, Referent},
     resolved::Resolved,
 };
-use crate::file;
+use crate::{env_text::EnvText, file};
 use airlock_core::units::Size;
 use airlock_mcp_server as mcp_server;
 use airlock_server as server;
@@ -25,7 +31,11 @@ pub(super) struct CallerKeys {
     pub(super) can_be_added: bool,
 }
 
-pub(super) fn resolve(file: file::Server, keys: CallerKeys) -> Resolved<server::Settings> {
+pub(super) fn resolve(
+    file: file::Server,
+    keys: CallerKeys,
+    env: FileEnv<'_>,
+) -> Resolved<server::Settings> {
     let max_connections = file.max_connections.count() as usize;
     // A quarter, so that two addresses cannot take all connections.
     let quarter = max_connections.div_ceil(4);
@@ -52,6 +62,9 @@ pub(super) fn resolve(file: file::Server, keys: CallerKeys) -> Resolved<server::
             startup_wait: file.startup_wait.get().0,
             responses: responses(&file.responses),
             builtin_tools: problems.take("responses", builtin_tools(file.responses)),
+            replica_url: file
+                .replica_url
+                .and_then(|url| problems.accept("replica_url", replica_url(url, env))),
             mcp: mcp_server::Settings::default(),
             management: server::ManagementSettings::default(),
         };
@@ -75,6 +88,26 @@ pub(super) fn resolve(file: file::Server, keys: CallerKeys) -> Resolved<server::
         }
         settings
     })
+}
+
+/// Returns the URL at which the other gateways reach this one.
+fn replica_url(text: EnvText, env: FileEnv<'_>) -> Result<Uri, InvalidValue> {
+    let url = endpoint::url(text, env)?;
+    let expected = "expected a URL without a path, such as http://10.0.0.5:8080";
+    let uri = url.parse::<Uri>().map_err(|_| expected)?;
+    let is_bare = uri.path() == "/" && uri.query().is_none();
+    let address = uri
+        .host()
+        .map(|host| host.trim_matches(['[', ']']))
+        .and_then(|host| host.parse::<IpAddr>().ok());
+    if address.is_some_and(|address| address.is_unspecified()) {
+        return Err(
+            "is the address of every machine for itself; expected that of this machine".into()
+        );
+    }
+    (is_bare && uri.host().is_some_and(|host| !host.is_empty()))
+        .then_some(uri)
+        .ok_or_else(|| expected.into())
 }
 
 /// Returns the bounds on stored responses; `None` if responses are not stored.

@@ -18,6 +18,7 @@ use crate::{
     result::{SERVER_INFO, server_info},
 };
 use airlock_core::{
+    replica::ReplicaId,
     tenant::Tenant,
     tool::{ANSWER_TIMEOUT, InputRequired},
 };
@@ -91,8 +92,7 @@ impl Task {
     pub(super) fn new(tenant: Tenant, ttl: Duration) -> Self {
         let state = TaskState { phase: TaskPhase::Working, updated: SystemTime::now() };
         Self {
-            // 122 random bits from the system.
-            id: uuid::Uuid::new_v4().to_string(),
+            id: ReplicaId::handle().to_string(),
             tenant,
             created: state.updated,
             ttl,

@@ -4,9 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use uuid::Uuid;
 
-use airlock_core::tenant::Tenant;
+use airlock_core::{replica::ReplicaId, tenant::Tenant};
 use airlock_mcp_server::Input;
 
 /// Messages of one client that wait to be handled. A further one is refused.
@@ -34,8 +33,7 @@ impl Pipes {
         self: &Arc<Self>,
         tenant: Tenant,
     ) -> (Registered, mpsc::Receiver<Input>) {
-        // 122 random bits from the system: an identifier cannot be guessed.
-        let id = Uuid::new_v4().to_string();
+        let id = ReplicaId::handle().to_string();
         let (input, messages) = mpsc::channel(QUEUE);
         self.0.lock().insert(id.clone(), Pipe { tenant, input });
         (Registered { pipes: self.clone(), id }, messages)

@@ -31,6 +31,7 @@ use crate::{
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
+use airlock_core::replica::ReplicaId;
 use airlock_mcp_server::{
     ConnectionRequests, ConnectionSettings, Input, Service, StreamSlot, serve_connection,
 };
@@ -126,8 +127,12 @@ pub(crate) async fn post(
 ) -> Result<Reply, ApiError> {
     let query = request.uri().query().unwrap_or_default();
     let id = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == SESSION);
-    let input =
-        id.and_then(|(_, id)| app.pipes.find(&id, &sender.tenant())).ok_or_else(no_stream)?;
+    let id = id.map(|(_, id)| id.into_owned()).ok_or_else(no_stream)?;
+    if let Some(elsewhere) = app.elsewhere(ReplicaId::of_text(&id), request.headers()).await? {
+        let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
+        return reply.ok_or_else(no_stream);
+    }
+    let input = app.pipes.find(&id, &sender.tenant()).ok_or_else(no_stream)?;
     let message = match body::message(request, &app.settings, charge).await? {
         Ok(message) => message,
         Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),

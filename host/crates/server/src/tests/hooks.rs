@@ -54,6 +54,7 @@ pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
         plugins: Arc::new(Shelf),
         upstreams: Arc::new(NoServers),
         database,
+        replicas: None,
         management: Some(Arc::new(Desk::default())),
         identity: None,
         settings_read: settings_read(),

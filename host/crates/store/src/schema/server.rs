@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 2] = [
+const MIGRATIONS: [ServerMigration; 3] = [
     ServerMigration {
         version: 10,
         compatible_from: 10,
@@ -37,6 +37,12 @@ const MIGRATIONS: [ServerMigration; 2] = [
         version: 11,
         compatible_from: 10,
         text: include_str!("postgres/11_settings.sql"),
+    },
+    // Adds a table only.
+    ServerMigration {
+        version: 12,
+        compatible_from: 10,
+        text: include_str!("postgres/12_replicas.sql"),
     },
 ];
 

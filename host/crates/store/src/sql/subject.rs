@@ -22,6 +22,8 @@ impl Subject {
     pub(crate) const APPROVALS: Self = Self { class: class(1), hash: 0 };
     /// All operators and setting entries, and the record of their changes.
     pub(crate) const SETTINGS: Self = Self { class: class(10), hash: 0 };
+    /// All running gateways.
+    pub(crate) const REPLICAS: Self = Self { class: class(11), hash: 0 };
 
     /// Returns the store of a plugin.
     pub(crate) fn kv(plugin: &str, name: &str, holder: Option<&[u8]>) -> Self {

@@ -11,10 +11,9 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::task::AbortOnDropHandle;
-use uuid::Uuid;
 
 use crate::limits::MAX_TENANT_PARKED;
-use airlock_core::tenant::Tenant;
+use airlock_core::{replica::ReplicaId, tenant::Tenant};
 use airlock_mcp_client::{Again, MAX_PARKED, Refused};
 
 /// Sender and contents of a request.
@@ -72,7 +71,7 @@ impl<C: Send + 'static> Parked<C> {
         request: ParkedRequest<C>,
         until: Instant,
     ) -> Result<String, (Refused, ParkedRequest<C>)> {
-        let token = Uuid::new_v4().simple().to_string();
+        let token = ReplicaId::handle().simple().to_string();
         let mut entries = lock(&self.entries);
         let mut counts = HashMap::<&Tenant, usize>::new();
         for entry in entries.values() {

@@ -35,6 +35,11 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// Longest time of one statement. Shorter than an operation, so that the server ends the statement
 /// before the gateway leaves the connection.
 const STATEMENT: Duration = Duration::from_secs(5);
+/// Makes a commit wait until it survives a crash of the server, if the server is set up otherwise: of a
+/// call that was noted as made before a crash and is not afterwards, another gateway would make a second
+/// one. A stricter setting, which waits for other servers too, stays.
+const COMMIT_DURABLY: &str = "SELECT set_config('synchronous_commit', 'on', false) \
+                              WHERE current_setting('synchronous_commit') = 'off'";
 /// Time after which the server ends a transaction whose gateway sends nothing: one that is stopped
 /// keeps no locks for longer.
 const IDLE_TRANSACTION: Duration = Duration::from_secs(10);
@@ -143,7 +148,7 @@ impl Server {
     fn greeting(&self) -> String {
         format!(
             "SET statement_timeout = {}; SET lock_timeout = {}; \
-             SET idle_in_transaction_session_timeout = {}; {READ_CLOCK}",
+             SET idle_in_transaction_session_timeout = {}; {COMMIT_DURABLY}; {READ_CLOCK}",
             milliseconds(STATEMENT),
             // 0 would be no limit.
             milliseconds(self.lock_timeout).max(1),
