@@ -114,9 +114,11 @@ impl Gateway {
         &self.reloader
     }
 
-    /// Returns a caller with the operator's own view: no filter headers, no key.
+    /// Returns a caller with the operator's own view: no filter headers, no key, and the clients of all
+    /// owners.
     pub fn caller(&self, origin: Origin) -> Caller {
-        Caller::new(self.catalog.snapshot().view(&Filter::none(), None), origin, self.config.budget)
+        let view = self.catalog.snapshot().view(&Filter::of_operator(), None);
+        Caller::new(view, origin, self.config.budget)
     }
 
     /// Waits until every source for which `matters` returns true has connected or failed once, for
@@ -153,6 +155,7 @@ impl Gateway {
     /// Serves until shutdown, lets requests in flight end, then stops every MCP server.
     pub async fn run(mut self) -> Result<(), GatewayError> {
         warnings::report_local_callers(&self.config);
+        warnings::report_switch(self.config.tools_off);
         self.watch_plugins();
         let listener = match self.listener.take() {
             Some(listener) => listener,

@@ -82,6 +82,8 @@ mod tests {
             server,
             providers,
             clients,
+            tools_off,
+            groups,
             disabled,
             agent,
             results,
@@ -101,6 +103,8 @@ mod tests {
         } = config;
         let _: super::server::Settings = server;
         let _: Vec<super::providers::Settings> = providers;
+        let _: bool = tools_off;
+        let _: Vec<door::ToolGroup> = groups;
         let _: Vec<Disabled> = disabled;
         let _: super::agent::Settings = agent;
         let _: super::results::Settings = results;

@@ -1,4 +1,4 @@
-//! Access tokens of an identity provider at `/mcp`. The provider is a program of its own; its tokens
+//! Access tokens of an identity provider. The provider is a program of its own; its tokens
 //! are signed by another implementation than the gateway's.
 
 use std::process::Stdio;
@@ -11,18 +11,18 @@ use tokio::{
     process::{Child, Command},
 };
 
-const RESOURCE: &str = "https://airlock.example.com/mcp";
+pub(super) const RESOURCE: &str = "https://airlock.example.com/mcp";
 const KEY: &str = "sk-bf-0123456789abcdef";
 
 /// The identity provider.
-struct Issuer {
+pub(super) struct Issuer {
     url: String,
     http: reqwest::Client,
     _process: Child,
 }
 
 impl Issuer {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let program = root().join("tests/fixtures/issuer/issuer.py");
         let mut command = Command::new(peers::python());
         command.arg("-B").arg(program).stdout(Stdio::piped()).kill_on_drop(true);
@@ -34,7 +34,11 @@ impl Issuer {
         Self { url: url.trim().to_owned(), http, _process: process }
     }
 
-    async fn token(&self, claims: &Value) -> String {
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) async fn token(&self, claims: &Value) -> String {
         let mut all = json!({"aud": RESOURCE, "scope": "mcp", "groups": ["staff"]});
         let claims = claims.as_object().expect("an object").clone();
         all.as_object_mut().expect("an object").extend(claims);
@@ -174,11 +178,11 @@ async fn a_token_whose_key_the_issuer_has_replaced_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_opens_nothing_but_mcp() {
+async fn a_token_is_no_credential_of_an_operator() {
     let issuer = Issuer::start().await;
     let gateway = issuer.serve().await;
     let token = issuer.token(&json!({})).await;
-    for path in ["/api/mcp/clients", "/v1/models"] {
+    for path in ["/api/mcp/explain", "/api/operators", "/api/governance/virtual-keys"] {
         let request = gateway.request(Method::GET, path).bearer_auth(&token);
         assert_eq!(Reply::of(request).await.status, 401, "{path}");
     }

@@ -11,7 +11,7 @@ const ANN: &str = "sk-bf-ann-0123456789abc";
 const BOB: &str = "sk-bf-bob-0123456789abc";
 
 /// Changes the configuration file of a running gateway, as an editor does.
-fn edit(gateway: &Gateway, change: impl FnOnce(&mut Value)) {
+pub(super) fn edit(gateway: &Gateway, change: impl FnOnce(&mut Value)) {
     let path = gateway.directory().join("airlock.json");
     let text = fs::read_to_string(&path).expect("the configuration");
     let mut config = serde_json::from_str(&text).expect("JSON");

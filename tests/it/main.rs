@@ -7,6 +7,7 @@ mod code_mode;
 mod conformance;
 mod conformance_client;
 mod contract;
+mod controls;
 mod demo;
 mod docker;
 mod documents;

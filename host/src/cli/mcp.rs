@@ -145,7 +145,7 @@ async fn serve(args: &McpArgs) -> anyhow::Result<Done> {
     let ready = CancellationToken::new();
     let stop = CancellationToken::new();
     let connection = ConnectionSettings {
-        selection: Selection { key: None, filter: Filter::none(), scope },
+        selection: Selection { key: None, filter: Filter::of_operator(), scope },
         limit_bytes: settings.max_body_bytes,
         drain_timeout: settings.drain_timeout,
         ready: ready.clone(),

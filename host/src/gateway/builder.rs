@@ -158,6 +158,8 @@ impl GatewayBuilder {
         let catalog = Catalog::new();
         catalog.set_reader(results.own_tools());
         catalog.set_resource_reader(results.resource_tools());
+        catalog.switch_off(config.tools_off);
+        catalog.set_groups(config.groups.clone());
         // Clients of the store may be in code mode.
         let must_read = must_read(&config);
         let has_code_mode = must_read || code_mode::is_used(&config, &self.native_policy);
@@ -185,6 +187,7 @@ impl GatewayBuilder {
         let parts = LiveParts {
             keys: keys.clone(),
             requires_key: Arc::default(),
+            catalog: catalog.clone(),
             upstreams: upstreams.clone(),
             plugins: plugins.clone(),
             sandbox: sandbox.clone(),

@@ -1,12 +1,13 @@
 //! Takes changed settings while the gateway runs: the clients and the virtual keys of the configuration
-//! file, and the entries of the store that stand beside them or in their place. Everything else in the
-//! file is taken at the next start, and the log names the keys that have changed.
+//! file, and the entries of the store that stand beside them or in their place; the roles, environments
+//! and groups of tools of the file, and the switch of all tools. Everything else in the file is taken at
+//! the next start, and the log names the keys that have changed.
 //!
 //! ```text
 //! file changed, SIGHUP, store changed, operator
 //!        │  one at a time
 //!        ▼
-//! entries of the store → ConfigSource::load(entries) → keys → servers → plugins
+//! entries of the store → ConfigSource::load(entries) → switch → keys → groups → servers → plugins
 //! ```
 //!
 //! Nothing changes if the entries cannot be read. If the file is invalid, nothing of it is taken, and the
@@ -35,7 +36,9 @@ use self::report::Reported;
 use super::{
     background::Tasks,
     upstreams::{ServerChanges, UpstreamServers},
+    warnings,
 };
+use airlock_catalog::Catalog;
 use airlock_config::{Config, ConfigError, ConfigSource, Fingerprint, Loaded, Merged, Source};
 use airlock_core::door::{Keys, LiveKeys};
 use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
@@ -69,6 +72,7 @@ pub(super) struct LiveParts {
     /// True once requests need a virtual key. It stays true, so that the removal of the last key opens
     /// nothing.
     pub(super) requires_key: Arc<AtomicBool>,
+    pub(super) catalog: Arc<Catalog>,
     pub(super) upstreams: Arc<UpstreamServers>,
     pub(super) plugins: Plugins,
     pub(super) sandbox: Sandbox,
@@ -269,15 +273,22 @@ impl Reloader {
         }
     }
 
-    /// Makes the keys and the servers follow a configuration. Keys come first, because one may be revoked.
+    /// Makes the switch, the keys, the groups and the servers follow a configuration. What may take
+    /// something away comes first.
     fn apply(&self, config: &mut Config) -> ServerChanges {
-        let LiveParts { keys, requires_key, upstreams, has_code_mode, .. } = &self.0.parts;
+        let LiveParts { keys, requires_key, catalog, upstreams, has_code_mode, .. } = &self.0.parts;
+        if catalog.switch_off(config.tools_off) {
+            let is_off = config.tools_off;
+            info!(is_off, "the switch of all tools has changed");
+            warnings::report_switch(is_off);
+        }
         for client in &mut config.clients {
             // A client is left out of code mode if the gateway has none.
             client.policy.code_mode &= has_code_mode;
         }
         requires_key.fetch_or(config.server.require_virtual_key, Ordering::Relaxed);
         keys.replace(config.keys.clone());
+        catalog.set_groups(config.groups.clone());
         upstreams.configure(config)
     }
 

@@ -16,6 +16,15 @@ pub(super) fn report_without_pins(config: &Config, is_new: impl Fn(&ClientName) 
     }
 }
 
+/// Logs that all tools are switched off.
+pub(super) fn report_switch(is_off: bool) {
+    if is_off {
+        warn!(
+            "all tools are switched off by `mcp.disabled`: none is offered, and every call fails"
+        );
+    }
+}
+
 /// Logs the MCP servers that can act as callers and as the operator: a child process reaches the port
 /// of the gateway, and without virtual keys the gateway cannot tell it from others on its machine.
 pub(super) fn report_local_callers(config: &Config) {

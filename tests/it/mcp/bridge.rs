@@ -317,7 +317,7 @@ async fn a_request_that_the_gateway_refuses_gets_an_error() {
     for (url, key, expected) in [
         (url.clone(), BOB, "virtual key not found"),
         (url.clone(), "", "a virtual key is required"),
-        (format!("{url}/none"), ANN, "no client of this name"),
+        (format!("{url}/none"), ANN, "no client or virtual MCP of this name"),
         (gateway.address().to_owned(), ANN, "there is nothing at"),
         (nowhere, ANN, "cannot be reached"),
     ] {

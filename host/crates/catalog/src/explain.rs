@@ -112,15 +112,28 @@ impl Explanation<'_> {
         self.approval
     }
 
-    /// Iterates over all clients, sorted by name.
+    /// Iterates over the clients, sorted by name, without those that belong to the keys of others.
     pub fn clients(&self) -> impl Iterator<Item = ExplainedClient<'_>> {
-        self.snapshot.clients().map(|client| ExplainedClient::new(self, client))
+        let clients = self.snapshot.clients().map(|client| ExplainedClient::new(self, client));
+        clients.filter(|client| !client.rules.conceal())
     }
 
-    /// Returns the whole explanation as lines for a terminal: each client that is not connected, and
-    /// each tool with its reasons.
+    /// Returns the reason that clients are left out; `None` if none is. It does not name them.
+    pub fn concealed(&self) -> Option<Reason> {
+        let clients = self.snapshot.clients();
+        let concealed = clients.filter(|client| self.rules(client).conceal()).count();
+        (concealed > 0).then(|| message::conceals(concealed, self.key))
+    }
+
+    /// Returns the whole explanation as lines for a terminal: each client that is not connected, each
+    /// tool with its reasons, and the number of clients that are left out.
     pub fn lines(&self) -> Vec<String> {
-        self.clients().flat_map(|client| client.lines()).collect()
+        let clients = self.clients().flat_map(|client| client.lines());
+        clients.chain(self.concealed().map(|reason| reason.text())).collect()
+    }
+
+    fn rules<'e>(&'e self, client: &'e ToolSource) -> ToolRules<'e> {
+        self.snapshot.rules(client, self.filter, self.key)
     }
 
     /// Returns whether an origin sees a tool: the view has exactly this tool under its name.
@@ -142,8 +155,7 @@ pub struct ExplainedClient<'e> {
 
 impl<'e> ExplainedClient<'e> {
     fn new(explanation: &'e Explanation<'e>, client: &'e ToolSource) -> Self {
-        let Explanation { filter, key, .. } = *explanation;
-        let rules = ToolRules::new(&client.name, &client.policy, filter, key);
+        let rules = explanation.rules(client);
         Self { explanation, client, rules, withheld: withheld(client) }
     }
 
@@ -203,7 +215,8 @@ impl<'e> ExplainedClient<'e> {
     }
 
     fn place(&self) -> Place<'_> {
-        Place { client: self.client, key: self.explanation.key }
+        let Explanation { key, filter, .. } = *self.explanation;
+        Place { client: self.client, key, filter }
     }
 
     fn lines(&self) -> Vec<String> {

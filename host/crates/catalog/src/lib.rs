@@ -1,7 +1,7 @@
 //! The registry of tools: every tool of every source, each under one name.
 //!
 //! Sources publish their lists here. Readers take a [`Snapshot`], which never changes, or the
-//! [`View`] of one request. The catalog is independent of the kinds of sources and makes no policy
+//! [`View`](airlock_core::door::View) of one request. The catalog is independent of the kinds of sources and makes no policy
 //! decisions: the [`door`](airlock_core::door) does.
 
 mod explain;
@@ -10,6 +10,7 @@ mod naming;
 mod published;
 mod report;
 mod schemas;
+mod snapshot;
 mod source;
 mod source_kind;
 mod views;
@@ -28,6 +29,7 @@ pub use self::explain::{ExplainedClient, ExplainedTool, Explanation, Reason, Vis
 pub use self::left_out::{LeftOut, LeftOutCause};
 pub use self::published::Observer;
 pub use self::report::{report_dropped, report_unchecked};
+pub use self::snapshot::Snapshot;
 pub use self::source::{SourceState, ToolSource};
 pub use self::source_kind::SourceKind;
 pub use self::writer::EntryWriter;
@@ -35,13 +37,11 @@ use self::{
     published::Published,
     report::report_mismatches,
     schemas::{Checks, Schemas},
+    snapshot::Search,
     writer::WriterNumber,
 };
 use airlock_core::{
-    door::{
-        Filter, OwnTools, Provider, RelaySource, RelayView, ScriptLanguage, Source, View,
-        VirtualKey,
-    },
+    door::{OwnTools, Provider, ScriptLanguage, ToolGroup},
     tool::{ClientName, Offers, Policy, Tool, ToolDefinition},
 };
 
@@ -52,143 +52,6 @@ pub const MAX_TOOLS_PER_CLIENT: usize = 2_000;
 /// Maximum reasons of each kind that are kept of one client's tools: those that were left out,
 /// and those whose schemas are not checked. An operator reads them in the status.
 const MAX_REASONS: usize = 100;
-
-/// The search for tools of scripts.
-#[derive(Clone)]
-struct Search {
-    own: OwnTools,
-    /// Number of such tools above which a view has it.
-    above: usize,
-}
-
-/// All clients and tools at one moment.
-#[derive(Default)]
-pub struct Snapshot {
-    clients: BTreeMap<ClientName, Arc<ToolSource>>,
-    meta_tools: Option<OwnTools>,
-    search: Option<Search>,
-    /// Meta-tools for requests that select a language of scripts.
-    meta_tools_in: BTreeMap<ScriptLanguage, OwnTools>,
-    reader: Option<OwnTools>,
-    /// Reader of resources, for views of requests whose operator permits any.
-    resource_reader: Option<OwnTools>,
-    views: views::Views,
-}
-
-impl Snapshot {
-    /// Returns a copy that is changed next. It has no views yet.
-    fn next(&self) -> Self {
-        Self {
-            clients: self.clients.clone(),
-            meta_tools: self.meta_tools.clone(),
-            search: self.search.clone(),
-            meta_tools_in: self.meta_tools_in.clone(),
-            reader: self.reader.clone(),
-            resource_reader: self.resource_reader.clone(),
-            views: views::Views::default(),
-        }
-    }
-
-    /// Returns all clients, sorted by name.
-    pub fn clients(&self) -> impl Iterator<Item = &Arc<ToolSource>> {
-        self.clients.values()
-    }
-
-    /// Returns the tools that one request may see: tools of sources that were connected at least
-    /// once, as far as the operator's lists, the request's headers and its virtual key all permit
-    /// them.
-    pub fn view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
-        let view = self.views.view(filter, key, || self.make_view(filter, key));
-        match self.resource_reader() {
-            Some(_) => view.with_relay(self.relay_view(filter, key)),
-            None => view,
-        }
-    }
-
-    /// Returns the reader of resources, if the operator permits the resources of any client.
-    fn resource_reader(&self) -> Option<&OwnTools> {
-        self.resource_reader
-            .as_ref()
-            .filter(|_| self.clients().any(|client| !client.policy.resources.is_empty()))
-    }
-
-    fn make_view(&self, filter: &Filter, key: Option<&VirtualKey>) -> View {
-        let sources = self.clients().filter_map(|client| {
-            let provider = client.provider.as_ref()?;
-            Some(Source {
-                client: &client.name,
-                policy: &client.policy,
-                tools: &client.tools,
-                unaccepted: &client.unaccepted,
-                provider,
-                is_server: client.is_server(),
-            })
-        });
-        let selected = filter.language().and_then(|language| self.meta_tools_in.get(&language));
-        let mut view = View::new(sources, selected.or(self.meta_tools.as_ref()), filter, key);
-        if let Some(search) = &self.search {
-            view = view.with_search(&search.own, search.above);
-        }
-        let readers = self.reader.iter().chain(self.resource_reader());
-        readers.fold(view, View::with_reader)
-    }
-
-    /// Returns the resources and prompts that one request may use, by the same rules.
-    pub fn relay_view(&self, filter: &Filter, key: Option<&VirtualKey>) -> RelayView {
-        let sources = self.clients().map(|client| RelaySource {
-            client: &client.name,
-            policy: &client.policy,
-            offers: &client.offers,
-            provider: client.provider.as_ref(),
-        });
-        RelayView::new(sources, filter, key)
-    }
-
-    /// Returns the operator's policy for a client; `None` if there is no such client.
-    pub fn policy(&self, client: &ClientName) -> Option<&Policy> {
-        self.clients.get(client).map(|client| &client.policy)
-    }
-
-    /// Returns the resources and prompts of a client; none if there is no such client.
-    pub fn offers(&self, client: &ClientName) -> Arc<Offers> {
-        self.clients.get(client).map(|client| client.offers.clone()).unwrap_or_default()
-    }
-
-    /// Returns whether a client exists and the sender of a request may know of it: a virtual key knows
-    /// the clients that it has a row for, and those that all keys may use.
-    pub fn shows(&self, client: &ClientName, key: Option<&VirtualKey>) -> bool {
-        self.clients
-            .get(client)
-            .is_some_and(|client| key.is_none_or(|key| key.knows(&client.name, &client.policy)))
-    }
-
-    /// Returns the clients that were never listed, and that a request could use if they were.
-    pub fn missing<'s>(
-        &'s self,
-        filter: &'s Filter,
-        key: Option<&'s VirtualKey>,
-    ) -> impl Iterator<Item = &'s Arc<ToolSource>> {
-        self.clients().filter(move |client| self.is_missing(client, filter, key))
-    }
-
-    /// Returns whether a client was never listed, and a request could use it if it were.
-    pub fn is_missing(
-        &self,
-        client: &ToolSource,
-        filter: &Filter,
-        key: Option<&VirtualKey>,
-    ) -> bool {
-        !client.is_listed
-            && !client.policy.execute.is_empty()
-            && filter.admits_client(&client.name)
-            && self.shows(&client.name, key)
-    }
-
-    /// Returns the meta-tools of code mode; `None` if there is no executor.
-    pub fn meta_tools(&self) -> Option<&OwnTools> {
-        self.meta_tools.as_ref()
-    }
-}
 
 /// The valid tools of a list.
 struct Adopted {
@@ -257,6 +120,26 @@ impl Catalog {
             if !matches!(next, Ok(Ok(()))) {
                 return;
             }
+        }
+    }
+
+    /// Switches all tools off, or on: views have none from now on, and calls of older views fail. Returns
+    /// whether that has changed anything.
+    pub fn switch_off(&self, is_off: bool) -> bool {
+        // First the calls, which are all refused before the first view is empty.
+        let has_changed = self.current.load().switch.set_off(is_off);
+        if has_changed {
+            self.update(|next| next.is_switched_off = is_off);
+        }
+        has_changed
+    }
+
+    /// Replaces the groups of tools. Readers are notified only if they have changed.
+    pub fn set_groups(&self, groups: impl IntoIterator<Item = ToolGroup>) {
+        let groups = groups.into_iter().map(|group| (group.slug.clone(), Arc::new(group)));
+        let groups: BTreeMap<_, _> = groups.collect();
+        if *self.snapshot().groups != groups {
+            self.update(|next| next.groups = Arc::new(groups));
         }
     }
 

@@ -105,15 +105,25 @@ impl ToolSource {
         if !self.is_listed {
             return Vec::new();
         }
-        let Policy { execute, auto_execute, .. } = &self.policy;
-        let offered = self.tools.iter().filter(|tool| execute.allows_tool(tool)).count();
-        let none = (offered == 0 && !self.tools.is_empty()).then(|| {
-            let reason = if execute.is_empty() { "is empty" } else { "names none of them" };
-            format!("{} tools listed, 0 offered: `tools_to_execute` {reason}", self.tools.len())
+        let Policy { execute, exclude, auto_execute, .. } = &self.policy;
+        let listed = self.tools.iter().filter(|tool| execute.allows_tool(tool));
+        let mut listed = listed.peekable();
+        let is_any_listed = listed.peek().is_some();
+        let is_any_offered = listed.any(|tool| !exclude.covers(tool));
+        let none = (!is_any_offered && !self.tools.is_empty()).then(|| {
+            let reason = if execute.is_empty() {
+                "`tools_to_execute` is empty"
+            } else if is_any_listed {
+                "`tools_to_exclude` names all that `tools_to_execute` permits"
+            } else {
+                "`tools_to_execute` names none of them"
+            };
+            format!("{} tools listed, 0 offered: {reason}", self.tools.len())
         });
         let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
             .into_iter()
             .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))
+            .chain(exclude.unknown(&self.tools).map(|name| ("tools_to_exclude", name)))
             .map(|(key, name)| {
                 let known = self.tools.iter().map(|tool| tool.original.as_str());
                 let near = nearest(name, known).map(|near| format!("; did you mean {near:?}?"));

@@ -1,18 +1,16 @@
 //! Views of one snapshot that were used last.
 //!
 //! A view has an entry for each tool of each client, and most requests of a gateway see the same
-//! tools: those of one virtual key, or of no key. A view depends on the rows of the key and on the
-//! language of scripts, which selects the texts of the meta-tools. So the number of different ones is
+//! tools: those of one virtual key, or of no key. A view depends on what the key grants, on the
+//! language of scripts, which selects the texts of the meta-tools, and on whether the request is the
+//! operator's own. So the number of different ones is
 //! bounded by the configuration; their memory is bounded here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 
-use airlock_core::{
-    door::{Filter, ScriptLanguage, View, VirtualKey},
-    tool::{Allowlist, ClientName},
-};
+use airlock_core::door::{Filter, Grants, ScriptLanguage, View, VirtualKey};
 
 /// Maximum views that are kept: one for each virtual key that was used last. A view without tools
 /// counts here only.
@@ -25,11 +23,28 @@ const MAX_TOOLS: usize = 200_000;
 pub(super) struct Views(Mutex<VecDeque<Kept>>);
 
 struct Kept {
-    /// Rows of the virtual key; `None` without a key.
-    rows: Option<BTreeMap<ClientName, Allowlist>>,
+    request: RequestKind,
+    view: View,
+}
+
+/// All that the tools of a request without a selection depend on.
+#[derive(PartialEq, Eq)]
+struct RequestKind {
+    /// Grants of the virtual key; `None` without a key.
+    grants: Option<Arc<Grants>>,
     /// Language of scripts; `None` for that of the configuration.
     language: Option<ScriptLanguage>,
-    view: View,
+    is_of_operator: bool,
+}
+
+impl RequestKind {
+    fn new(filter: &Filter, key: Option<&VirtualKey>) -> Self {
+        Self {
+            grants: key.map(|key| key.grants.clone()),
+            language: filter.language(),
+            is_of_operator: filter.is_of_operator(),
+        }
+    }
 }
 
 impl Views {
@@ -44,31 +59,28 @@ impl Views {
         if !filter.is_none() {
             return make();
         }
-        if let Some(view) = self.find(key, filter.language()) {
+        let request = RequestKind::new(filter, key);
+        if let Some(view) = self.find(&request) {
             return view.sent_by(filter, key);
         }
         let view = make();
-        self.keep(key, view.clone());
+        self.keep(request, view.clone());
         view
     }
 
     /// Finds a view, and makes it the last that is dropped.
-    fn find(&self, key: Option<&VirtualKey>, language: Option<ScriptLanguage>) -> Option<View> {
+    fn find(&self, request: &RequestKind) -> Option<View> {
         let mut kept = self.0.lock();
-        let rows = key.map(|key| &key.rows);
-        let at =
-            kept.iter().position(|kept| kept.language == language && kept.rows.as_ref() == rows)?;
+        let at = kept.iter().position(|kept| kept.request == *request)?;
         let found = kept.remove(at)?;
         let view = found.view.clone();
         kept.push_front(found);
         Some(view)
     }
 
-    fn keep(&self, key: Option<&VirtualKey>, view: View) {
+    fn keep(&self, request: RequestKind, view: View) {
         let mut kept = self.0.lock();
-        let rows = key.map(|key| key.rows.clone());
-        let language = view.language();
-        kept.push_front(Kept { rows, language, view });
+        kept.push_front(Kept { request, view });
         let mut left = MAX_TOOLS;
         let fit = kept.iter().take(MAX_VIEWS).take_while(|kept| {
             let rest = left.checked_sub(kept.view.len());
@@ -82,14 +94,17 @@ impl Views {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+    use std::{
+        cell::Cell,
+        collections::{BTreeMap, BTreeSet},
+    };
 
     use super::*;
     use crate::tests::{Unused, client};
     use airlock_core::{
-        door::{CallerHeaders, Origin, Provider, Source},
+        door::{CallerHeaders, Environment, Origin, Provider, Source},
         tenant::Tenant,
-        tool::{Policy, Tool},
+        tool::{Allowlist, Exclusions, Policy, Tool},
     };
 
     /// Returns a view with this many tools.
@@ -111,6 +126,7 @@ mod tests {
             unaccepted: &unaccepted,
             provider: &provider,
             is_server: true,
+            is_switched_off: false,
         };
         View::new([source], None, filter, key)
     }
@@ -147,14 +163,43 @@ mod tests {
             let view = open(&filter, Some(key));
             assert_eq!((view.tenant(), view.headers()), (key.tenant(), &headers));
             let tools = view.list(&Origin::Model).count();
-            assert_eq!(tools, key.rows.len(), "{}", key.name);
+            assert_eq!(tools, key.grants.rows.len(), "{}", key.name);
         }
         assert_eq!(made.get(), 3, "ann and bob have equal rows");
         let narrow = Filter::parse(Some("none"), None);
         assert_eq!(open(&narrow, None).list(&Origin::Model).count(), 0);
         open(&narrow, None);
         assert_eq!(made.get(), 5, "a selection is never kept");
+        let excluding = Filter::none().excluding(Some("c-t0"));
+        assert_eq!(open(&excluding, None).list(&Origin::Model).count(), 0);
+        assert_eq!(made.get(), 6);
         assert_eq!(open(&filter, None).list(&Origin::Model).count(), 1);
+    }
+
+    #[test]
+    fn keys_with_equal_rows_and_other_bounds_have_views_of_their_own() {
+        let views = Views::default();
+        let made = Cell::new(0);
+        let open = |filter: &Filter, key: Option<&VirtualKey>| {
+            let view = views.view(filter, key, || {
+                made.set(made.get() + 1);
+                large(2, filter, key)
+            });
+            view.list(&Origin::Model).count()
+        };
+        let plain = key("plain", &["c"]);
+        let mut narrow = key("narrow", &["c"]);
+        let excluded = Exclusions::parse(&["t0"]).expect("a good list");
+        Arc::make_mut(&mut narrow.grants).excluded.insert(client("c"), excluded);
+        let mut bound = key("bound", &["c"]);
+        let environment = Environment { name: "none".to_owned(), clients: BTreeMap::new() };
+        Arc::make_mut(&mut bound.grants).environment = Some(Arc::new(environment));
+        for _ in 0..2 {
+            let tools = [&plain, &narrow, &bound].map(|key| open(&Filter::none(), Some(key)));
+            assert_eq!(tools, [2, 1, 0]);
+            assert_eq!(open(&Filter::of_operator(), None), 2);
+        }
+        assert_eq!(made.get(), 4);
     }
 
     #[test]
@@ -184,11 +229,11 @@ mod tests {
             views.view(&Filter::none(), Some(&key), || large(0, &Filter::none(), Some(&key)));
         }
         assert_eq!(kept_in(&views), MAX_VIEWS);
-        assert!(
-            views.find(Some(&key("k", &[&names[0]])), None).is_none(),
-            "the oldest one is dropped"
-        );
-        assert!(views.find(Some(&key("k", &[&names[1]])), None).is_some());
+        let filter = Filter::none();
+        let [first, second] =
+            [0, 1].map(|n| RequestKind::new(&filter, Some(&key("k", &[&names[n]]))));
+        assert!(views.find(&first).is_none(), "the oldest one is dropped");
+        assert!(views.find(&second).is_some());
         let views = Views::default();
         let half = large(MAX_TOOLS / 2, &Filter::none(), None);
         let filter = Filter::none();

@@ -73,6 +73,9 @@ impl<'c> Callable<'c> {
             Some(known) if !client.policy.execute.allows(&known.name) => Some(format!(
                 "{tool:?} is not in the `tools_to_execute` of {name}, so nothing can call it"
             )),
+            Some(known) if client.policy.exclude.covers_name(&known.name) => Some(format!(
+                "{tool:?} is in the `tools_to_exclude` of {name}, so nothing can call it"
+            )),
             Some(_) => None,
         }
     }

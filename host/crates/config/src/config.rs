@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::fingerprint::Fingerprint;
 use airlock_agent::{self as agent, results};
 use airlock_core::{
-    door::{Budget, Keys, ScriptLanguage},
+    door::{Budget, Keys, ScriptLanguage, ToolGroup},
     secret::{self, Secret},
     tool::{ClientName, Policy},
 };
@@ -25,6 +25,10 @@ pub struct Config {
     pub providers: Vec<model::Settings>,
     /// `mcp.client_configs`, without those that are disabled.
     pub clients: Vec<Client>,
+    /// `mcp.disabled`: true if all tools are switched off.
+    pub tools_off: bool,
+    /// `mcp.virtual_mcps`, without those that are not enabled.
+    pub groups: Vec<ToolGroup>,
     /// MCP servers of `mcp.client_configs` that are disabled, in the order in which they are written.
     pub disabled: Vec<Disabled>,
     /// `mcp.tool_manager_config`: settings of the agent loop.
@@ -42,7 +46,7 @@ pub struct Config {
     pub search_above: usize,
     /// `mcp.tool_manager_config.code_mode_language`.
     pub script_language: ScriptLanguage,
-    /// `governance.virtual_keys`.
+    /// `governance`: the virtual keys, with their roles and environments.
     pub keys: Keys,
     /// `mcp_server.oauth`: access tokens of an identity provider.
     pub oauth: Option<airlock_identity::VerifierSettings>,

@@ -15,6 +15,7 @@ mod ranged;
 mod server;
 mod store_key;
 mod tool_manager;
+mod virtual_mcp;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,10 +28,10 @@ pub(super) use self::{
         Trust,
     },
     forms::{Entries, NameOr},
-    governance::{Governance, KeyRow, VirtualKey},
+    governance::{Environment, Governance, KeyRow, Role, VirtualKey},
     http_client::{OAuthConfig, TlsConfig},
     management::{Management, Operator, OperatorRole},
-    mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions},
+    mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions, View},
     plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
     process::{Confine, Docker, DockerMount, ProcessLimits, Stdio},
     provider::{
@@ -41,6 +42,7 @@ pub(super) use self::{
     server::{BuiltinTools, Responses, Server},
     store_key::StoreKey,
     tool_manager::{ApprovalChoice, BindingLevel, ResultsAsText, ScriptLanguage, ToolManager},
+    virtual_mcp::{VirtualMcp, VirtualMcpTools},
 };
 
 /// Configuration of an Airlock gateway.
@@ -90,8 +92,13 @@ pub(super) struct File {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Mcp {
+    /// True to switch all tools off, on every API. Models are still reached, without tools. It is taken
+    /// while the gateway runs: calls that run already end, and no other begins.
+    pub(super) disabled: bool,
     /// The sources: MCP servers and plugins.
     pub(super) client_configs: Vec<Client>,
+    /// Groups of tools at paths of their own.
+    pub(super) virtual_mcps: Vec<VirtualMcp>,
     /// Limits and settings of tool calls.
     pub(super) tool_manager_config: ToolManager,
 }

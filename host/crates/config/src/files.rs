@@ -68,6 +68,11 @@ impl Config {
                 let message = "is empty, so none of its tools is offered".to_owned();
                 warnings.push(Problem { key, message });
             }
+            if policy.exclude.covers_all() {
+                let key = key_of_client(name).member("tools_to_exclude");
+                let message = "takes all tools away, so none of its tools is offered".to_owned();
+                warnings.push(Problem { key, message });
+            }
             if let Source::Upstream(upstream) = source {
                 let files = upstream.transport.check_files().into_iter();
                 let uncertain = files.filter(|file| !file.is_certain).map(|mut file| {

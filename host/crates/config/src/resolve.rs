@@ -12,24 +12,36 @@ mod http_client;
 mod key;
 mod management;
 mod mcp_server;
+mod named_set;
 mod plugin;
 mod process;
 mod provider;
 mod refused;
 mod resolved;
+mod row;
 mod same_variants;
 mod server;
 mod store;
 mod time;
 mod tool_manager;
 mod upstream;
+mod virtual_mcp;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
 pub(super) use self::refused::{InvalidValue, NamedPart, Referent, RefusedValue};
-use self::{file_env::FileEnv, key::KnownKeys, resolved::Resolved};
+use self::{
+    file_env::FileEnv,
+    key::{KeyContext, KeyNames, KnownKeys},
+    resolved::Resolved,
+    virtual_mcp::GroupContext,
+};
 use super::{
-    config::Config, environment::Env, file::File, fingerprint::Fingerprint, key_path::KeyPath,
+    config::Config,
+    environment::Env,
+    file::{self, File},
+    fingerprint::Fingerprint,
+    key_path::KeyPath,
     load::Place,
 };
 use airlock_core::tool::ClientName;
@@ -63,7 +75,7 @@ pub(super) fn resolve(
 fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config> {
     let client_configs = NamedPart::Clients.key();
     let tool_manager = &file.mcp.tool_manager_config;
-    let virtual_keys = file.governance.virtual_keys;
+    let file::Governance { virtual_keys, roles, environments } = file.governance;
     let has_active_key = virtual_keys.iter().any(|key| key.is_active.0)
         || !absent.keys.is_empty()
         || absent.had_keys;
@@ -71,6 +83,17 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         let names = client::names(&file.mcp.client_configs);
         let mut names = problems.take(client_configs.clone(), names);
         names.extend(absent.clients.iter().cloned());
+        let key_names = key::names(&virtual_keys);
+        let key_names = KeyNames { present: &key_names, absent: &absent.keys };
+        let sets = named_set::resolve(roles, environments, &names);
+        let sets = problems.take(KeyPath::parse("governance"), sets);
+        let context = GroupContext { clients: &names, keys: key_names };
+        let groups = virtual_mcp::resolve(file.mcp.virtual_mcps, &context);
+        let groups = problems.take(KeyPath::parse("mcp.virtual_mcps"), groups);
+        let slugs = client::check_slugs(&file.mcp.client_configs, &groups);
+        problems.take(client_configs.clone(), slugs);
+        let owned = client::owned(&file.mcp.client_configs, key_names);
+        let owned = problems.take(client_configs.clone(), owned);
         let disabled = client::disabled(&file.mcp.client_configs);
         let callers = server::CallerKeys {
             has_active: has_active_key,
@@ -80,20 +103,25 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         let providers = problems.take("providers", provider::resolve(file.providers, env));
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);
-        let keys = key::resolve(virtual_keys, &names, env);
+        let context = KeyContext { clients: &names, sets: &sets, owned: &owned, env };
+        let keys = key::resolve(virtual_keys, &context);
         let keys = problems.take(NamedPart::VirtualKeys.key(), keys);
         let known_keys = KnownKeys { active: &keys, absent: &absent.keys };
         let mcp = mcp_server::resolve(&file.mcp_server, server.max_connections, known_keys);
         server.mcp = problems.take("mcp_server", mcp);
         let oauth = file.mcp_server.oauth.and_then(|oauth| {
-            problems.take(KeyPath::parse("mcp_server.oauth"), mcp_server::oauth(oauth, known_keys))
+            let resolved = mcp_server::oauth(oauth, known_keys, &sets.roles);
+            problems.take(KeyPath::parse("mcp_server.oauth"), resolved)
         });
+        let keys = keys.with_roles(sets.roles);
         server.management = problems.take("management", management::resolve(file.management, env));
         let budget = tool_manager::budget(tool_manager);
         Config {
             server,
             providers,
             clients,
+            tools_off: file.mcp.disabled,
+            groups,
             disabled,
             agent: tool_manager::agent(tool_manager),
             results: tool_manager::results(tool_manager),

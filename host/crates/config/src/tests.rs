@@ -1,4 +1,5 @@
 mod clients;
+mod controls;
 mod files;
 mod http_client;
 mod keys;

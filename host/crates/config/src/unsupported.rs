@@ -184,9 +184,14 @@ fn of_the_rest(owner: &str, key: &str) -> Option<ForeignKey> {
             NoMeaning("`heartbeat_interval` and `restart` of each client do the same")
         }
         ("Mcp", "tool_sync_interval") => NotBuilt("set it for each client"),
-        ("Mcp", "tool_groups" | "virtual_mcps") => {
-            NotBuilt("groups of tools are not built yet; list tools in a virtual key")
+        ("Mcp", "tool_groups") => NotBuilt(
+            "use `virtual_mcps`, whose groups open nothing: give a virtual key the tools in its rows, or by `roles`",
+        ),
+        ("VirtualMcp", "id") => Elsewhere("groups have no identifiers; leave it out"),
+        ("VirtualMcp", "virtual_key_ids") => {
+            Elsewhere("use `virtual_keys`, with the names of keys")
         }
+        ("VirtualMcpTools", "mcp_client_id") => Elsewhere("use `mcp_client_name`"),
         ("VirtualKey", "provider_configs") => NotBuilt("every key may use every provider"),
         ("VirtualKey", "budget" | "budget_id" | "budgets" | "rate_limit" | "rate_limit_id") => {
             NotBuilt("budgets and rates are not built yet")

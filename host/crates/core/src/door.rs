@@ -19,6 +19,7 @@ mod caller;
 mod chain;
 mod event;
 mod filter;
+mod group;
 mod headers;
 mod key;
 mod language;
@@ -28,6 +29,7 @@ mod origin;
 mod relay;
 mod report;
 mod rules;
+mod switch;
 mod view;
 
 pub use self::{
@@ -39,9 +41,13 @@ pub use self::{
     caller::{Caller, Hearing, SessionId},
     chain::Chain,
     event::{Event, Events, Log, LogLevel, Progress},
-    filter::{Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
+    filter::{EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS},
+    group::{BadSlug, GroupSlug, ToolGroup},
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
-    key::{Keys, LiveKeys, RelayRow, VirtualKey, credential_digest},
+    key::{
+        Environment, Grants, Keys, LiveKeys, ROLES_PREFIX, RelayRow, VirtualKey, credential_digest,
+        roles_view,
+    },
     language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},
     meter::Meter,
@@ -52,6 +58,7 @@ pub use self::{
     },
     report::Reporter,
     rules::{HidingRule, ToolApproval, ToolRules},
+    switch::ToolSwitch,
     view::{Entry, OwnTools, Placement, Source, View, ViewId},
 };
 

@@ -51,8 +51,8 @@ pub async fn read<T: Send + 'static>(
     if bytes <= INLINE_BYTES { work() } else { run(tenant, work).await }
 }
 
-/// Checks the arguments of a call: here if they are short, else on a blocking thread. Fails if the tool
-/// does not exist or is hidden, or as [`Arguments::parse`] does.
+/// Checks the arguments of a call: here if they are short, else on a blocking thread. Fails if all tools
+/// are switched off, if the tool does not exist or is hidden, or as [`Arguments::parse`] does.
 pub async fn arguments(caller: &Caller, tool: &str, text: &str) -> Result<Arguments, CallError> {
     caller.needs_approval(tool)?;
     parse(caller.view().tenant(), tool, text).await

@@ -9,6 +9,7 @@ mod code;
 mod content;
 mod descriptor;
 mod error;
+mod exclusions;
 mod hidden;
 mod name;
 mod offer;
@@ -29,6 +30,7 @@ pub use self::{
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},
     error::{CallError, CallFailure, Cause, Details, ErrorKind, ReachedLimit, ToolError},
+    exclusions::Exclusions,
     hidden::without_hidden,
     name::{
         BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,

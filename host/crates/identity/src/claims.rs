@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     json::{self, Object},
     jws::{DeclaredType, Jws},
+    part::ResourcePart,
     refusal::{Invalid, TokenRefusal},
     settings::VerifierSettings,
     view::view,
@@ -33,7 +34,7 @@ pub struct Principal {
     pub client_id: Option<String>,
     /// Scopes of the token.
     pub scopes: Vec<String>,
-    /// Name of the virtual key whose tools the sender sees.
+    /// Names what the sender sees, to the caller of this crate: a virtual key, or roles.
     pub view: String,
     /// `exp`. The clock skew is not added.
     pub expires_at: SystemTime,
@@ -43,11 +44,12 @@ pub struct Principal {
 pub(crate) fn principal(
     jws: &Jws<'_>,
     settings: &VerifierSettings,
+    part: Option<&ResourcePart>,
     now: SystemTime,
 ) -> Result<Principal, TokenRefusal> {
     // The length of the token bounds the tree, to less than 1 MiB, and the issuer has signed it.
     let claims = json::object(&jws.payload, usize::MAX).ok_or(Invalid::Malformed)?;
-    check_parties(&claims, settings)?;
+    check_parties(&claims, settings, part)?;
     check_type(&claims, jws.header.declared)?;
     let expires_at = check_times(&claims, settings.clock_skew, now)?;
     let subject = name(&claims, "sub")?.ok_or(Invalid::Claim("sub"))?;
@@ -69,13 +71,17 @@ pub(crate) fn principal(
     })
 }
 
-/// Checks that the token is from the issuer and for this gateway.
-fn check_parties(claims: &Object, settings: &VerifierSettings) -> Result<(), Invalid> {
+/// Checks that the token is from the issuer, and for this gateway or the part of it.
+fn check_parties(
+    claims: &Object,
+    settings: &VerifierSettings,
+    part: Option<&ResourcePart>,
+) -> Result<(), Invalid> {
     if text(claims, "iss")?.ok_or(Invalid::Claim("iss"))? != settings.issuer {
         return Err(Invalid::Issuer);
     }
     let audiences = texts(claims, "aud")?.ok_or(Invalid::Claim("aud"))?;
-    if audiences.iter().any(|audience| settings.is_audience(audience)) {
+    if audiences.iter().any(|audience| settings.is_audience(audience, part)) {
         Ok(())
     } else {
         Err(Invalid::Audience)

@@ -4,7 +4,7 @@
 //!
 //! A [`Verifier`] takes a token and returns a [`Principal`] or a [`TokenRefusal`]. Tokens are JSON Web
 //! Tokens with a signature of one of the issuer's published keys. A principal has a view: the name
-//! of the virtual key whose tools it sees. This crate knows neither keys nor tools, and it never
+//! of what it sees, which the table gives. This crate knows neither keys nor tools, and it never
 //! sends a token anywhere: a [`Principal`] does not contain the token.
 //!
 //! Rules for a token:
@@ -16,7 +16,7 @@
 //! | key | exactly one key of the issuer fits `kid` and `alg`; RSA keys have 2048 to 8192 bits |
 //! | `crit` | refused, whatever it lists |
 //! | `typ` | `at+jwt`; `JWT` or none if nothing marks the token as an ID token or logout token |
-//! | `iss`, `aud` | the configured issuer, to the byte; a configured audience |
+//! | `iss`, `aud` | the configured issuer, to the byte; a configured audience, or the [part](ResourcePart) of the request |
 //! | `exp`, `nbf`, `iat` | `exp` is required; all within the configured clock skew |
 //! | `sub` | required, 1 to 255 bytes |
 //! | `cnf` | refused: such a token is bound to a key whose possession cannot be checked here |
@@ -43,6 +43,7 @@ mod key;
 mod key_cache;
 mod key_set;
 mod metadata;
+mod part;
 mod refusal;
 mod settings;
 mod verified;
@@ -52,6 +53,7 @@ mod view;
 pub use self::{
     claims::Principal,
     jws::MAX_TOKEN_BYTES,
+    part::ResourcePart,
     refusal::{Invalid, TokenRefusal},
     settings::{BadSettings, VerifierSettings},
     verifier::{Verifier, VerifierError},

@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::settings::VerifierSettings;
+use crate::{part::ResourcePart, settings::VerifierSettings};
 
 /// Where metadata is served, without the path of the resource.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// Returns the metadata of this gateway.
-pub(crate) fn metadata(settings: &VerifierSettings) -> Value {
+/// Returns the metadata of this gateway, or of a part of it.
+fn metadata(settings: &VerifierSettings, part: Option<&ResourcePart>) -> Value {
     let mut metadata = json!({
-        "resource": settings.resource,
+        "resource": settings.identifier(part),
         "authorization_servers": [settings.issuer],
         "bearer_methods_supported": ["header"],
         "resource_name": settings.resource_name,
@@ -23,17 +23,36 @@ pub(crate) fn metadata(settings: &VerifierSettings) -> Value {
     metadata
 }
 
-/// Returns the paths at which the metadata is served. The first one is that of the resource by
-/// RFC 9728, section 3.1; the second one, at the root, is where clients look if they do not get it
-/// from a challenge. They are the same if the resource has no path.
-pub(crate) fn paths(resource: &Url) -> Vec<String> {
-    match resource.path() {
-        "/" => vec![WELL_KNOWN.to_owned()],
-        path => vec![format!("{WELL_KNOWN}{path}"), WELL_KNOWN.to_owned()],
+/// Returns the metadata at a path; `None` if there is none. That of the whole is at the path of the
+/// resource (RFC 9728, section 3.1), and at the root, where clients look if they do not get it from a
+/// challenge.
+pub(crate) fn find(settings: &VerifierSettings, resource: &Url, path: &str) -> Option<Value> {
+    let own = self::path(resource, None);
+    if path == WELL_KNOWN || path == own {
+        return Some(metadata(settings, None));
+    }
+    let segment = path.strip_prefix(own.trim_end_matches('/'))?.strip_prefix('/')?;
+    let part = ResourcePart::parse(segment).filter(|_| has_parts(resource))?;
+    Some(metadata(settings, Some(&part)))
+}
+
+/// Returns whether paths below that of the resource are parts of it.
+pub(crate) fn has_parts(resource: &Url) -> bool {
+    resource.path() != "/"
+}
+
+/// Returns the path of the metadata.
+fn path(resource: &Url, part: Option<&ResourcePart>) -> String {
+    let own = if has_parts(resource) { resource.path().trim_end_matches('/') } else { "" };
+    match part {
+        Some(part) => format!("{WELL_KNOWN}{own}/{}", part.as_str()),
+        // A slash at the end of the resource is part of the path.
+        None if has_parts(resource) => format!("{WELL_KNOWN}{}", resource.path()),
+        None => WELL_KNOWN.to_owned(),
     }
 }
 
 /// Returns the URL of the metadata.
-pub(crate) fn url(resource: &Url) -> String {
-    format!("{}{}", resource.origin().ascii_serialization(), paths(resource)[0])
+pub(crate) fn url(resource: &Url, part: Option<&ResourcePart>) -> String {
+    format!("{}{}", resource.origin().ascii_serialization(), path(resource, part))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::{endpoint::endpoint, view::ViewRule};
+use crate::{endpoint::endpoint, part::ResourcePart, view::ViewRule};
 
 /// Skew of the clocks of issuer and gateway by default.
 const CLOCK_SKEW: Duration = Duration::from_mins(1);
@@ -111,12 +111,22 @@ impl VerifierSettings {
         })
     }
 
-    /// Returns whether a value of `aud` means this gateway.
-    pub(crate) fn is_audience(&self, audience: &str) -> bool {
+    /// Returns whether a value of `aud` means this gateway, or the part of it that a request is for. A
+    /// list of audiences names all that are meant.
+    pub(crate) fn is_audience(&self, audience: &str, part: Option<&ResourcePart>) -> bool {
         if self.audiences.is_empty() {
             audience == self.resource
+                || part.is_some_and(|part| audience == self.identifier(Some(part)))
         } else {
             self.audiences.iter().any(|own| own == audience)
+        }
+    }
+
+    /// Returns the identifier of this gateway, or of a part of it.
+    pub(crate) fn identifier(&self, part: Option<&ResourcePart>) -> String {
+        match part {
+            Some(part) => format!("{}/{}", self.resource.trim_end_matches('/'), part.as_str()),
+            None => self.resource.clone(),
         }
     }
 

@@ -52,7 +52,7 @@ impl Gate {
     }
 
     async fn verify_at(&self, token: &str, seconds: u64) -> Result<Principal, TokenRefusal> {
-        self.verifier.verify_at(token, UNIX_EPOCH + Duration::from_secs(seconds)).await
+        self.verifier.verify_at(token, None, UNIX_EPOCH + Duration::from_secs(seconds)).await
     }
 
     /// Verifies a token that must be refused as invalid.
@@ -152,9 +152,9 @@ async fn the_public_function_uses_the_clock_of_the_system() {
     let signer = Signer::es256("a");
     let gate = Gate::new(&[signer.jwk()]).await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
-    assert!(gate.verifier.verify(&token_until(&signer, now + 600)).await.is_ok());
+    assert!(gate.verifier.verify(&token_until(&signer, now + 600), None).await.is_ok());
     assert_eq!(
-        gate.verifier.verify(&token_until(&signer, now - 600)).await,
+        gate.verifier.verify(&token_until(&signer, now - 600), None).await,
         Err(TokenRefusal::Invalid(Invalid::Expired))
     );
 }

@@ -14,6 +14,7 @@ use crate::{
     jws::Jws,
     key_cache::{KeyCache, KeysUnavailable},
     metadata,
+    part::ResourcePart,
     refusal::{Invalid, TokenRefusal},
     settings::{BadSettings, VerifierSettings},
     verified,
@@ -57,16 +58,22 @@ impl Verifier {
         Ok(Self { settings, resource: endpoints.resource, keys: KeyCache::new(source) })
     }
 
-    /// Verifies a token, without the prefix `Bearer`. Waits up to 5 seconds for the issuer's keys.
-    /// Must be called in a runtime of tokio. Cancelling it does not cancel the fetch of keys.
-    pub async fn verify(&self, token: &str) -> Result<Principal, TokenRefusal> {
-        self.verify_at(token, SystemTime::now()).await
+    /// Verifies a token, without the prefix `Bearer`. With a part, a token that is for this part alone is
+    /// good too. Waits up to 5 seconds for the issuer's keys. Must be called in a runtime of tokio.
+    /// Cancelling it does not cancel the fetch of keys.
+    pub async fn verify(
+        &self,
+        token: &str,
+        part: Option<&ResourcePart>,
+    ) -> Result<Principal, TokenRefusal> {
+        self.verify_at(token, part, SystemTime::now()).await
     }
 
     /// Verifies a token as of a given time.
     pub(crate) async fn verify_at(
         &self,
         token: &str,
+        part: Option<&ResourcePart>,
         now: SystemTime,
     ) -> Result<Principal, TokenRefusal> {
         // The signature comes before the claims, so that only the issuer's tokens learn about them.
@@ -85,33 +92,33 @@ impl Verifier {
             }
             self.keys.newer(&keys).await?.verify(&jws, &digest)?;
         }
-        claims::principal(&jws, &self.settings, now)
+        claims::principal(&jws, &self.settings, self.known(part), now)
     }
 
-    /// Returns the value of `WWW-Authenticate` for a refused request, or for one without a token if
-    /// there is no refusal. `None` if another token would not help: a status of 503, or a 403
-    /// because of the table of views.
-    pub fn challenge(&self, refusal: Option<&TokenRefusal>) -> Option<HeaderValue> {
+    /// Returns the value of `WWW-Authenticate` for a refused request to the gateway or a part of it, or
+    /// for one without a token if there is no refusal. `None` if another token would not help: a status
+    /// of 503, or a 403 because of the table of views.
+    pub fn challenge(
+        &self,
+        part: Option<&ResourcePart>,
+        refusal: Option<&TokenRefusal>,
+    ) -> Option<HeaderValue> {
         if refusal.is_some_and(|refusal| refusal.error().is_none()) {
             return None;
         }
-        Some(challenge::challenge(&self.metadata_url(), refusal, &self.settings.scopes))
+        // The URL follows from the setting `resource`, so that no header of a request changes it.
+        let url = metadata::url(&self.resource, self.known(part));
+        Some(challenge::challenge(&url, refusal, &self.settings.scopes))
     }
 
-    /// Returns the metadata of this gateway (RFC 9728), a JSON document for everyone.
-    pub fn metadata(&self) -> Value {
-        metadata::metadata(&self.settings)
+    /// Returns the metadata at a path (RFC 9728), a JSON document for everyone; `None` if there is none.
+    pub fn metadata(&self, path: &str) -> Option<Value> {
+        metadata::find(&self.settings, &self.resource, path)
     }
 
-    /// Returns the paths at which to serve the metadata, the one in challenges first.
-    pub fn metadata_paths(&self) -> Vec<String> {
-        metadata::paths(&self.resource)
-    }
-
-    /// Returns the URL of the metadata, as in challenges. It follows from the setting `resource`,
-    /// so that no header of a request changes it.
-    pub fn metadata_url(&self) -> String {
-        metadata::url(&self.resource)
+    /// Returns the part, if the resource has any.
+    fn known<'p>(&self, part: Option<&'p ResourcePart>) -> Option<&'p ResourcePart> {
+        part.filter(|_| metadata::has_parts(&self.resource))
     }
 }
 

@@ -13,7 +13,7 @@ pub struct ViewRule {
     /// Value that the claim has: its text, or one of its texts if it is a list, or one word of
     /// `scope` and `scp`. Compared byte by byte. Numbers and booleans match nothing.
     pub value: String,
-    /// Name of the virtual key whose tools the sender sees.
+    /// Names what the sender sees, to the caller of this crate: a virtual key, or roles.
     pub view: String,
 }
 

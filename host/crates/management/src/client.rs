@@ -23,7 +23,7 @@ const CONNECTING: Duration = Duration::from_mins(3);
 const FIXED: [&str; 5] =
     ["connection_type", "connection_string", "stdio_config", "docker_config", "auth_type"];
 /// Members that say which tools are used, and not which server is reached and how.
-const OF_POLICY: [&str; 10] = [
+const OF_POLICY: [&str; 12] = [
     "allow_on_all_virtual_keys",
     "disabled",
     "is_code_mode_client",
@@ -32,7 +32,9 @@ const OF_POLICY: [&str; 10] = [
     "prompts_to_get",
     "resources_to_read",
     "tool_sync_interval",
+    "tools_to_exclude",
     "tools_to_execute",
+    "virtual_keys",
     "is_ping_available",
 ];
 /// Member that says which tools need no approval. Operators who decide about no call may shorten it.

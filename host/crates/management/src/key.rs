@@ -34,8 +34,16 @@ const MAX_COOLDOWN: Duration = Duration::from_hours(24 * 30);
 /// Maximum keys that one request rotates.
 const MAX_ROTATED: usize = 100;
 /// Members of a key that requests set and responses show as they are in the element.
-const SHOWN: [&str; 6] =
-    ["description", "is_active", "approval", "expires_at", "previous_valid_until", "mcp_configs"];
+const SHOWN: [&str; 8] = [
+    "description",
+    "is_active",
+    "approval",
+    "expires_at",
+    "previous_valid_until",
+    "mcp_configs",
+    "roles",
+    "environment",
+];
 
 /// A key that a request wants.
 #[derive(Deserialize)]
@@ -48,6 +56,9 @@ struct NewKey {
     approval: Option<String>,
     #[serde(default)]
     mcp_configs: Vec<Value>,
+    #[serde(default)]
+    roles: Vec<String>,
+    environment: Option<String>,
 }
 
 /// Changed members of a key. A member that is absent stays.
@@ -63,6 +74,9 @@ struct KeyUpdate {
     /// Empty for that of the configuration.
     approval: Option<String>,
     mcp_configs: Option<Vec<Value>>,
+    roles: Option<Vec<String>>,
+    /// Empty for none.
+    environment: Option<String>,
 }
 
 /// A rotation of one key.
@@ -254,6 +268,10 @@ fn new_element(new: NewKey, value: &Secret) -> Result<Value, ManagementRefusal> 
     }
     set(&mut element, "description", new.description);
     set(&mut element, "approval", new.approval);
+    set(&mut element, "environment", new.environment);
+    if !new.roles.is_empty() {
+        element["roles"] = new.roles.into();
+    }
     Ok(element)
 }
 
@@ -274,11 +292,15 @@ fn updated(mut element: Value, update: &KeyUpdate) -> Value {
     set(&mut element, "description", update.description.clone());
     set(&mut element, "expires_at", update.expires_at.clone());
     set(&mut element, "approval", update.approval.clone());
+    set(&mut element, "environment", update.environment.clone());
     if let Some(is_active) = update.is_active {
         element["is_active"] = is_active.into();
     }
     if let Some(rows) = &update.mcp_configs {
         element["mcp_configs"] = rows.clone().into();
+    }
+    if let Some(roles) = &update.roles {
+        element["roles"] = roles.clone().into();
     }
     element
 }
@@ -377,7 +399,7 @@ fn describe(name: &str, element: &Value) -> Value {
 fn absent(member: &str) -> Value {
     match member {
         "is_active" => true.into(),
-        "mcp_configs" => json!([]),
+        "mcp_configs" | "roles" => json!([]),
         _ => Value::Null,
     }
 }

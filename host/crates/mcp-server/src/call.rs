@@ -92,6 +92,9 @@ impl ToolCall<'_> {
         let mut dialog = Dialog::new(self.client.peer, self.params, self.outlet, limit)?;
 
         let toolbox = self.service.toolbox_with(self.client, self.name).await;
+        if toolbox.view().is_switched_off() {
+            return Err(NoOutput::Failed(CallError::tools_disabled()));
+        }
         let entry = self.find(&toolbox)?;
         if deferral.as_ref().is_some_and(|deferral| deferral.is_requested) {
             self.check_may_be_task(&entry.tool)?;

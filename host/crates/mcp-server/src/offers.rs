@@ -143,11 +143,11 @@ impl Offering {
     ) -> Option<Target> {
         let (client, uri, is_wrapped) = match (&self.scope, uri.strip_prefix(OWN_SCHEME)) {
             (Scope::Client(client), _) => (client.clone(), uri, false),
-            (Scope::All, Some(rest)) => {
+            (Scope::All | Scope::Group(_), Some(rest)) => {
                 let (client, uri) = rest.split_once('/')?;
                 (ClientName::parse(client).ok()?, uri, true)
             }
-            (Scope::All, None) => (owner()?.clone(), uri, false),
+            (Scope::All | Scope::Group(_), None) => (owner()?.clone(), uri, false),
         };
         Some(Target { client, uri: uri.to_owned(), is_wrapped })
     }
@@ -171,7 +171,7 @@ impl Offering {
                             names.insert(name.to_owned(), (client.clone(), name.to_owned()));
                         }
                     }
-                    Scope::All => {
+                    Scope::All | Scope::Group(_) => {
                         for (original, name) in distinct_names(client, originals) {
                             let original = (client.clone(), original.to_owned());
                             names.insert(name.as_str().to_owned(), original);

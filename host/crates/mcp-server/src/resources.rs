@@ -44,7 +44,9 @@ pub(super) fn not_found(uri: &str, version: Version) -> RpcError {
 pub(super) fn failed(method: &str, client: &ClientName, error: &RelayError) -> RpcError {
     let code = match error {
         RelayError::Refused { code: code::INVALID_PARAMS, .. } => code::INVALID_PARAMS,
-        RelayError::Busy | RelayError::TooManySubscriptions { .. } => code::REFUSED,
+        RelayError::Busy | RelayError::Disabled | RelayError::TooManySubscriptions { .. } => {
+            code::REFUSED
+        }
         _ => code::INTERNAL,
     };
     if code == code::INTERNAL {

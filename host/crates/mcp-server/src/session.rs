@@ -1,6 +1,6 @@
 //! Sessions of the legacy era over HTTP.
 //!
-//! A session belongs to the tenant that opened it: for every other one it does not exist. Its
+//! A session belongs to the tenant that opened it, and to the path: for every other one it does not exist. Its
 //! requests run in tasks of their own, because a lost connection is no cancellation, and their events
 //! are kept for a while. Everything that grows is bounded, per tenant and in all.
 
@@ -24,6 +24,7 @@ use super::{
     running::{RunningRequests, guarded},
     settings::SessionBounds,
     subscriptions::Subscriptions,
+    toolbox::Scope,
     watch::Known,
 };
 use airlock_core::{memory::MemoryBudget, replica::ReplicaId, tenant::Tenant};
@@ -75,6 +76,8 @@ impl Streams {
 pub struct Session {
     id: Arc<str>,
     tenant: Tenant,
+    /// Tools of the path at which it was opened.
+    scope: Scope,
     peer: Peer,
     /// Name that the client gives itself.
     name: OnceLock<Arc<str>>,
@@ -114,7 +117,7 @@ impl Sessions {
 
     /// Opens a session. Fails if the tenant has as many as it may and none of them is idle, or if
     /// all are in use.
-    pub fn open(&self, tenant: Tenant, peer: Peer) -> Result<Arc<Session>, RpcError> {
+    pub fn open(&self, tenant: Tenant, scope: Scope, peer: Peer) -> Result<Arc<Session>, RpcError> {
         let mut by_id = lock(&self.by_id);
         let now = Instant::now();
         by_id.retain(|_, session| session.is_alive(now, self.bounds.idle));
@@ -127,15 +130,18 @@ impl Sessions {
         if by_id.len() >= self.bounds.total && !displace(&mut by_id, own) {
             return Err(full(format!("all {} sessions are in use", self.bounds.total)));
         }
-        let session = Arc::new(Session::new(tenant, peer, self.tasks.clone()));
+        let session = Arc::new(Session::new(tenant, scope, peer, self.tasks.clone()));
         by_id.insert(session.id.clone(), session.clone());
         Ok(session)
     }
 
-    /// Finds a session of a tenant; `None` if there is none, or if it is another tenant's.
-    pub fn find(&self, id: &str, tenant: &Tenant) -> Option<Arc<Session>> {
+    /// Finds a session of a tenant that was opened at the path with these tools; `None` if there is none,
+    /// or if it is another tenant's or another path's.
+    pub fn find(&self, id: &str, tenant: &Tenant, scope: &Scope) -> Option<Arc<Session>> {
         let mut by_id = lock(&self.by_id);
-        let session = by_id.get(id).filter(|session| session.tenant == *tenant)?.clone();
+        let session = by_id.get(id)?;
+        let session = Some(session).filter(|own| own.tenant == *tenant && own.scope == *scope)?;
+        let session = session.clone();
         let now = Instant::now();
         if session.is_alive(now, self.bounds.idle) {
             session.state().last_used = now;
@@ -256,7 +262,7 @@ impl Drop for StreamSlot {
 }
 
 impl Session {
-    fn new(tenant: Tenant, peer: Peer, tasks: TaskTracker) -> Self {
+    fn new(tenant: Tenant, scope: Scope, peer: Peer, tasks: TaskTracker) -> Self {
         let state = SessionState {
             log_level: peer.log_level,
             last_used: Instant::now(),
@@ -268,6 +274,7 @@ impl Session {
         Self {
             id: ReplicaId::handle().to_string().into(),
             tenant,
+            scope,
             peer,
             name: OnceLock::new(),
             asks: Arc::default(),

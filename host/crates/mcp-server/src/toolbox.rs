@@ -18,7 +18,7 @@ use super::{
 };
 use airlock_catalog::{Catalog, Snapshot, ToolSource};
 use airlock_core::{
-    door::{Approval, Entry, Filter, Origin, View, VirtualKey},
+    door::{Approval, Entry, Filter, GroupSlug, Origin, View, VirtualKey},
     tenant::Tenant,
     tool::{Annotations, ClientName, Tool, ToolName},
 };
@@ -53,6 +53,9 @@ pub enum Scope {
     All,
     /// One source. Tools have the names that the source gave them.
     Client(ClientName),
+    /// The tools of one group, whose sources may be several. Tools have their names on the wire. A group
+    /// that does not exist any more has none.
+    Group(GroupSlug),
 }
 
 impl Selection {
@@ -84,13 +87,15 @@ pub(crate) struct Digests {
 impl Toolbox {
     fn new(snapshot: &Snapshot, selection: &Selection) -> Self {
         let mut filter = selection.filter.clone();
-        if let Scope::Client(client) = &selection.scope {
-            filter.narrow_to(client);
-        }
         let key = selection.key.as_deref();
+        match &selection.scope {
+            Scope::All => {}
+            Scope::Client(client) => filter.narrow_to(client),
+            Scope::Group(slug) => filter.narrow_to_group(snapshot.group(slug.as_str(), key)),
+        }
         let view = snapshot.view(&filter, key);
         let own_names = match &selection.scope {
-            Scope::All => BTreeMap::new(),
+            Scope::All | Scope::Group(_) => BTreeMap::new(),
             Scope::Client(_) => view
                 .list(&ORIGIN)
                 .map(|entry| (own_name(&entry.tool).to_owned(), entry.tool.name.clone()))
@@ -110,7 +115,7 @@ impl Toolbox {
     /// hidden.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         match &self.scope {
-            Scope::All => self.view.find(&ORIGIN, name),
+            Scope::All | Scope::Group(_) => self.view.find(&ORIGIN, name),
             Scope::Client(_) => {
                 let own = self.view.find(&ORIGIN, name).filter(|entry| entry.tool.client.is_none());
                 own.or_else(|| self.view.find(&ORIGIN, self.own_names.get(name)?.as_str()))
@@ -148,7 +153,7 @@ impl Toolbox {
             let mut list = List::default();
             for entry in self.view.list(&ORIGIN) {
                 let name = match &self.scope {
-                    Scope::All => entry.tool.name.as_str(),
+                    Scope::All | Scope::Group(_) => entry.tool.name.as_str(),
                     Scope::Client(_) => own_name(&entry.tool),
                 };
                 list.push(entry.tool.name.as_str(), |out| describe(&entry.tool, name, out));
@@ -238,8 +243,9 @@ pub struct Toolboxes {
 struct Kept {
     snapshot: Arc<Snapshot>,
     tenant: Tenant,
-    /// Name of the virtual key. One tenant may come with several.
-    key: Option<String>,
+    /// The virtual key, which may be changed while the catalog stays as it is. One tenant may come with
+    /// several.
+    key: Option<Arc<VirtualKey>>,
     scope: Scope,
     toolbox: Arc<Toolbox>,
 }
@@ -248,8 +254,11 @@ impl Kept {
     fn is_of(&self, snapshot: &Arc<Snapshot>, selection: &Selection) -> bool {
         Arc::ptr_eq(&self.snapshot, snapshot)
             && self.tenant == selection.tenant()
-            && self.key.as_deref() == selection.key.as_deref().map(|key| &*key.name)
             && self.scope == selection.scope
+            && match (&self.key, &selection.key) {
+                (Some(own), Some(other)) => own.name == other.name && own.grants == other.grants,
+                (own, other) => own.is_none() && other.is_none(),
+            }
     }
 }
 
@@ -263,13 +272,20 @@ impl Toolboxes {
         &self.catalog
     }
 
-    /// Returns whether a source may have tools of a selection.
+    /// Returns whether a source may have tools of a selection. None may while all are switched off.
     pub(crate) fn may_have(&self, selection: &Selection, source: &ToolSource) -> bool {
+        let snapshot = self.catalog.snapshot();
+        let key = selection.key.as_deref();
         let is_in_scope = match &selection.scope {
             Scope::All => true,
             Scope::Client(client) => *client == source.name,
+            Scope::Group(slug) => snapshot
+                .group(slug.as_str(), key)
+                .is_some_and(|group| group.has_client(&source.name)),
         };
-        is_in_scope && self.catalog.snapshot().shows(&source.name, selection.key.as_deref())
+        is_in_scope
+            && !snapshot.is_switched_off()
+            && snapshot.shows(&source.name, &selection.filter, key)
     }
 
     /// Returns the tools of a selection as they are now. They are kept unless a filter of the request
@@ -295,7 +311,7 @@ impl Toolboxes {
         }
         kept.push_front(Kept {
             tenant,
-            key: selection.key.as_deref().map(|key| key.name.clone()),
+            key: selection.key.clone(),
             scope: selection.scope.clone(),
             toolbox: toolbox.clone(),
             snapshot,
@@ -318,135 +334,4 @@ impl Toolboxes {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-    use serde_json::json;
-
-    use super::*;
-    use crate::{
-        list::PAGE_ITEMS,
-        tests::{Unused, client},
-    };
-    use airlock_core::tool::{Allowlist, Policy};
-
-    fn publish(catalog: &Catalog, name: &str, tools: Value) {
-        let policy = Policy { execute: Allowlist::All, ..Policy::default() };
-        catalog.add_client(&client(name), airlock_catalog::SourceKind::Server("stdio"), policy);
-        let tools = serde_json::from_value(tools).expect("definitions");
-        let dropped = catalog.blocking_publish(&client(name), tools, Arc::new(Unused));
-        assert!(dropped.is_empty(), "{dropped:?}");
-    }
-
-    fn everything(scope: Scope) -> Selection {
-        Selection { key: None, filter: Filter::none(), scope }
-    }
-
-    fn listed(toolbox: &Toolbox) -> Vec<Value> {
-        let page = toolbox.page(None).expect("the first page");
-        serde_json::from_str(&format!("[{}]", page.items)).expect("JSON")
-    }
-
-    #[test]
-    fn a_tool_keeps_all_members_and_of_those_of_tasks_only_that_it_supports_them() {
-        let catalog = Catalog::new();
-        let schema = json!({"type": "object", "properties": {"z": {}, "a": {}}});
-        let tool = json!({
-            "name": "a/b", "title": "T\"", "description": "D", "inputSchema": schema, "outputSchema": schema,
-            "annotations": {"readOnlyHint": true, "x": 1}, "_meta": {"k": [1]},
-            "icons": [{"src": "data:"}], "execution": {"taskSupport": "optional", "x": 1}, "q\"": null,
-        });
-        publish(&catalog, "fs", json!([tool]));
-        let mut expected = tool;
-        expected["execution"] = json!({"taskSupport": "optional"});
-        let boxes = Toolboxes::new(catalog);
-        assert_eq!(
-            listed(&boxes.open(&everything(Scope::Client(client("fs"))))),
-            [expected.clone()]
-        );
-        expected["name"] = ToolName::new(&client("fs"), "a/b").as_str().into();
-        assert_eq!(listed(&boxes.open(&everything(Scope::All))), [expected]);
-    }
-
-    #[test]
-    fn one_client_is_listed_and_called_with_its_own_names() {
-        let catalog = Catalog::new();
-        publish(
-            &catalog,
-            "fs",
-            json!([{"name": "a b", "inputSchema": {}}, {"name": "fs-x", "inputSchema": {}}]),
-        );
-        publish(&catalog, "db", json!([{"name": "q", "inputSchema": {}}]));
-        let boxes = Toolboxes::new(catalog);
-        let one = boxes.open(&everything(Scope::Client(client("fs"))));
-        let names: Vec<_> = listed(&one).iter().map(|tool| tool["name"].clone()).collect();
-        assert_eq!(names, ["a b", "fs-x"]);
-        assert!(one.find("a b").is_some() && one.find("fs-x").is_some());
-        assert!(
-            one.find("q").is_none() && one.find("db-q").is_none() && one.find("fs-fs-x").is_none()
-        );
-        let all = boxes.open(&everything(Scope::All));
-        assert!(all.find("db-q").is_some() && all.find("q").is_none() && all.find("a b").is_none());
-    }
-
-    #[test]
-    fn pages_hold_every_tool_once_even_if_the_list_changes_between_them() {
-        let catalog = Catalog::new();
-        publish(&catalog, "a", tools(0..PAGE_ITEMS + 2));
-        let boxes = Toolboxes::new(catalog.clone());
-        let first = boxes.open(&everything(Scope::All));
-        let page = first.page(None).expect("a page");
-        assert_eq!(page.items.matches("\"name\"").count(), PAGE_ITEMS);
-        publish(&catalog, "a", tools(1..PAGE_ITEMS + 2));
-        let second = boxes.open(&everything(Scope::All));
-        let rest = second.page(page.next.as_deref()).expect("a page");
-        assert_eq!(rest.items.matches("\"name\"").count(), 2);
-        assert!(rest.items.starts_with("{\"name\":\"a-t1000\"") && rest.next.is_none());
-        let end = second.page(Some(&BASE64_URL_SAFE_NO_PAD.encode("zzz"))).expect("a page");
-        assert_eq!(end, Page { items: "", next: None });
-        for bad in ["", "!", "YSBi"] {
-            assert_eq!(first.page(Some(bad)).expect_err("refused").code, -32602, "{bad}");
-        }
-    }
-
-    fn tools(numbers: std::ops::Range<usize>) -> Value {
-        numbers.map(|n| json!({"name": format!("t{n:04}"), "inputSchema": {}})).collect()
-    }
-
-    #[test]
-    fn a_toolbox_is_kept_until_the_catalog_changes_and_for_its_selection_only() {
-        let catalog = Catalog::new();
-        publish(&catalog, "fs", json!([{"name": "a", "inputSchema": {}}]));
-        let boxes = Toolboxes::new(catalog.clone());
-        let first = boxes.open(&everything(Scope::All));
-        assert!(Arc::ptr_eq(&first, &boxes.open(&everything(Scope::All))));
-        let filtered =
-            Selection { filter: Filter::parse(Some("none"), None), ..everything(Scope::All) };
-        assert!(listed(&boxes.open(&filtered)).is_empty());
-        let key = VirtualKey::new("k", "sk-bf-k", std::collections::BTreeMap::new());
-        let keyed = Selection { key: Some(Arc::new(key)), ..everything(Scope::All) };
-        assert!(listed(&boxes.open(&keyed)).is_empty());
-        publish(&catalog, "fs", json!([{"name": "b", "inputSchema": {}}]));
-        let second = boxes.open(&everything(Scope::All));
-        assert!(first.digests() != second.digests() && second.find("fs-b").is_some());
-        assert_eq!(boxes.kept.lock().len(), 1);
-        for n in 0..KEPT + 5 {
-            boxes.open(&Selection {
-                key: Some(Arc::new(account(&n.to_string()))),
-                ..everything(Scope::All)
-            });
-        }
-        assert_eq!(boxes.kept.lock().len(), KEPT);
-        for n in 0..KEPT_OF_TENANT + 5 {
-            boxes.open(&everything(Scope::Client(client(&format!("c{n}")))));
-        }
-        let kept = boxes.kept.lock();
-        let own = kept.iter().filter(|kept| kept.tenant == Tenant::ANONYMOUS).count();
-        assert_eq!((kept.len(), own), (KEPT, KEPT_OF_TENANT));
-    }
-
-    fn account(name: &str) -> VirtualKey {
-        VirtualKey::new(name.to_owned(), name, std::collections::BTreeMap::new())
-    }
-}
+mod tests;

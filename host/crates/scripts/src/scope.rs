@@ -207,6 +207,7 @@ mod tests {
             unaccepted: &BTreeSet::new(),
             provider: &(Arc::new(Unused) as Arc<dyn Provider>),
             is_server: true,
+            is_switched_off: false,
         };
         View::new([source], None, filter, None)
     }

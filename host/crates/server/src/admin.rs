@@ -185,6 +185,7 @@ fn describe_for_operator(app: &App, client: &ToolSource) -> Value {
     let mut out = describe(client);
     out["config"]["client_id"] = client.name.as_str().into();
     out["config"]["tools_to_execute"] = names(&client.policy.execute).into();
+    out["config"]["tools_to_exclude"] = names(client.policy.exclude.as_list()).into();
     out["config"]["tools_to_auto_execute"] = names(&client.policy.auto_execute).into();
     if !client.left_out.is_empty() {
         out["left_out"] = client.left_out.iter().map(|left_out| &*left_out.reason).collect();

@@ -78,6 +78,7 @@ impl App {
         })
     }
 
+    /// Finds the sender of a request by its virtual key.
     pub(super) fn sender(&self, headers: &HeaderMap) -> Result<Sender, ApiError> {
         let key = auth::key(&self.keys, self.requires_key(), headers)?;
         Sender::new(key, headers)

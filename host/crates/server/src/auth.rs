@@ -42,6 +42,21 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     credential(headers).is_none().then(|| std::str::from_utf8(bearer).ok()).flatten()
 }
 
+/// Returns the access token of a request where clients also send keys of other services: a bearer
+/// credential in the form of a signed JWT (RFC 7515, section 7.1), where no header has a virtual key.
+pub(super) fn jwt(headers: &HeaderMap) -> Option<&str> {
+    token(headers).filter(|token| {
+        let mut parts = token.split('.');
+        parts.clone().count() == 3 && parts.all(is_base64url)
+    })
+}
+
+/// Returns whether a text has characters of Base64 in the alphabet for URLs, and at least one.
+fn is_base64url(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    !text.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
 /// Returns whether a request has a virtual key, known or not.
 pub(super) fn is_sent(headers: &HeaderMap) -> bool {
     credential(headers).is_some()
@@ -108,6 +123,26 @@ mod tests {
         key(&keys, required, &headers.collect())
             .map(|key| key.map(|key| key.name.clone()))
             .map_err(drop)
+    }
+
+    #[test]
+    fn a_jwt_is_told_from_the_keys_of_other_services() {
+        for (value, is_jwt) in [
+            ("Bearer eyJh.e30.A-_9", true),
+            ("bearer eyJh.e30.AA ", true),
+            ("Bearer sk-dummy", false),
+            ("Bearer a.b", false),
+            ("Bearer a.b.c.d.e", false),
+            ("Bearer a..c", false),
+            ("Bearer a.b.c=", false),
+            ("Basic a.b.c", false),
+        ] {
+            let value = header::HeaderValue::from_str(value).expect("a good value");
+            let mut headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
+            assert_eq!(jwt(&headers).is_some(), is_jwt, "{headers:?}");
+            headers.insert("x-api-key", header::HeaderValue::from_static("sk-bf-1"));
+            assert_eq!(jwt(&headers), None, "a virtual key takes precedence");
+        }
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn start(
         prompt: Prompt::new(body),
         is_streamed,
         shows_rounds: false,
-        names_tools: !sender.filter.is_none(),
+        names_tools: sender.filter.names_tools(),
         max_tool_calls: None,
         reports,
         results: Some(app.hooks.results.clone()),

@@ -218,6 +218,7 @@ fn refusal(error: &CallError) -> ApiError {
             ApiError::new(status, "server_error", code.as_str(), message)
                 .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
+        HostCode::ToolsDisabled => ApiError::forbidden(code.as_str(), message),
         // The status is 400 for compatibility; the type tells client errors from server errors.
         HostCode::NotFound
         | HostCode::BadArguments

@@ -1,7 +1,7 @@
 //! `GET /api/mcp/explain`: which tools a request would see, and which rules hide the others.
 //!
-//! The query describes the request: `key` names its virtual key, and `include_clients` and
-//! `include_tools` are the values of its headers.
+//! The query describes the request: `key` names its virtual key, `include_clients`, `include_tools` and
+//! `exclude_tools` are the values of its headers, and `virtual_mcp` is the slug in its path.
 
 use std::sync::Arc;
 
@@ -38,8 +38,10 @@ pub(super) async fn show(
         Some(name) => Some(app.keys.named(name).ok_or_else(|| unknown_key(name))?),
         None => None,
     };
+    let snapshot = app.catalog.snapshot();
     let written = Answer {
-        snapshot: app.catalog.snapshot(),
+        filter: question.filter(&snapshot, key.as_deref())?,
+        snapshot,
         question,
         key,
         requires_key: app.settings.require_virtual_key,
@@ -57,6 +59,9 @@ struct Question {
     key: Option<String>,
     include_clients: Option<String>,
     include_tools: Option<String>,
+    exclude_tools: Option<String>,
+    /// Slug of the virtual MCP whose path the request has; `None` for `/mcp`.
+    virtual_mcp: Option<String>,
     /// Part of the names of the tools, in lower case. Empty for every name.
     tool: String,
     page: Page,
@@ -72,6 +77,8 @@ impl Question {
                 "key" => question.key = Some(value.into_owned()),
                 "include_clients" => question.include_clients = Some(value.into_owned()),
                 "include_tools" => question.include_tools = Some(value.into_owned()),
+                "exclude_tools" => question.exclude_tools = Some(value.into_owned()),
+                "virtual_mcp" => question.virtual_mcp = Some(value.into_owned()),
                 "tool" => question.tool = value.to_lowercase(),
                 _ => {}
             }
@@ -79,6 +86,7 @@ impl Question {
         for (name, value) in [
             ("include_clients", &question.include_clients),
             ("include_tools", &question.include_tools),
+            ("exclude_tools", &question.exclude_tools),
         ] {
             respond::check_names(value.as_deref()).map_err(|problem| {
                 let message = format!("parameter `{name}` {problem}");
@@ -88,9 +96,25 @@ impl Question {
         Ok(question)
     }
 
-    fn filter(&self) -> Filter {
-        Filter::parse(self.include_clients.as_deref(), self.include_tools.as_deref())
+    /// Returns the selection of the request. Fails if there is no such virtual MCP for the key.
+    fn filter(&self, snapshot: &Snapshot, key: Option<&VirtualKey>) -> Result<Filter, ApiError> {
+        let filter = Filter::parse(self.include_clients.as_deref(), self.include_tools.as_deref());
+        let mut filter = filter.excluding(self.exclude_tools.as_deref());
+        if let Some(slug) = &self.virtual_mcp {
+            let group = snapshot.group(slug, key).ok_or_else(|| unknown_group(slug))?;
+            filter.narrow_to_group(Some(group));
+        }
+        Ok(filter)
     }
+}
+
+fn unknown_group(slug: &str) -> ApiError {
+    let slug = cut(slug.to_owned(), SHOWN_BYTES);
+    let message = format!(
+        "no virtual MCP is served to such a request at {slug:?}: it is not in `mcp.virtual_mcps`, is not enabled, or has `virtual_keys` without this key"
+    );
+    ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", "unknown_virtual_mcp", message)
+        .about("virtual_mcp")
 }
 
 fn unknown_key(name: &str) -> ApiError {
@@ -106,6 +130,7 @@ fn unknown_key(name: &str) -> ApiError {
 struct Answer {
     snapshot: Arc<Snapshot>,
     question: Question,
+    filter: Filter,
     key: Option<Arc<VirtualKey>>,
     requires_key: bool,
     approval: ApprovalChoice,
@@ -115,8 +140,7 @@ struct Answer {
 
 impl Answer {
     fn write(&self, charge: &RequestCharge) -> Result<String, ApiError> {
-        let filter = self.question.filter();
-        let explanation = self.snapshot.explain(&filter, self.key.as_deref());
+        let explanation = self.snapshot.explain(&self.filter, self.key.as_deref());
         let explanation = explanation.with_approval(self.approval);
         let clients: Vec<_> = explanation.clients().collect();
         let mut text = String::from("{\"tools\":[");
@@ -177,6 +201,9 @@ impl Answer {
             "limit": self.question.page.limit,
             "offset": self.question.page.offset,
         });
+        if let Some(reason) = explanation.concealed() {
+            rest["concealed"] = describe_reasons(vec![reason]);
+        }
         if self.requires_key && self.key.is_none() {
             rest["note"] = "The gateway refuses a request without a virtual key, because `server.require_virtual_key` is \
                             true."

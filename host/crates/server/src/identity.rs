@@ -1,13 +1,13 @@
-//! Finds the sender of a request to `/mcp`, by a virtual key or by an access token of an identity
-//! provider.
+//! Finds the sender of a request, by a virtual key or by an access token of an identity provider.
 //!
 //! With an identity provider the gateway is an OAuth 2.1 resource server (MCP, section
-//! "Authorization"; RFC 6750, RFC 9728). A token selects a virtual key whose tools its sender sees,
-//! and its sender is a tenant of its own. Tokens are never passed on.
+//! "Authorization"; RFC 6750, RFC 9728). A token selects a virtual key or roles whose tools its sender
+//! sees, and its sender is a tenant of its own. Tokens are never passed on. Every API for callers takes
+//! them; only that of MCP tells a client where to get one.
 
 use std::{sync::Arc, time::SystemTime};
 
-use airlock_identity::{TokenRefusal, Verifier};
+use airlock_identity::{ResourcePart, TokenRefusal, Verifier};
 use http::{HeaderMap, HeaderValue, header};
 use tracing::info;
 
@@ -33,40 +33,82 @@ pub(super) fn is_metadata(path: &str) -> bool {
 /// or if the path is that of another resource.
 pub(super) fn show(app: &App, path: &str) -> Result<Reply, ApiError> {
     let verifier = app.hooks.identity.as_ref();
-    let verifier =
-        verifier.filter(|verifier| verifier.metadata_paths().iter().any(|own| own == path));
-    verifier
-        .map(|verifier| respond::json(&verifier.metadata()))
-        .ok_or_else(|| ApiError::no_such_path(path))
+    let metadata = verifier.and_then(|verifier| verifier.metadata(path));
+    metadata.map(|metadata| respond::json(&metadata)).ok_or_else(|| ApiError::no_such_path(path))
 }
 
-/// Finds the sender of a request to `/mcp`. Waits for the issuer's keys for at most 5 seconds, during
-/// which the connection in `seat` may be evicted.
+/// API that a request is for, as far as the credential of its sender is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CredentialRules<'p> {
+    /// MCP, with the path after that of the endpoint. With an identity provider, a request needs a
+    /// credential, every bearer credential is a virtual key or an access token, and a refusal tells the
+    /// client where to get a token.
+    Mcp(&'p str),
+    /// Another API. Its clients also send keys of other services, which are ignored: only a JWT is an
+    /// access token.
+    Other,
+}
+
+impl CredentialRules<'_> {
+    fn token(self, headers: &HeaderMap) -> Option<&str> {
+        match self {
+            Self::Mcp(_) => auth::token(headers),
+            Self::Other => auth::jwt(headers),
+        }
+    }
+
+    /// Returns the part of the gateway that a request is for.
+    fn part(self) -> Option<ResourcePart> {
+        match self {
+            Self::Mcp(rest) => ResourcePart::parse(rest.trim_matches('/')),
+            Self::Other => None,
+        }
+    }
+
+    /// Adds `WWW-Authenticate`, by which a client of MCP finds the authorization server.
+    fn challenged(
+        self,
+        error: ApiError,
+        verifier: &Verifier,
+        refusal: Option<&TokenRefusal>,
+    ) -> ApiError {
+        let challenge = match self {
+            Self::Mcp(_) => verifier.challenge(self.part().as_ref(), refusal),
+            Self::Other => None,
+        };
+        match challenge {
+            Some(challenge) => error.with_header(header::WWW_AUTHENTICATE, challenge),
+            None => error,
+        }
+    }
+
+    fn refused(self, refusal: &TokenRefusal, verifier: &Verifier) -> ApiError {
+        self.challenged(error(refusal), verifier, Some(refusal))
+    }
+}
+
+/// Finds the sender of a request. Waits for the issuer's keys for at most 5 seconds, during which the
+/// connection in `seat` may be evicted.
 pub(super) async fn sender(
     app: &App,
+    rules: CredentialRules<'_>,
     headers: &HeaderMap,
     seat: Option<&Seat>,
 ) -> Result<Sender, ApiError> {
     let Some(verifier) = &app.hooks.identity else { return app.sender(headers) };
-    let Some(token) = auth::token(headers) else {
-        if !auth::is_sent(headers) {
-            let missing = ApiError::unauthorized("an access token or a virtual key is required");
-            return Err(challenged(missing, verifier, None));
-        }
-        let key = auth::key(&app.keys, true, headers);
-        let key = key.map_err(|error| challenged(error, verifier, None))?;
-        return Sender::new(key, headers);
+    let Some(token) = rules.token(headers) else {
+        return without_token(app, rules, headers, verifier);
     };
     let parked = seat.map(|seat| seat.park(Parking::Reading));
-    let principal = verifier.verify(token).await;
+    let principal = verifier.verify(token, rules.part().as_ref()).await;
     drop(parked);
     let principal = principal.map_err(|refusal| {
         info!(%refusal, "an access token was refused");
-        refused(&refusal, verifier)
+        rules.refused(&refusal, verifier)
     })?;
-    // The file was checked to have a key of this name, which an operator may have removed since.
+    // The file was checked to have this key or these roles, which may have been removed since.
     let key = view_key(&app.keys, &principal.view, SystemTime::now());
-    let key = key.ok_or_else(|| refused(&TokenRefusal::View, verifier))?;
+    let key = key.ok_or_else(|| rules.refused(&TokenRefusal::View, verifier))?;
     let key = key.on_behalf_of(&[&principal.issuer, &principal.subject]);
     // The token is for the gateway alone and must not be passed on.
     let mut headers = headers.clone();
@@ -74,12 +116,30 @@ pub(super) async fn sender(
     Sender::new(Some(Arc::new(key)), &headers)
 }
 
-/// Returns the virtual key whose tools a token selects; `None` if it was removed or has expired.
-fn view_key(keys: &LiveKeys, name: &str, now: SystemTime) -> Option<Arc<VirtualKey>> {
-    keys.named(name).filter(|key| !key.has_expired(now))
+/// Finds the sender of a request without an access token.
+fn without_token(
+    app: &App,
+    rules: CredentialRules<'_>,
+    headers: &HeaderMap,
+    verifier: &Verifier,
+) -> Result<Sender, ApiError> {
+    let is_required = matches!(rules, CredentialRules::Mcp(_)) || app.requires_key();
+    if is_required && !auth::is_sent(headers) {
+        let missing = ApiError::unauthorized("an access token or a virtual key is required");
+        return Err(rules.challenged(missing, verifier, None));
+    }
+    let key = auth::key(&app.keys, is_required, headers);
+    let key = key.map_err(|error| rules.challenged(error, verifier, None))?;
+    Sender::new(key, headers)
 }
 
-fn refused(refusal: &TokenRefusal, verifier: &Verifier) -> ApiError {
+/// Returns the key whose tools a token selects; `None` if it was removed or has expired, or if one of
+/// the roles was removed.
+fn view_key(keys: &LiveKeys, view: &str, now: SystemTime) -> Option<Arc<VirtualKey>> {
+    keys.view(view).filter(|key| !key.has_expired(now))
+}
+
+fn error(refusal: &TokenRefusal) -> ApiError {
     let kind = match refusal {
         TokenRefusal::Invalid(_) => "authentication_error",
         TokenRefusal::Scope { .. } | TokenRefusal::View => "permission_error",
@@ -91,17 +151,8 @@ fn refused(refusal: &TokenRefusal, verifier: &Verifier) -> ApiError {
         _ => refusal.error().unwrap_or("invalid_token"),
     };
     let error = ApiError::new(refusal.status(), kind, code, refusal.to_string());
-    let error = match refusal.retry_after_s() {
+    match refusal.retry_after_s() {
         Some(seconds) => error.with_header(header::RETRY_AFTER, HeaderValue::from(seconds)),
-        None => error,
-    };
-    challenged(error, verifier, Some(refusal))
-}
-
-/// Adds `WWW-Authenticate`, by which a client finds the authorization server.
-fn challenged(error: ApiError, verifier: &Verifier, refusal: Option<&TokenRefusal>) -> ApiError {
-    match verifier.challenge(refusal) {
-        Some(challenge) => error.with_header(header::WWW_AUTHENTICATE, challenge),
         None => error,
     }
 }
@@ -162,7 +213,8 @@ mod tests {
         let seat = slot.seats().seat();
         let headers =
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static(UNSIGNED))]);
-        let mut waiting = std::pin::pin!(sender(&app, &headers, Some(&seat)));
+        let rules = CredentialRules::Mcp("");
+        let mut waiting = std::pin::pin!(sender(&app, rules, &headers, Some(&seat)));
         assert!(waiting.as_mut().now_or_never().is_none(), "the keys are not there");
         assert!(matches!(slot.activity.rank(), Some(EvictionRank::Reading(_))));
     }

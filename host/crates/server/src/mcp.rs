@@ -1,4 +1,4 @@
-//! `/mcp` and `/mcp/{client}`: the gateway as an MCP server over streamable HTTP, in both eras of the
+//! `/mcp`, `/mcp/{client}` and `/mcp/{slug}` of a group of tools: the gateway as an MCP server over streamable HTTP, in both eras of the
 //! protocol.
 //!
 //! A request of the modern era (2026-07-28) is complete in itself, and is cancelled when its
@@ -112,7 +112,7 @@ fn waiting(seat: Option<&Seat>, reply: Reply) -> Reply {
 }
 
 /// Returns the tools that a request asks for. `rest` is its path after that of the endpoint. Fails if
-/// it names a client that does not exist, or that the sender may not see.
+/// it names neither a client nor a group of tools, or one that the sender may not see.
 fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiError> {
     let key = sender.key.clone();
     let filter = sender.filter.clone();
@@ -120,17 +120,22 @@ fn selection(app: &App, sender: &Sender, rest: &str) -> Result<Selection, ApiErr
     if name.is_empty() {
         return Ok(Selection { key, filter, scope: Scope::All });
     }
-    let client = ClientName::parse(name)
-        .ok()
-        .filter(|client| app.catalog.snapshot().shows(client, sender.key.as_deref()));
-    match client {
-        Some(client) => Ok(Selection { key, filter, scope: Scope::Client(client) }),
-        // An unknown client and a hidden one look the same.
+    let snapshot = app.catalog.snapshot();
+    let scope = match snapshot.group(name, key.as_deref()) {
+        Some(group) => Some(Scope::Group(group.slug.clone())),
+        None => ClientName::parse(name)
+            .ok()
+            .filter(|client| snapshot.shows(client, &filter, key.as_deref()))
+            .map(Scope::Client),
+    };
+    match scope {
+        Some(scope) => Ok(Selection { key, filter, scope }),
+        // Unknown ones and hidden ones look the same.
         None => Err(ApiError::new(
             StatusCode::NOT_FOUND,
             "invalid_request_error",
             "unknown_client",
-            "no client of this name that you may see; all tools are at /mcp",
+            "no client or virtual MCP of this name that you may see; all tools are at /mcp",
         )),
     }
 }
@@ -289,7 +294,8 @@ impl McpCall<'_> {
             Ok(peer) => peer,
             Err(error) => return failed(Some(&request.id), &error, StatusCode::OK),
         };
-        match self.app.sessions.open(self.selection.tenant(), peer) {
+        let scope = self.selection.scope.clone();
+        match self.app.sessions.open(self.selection.tenant(), scope, peer) {
             Ok(session) => {
                 if let Some(name) = initialized_name(&request.params) {
                     session.set_client_name(name);
@@ -426,11 +432,12 @@ impl McpCall<'_> {
     }
 
     /// Finds the session that a request names; `None` if it names none. Fails if the session does not
-    /// exist for the sender.
+    /// exist for the sender at this path.
     fn session(&self, headers: &HeaderMap) -> Result<Option<Arc<Session>>, ApiError> {
         let Some(id) = headers.get(SESSION) else { return Ok(None) };
         let id = id.to_str().unwrap_or_default();
-        let found = self.app.sessions.find(id, &self.selection.tenant());
+        let Selection { scope, .. } = &self.selection;
+        let found = self.app.sessions.find(id, &self.selection.tenant(), scope);
         found.map(Some).ok_or_else(no_session)
     }
 

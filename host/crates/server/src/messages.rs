@@ -123,7 +123,7 @@ fn start(
         prompt: message.prompt,
         is_streamed: message.is_streamed,
         shows_rounds: false,
-        names_tools: !sender.filter.is_none(),
+        names_tools: sender.filter.names_tools(),
         max_tool_calls: None,
         reports,
         results: Some(app.hooks.results.clone()),

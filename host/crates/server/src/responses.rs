@@ -312,7 +312,7 @@ fn start(
         prompt,
         is_streamed: prepared.stream,
         shows_rounds: true,
-        names_tools: !sender.filter.is_none(),
+        names_tools: sender.filter.names_tools(),
         max_tool_calls: prepared
             .max_tool_calls
             .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),

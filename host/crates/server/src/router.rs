@@ -10,7 +10,8 @@ use tracing::{debug, error, info};
 use super::{
     App, admin, alias, approvals, availability, body, chat,
     connections::{self, Seat},
-    cors, execute, explain, health, identity,
+    cors, execute, explain, health,
+    identity::{self, CredentialRules},
     ingress::Ingress,
     management, mcp,
     memory::{self, RequestCharge},
@@ -211,11 +212,8 @@ impl App {
         }
         let sender = match (route, &operator) {
             (_, Some(_)) => Sender::of_operator(),
-            (Route::Mcp(_) | Route::Sse(_), None) => {
-                identity::sender(self, headers, seat.as_ref()).await?
-            }
             (Route::Management, None) => Sender::new(None, headers)?,
-            _ => self.sender(headers)?,
+            _ => identity::sender(self, route.credentials(), headers, seat.as_ref()).await?,
         };
         if let Some(seat) = &seat {
             let waits = matches!(route, Route::Mcp(_) | Route::Sse(mcp::SseTarget::Stream(_)))
@@ -391,6 +389,15 @@ impl<'p> Route<'p> {
             | Self::Clients
             | Self::Explain
             | Self::Status(_) => &[Method::GET, Method::HEAD],
+        }
+    }
+
+    /// Returns how the credential of a request is read.
+    fn credentials(self) -> CredentialRules<'p> {
+        match self {
+            Self::Mcp(rest) => CredentialRules::Mcp(rest),
+            Self::Sse(_) => CredentialRules::Mcp(""),
+            _ => CredentialRules::Other,
         }
     }
 

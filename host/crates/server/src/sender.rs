@@ -9,7 +9,7 @@ use super::{
     respond::{self, ApiError},
 };
 use airlock_core::{
-    door::{ApprovalChoice, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, VirtualKey},
+    door::{ApprovalChoice, EXCLUDE_TOOLS, Filter, INCLUDE_CLIENTS, INCLUDE_TOOLS, VirtualKey},
     tenant::Tenant,
 };
 
@@ -27,7 +27,9 @@ impl Sender {
     pub(super) fn new(key: Option<Arc<VirtualKey>>, headers: &HeaderMap) -> Result<Self, ApiError> {
         let clients = respond::names(headers, INCLUDE_CLIENTS)?;
         let tools = respond::names(headers, INCLUDE_TOOLS)?;
+        let excluded = respond::names(headers, EXCLUDE_TOOLS)?;
         let filter = Filter::parse(clients.as_deref(), tools.as_deref())
+            .excluding(excluded.as_deref())
             .with_language(options::language(headers)?);
         let by_key = key.as_ref().and_then(|key| key.approval);
         let approval = options::approval(headers)?.or(by_key);

@@ -24,7 +24,16 @@ const CODE_MODE: &str = "is_code_mode_client";
 const BINDING_LEVEL: &str = "code_mode_binding_level";
 /// Keys of the file that are taken while the gateway runs, beside those of clients; and those above
 /// them, which have a value of their own only if nothing is below.
-const TAKEN: [&str; 4] = ["governance", "governance.virtual_keys", "mcp", "mcp.client_configs"];
+const TAKEN: [&str; 8] = [
+    "governance",
+    "governance.environments",
+    "governance.roles",
+    "governance.virtual_keys",
+    "mcp",
+    "mcp.client_configs",
+    "mcp.disabled",
+    "mcp.virtual_mcps",
+];
 
 /// Reports that the log has already.
 #[derive(Default)]

@@ -143,6 +143,7 @@ fn unknown(uri: &str) -> CallError {
 fn refused(server: &ClientName, error: &RelayError) -> CallError {
     let kind = match error {
         RelayError::Busy | RelayError::Unavailable(_) => ErrorKind::Unavailable,
+        RelayError::Disabled => ErrorKind::Denied,
         RelayError::Deadline { .. } => ErrorKind::Timeout,
         RelayError::TooLarge { .. } => ErrorKind::TooLarge,
         RelayError::Unsupported | RelayError::InputRequired(_) => ErrorKind::Unsupported,

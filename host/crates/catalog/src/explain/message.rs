@@ -5,17 +5,21 @@ use std::borrow::Cow;
 use super::{LeftOut, NAME_TAKEN, Reason};
 use crate::{SourceKind, ToolSource};
 use airlock_core::{
-    door::{ApprovalChoice, HidingRule, INCLUDE_CLIENTS, INCLUDE_TOOLS, ToolApproval, VirtualKey},
+    door::{
+        ApprovalChoice, EXCLUDE_TOOLS, Filter, HidingRule, INCLUDE_CLIENTS, INCLUDE_TOOLS,
+        ToolApproval, VirtualKey,
+    },
     tool::ToolName,
 };
 use airlock_strings::visible_line;
 
-/// The client and the key that the sentences are about. Names of tools are those at the source, as
+/// The client and the request that the sentences are about. Names of tools are those at the source, as
 /// sentences have them.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'p> {
     pub(super) client: &'p ToolSource,
     pub(super) key: Option<&'p VirtualKey>,
+    pub(super) filter: &'p Filter,
 }
 
 /// The names of a tool.
@@ -39,7 +43,38 @@ impl Place<'_> {
             ""
         };
         let message = match rule {
-            HidingRule::IncludeClients | HidingRule::KeyWithoutRow => return self.hides_all(rule),
+            HidingRule::SwitchedOff
+            | HidingRule::Owner
+            | HidingRule::IncludeClients
+            | HidingRule::Environment
+            | HidingRule::KeyWithoutRow => return self.hides_all(rule),
+            HidingRule::ToolsToExclude => format!(
+                "The client {client} lists {tool} in `tools_to_exclude`, which counts more than `tools_to_execute`. Remove it \
+                 from `tools_to_exclude` {}.",
+                self.in_client()
+            ),
+            HidingRule::EnvironmentExclude => {
+                let environment = self.environment();
+                format!(
+                    "The environment {environment:?} of the virtual key {:?} excludes {tool} of {client}. Remove it from \
+                     `tools_to_exclude` of the environment in `governance.environments`.",
+                    self.key_name()
+                )
+            }
+            HidingRule::KeyExclude => format!(
+                "A row of the virtual key {:?} for {client}, or of one of its roles, lists {tool} in `tools_to_exclude`, which \
+                 counts more than `tools_to_execute` of every row. Remove it from `tools_to_exclude` of that row.",
+                self.key_name()
+            ),
+            HidingRule::Group => format!(
+                "The virtual MCP {:?} does not list {tool} of {client}. Add it to `tools` of the virtual MCP in \
+                 `mcp.virtual_mcps`, or use another path.{exactly}",
+                self.group()
+            ),
+            HidingRule::ExcludeTools => format!(
+                "The header `{EXCLUDE_TOOLS}` of the request names the tool. Remove `{name}` or `{client}-*` from the header, or \
+                 send no such header."
+            ),
             HidingRule::ToolsToExecute => format!(
                 "The client {client} does not list {tool} in `tools_to_execute`. Add it to `tools_to_execute` {}.{exactly}",
                 self.in_client()
@@ -64,6 +99,46 @@ impl Place<'_> {
         let client = &self.client.name;
         let key = self.key_name();
         let message = match rule {
+            HidingRule::SwitchedOff => {
+                "All tools of the gateway are switched off. Set `mcp.disabled` to false.".to_owned()
+            }
+            HidingRule::Owner => format!(
+                "The client {client} belongs to virtual keys, and the request has none of them. Add the key to `virtual_keys` {}, \
+                 or leave `virtual_keys` out.",
+                self.in_client()
+            ),
+            HidingRule::ToolsToExclude => format!(
+                "`tools_to_exclude` of the client {client} is `*`, so no tool of it may be called. Remove the entry from \
+                 `tools_to_exclude` {}.",
+                self.in_client()
+            ),
+            HidingRule::Environment => {
+                let environment = self.environment();
+                format!(
+                    "The virtual key {key:?} is bound to the environment {environment:?}, which does not have the client \
+                     {client}. Add it to `clients` of the environment in `governance.environments`."
+                )
+            }
+            HidingRule::EnvironmentExclude => {
+                let environment = self.environment();
+                format!(
+                    "The environment {environment:?} of the virtual key {key:?} excludes all tools of {client}. Remove \
+                     `{client}-*` from `tools_to_exclude` of the environment in `governance.environments`."
+                )
+            }
+            HidingRule::KeyExclude => format!(
+                "A row of the virtual key {key:?} for {client}, or of one of its roles, has `*` in `tools_to_exclude`, which \
+                 takes away all tools of the client. Remove it from `tools_to_exclude` of that row."
+            ),
+            HidingRule::Group => format!(
+                "The virtual MCP {:?} has no tools of the client {client}. Add them to `tools` of the virtual MCP in \
+                 `mcp.virtual_mcps`, or use another path.",
+                self.group()
+            ),
+            HidingRule::ExcludeTools => format!(
+                "The header `{EXCLUDE_TOOLS}` of the request excludes all tools of {client}. Remove `{client}-*` or `*` from the \
+                 header, or send no such header."
+            ),
             HidingRule::IncludeClients => format!(
                 "The header `{INCLUDE_CLIENTS}` of the request does not name the client {client}. Add `{client}` to the \
                  header, or send no such header."
@@ -190,6 +265,33 @@ impl Place<'_> {
     fn key_name(self) -> String {
         self.key.map(|key| visible_line(&key.name)).unwrap_or_default()
     }
+
+    /// Returns the name of the environment of the key.
+    fn environment(self) -> String {
+        let environment = self.key.and_then(|key| key.grants.environment.as_ref());
+        environment.map(|environment| visible_line(&environment.name)).unwrap_or_default()
+    }
+
+    /// Returns the name of the group of tools that the request asks for.
+    fn group(self) -> String {
+        self.filter.group().map(|group| visible_line(&group.name)).unwrap_or_default()
+    }
+}
+
+/// Explains that some clients are left out, without naming them.
+pub(super) fn conceals(clients: usize, key: Option<&VirtualKey>) -> Reason {
+    let sender = key.map_or_else(
+        || "a request without a virtual key".to_owned(),
+        |key| format!("the virtual key {:?}", visible_line(&key.name)),
+    );
+    let (clients, belong) = match clients {
+        1 => ("1 client is".to_owned(), "It belongs"),
+        more => (format!("{more} clients are"), "They belong"),
+    };
+    let message = format!(
+        "{clients} not listed for {sender}. {belong} to other keys: see `virtual_keys` of the clients in `mcp.client_configs`."
+    );
+    Reason { rule: HidingRule::Owner.code(), message }
 }
 
 /// Explains that another tool has the name of a tool.

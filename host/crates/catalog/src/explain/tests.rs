@@ -1,13 +1,13 @@
-use std::collections::BTreeMap;
-
 use futures_util::future::BoxFuture;
 use proptest::{prelude::*, sample::subsequence};
 
 use super::*;
 use crate::{Catalog, EntryWriter, SourceKind, tests::client};
 use airlock_core::{
-    door::{Admitted, OwnTools, Provider},
-    tool::{Allowlist, CallError, Policy, Prefix, ToolOutput},
+    door::{
+        Admitted, Environment, Grants, GroupSlug, OwnTools, Provider, ToolGroup, credential_digest,
+    },
+    tool::{Allowlist, CallError, Exclusions, Policy, Prefix, ToolOutput},
 };
 
 /// Runs nothing, and reports these names as in quarantine.
@@ -105,6 +105,57 @@ fn each_rule_of_the_door_can_be_the_deciding_one() {
         let explanation = snapshot.explain(&filter, key.as_ref());
         assert_eq!(explained(&explanation, name), ("no", expected), "{filter:?}");
     }
+}
+
+#[test]
+fn each_new_bound_is_explained_by_its_code_with_its_place() {
+    let catalog = Catalog::new();
+    let exclude = Exclusions::parse(&["drop"]).expect("a good list");
+    add(&catalog, "fs", Policy { exclude, ..open() }, &["read", "write", "drop", "list"]);
+    add(&catalog, "web", open(), &["find"]);
+    add(&catalog, "mail", Policy { is_owned: true, ..open() }, &["send"]);
+    let any: &[&str] = &["*"];
+    let mut key = key(&[("fs", any), ("web", any), ("mail", any)]);
+    let grants = Arc::make_mut(&mut key.grants);
+    let excluded = Exclusions::parse(&["write"]).expect("a good list");
+    grants.excluded.insert(client("fs"), excluded);
+    let taken_away = Exclusions::parse(&["list"]).expect("a good list");
+    let clients = [(client("fs"), taken_away), (client("mail"), Exclusions::default())];
+    let environment = Environment { name: "eu".to_owned(), clients: clients.into() };
+    grants.environment = Some(Arc::new(environment));
+    let slug = GroupSlug::parse("g").expect("a slug");
+    let tools = [(client("fs"), list(&["write", "drop", "list"]))].into();
+    let group = Arc::new(ToolGroup { name: "G".to_owned(), slug, tools, keys: None });
+    let mut filter = Filter::none().excluding(Some("fs-read,web-*"));
+    filter.narrow_to_group(Some(&group));
+    let snapshot = catalog.snapshot();
+    insta::assert_snapshot!(snapshot.explain(&filter, Some(&key)).lines().join("\n"), @r##"
+    fs-drop: hidden
+      tools_to_exclude: The client fs lists drop in `tools_to_exclude`, which counts more than `tools_to_execute`. Remove it from `tools_to_exclude` of the client fs in `mcp.client_configs`.
+    fs-list: hidden
+      environment_exclude: The environment "eu" of the virtual key "ann" excludes list of fs. Remove it from `tools_to_exclude` of the environment in `governance.environments`.
+    fs-read: hidden
+      virtual_mcp: The virtual MCP "G" does not list read of fs. Add it to `tools` of the virtual MCP in `mcp.virtual_mcps`, or use another path.
+      exclude_tools: The header `x-bf-mcp-exclude-tools` of the request names the tool. Remove `fs-read` or `fs-*` from the header, or send no such header.
+    fs-write: hidden
+      key_exclude: A row of the virtual key "ann" for fs, or of one of its roles, lists write in `tools_to_exclude`, which counts more than `tools_to_execute` of every row. Remove it from `tools_to_exclude` of that row.
+    web: environment: The virtual key "ann" is bound to the environment "eu", which does not have the client web. Add it to `clients` of the environment in `governance.environments`.
+    web: virtual_mcp: The virtual MCP "G" has no tools of the client web. Add them to `tools` of the virtual MCP in `mcp.virtual_mcps`, or use another path.
+    web: exclude_tools: The header `x-bf-mcp-exclude-tools` of the request excludes all tools of web. Remove `web-*` or `*` from the header, or send no such header.
+    web-find: hidden
+      environment
+      virtual_mcp
+      exclude_tools
+    owner: 1 client is not listed for the virtual key "ann". It belongs to other keys: see `virtual_keys` of the clients in `mcp.client_configs`.
+    "##);
+    catalog.switch_off(true);
+    let snapshot = catalog.snapshot();
+    let filter = Filter::of_operator();
+    let explanation = snapshot.explain(&filter, None);
+    for tool in ["fs-read", "web-find", "mail-send"] {
+        assert_eq!(explained(&explanation, tool).1[0], "switched_off");
+    }
+    assert!(explanation.concealed().is_none());
 }
 
 #[test]
@@ -340,17 +391,29 @@ fn allowlist() -> impl Strategy<Value = Allowlist> {
 fn policy() -> impl Strategy<Value = Policy> {
     let prefix =
         prop::sample::select(vec![Prefix::Client, Prefix::Off, Prefix::Other(client("p"))]);
-    let flags = any::<[bool; 2]>();
-    (allowlist(), allowlist(), flags, prefix).prop_map(
-        |(execute, auto_execute, [code_mode, allow_on_all_keys], prefix)| Policy {
-            execute,
-            auto_execute,
-            code_mode,
-            allow_on_all_keys,
-            prefix,
-            ..Policy::default()
+    (allowlist(), exclusions(), allowlist(), any::<[bool; 3]>(), prefix).prop_map(
+        |(execute, exclude, auto_execute, [code_mode, allow_on_all_keys, is_owned], prefix)| {
+            Policy {
+                execute,
+                exclude,
+                auto_execute,
+                code_mode,
+                allow_on_all_keys,
+                is_owned,
+                prefix,
+                ..Policy::default()
+            }
         },
     )
+}
+
+fn exclusions() -> impl Strategy<Value = Exclusions> {
+    prop_oneof![
+        3 => Just(Exclusions::default()),
+        1 => Just(Exclusions::parse(&["*"]).expect("a good list")),
+        2 => subsequence(TOOLS.to_vec(), 0..=2)
+            .prop_map(|names| Exclusions::parse(&names).expect("a good list")),
+    ]
 }
 
 fn header(items: Vec<String>) -> impl Strategy<Value = Option<String>> {
@@ -365,18 +428,57 @@ fn filter() -> impl Strategy<Value = Filter> {
         tools.chain([format!("{client}-*")])
     });
     let tools = tools.chain(["read".to_owned(), "p-write".to_owned()]);
-    (header(clients.collect()), header(tools.collect()))
-        .prop_map(|(clients, tools)| Filter::parse(clients.as_deref(), tools.as_deref()))
+    let tools: Vec<_> = tools.collect();
+    (header(clients.collect()), header(tools.clone()), header(tools), group()).prop_map(
+        |(clients, tools, excluded, group)| {
+            let mut filter =
+                Filter::parse(clients.as_deref(), tools.as_deref()).excluding(excluded.as_deref());
+            if let Some(group) = group {
+                filter.narrow_to_group(group.as_ref());
+            }
+            filter
+        },
+    )
+}
+
+/// Group that a request selects: none, one that does not exist any more, or one with tools.
+fn group() -> impl Strategy<Value = Option<Option<Arc<ToolGroup>>>> {
+    let names = prop::sample::select(&CLIENTS[..]).prop_map(client);
+    let tools = prop::collection::btree_map(names, allowlist(), 0..=CLIENTS.len());
+    let group = tools.prop_map(|tools| {
+        let slug = GroupSlug::parse("group").expect("a slug");
+        Arc::new(ToolGroup { name: "Group".to_owned(), slug, tools, keys: None })
+    });
+    prop::option::weighted(0.3, prop::option::weighted(0.8, group))
 }
 
 fn virtual_key() -> impl Strategy<Value = Option<VirtualKey>> {
     let names = prop::sample::select(&CLIENTS[..]).prop_map(client);
     let rows = prop::collection::btree_map(names, allowlist(), 0..=CLIENTS.len());
     let approval = prop::option::of(prop::sample::select(&ApprovalChoice::ALL[..]));
-    let key = (rows, approval).prop_map(|(rows, approval): (BTreeMap<_, _>, _)| {
-        VirtualKey::new("key", "sk-bf-test", rows).with_approval(approval)
+    let key = (rows, bounds(), approval).prop_map(|(rows, bounds, approval)| {
+        let grants = Grants { rows, ..bounds };
+        VirtualKey::from_digest("key", credential_digest("sk-bf-test"), grants)
+            .with_approval(approval)
     });
     prop::option::of(key)
+}
+
+/// Grants without rows.
+fn bounds() -> impl Strategy<Value = Grants> {
+    let names = || prop::sample::select(&CLIENTS[..]).prop_map(client);
+    let excluded = prop::collection::btree_map(names(), exclusions(), 0..=CLIENTS.len());
+    let owned = prop::collection::btree_set(names(), 0..=CLIENTS.len());
+    let clients = prop::collection::btree_map(names(), exclusions(), 0..=CLIENTS.len());
+    let environment = prop::option::weighted(0.4, clients).prop_map(|clients| {
+        clients.map(|clients| Arc::new(Environment { name: "eu".to_owned(), clients }))
+    });
+    (excluded, owned, environment).prop_map(|(excluded, owned, environment)| Grants {
+        excluded,
+        owned,
+        environment,
+        ..Grants::default()
+    })
 }
 
 /// Returns a catalog with these tools in each client, and with a meta-tool.
@@ -393,7 +495,8 @@ fn catalog(policies: Vec<Policy>, tools: &[Vec<&'static str>]) -> Arc<Catalog> {
 
 proptest! {
     /// The guarantee of an explanation: it says that a tool is visible exactly if the view of the same
-    /// request finds it, and names a reason exactly if the tool is hidden.
+    /// request finds it, and names a reason exactly if the tool is hidden. It has every client but those
+    /// that belong to others, of which the view has nothing.
     #[test]
     fn an_explanation_agrees_with_the_view(
         policies in prop::collection::vec(policy(), 3),
@@ -401,8 +504,11 @@ proptest! {
         filter in filter(),
         key in virtual_key(),
         configured in prop::sample::select(&ApprovalChoice::ALL[..]),
+        is_switched_off in prop::bool::weighted(0.2),
     ) {
-        let snapshot = catalog(policies, &tools).snapshot();
+        let catalog = catalog(policies, &tools);
+        catalog.switch_off(is_switched_off);
+        let snapshot = catalog.snapshot();
         let approval = key.as_ref().and_then(|key| key.approval).unwrap_or(configured);
         let view = snapshot.view(&filter, key.as_ref());
         let view = if approval == ApprovalChoice::Omit { view.without_asking() } else { view };
@@ -439,7 +545,18 @@ proptest! {
                 prop_assert!(is_hidden, "{}: {:?}", client.name(), client.reasons());
             }
         }
-        prop_assert_eq!(explained, snapshot.clients().map(|client| client.tools.len()).sum::<usize>());
+        let concealed = snapshot.clients().filter(|client| {
+            client.policy.is_owned
+                && key.as_ref().is_none_or(|key| !key.grants.owned.contains(&client.name))
+        });
+        let concealed: Vec<_> = concealed.collect();
+        prop_assert_eq!(explanation.concealed().is_some(), !concealed.is_empty());
+        let hidden = concealed.iter().map(|client| client.tools.len()).sum::<usize>();
+        let all = snapshot.clients().map(|client| client.tools.len()).sum::<usize>();
+        prop_assert_eq!(explained + hidden, all);
+        for client in concealed {
+            prop_assert!(!snapshot.shows(&client.name, &filter, key.as_ref()));
+        }
         let of_clients = view.list(&Origin::Caller).filter(|entry| entry.tool.client.is_some());
         prop_assert_eq!(visible, of_clients.count(), "no tool of the view is left out");
     }

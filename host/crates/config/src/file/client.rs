@@ -113,6 +113,10 @@ pub(crate) struct Client {
     /// lower case are the same, unless the source has tools whose names differ only in case.
     #[serde(default)]
     pub(crate) tools_to_execute: Vec<String>,
+    /// Tools that may not be called, whatever `tools_to_execute` and virtual keys permit; `["*"]`
+    /// takes away all. Upper and lower case are always the same.
+    #[serde(default)]
+    pub(crate) tools_to_exclude: Vec<String>,
     /// Tools that may be called without an approval; each must be in `tools_to_execute`.
     #[serde(default)]
     pub(crate) tools_to_auto_execute: Vec<String>,
@@ -145,6 +149,10 @@ pub(crate) struct Client {
     /// True if a virtual key without a row for this client may use all its tools.
     #[serde(default)]
     pub(crate) allow_on_all_virtual_keys: bool,
+    /// Names of the virtual keys that the client belongs to. Only requests with one of them see it at
+    /// all, and such a key needs no row for it. It replaces `allow_on_all_virtual_keys`. Default: it
+    /// belongs to nobody.
+    pub(crate) virtual_keys: Option<Vec<String>>,
     /// True to leave this client unconnected. Its environment variables need not exist. An MCP
     /// server is listed to operators as disabled.
     #[serde(default)]
@@ -164,10 +172,12 @@ impl Client {
             name: _,
             connection_type,
             tools_to_execute: _,
+            tools_to_exclude: _,
             tools_to_auto_execute: _,
             code_mode: _,
             code_mode_binding_level: _,
             allow_on_all_virtual_keys: _,
+            virtual_keys: _,
             disabled: _,
             // Keys of some.
             stdio_config,

@@ -12,6 +12,41 @@ use crate::env_text::EnvText;
 pub(crate) struct Governance {
     /// Credentials of callers.
     pub(crate) virtual_keys: Vec<VirtualKey>,
+    /// Named sets of rows, for virtual keys and for the senders of access tokens.
+    pub(crate) roles: Vec<Role>,
+    /// Named sets of clients that virtual keys can be bound to.
+    pub(crate) environments: Vec<Environment>,
+}
+
+/// A named set of rows.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Role {
+    /// Its name: 1 to 48 letters, digits, `.`, `_` or `-`.
+    pub(crate) name: String,
+    /// A note for people.
+    #[serde(rename = "description")]
+    _description: Option<String>,
+    /// Tools that it opens, by client.
+    #[serde(default)]
+    pub(crate) mcp_configs: Vec<KeyRow>,
+}
+
+/// A named set of clients. The requests of a virtual key that is bound to it see no other client.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Environment {
+    /// Its name.
+    pub(crate) name: String,
+    /// A note for people.
+    #[serde(rename = "description")]
+    _description: Option<String>,
+    /// Its clients.
+    pub(crate) clients: Vec<String>,
+    /// Tools of its clients that are taken away: `client-tool`, with the source's own name of the
+    /// tool, or `client-*`. Upper and lower case of the tool are the same.
+    #[serde(default)]
+    pub(crate) tools_to_exclude: Vec<String>,
 }
 
 /// A credential of callers. It opens the tools of its rows and those of clients with
@@ -52,9 +87,15 @@ pub(crate) struct VirtualKey {
     /// Tools that it opens, by client.
     #[serde(default)]
     pub(crate) mcp_configs: Vec<KeyRow>,
+    /// Names of roles, at most 16. It opens their rows beside its own; what one row excludes, no other
+    /// opens.
+    #[serde(default)]
+    pub(crate) roles: Vec<String>,
+    /// Name of the environment that it is bound to. Default: none.
+    pub(crate) environment: Option<String>,
 }
 
-/// Tools of one client that a virtual key opens. The row replaces `allow_on_all_virtual_keys`, even
+/// Tools of one client that a virtual key or a role opens. The row replaces `allow_on_all_virtual_keys`, even
 /// if it lists nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -64,6 +105,10 @@ pub(crate) struct KeyRow {
     /// Tools, by the source's own names; `["*"]` opens all.
     #[serde(default)]
     pub(crate) tools_to_execute: Vec<String>,
+    /// Tools that are taken away, by the source's own names; `["*"]` takes away all. Upper and lower
+    /// case are always the same.
+    #[serde(default)]
+    pub(crate) tools_to_exclude: Vec<String>,
     /// Resources, by URI, as in the client's `resources_to_read`.
     #[serde(default)]
     pub(crate) resources_to_read: Vec<String>,

@@ -35,8 +35,8 @@ pub(crate) struct McpServer {
     /// True to serve `/sse` too, for clients that speak nothing newer than the deprecated transport
     /// HTTP+SSE of 2024-11-05.
     pub(crate) sse: bool,
-    /// Access tokens of an identity provider. With it, every request to `/mcp` needs a token or a
-    /// virtual key.
+    /// Access tokens of an identity provider, which every API for callers accepts. With it, every
+    /// request to `/mcp` needs a token or a virtual key.
     pub(crate) oauth: Option<OAuth>,
 }
 
@@ -79,7 +79,9 @@ pub(crate) struct View {
     /// Value of the claim: its text, one of its texts if it is a list, or one word of `scope`.
     pub(crate) value: String,
     /// Name of the virtual key whose tools the sender sees. Each sender is a tenant of its own.
-    pub(crate) virtual_key: String,
+    pub(crate) virtual_key: Option<String>,
+    /// Instead of `virtual_key`, the names of roles whose rows the sender has, at most 16.
+    pub(crate) roles: Option<Vec<String>>,
 }
 
 /// Approval of the calls of some MCP clients: of those that fulfil all conditions of the rule.

@@ -83,6 +83,7 @@ pub(super) fn translate(source: &Value) -> Draft {
         draft.note(key.clone(), outcome, message);
     }
     translate_keys(&mut draft, &renamed);
+    translate_groups(&mut draft, &renamed);
     translate_providers(&mut draft);
     draft
 }
@@ -299,6 +300,30 @@ fn translate_providers(draft: &mut Draft) {
     }
 }
 
+/// Translates the groups of tools, which grant nothing here.
+fn translate_groups(draft: &mut Draft, renamed: &BTreeMap<String, String>) {
+    let groups = KeyPath::default().member("mcp").member("virtual_mcps");
+    for group in draft.elements(&groups) {
+        let Some(members) = draft.object(&group) else { continue };
+        members.shift_remove("id");
+        for tools in draft.elements(&group.member("tools")) {
+            translate_client_name(draft, &tools, renamed);
+        }
+        let name = draft.label(&group);
+        let message = "it grants nothing here: keys need a row or a role for its tools";
+        draft.note(group, Outcome::Changed, format!("{name}{message}"));
+    }
+}
+
+/// Gives an object the present name of the client that it names.
+fn translate_client_name(draft: &mut Draft, object: &KeyPath, renamed: &BTreeMap<String, String>) {
+    let Some(members) = draft.object(object) else { return };
+    let name = members.get("mcp_client_name").and_then(Value::as_str);
+    if let Some(valid) = name.and_then(|name| renamed.get(name)) {
+        members.insert("mcp_client_name".into(), valid.as_str().into());
+    }
+}
+
 /// Translates the rows of virtual keys.
 fn translate_keys(draft: &mut Draft, renamed: &BTreeMap<String, String>) {
     let keys = KeyPath::default().member("governance").member("virtual_keys");
@@ -307,10 +332,7 @@ fn translate_keys(draft: &mut Draft, renamed: &BTreeMap<String, String>) {
             let Some(members) = draft.object(&row) else { continue };
             members.shift_remove("id");
             members.shift_remove("virtual_key_id");
-            let name = members.get("mcp_client_name").and_then(Value::as_str);
-            if let Some(valid) = name.and_then(|name| renamed.get(name)) {
-                members.insert("mcp_client_name".into(), valid.as_str().into());
-            }
+            translate_client_name(draft, &row, renamed);
         }
     }
 }

@@ -522,3 +522,31 @@ fn a_file_of_no_known_program_is_an_error() {
         assert_eq!(problem.message.contains("only JSON can be read"), has_form, "{source}");
     }
 }
+
+#[test]
+fn a_virtual_mcp_names_its_clients_by_their_present_names_and_grants_nothing() {
+    let client = json!({
+        "name": "my docs", "connection_type": "http", "connection_string": "http://127.0.0.1:1/mcp",
+        "tools_to_execute": ["*"],
+    });
+    let group = json!({
+        "id": "7", "name": "Desk", "endpoint_slug": "desk", "virtual_key_ids": ["k"],
+        "tools": [{"mcp_client_name": "my docs", "tool_names": ["search"]}],
+    });
+    let source = json!({"mcp": {"client_configs": [client], "virtual_mcps": [group]}});
+    let imported = imported(&source);
+    insta::assert_snapshot!(lines(&imported), @r##"
+    changed mcp.client_configs[0].name: the client is named "my_docs": names have no other characters than letters, digits and `_`
+    changed mcp.virtual_mcps[0]: "Desk": it grants nothing here: keys need a row or a role for its tools
+    refused mcp.virtual_mcps[0].virtual_key_ids: "Desk": use `virtual_keys`, with the names of keys
+    taken mcp.client_configs[0]: my_docs
+    taken mcp.virtual_mcps:
+    "##);
+    assert_eq!(
+        imported.file["mcp"]["virtual_mcps"],
+        json!([{
+            "name": "Desk", "endpoint_slug": "desk",
+            "tools": [{"mcp_client_name": imported.file["mcp"]["client_configs"][0]["name"], "tool_names": ["search"]}],
+        }])
+    );
+}

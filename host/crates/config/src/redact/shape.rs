@@ -88,6 +88,7 @@ pub(super) static CLIENT: Members = Members {
         "trust",
         "pin",
         "tools_to_execute",
+        "tools_to_exclude",
         "tools_to_auto_execute",
         "resources_to_read",
         "prompts_to_get",
@@ -98,6 +99,7 @@ pub(super) static CLIENT: Members = Members {
         "is_code_mode_client",
         "code_mode_binding_level",
         "allow_on_all_virtual_keys",
+        "virtual_keys",
         "disabled",
     ],
     others: &[
@@ -242,6 +244,8 @@ pub(super) static VIRTUAL_KEY: Members = Members {
         "expires_at",
         "is_active",
         "approval",
+        "roles",
+        "environment",
     ],
     others: &[
         ("value", Shape::Secret),
@@ -251,8 +255,13 @@ pub(super) static VIRTUAL_KEY: Members = Members {
     ],
 };
 
-static KEY_ROW: Members =
-    Members::shown(&["mcp_client_name", "tools_to_execute", "resources_to_read", "prompts_to_get"]);
+static KEY_ROW: Members = Members::shown(&[
+    "mcp_client_name",
+    "tools_to_execute",
+    "tools_to_exclude",
+    "resources_to_read",
+    "prompts_to_get",
+]);
 
 #[cfg(test)]
 mod tests {

@@ -1,16 +1,20 @@
 //! `mcp.client_configs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    file_env::FileEnv, plugin, resolved::Resolved, same_variants::same_variants, upstream,
+    file_env::FileEnv, key::KeyNames, plugin, resolved::Resolved, same_variants::same_variants,
+    upstream,
 };
 use crate::{
     config::{Client, Disabled, Source},
     file,
     key_path::KeyPath,
 };
-use airlock_core::tool::{Allowlist, ClientName, INTERNAL_CLIENT, Policy, Prefix, Trust, UriList};
+use airlock_core::{
+    door::ToolGroup,
+    tool::{Allowlist, ClientName, Exclusions, INTERNAL_CLIENT, Policy, Prefix, Trust, UriList},
+};
 use airlock_scripts::BindingLevel;
 
 /// Returns the names of all clients. Disabled clients are included, so that a key may keep its row
@@ -44,6 +48,43 @@ pub(super) fn disabled(clients: &[file::Client]) -> Vec<Disabled> {
         Some(Disabled { name: ClientName::parse(&client.name).ok()?, connection_type })
     });
     disabled.collect()
+}
+
+/// Returns the clients that belong to virtual keys, by the names of the keys.
+pub(super) fn owned(
+    clients: &[file::Client],
+    keys: KeyNames<'_>,
+) -> Resolved<BTreeMap<String, BTreeSet<ClientName>>> {
+    Resolved::new(|problems| {
+        let mut owned = BTreeMap::<String, BTreeSet<ClientName>>::new();
+        for (index, client) in clients.iter().enumerate() {
+            let Some(owners) = &client.virtual_keys else { continue };
+            let key = KeyPath::default().element(index).member("virtual_keys");
+            problems.take(key, keys.check_all(owners));
+            // `names` has already noted an invalid name.
+            let Ok(name) = ClientName::parse(&client.name) else { continue };
+            for owner in owners {
+                owned.entry(owner.clone()).or_default().insert(name.clone());
+            }
+        }
+        owned
+    })
+}
+
+/// Refuses a client whose name is the slug of a group: both would be at one path. It is noted at the
+/// client, which an operator may have added.
+pub(super) fn check_slugs(clients: &[file::Client], groups: &[ToolGroup]) -> Resolved<()> {
+    Resolved::new(|problems| {
+        for (index, client) in clients.iter().enumerate() {
+            let group = groups.iter().find(|group| group.slug.as_str() == client.name);
+            if let Some(ToolGroup { name, slug, .. }) = group {
+                let key = KeyPath::default().element(index).member("name");
+                problems.refuse(key, format_args!(
+                    "is the path of the virtual MCP {name:?}, `/mcp/{slug}`; choose another name, or set another `endpoint_slug` there"
+                ));
+            }
+        }
+    })
 }
 
 /// Resolves every client that is not disabled. `names` are those of the clients that may be referred
@@ -111,14 +152,18 @@ fn policy(client: &file::Client) -> Resolved<Policy> {
                 "{name:?} is not in `tools_to_execute`, so it cannot run without an approval either"
             ));
         }
+        let exclude = Exclusions::parse(&client.tools_to_exclude);
+        let exclude = problems.accept("tools_to_exclude", exclude).unwrap_or_default();
         let prefix = problems.take("prefix", prefix(client));
         let resources = UriList::parse(&client.resources_to_read);
         let prompts = Allowlist::parse(&client.prompts_to_get);
         Policy {
             execute,
+            exclude,
             auto_execute,
             code_mode: client.code_mode,
             allow_on_all_keys: client.allow_on_all_virtual_keys,
+            is_owned: client.virtual_keys.is_some(),
             // The operator installed a plugin and granted its rights.
             trust: if client.connection_type.is_plugin() {
                 Trust::Trusted

@@ -8,14 +8,15 @@ use std::{
 use super::{
     digest,
     file_env::FileEnv,
-    refused::{InvalidValue, NamedPart, Referent},
+    named_set::{self, NamedSets},
+    refused::{InvalidValue, NamedPart},
     resolved::{Problems, Resolved},
-    time,
+    row, time,
 };
 use crate::{env_text::EnvText, file};
 use airlock_core::{
-    door::{ApprovalChoice, Keys, RelayRow, VirtualKey, credential_digest},
-    tool::{Allowlist, ClientName, INTERNAL_CLIENT, UriList, with_internal_client},
+    door::{ApprovalChoice, Grants, Keys, ROLES_PREFIX, VirtualKey, credential_digest},
+    tool::ClientName,
 };
 
 /// Prefix of credentials, which distinguishes them from a provider's own keys.
@@ -37,6 +38,34 @@ impl KnownKeys<'_> {
     }
 }
 
+/// Names of all keys, active or not. A key that is switched off for a while keeps what it has.
+#[derive(Clone, Copy)]
+pub(super) struct KeyNames<'a> {
+    pub(super) present: &'a BTreeSet<String>,
+    /// Names of other keys that may be named too.
+    pub(super) absent: &'a BTreeSet<String>,
+}
+
+impl KeyNames<'_> {
+    /// Refuses a list that is empty or names a key that does not exist.
+    pub(super) fn check_all(self, names: &[String]) -> Resolved<()> {
+        Resolved::new(|problems| {
+            if names.is_empty() {
+                problems.refuse_whole(
+                    "names no key, so nobody could use it; leave it out, or name one",
+                );
+            }
+            for (index, name) in names.iter().enumerate() {
+                if !self.present.contains(name) && !self.absent.contains(name) {
+                    let known = self.present.iter().map(String::as_str);
+                    let part = NamedPart::VirtualKeys;
+                    problems.refuse(index, InvalidValue::unknown(part, "key", name, known));
+                }
+            }
+        })
+    }
+}
+
 /// Names and credentials of earlier keys of the list, which no other key may have.
 #[derive(Default)]
 struct Earlier {
@@ -52,17 +81,26 @@ struct Previous {
     valid_until: SystemTime,
 }
 
+/// The parts of the file that keys name, and the clients that name keys.
+pub(super) struct KeyContext<'a> {
+    pub(super) clients: &'a BTreeSet<ClientName>,
+    pub(super) sets: &'a NamedSets,
+    /// Clients that belong to keys, by the names of the keys.
+    pub(super) owned: &'a BTreeMap<String, BTreeSet<ClientName>>,
+    pub(super) env: FileEnv<'a>,
+}
+
+/// Returns the names of all keys, also of those that are not active.
+pub(super) fn names(keys: &[file::VirtualKey]) -> BTreeSet<String> {
+    keys.iter().map(|key| key.name.clone()).collect()
+}
+
 /// Resolves every active key. An inactive one is checked too, but its environment variable need not
 /// exist.
-pub(super) fn resolve(
-    keys: Vec<file::VirtualKey>,
-    clients: &BTreeSet<ClientName>,
-    env: FileEnv<'_>,
-) -> Resolved<Keys> {
+pub(super) fn resolve(keys: Vec<file::VirtualKey>, context: &KeyContext<'_>) -> Resolved<Keys> {
     let mut earlier = Earlier::default();
-    let keys = Resolved::elements(keys, |problems, key| {
-        resolve_one(problems, key, &mut earlier, clients, env)
-    });
+    let keys =
+        Resolved::elements(keys, |problems, key| resolve_one(problems, key, &mut earlier, context));
     keys.map(Keys::new)
 }
 
@@ -70,17 +108,17 @@ fn resolve_one(
     problems: &mut Problems,
     key: file::VirtualKey,
     earlier: &mut Earlier,
-    clients: &BTreeSet<ClientName>,
-    env: FileEnv<'_>,
+    context: &KeyContext<'_>,
 ) -> Option<VirtualKey> {
     check_name(problems, &key.name, &mut earlier.names);
-    let rows = problems.take("mcp_configs", rows(&key.mcp_configs, clients));
+    let grants = problems.merge(grants(&key, context));
     let expires_at = key.expires_at.as_deref();
     let expires_at = expires_at.and_then(|at| problems.accept("expires_at", time::rfc3339(at)));
     let previous = problems.merge(previous(&key));
     let has_digest = key.value_sha256.is_some();
     let is_active = key.is_active.0;
-    let digest = problems.merge(credential(key.value, key.value_sha256.as_deref(), is_active, env));
+    let digest =
+        problems.merge(credential(key.value, key.value_sha256.as_deref(), is_active, context.env));
     let digest = digest.filter(|_| is_active)?;
     let value = if has_digest { "value_sha256" } else { "value" };
     claim(problems, value, digest, &key.name, &mut earlier.digests);
@@ -93,10 +131,7 @@ fn resolve_one(
     if id.as_ref().is_some_and(|id| !earlier.ids.insert(id.clone())) {
         problems.refuse("id", "another key has this identifier already");
     }
-    let relayed = rows.iter().map(|(client, (_, row))| (client.clone(), row.clone())).collect();
-    let tools = rows.into_iter().map(|(client, (tools, _))| (client, tools)).collect();
-    let mut resolved = VirtualKey::from_digest(key.name, digest, tools)
-        .with_relayed(relayed)
+    let mut resolved = VirtualKey::from_digest(key.name, digest, grants)
         .with_approval(key.approval.map(ApprovalChoice::from))
         .with_expiry(expires_at);
     if let Some(id) = id {
@@ -108,9 +143,28 @@ fn resolve_one(
     Some(resolved)
 }
 
+/// Returns the tools that a key opens: those of its rows and of its roles, within its environment.
+fn grants(key: &file::VirtualKey, context: &KeyContext<'_>) -> Resolved<Grants> {
+    let KeyContext { clients, sets, owned, .. } = context;
+    Resolved::new(|problems| {
+        let mut grants = problems.take("mcp_configs", row::resolve(&key.mcp_configs, clients));
+        for role in problems.take("roles", named_set::check_roles(&key.roles, &sets.roles)) {
+            grants.add_rows(role);
+        }
+        let environment = key.environment.as_deref().map(|name| sets.environment(name));
+        let environment = environment.and_then(|found| problems.accept("environment", found));
+        let owned = owned.get(&key.name).cloned().unwrap_or_default();
+        Grants { environment, owned, ..grants }
+    })
+}
+
 fn check_name(problems: &mut Problems, name: &str, taken: &mut BTreeSet<String>) {
     if name.trim().is_empty() {
         problems.refuse("name", "is empty");
+    } else if name.starts_with(ROLES_PREFIX) {
+        problems.refuse("name", format_args!(
+            "must not begin with {ROLES_PREFIX:?}, as the names of senders with an access token do; found {name:?}"
+        ));
     } else if !taken.insert(name.to_owned()) {
         problems.refuse("name", format_args!("another key is named {name:?} already"));
     }
@@ -184,44 +238,6 @@ fn previous(key: &file::VirtualKey) -> Resolved<Option<Previous>> {
         let digest = problems.accept("previous_value_sha256", digest::sha256(digest));
         let valid_until = problems.accept("previous_valid_until", time::rfc3339(valid_until));
         Some(Previous { digest: digest?, valid_until: valid_until? })
-    })
-}
-
-/// Returns the tools, resources and prompts of each client that a key opens.
-fn rows(
-    rows: &[file::KeyRow],
-    clients: &BTreeSet<ClientName>,
-) -> Resolved<BTreeMap<ClientName, (Allowlist, RelayRow)>> {
-    let mut seen = BTreeSet::new();
-    let rows = Resolved::elements(rows, |problems, row| {
-        let tools = Allowlist::parse(&row.tools_to_execute);
-        let resources = UriList::parse(&row.resources_to_read);
-        let prompts = Allowlist::parse(&row.prompts_to_get);
-        let tools = problems.accept("tools_to_execute", tools).unwrap_or_default();
-        let relayed = RelayRow {
-            resources: problems.accept("resources_to_read", resources).unwrap_or_default(),
-            prompts: problems.accept("prompts_to_get", prompts).unwrap_or_default(),
-        };
-        let client = client(&row.mcp_client_name, clients);
-        let client = problems.accept("mcp_client_name", client)?;
-        if !seen.insert(client.clone()) {
-            let message = format_args!("there is another row for {client:?}");
-            problems.refuse("mcp_client_name", message);
-        }
-        Some((client, (tools, relayed)))
-    });
-    rows.map(BTreeMap::from_iter)
-}
-
-fn client(name: &str, clients: &BTreeSet<ClientName>) -> Result<ClientName, InvalidValue> {
-    let full_name = with_internal_client(name);
-    if full_name == INTERNAL_CLIENT {
-        // Registered at run time by the embedding program.
-        return Ok(ClientName::internal());
-    }
-    clients.get(&*full_name).cloned().ok_or_else(|| {
-        let clients = Referent::ElementOf(NamedPart::Clients);
-        InvalidValue::absent(clients, format_args!("no client is named {name:?}"))
     })
 }
 

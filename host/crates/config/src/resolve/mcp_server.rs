@@ -1,12 +1,16 @@
 //! `mcp_server`.
 
+use std::collections::BTreeMap;
+
 use super::{
     key::KnownKeys,
+    named_set,
     refused::{InvalidValue, NamedPart, Referent},
-    resolved::Resolved,
+    resolved::{Problems, Resolved},
     same_variants::same_variants,
 };
 use crate::{file, key_path::KeyPath};
+use airlock_core::door::{Grants, roles_view};
 use airlock_identity as identity;
 use airlock_mcp_server::{self as mcp_server, ApprovalMode, ApprovalRule, SessionBounds};
 
@@ -69,20 +73,17 @@ fn check_key(name: &str, keys: KnownKeys<'_>) -> Result<(), InvalidValue> {
     ))
 }
 
-/// Resolves `oauth`: access tokens. Refuses settings that are unsafe, and a view that names no virtual
-/// key.
+/// Resolves `oauth`: access tokens. Refuses settings that are unsafe, and a view that does not name
+/// either a virtual key or roles.
 pub(super) fn oauth(
     file: file::OAuth,
     keys: KnownKeys<'_>,
+    roles: &BTreeMap<String, Grants>,
 ) -> Resolved<Option<identity::VerifierSettings>> {
     Resolved::new(|problems| {
-        let views = Resolved::elements(file.views, |problems, view| {
-            problems.accept("virtual_key", check_key(&view.virtual_key, keys));
-            Some(identity::ViewRule {
-                claim: view.claim,
-                value: view.value,
-                view: view.virtual_key,
-            })
+        let views = Resolved::elements(file.views, |problems, row| {
+            let view = view(problems, &row, keys, roles)?;
+            Some(identity::ViewRule { claim: row.claim, value: row.value, view })
         });
         let views = problems.take("views", views);
         let mut settings = identity::VerifierSettings::new(file.issuer, file.resource, views);
@@ -101,4 +102,36 @@ pub(super) fn oauth(
         }
         Some(settings)
     })
+}
+
+/// Returns the view that a row of the table selects.
+fn view(
+    problems: &mut Problems,
+    row: &file::View,
+    keys: KnownKeys<'_>,
+    roles: &BTreeMap<String, Grants>,
+) -> Option<String> {
+    match (&row.virtual_key, &row.roles) {
+        (Some(key), None) => {
+            problems.accept("virtual_key", check_key(key, keys));
+            Some(key.clone())
+        }
+        (None, Some(names)) => {
+            problems.take("roles", named_set::check_roles(names, roles));
+            if names.is_empty() {
+                problems
+                    .refuse("roles", "names no role, so the sender would see nothing; name one");
+            }
+            Some(roles_view(names))
+        }
+        (Some(_), Some(_)) => {
+            problems.refuse("roles", "is beside `virtual_key`; exactly one of both is needed");
+            None
+        }
+        (None, None) => {
+            let message = "is required, unless `roles` is set; exactly one of both is needed";
+            problems.refuse("virtual_key", message);
+            None
+        }
+    }
 }

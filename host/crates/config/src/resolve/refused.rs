@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::{error::Problem, key_path::KeyPath};
 
+/// Maximum names of other elements in a message.
+const MAX_KNOWN: usize = 10;
+
 /// A refused value of a part of the file.
 pub(crate) struct RefusedValue {
     /// Its key, relative to the part.
@@ -33,6 +36,8 @@ pub(crate) enum NamedPart {
     Clients,
     Providers,
     VirtualKeys,
+    Roles,
+    Environments,
 }
 
 impl NamedPart {
@@ -42,6 +47,8 @@ impl NamedPart {
             Self::Clients => "/mcp/client_configs",
             Self::Providers => "/providers",
             Self::VirtualKeys => "/governance/virtual_keys",
+            Self::Roles => "/governance/roles",
+            Self::Environments => "/governance/environments",
         }
     }
 
@@ -51,11 +58,32 @@ impl NamedPart {
             Self::Clients => "mcp.client_configs",
             Self::Providers => "providers",
             Self::VirtualKeys => "governance.virtual_keys",
+            Self::Roles => "governance.roles",
+            Self::Environments => "governance.environments",
         })
     }
 }
 
 impl InvalidValue {
+    /// Returns the reason that a value names an element of a part that does not exist. `known` are the
+    /// names that it could be.
+    pub(super) fn unknown<'n>(
+        part: NamedPart,
+        kind: &str,
+        name: &str,
+        known: impl Iterator<Item = &'n str>,
+    ) -> Self {
+        let mut known: Vec<_> = known.take(MAX_KNOWN + 1).map(|name| format!("{name:?}")).collect();
+        if known.len() > MAX_KNOWN {
+            known.truncate(MAX_KNOWN);
+            known.push("others".to_owned());
+        }
+        let part_key = part.key();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let message = format!("no {kind} is named {name:?}; `{part_key}` has {known}");
+        Self::absent(Referent::ElementOf(part), message)
+    }
+
     /// Returns the reason that a referent of the value does not exist.
     pub(super) fn absent(referent: Referent, message: impl fmt::Display) -> Self {
         Self { absent: Some(referent), ..Self::from(message) }

@@ -296,7 +296,7 @@ fn rows_rules_and_grants_for_what_an_entry_removes_are_kept() {
     assert_eq!(left_out(&merged), "");
     assert_eq!(names(&merged.config), ["p"]);
     let ann = merged.config.keys.named("ann").expect("it is kept");
-    assert!(ann.rows.contains_key(&ClientName::parse("fs").expect("a name")));
+    assert!(ann.grants.rows.contains_key(&ClientName::parse("fs").expect("a name")));
     assert!(merged.config.keys.named("bob").is_none());
 }
 

@@ -126,8 +126,8 @@ impl Caller {
         &self.0.ledger
     }
 
-    /// Decides one call. Fails if the tool does not exist or is hidden, if the arguments cannot be
-    /// used, or if the call needs an approval.
+    /// Decides one call. Fails if all tools are switched off, if the tool does not exist or is hidden, if
+    /// the arguments cannot be used, or if the call needs an approval.
     pub fn admit(
         &self,
         name: &str,
@@ -156,6 +156,7 @@ impl Caller {
         arguments: &(impl ToArguments + ?Sized),
         answers: Answers,
     ) -> Result<Resumed, CallError> {
+        self.check_switch()?;
         let entry = self.find(&self.0.origin, name)?;
         let arguments = arguments.to_arguments(name)?;
         let start = Start { deadline: self.deadline(entry), ..self.start() };
@@ -189,8 +190,10 @@ impl Caller {
     }
 
     /// Returns whether [`Self::admit`] would refuse a call of the tool because it needs an approval. A
-    /// caller uses it to sort calls before it runs them. Fails if the tool does not exist or is hidden.
+    /// caller uses it to sort calls before it runs them. Fails if all tools are switched off, or if the
+    /// tool does not exist or is hidden.
     pub fn needs_approval(&self, name: &str) -> Result<bool, CallError> {
+        self.check_switch()?;
         let entry = self.find(&self.0.origin, name)?;
         Ok(!entry.auto && !self.0.origin.approves())
     }
@@ -205,6 +208,7 @@ impl Caller {
         approved: Option<&Approved>,
         mut start: Start,
     ) -> Result<Admitted, CallError> {
+        self.check_switch()?;
         let entry = self.find(origin, name)?;
         let arguments = arguments.to_arguments(name)?;
         if start.parent.is_none() {
@@ -217,6 +221,11 @@ impl Caller {
         start.is_approved |= approved.is_some_and(|approved| approved.covers_nested);
         let chain = Chain::new(self.clone(), start, Report::new());
         Ok(Admitted::new(entry, arguments, chain))
+    }
+
+    /// Fails if all tools are switched off at this moment, also for a request that began before.
+    fn check_switch(&self) -> Result<(), CallError> {
+        if self.0.view.is_switched_off() { Err(CallError::tools_disabled()) } else { Ok(()) }
     }
 
     /// Finds a tool by name. Hidden tools return `NotFound`, exactly like unknown ones.

@@ -1,14 +1,15 @@
-//! The include headers of a request. They only narrow the set of tools.
+//! The headers of a request that select tools, and its path. They only narrow the set of tools.
 //!
 //! Grammar: items separated by `,`; blanks around an item and empty items are ignored. An absent
 //! header filters nothing. A present header admits only the items that it names, so a header
 //! without items admits nothing. (Bifrost treats a client header of blanks as "no filter". Here a
-//! client header admits all clients only if it names `*`.) `bifrostInternal` means the tools of the
+//! client header admits all clients only if it names `*`.) The header of excluded tools takes away what
+//! it names, so one without items takes away nothing. `bifrostInternal` means the tools of the
 //! embedding program, as in Bifrost.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::{CallerHeaders, ScriptLanguage};
+use super::{CallerHeaders, ScriptLanguage, ToolGroup};
 use crate::tool::{ClientName, Tool, with_internal_client};
 
 /// Header that names clients; `*` stands for all.
@@ -16,14 +17,30 @@ pub const INCLUDE_CLIENTS: &str = "x-bf-mcp-include-clients";
 /// Header that names tools as `client-tool`, whatever their prefix, or as models see them, or all tools of a client as `client-*`. A bare `*`
 /// matches no tool.
 pub const INCLUDE_TOOLS: &str = "x-bf-mcp-include-tools";
+/// Header that names tools as [`INCLUDE_TOOLS`] does, which the request does not see. Here a bare `*`
+/// stands for all.
+pub const EXCLUDE_TOOLS: &str = "x-bf-mcp-exclude-tools";
 
-/// Selection of clients and tools by the headers of a request. Names are compared exactly.
+/// Selection of clients and tools by the headers of a request, and by its path. Names are compared
+/// exactly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     clients: Option<BTreeSet<String>>,
     tools: Option<BTreeSet<String>>,
+    excluded: BTreeSet<String>,
+    group: Option<Selected>,
+    is_of_operator: bool,
     language: Option<ScriptLanguage>,
     headers: CallerHeaders,
+}
+
+/// Group whose tools a request selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Selected {
+    /// This one.
+    Group(Arc<ToolGroup>),
+    /// One that does not exist, or not any more.
+    Nothing,
 }
 
 impl Filter {
@@ -32,14 +49,26 @@ impl Filter {
         Self::default()
     }
 
+    /// Creates the filter of the operator's own requests, which see the clients of all owners. For
+    /// programs that have read the configuration, and not for requests from outside.
+    pub fn of_operator() -> Self {
+        Self { is_of_operator: true, ..Self::default() }
+    }
+
     /// Parses the values of the two headers; `None` for a header that the request does not have.
     pub fn parse(include_clients: Option<&str>, include_tools: Option<&str>) -> Self {
         Self {
             clients: include_clients.map(items),
             tools: include_tools.map(items),
-            language: None,
-            headers: CallerHeaders::default(),
+            ..Self::default()
         }
+    }
+
+    /// Adds the value of the header of excluded tools; `None` if the request does not have it.
+    #[must_use]
+    pub fn excluding(mut self, exclude_tools: Option<&str>) -> Self {
+        self.excluded = exclude_tools.map(items).unwrap_or_default();
+        self
     }
 
     /// Selects the language of scripts; `None` leaves it to the configuration.
@@ -72,9 +101,24 @@ impl Filter {
         self.clients = Some(BTreeSet::from_iter(is_admitted.then(|| client.as_str().to_owned())));
     }
 
-    /// Returns whether the request has neither of the two headers.
+    /// Leaves only the tools of a group, as far as the filter admits them; none without a group.
+    pub fn narrow_to_group(&mut self, group: Option<&Arc<ToolGroup>>) {
+        self.group = Some(group.map_or(Selected::Nothing, |group| Selected::Group(group.clone())));
+    }
+
+    /// Returns whether the request selects neither clients nor tools.
     pub fn is_none(&self) -> bool {
-        self.clients.is_none() && self.tools.is_none()
+        !self.names_tools() && self.excluded.is_empty() && self.group.is_none()
+    }
+
+    /// Returns whether the request has a header that names the clients or tools that it is to see.
+    pub fn names_tools(&self) -> bool {
+        self.clients.is_some() || self.tools.is_some()
+    }
+
+    /// Returns whether the request is the operator's own.
+    pub fn is_of_operator(&self) -> bool {
+        self.is_of_operator
     }
 
     /// Returns whether the header for clients admits `client`.
@@ -84,20 +128,64 @@ impl Filter {
             .is_none_or(|names| names.contains("*") || names.contains(client.as_str()))
     }
 
-    /// Returns whether the headers admit the whole of a client, and not only some of its tools.
+    /// Returns whether the request selects the whole of a client, and not only some of its tools. A
+    /// group has tools alone. The header of excluded tools is about nothing else.
     pub(super) fn admits_all_of(&self, client: &ClientName) -> bool {
         self.admits_client(client)
+            && self.group.is_none()
             && self.tools.as_ref().is_none_or(|names| names.contains(&format!("{client}-*")))
     }
 
     /// Returns whether the header for tools admits one tool of `client`.
     pub(super) fn admits_tool(&self, client: &ClientName, tool: &Tool) -> bool {
-        self.tools.as_ref().is_none_or(|names| {
-            names.contains(tool.name.as_str())
-                || names.contains(&format!("{client}-*"))
-                || names.contains(&format!("{client}-{}", tool.original))
-        })
+        self.tools.as_ref().is_none_or(|names| names_tool(names, client, tool))
     }
+
+    /// Returns whether the header of excluded tools takes away one tool of `client`.
+    pub(super) fn excludes_tool(&self, client: &ClientName, tool: &Tool) -> bool {
+        !self.excluded.is_empty()
+            && (self.excludes_all_of(client)
+                || names_tool(&self.excluded, client, tool)
+                || self.excluded.contains(tool.full_name.as_str()))
+    }
+
+    /// Returns whether the header of excluded tools takes away all tools of `client`.
+    pub(super) fn excludes_all_of(&self, client: &ClientName) -> bool {
+        !self.excluded.is_empty()
+            && (self.excluded.contains("*") || self.excluded.contains(&format!("{client}-*")))
+    }
+
+    /// Returns whether the path of the request has a tool of `client`.
+    pub(super) fn has_in_group(&self, client: &ClientName, tool: &Tool) -> bool {
+        match &self.group {
+            None => true,
+            Some(Selected::Group(group)) => group.has(client, tool),
+            Some(Selected::Nothing) => false,
+        }
+    }
+
+    /// Returns whether the path of the request has any tools of `client`.
+    pub(super) fn has_client_in_group(&self, client: &ClientName) -> bool {
+        match &self.group {
+            None => true,
+            Some(Selected::Group(group)) => group.has_client(client),
+            Some(Selected::Nothing) => false,
+        }
+    }
+
+    /// The group whose tools the request selects.
+    pub fn group(&self) -> Option<&ToolGroup> {
+        match &self.group {
+            Some(Selected::Group(group)) => Some(group),
+            Some(Selected::Nothing) | None => None,
+        }
+    }
+}
+
+fn names_tool(names: &BTreeSet<String>, client: &ClientName, tool: &Tool) -> bool {
+    names.contains(tool.name.as_str())
+        || names.contains(&format!("{client}-*"))
+        || names.contains(&format!("{client}-{}", tool.original))
 }
 
 fn items(header: &str) -> BTreeSet<String> {

@@ -1,18 +1,28 @@
 //! Virtual keys: credentials of callers, each with the tools that it grants. Deny by default.
 
+mod grants;
 mod live;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::SystemTime};
 
 use sha2::{Digest, Sha256};
 
-pub use self::live::LiveKeys;
+pub(super) use self::grants::Grant;
+pub use self::{
+    grants::{Environment, Grants},
+    live::LiveKeys,
+};
 
 use super::ApprovalChoice;
 use crate::{
     tenant::Tenant,
     tool::{Allowlist, ClientName, Policy, UriList},
 };
+
+/// Beginning of the names of keys that stand for roles. No other key has such a name.
+pub const ROLES_PREFIX: &str = "roles:";
+/// Separator of the roles in such a name.
+const ROLES_SEPARATOR: char = ',';
 
 /// One virtual key.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,12 +37,8 @@ pub struct VirtualKey {
     expires_at: Option<SystemTime>,
     /// Tenant that its calls are accounted to.
     tenant: Tenant,
-    /// Tools that the key grants, by client. A client without a row is denied, unless its policy
-    /// allows all keys.
-    pub rows: BTreeMap<ClientName, Allowlist>,
-    /// Resources and prompts that the key grants, by client. A client with a row for its tools and
-    /// none here is denied.
-    relayed: BTreeMap<ClientName, RelayRow>,
+    /// Tools that the key grants.
+    pub grants: Arc<Grants>,
     /// Treatment of calls that need an approval; `None` for that of the configuration.
     pub approval: Option<ApprovalChoice>,
 }
@@ -42,17 +48,6 @@ pub struct VirtualKey {
 struct PreviousCredential {
     digest: [u8; 32],
     valid_until: SystemTime,
-}
-
-/// Tools of one client that a request may use by its key.
-#[derive(Clone, Copy)]
-pub(super) enum Grant<'k> {
-    /// All: the request has no key, or the key no row and the client permits all keys.
-    All,
-    /// Those of the row of the key.
-    Row(&'k Allowlist),
-    /// None: the key has no row.
-    Nothing,
 }
 
 /// Resources and prompts of one client that a key grants. The default grants none.
@@ -71,16 +66,12 @@ impl VirtualKey {
         credential: &str,
         rows: BTreeMap<ClientName, Allowlist>,
     ) -> Self {
-        Self::from_digest(name, credential_digest(credential), rows)
+        Self::from_digest(name, credential_digest(credential), rows.into())
     }
 
     /// Creates a key from the digest of its credential, which is that of [`credential_digest`]. It is
     /// the same key, and the same tenant, as one from the credential.
-    pub fn from_digest(
-        name: impl Into<String>,
-        digest: [u8; 32],
-        rows: BTreeMap<ClientName, Allowlist>,
-    ) -> Self {
+    pub fn from_digest(name: impl Into<String>, digest: [u8; 32], grants: Grants) -> Self {
         let name = name.into();
         Self {
             tenant: Tenant::of_key(digest, name.clone()),
@@ -88,8 +79,7 @@ impl VirtualKey {
             digest,
             previous: None,
             expires_at: None,
-            rows,
-            relayed: BTreeMap::new(),
+            grants: Arc::new(grants),
             approval: None,
         }
     }
@@ -121,26 +111,15 @@ impl VirtualKey {
 
     /// Sets the resources and prompts that the key grants, by client.
     #[must_use]
-    pub fn with_relayed(self, relayed: BTreeMap<ClientName, RelayRow>) -> Self {
-        Self { relayed, ..self }
+    pub fn with_relayed(mut self, relayed: BTreeMap<ClientName, RelayRow>) -> Self {
+        Arc::make_mut(&mut self.grants).relayed = relayed;
+        self
     }
 
     /// Sets what happens to calls that need an approval.
     #[must_use]
     pub fn with_approval(self, approval: Option<ApprovalChoice>) -> Self {
         Self { approval, ..self }
-    }
-
-    /// Returns the resources and prompts of `client` that the key grants. As for tools, a row takes
-    /// precedence over the client's `allow_on_all_keys`.
-    pub(super) fn relayed(&self, client: &ClientName, policy: &Policy) -> RelayRow {
-        if self.rows.contains_key(client) || self.relayed.contains_key(client) {
-            return self.relayed.get(client).cloned().unwrap_or_default();
-        }
-        if policy.allow_on_all_keys {
-            return RelayRow { resources: UriList::All, prompts: Allowlist::All };
-        }
-        RelayRow::default()
     }
 
     /// SHA-256 of its current value.
@@ -165,20 +144,10 @@ impl VirtualKey {
         Self { tenant: Tenant::of_key(digest, self.name.clone()), digest, ..self.clone() }
     }
 
-    /// Returns the tools of `client` that the key grants. A row takes precedence over the client's
-    /// `allow_on_all_keys`, even if the row is empty.
-    pub(super) fn grant(&self, client: &ClientName, policy: &Policy) -> Grant<'_> {
-        match self.rows.get(client) {
-            Some(row) => Grant::Row(row),
-            None if policy.allow_on_all_keys => Grant::All,
-            None => Grant::Nothing,
-        }
-    }
-
     /// Returns whether the holder of the key may know of `client`: the key has a row for it, or the
-    /// client permits all keys.
+    /// client permits the key; its environment has the client, and the client does not belong to others.
     pub fn knows(&self, client: &ClientName, policy: &Policy) -> bool {
-        !matches!(self.grant(client, policy), Grant::Nothing)
+        self.grants.knows(client, policy)
     }
 }
 
@@ -186,18 +155,20 @@ impl fmt::Debug for VirtualKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VirtualKey")
             .field("name", &self.name)
-            .field("rows", &self.rows)
+            .field("rows", &self.grants.rows)
             .finish_non_exhaustive()
     }
 }
 
-/// All virtual keys, indexed by the digests of their credentials.
+/// All virtual keys, indexed by the digests of their credentials; and the roles of senders that come
+/// with an access token.
 #[derive(Clone, Default)]
 pub struct Keys {
     by_digest: BTreeMap<[u8; 32], Arc<VirtualKey>>,
     /// The keys that were rotated, by the digests before.
     rotated: BTreeMap<[u8; 32], Arc<VirtualKey>>,
     by_name: BTreeMap<String, Arc<VirtualKey>>,
+    roles: BTreeMap<String, Grants>,
 }
 
 impl Keys {
@@ -233,6 +204,26 @@ impl Keys {
         self.by_name.get(name)
     }
 
+    /// Adds the roles, by name. A name has no `,`.
+    #[must_use]
+    pub fn with_roles(self, roles: BTreeMap<String, Grants>) -> Self {
+        Self { roles, ..self }
+    }
+
+    /// Finds the key with the tools that a view names: that of this name, expired or not, or the one
+    /// that stands for the [roles](roles_view) of the view, which no credential finds. `None` if the key
+    /// or one of the roles does not exist.
+    pub fn view(&self, view: &str) -> Option<Arc<VirtualKey>> {
+        let Some(roles) = view.strip_prefix(ROLES_PREFIX) else {
+            return self.named(view).cloned();
+        };
+        let mut grants = Grants::default();
+        for role in roles.split(ROLES_SEPARATOR) {
+            grants.add_rows(self.roles.get(role)?);
+        }
+        Some(Arc::new(VirtualKey::from_digest(view, Sha256::digest(view).into(), grants)))
+    }
+
     /// Returns all keys, those that have expired included.
     pub fn iter(&self) -> impl Iterator<Item = &VirtualKey> {
         self.by_digest.values().map(|key| &**key)
@@ -249,6 +240,11 @@ impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
+}
+
+/// Returns the view of a sender with these roles: the name of the key that stands for them.
+pub fn roles_view(roles: &[String]) -> String {
+    format!("{ROLES_PREFIX}{}", roles.join(&ROLES_SEPARATOR.to_string()))
 }
 
 /// Returns the digest by which a credential is found: its SHA-256.

@@ -17,7 +17,7 @@ pub use self::{
     claims::Claims,
     mailbox::{Mailbox, Subscription},
 };
-use super::{Filter, Hearing, Provider, RelayRow, SessionId, VirtualKey};
+use super::{Filter, Hearing, Provider, RelayRow, SessionId, ToolRules, ToolSwitch, VirtualKey};
 use crate::{
     tenant::Tenant,
     tool::{Answers, Cause, ClientName, InputRequired, Offer, Offers, Policy, QuestionKinds},
@@ -29,6 +29,8 @@ use crate::{
 pub struct RelayView {
     clients: Arc<BTreeMap<ClientName, Granted>>,
     tenant: Tenant,
+    /// The switch of all tools, which requests ask again.
+    switch: ToolSwitch,
 }
 
 /// One source, as a view needs it.
@@ -42,6 +44,8 @@ pub struct RelaySource<'s> {
     pub offers: &'s Arc<Offers>,
     /// Runs the requests; `None` before the first connection.
     pub provider: Option<&'s Arc<dyn Provider>>,
+    /// True if the operator has switched all tools off.
+    pub is_switched_off: bool,
 }
 
 /// A source of which at least one resource or prompt may be used, or whose instructions are passed
@@ -102,6 +106,9 @@ pub enum RelayError {
     /// It does not exist, or is hidden from the caller.
     #[error("it does not exist")]
     NotFound,
+    /// The operator has switched all tools off, and resources and prompts with them.
+    #[error("all tools of this gateway are switched off by its operator")]
+    Disabled,
     /// The source has no such method.
     #[error("its server does not offer this")]
     Unsupported,
@@ -244,14 +251,25 @@ impl RelayView {
         filter: &Filter,
         key: Option<&VirtualKey>,
     ) -> Self {
-        let admitted = sources.into_iter().filter(|source| filter.admits_all_of(source.client));
+        let admitted = sources.into_iter().filter(|source| {
+            ToolRules::new(source.client, source.policy, filter, key)
+                .switched_off(source.is_switched_off)
+                .may_relay()
+        });
         let clients = admitted
             .map(|source| (source.client.clone(), Granted::new(&source, key)))
             .filter(|(_, granted)| !granted.is_empty());
         Self {
             clients: Arc::new(clients.collect()),
             tenant: key.map_or(Tenant::ANONYMOUS, |key| key.tenant().clone()),
+            switch: ToolSwitch::default(),
         }
+    }
+
+    /// Sets the switch that requests ask.
+    #[must_use]
+    pub fn with_switch(self, switch: ToolSwitch) -> Self {
+        Self { switch, ..self }
     }
 
     /// Returns whether resources of at least one client may be read.
@@ -323,14 +341,17 @@ impl RelayView {
         }
     }
 
-    /// Decides one request, which must end within `limit`. Fails if the resource or the prompt does
-    /// not exist or is hidden. A resource need not be listed: a source may have more than it lists.
+    /// Decides one request, which must end within `limit`. Fails if all tools are switched off, or if the
+    /// resource or the prompt does not exist or is hidden. A resource need not be listed: a source may have more than it lists.
     pub fn admit(
         &self,
         client: &ClientName,
         request: RelayRequest,
         limit: Duration,
     ) -> Result<Relay, RelayError> {
+        if self.switch.is_off() {
+            return Err(RelayError::Disabled);
+        }
         let granted = self.clients.get(client).filter(|granted| granted.admits(&request));
         let granted = granted.ok_or(RelayError::NotFound)?;
         // A client that was never connected has listed nothing.
@@ -350,19 +371,19 @@ impl RelayView {
 
 impl Granted {
     fn new(source: &RelaySource<'_>, key: Option<&VirtualKey>) -> Self {
-        let RelaySource { client, policy, offers, provider } = *source;
-        let key = key.map(|key| (key, key.relayed(client, policy)));
+        let RelaySource { client, policy, offers, provider, .. } = *source;
+        let grants = key.map(|key| &key.grants);
         // Instructions tell of a client's tools, so they are for those who may use one.
-        let knows = key.as_ref().is_none_or(|(key, _)| match key.rows.get(client) {
-            Some(row) => !row.is_empty(),
-            None => policy.allow_on_all_keys,
+        let knows = grants.is_none_or(|grants| {
+            grants.knows(client, policy)
+                && grants.rows.get(client).is_none_or(|row| !row.is_empty())
         });
         Self {
             permitted: RelayRow {
                 resources: policy.resources.clone(),
                 prompts: policy.prompts.clone(),
             },
-            key: key.map(|(_, row)| row),
+            key: grants.map(|grants| grants.relayed(client, policy)),
             instructions: policy.relays_instructions && knows,
             offers: offers.clone(),
             provider: provider.cloned(),

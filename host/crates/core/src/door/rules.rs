@@ -5,42 +5,77 @@
 
 use std::collections::BTreeSet;
 
-use super::{Filter, VirtualKey, key::Grant};
-use crate::tool::{ClientName, Policy, Tool};
+use super::{
+    Filter, VirtualKey,
+    key::{Grant, Grants},
+};
+use crate::tool::{ClientName, Exclusions, Policy, Tool};
 
 /// A rule that hides a tool from a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HidingRule {
+    /// The operator has switched all tools off.
+    SwitchedOff,
+    /// The client belongs to virtual keys, and the request has none of them.
+    Owner,
     /// The header for clients does not name the client.
     IncludeClients,
     /// `tools_to_execute` of the client does not list the tool.
     ToolsToExecute,
+    /// `tools_to_exclude` of the client lists the tool.
+    ToolsToExclude,
+    /// The environment of the virtual key does not have the client.
+    Environment,
+    /// `tools_to_exclude` of the environment of the virtual key lists the tool.
+    EnvironmentExclude,
     /// The virtual key has no row for the client, which does not permit all keys.
     KeyWithoutRow,
-    /// The row of the virtual key does not list the tool.
+    /// The rows of the virtual key do not list the tool.
     KeyRow,
+    /// `tools_to_exclude` of a row of the virtual key lists the tool.
+    KeyExclude,
+    /// The group of tools that the request asks for does not have the tool.
+    Group,
     /// The header for tools does not name the tool.
     IncludeTools,
+    /// The header for excluded tools names the tool.
+    ExcludeTools,
 }
 
 impl HidingRule {
     /// All rules, in the order in which they are applied.
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 13] = [
+        Self::SwitchedOff,
+        Self::Owner,
         Self::IncludeClients,
         Self::ToolsToExecute,
+        Self::ToolsToExclude,
+        Self::Environment,
+        Self::EnvironmentExclude,
         Self::KeyWithoutRow,
         Self::KeyRow,
+        Self::KeyExclude,
+        Self::Group,
         Self::IncludeTools,
+        Self::ExcludeTools,
     ];
 
     /// Returns the stable code of the rule.
     pub const fn code(self) -> &'static str {
         match self {
+            Self::SwitchedOff => "switched_off",
+            Self::Owner => "owner",
             Self::IncludeClients => "include_clients",
             Self::ToolsToExecute => "tools_to_execute",
+            Self::ToolsToExclude => "tools_to_exclude",
+            Self::Environment => "environment",
+            Self::EnvironmentExclude => "environment_exclude",
             Self::KeyWithoutRow => "key_without_row",
             Self::KeyRow => "key_row",
+            Self::KeyExclude => "key_exclude",
+            Self::Group => "virtual_mcp",
             Self::IncludeTools => "include_tools",
+            Self::ExcludeTools => "exclude_tools",
         }
     }
 }
@@ -52,6 +87,10 @@ pub struct ToolRules<'r> {
     policy: &'r Policy,
     filter: &'r Filter,
     is_client_included: bool,
+    is_of_others: bool,
+    is_switched_off: bool,
+    /// `None` without a key.
+    grants: Option<&'r Grants>,
     grant: Grant<'r>,
 }
 
@@ -65,8 +104,29 @@ impl<'r> ToolRules<'r> {
         key: Option<&'r VirtualKey>,
     ) -> Self {
         let is_client_included = filter.admits_client(client);
-        let grant = key.map_or(Grant::All, |key| key.grant(client, policy));
-        Self { client, policy, filter, is_client_included, grant }
+        let grants = key.map(|key| &*key.grants);
+        let grant = grants.map_or(Grant::All, |grants| grants.grant(client, policy));
+        let is_of_others = match grants {
+            Some(grants) => grants.is_of_others(client, policy),
+            None => policy.is_owned && !filter.is_of_operator(),
+        };
+        let is_switched_off = false;
+        Self {
+            client,
+            policy,
+            filter,
+            is_client_included,
+            is_of_others,
+            is_switched_off,
+            grants,
+            grant,
+        }
+    }
+
+    /// Sets whether the operator has switched all tools off.
+    #[must_use]
+    pub fn switched_off(self, is_switched_off: bool) -> Self {
+        Self { is_switched_off, ..self }
     }
 
     /// Returns the rules that hide a tool of the client, in the order in which they are applied. The
@@ -80,6 +140,23 @@ impl<'r> ToolRules<'r> {
         HidingRule::ALL.into_iter().filter(move |rule| self.hides_all(*rule))
     }
 
+    /// Returns whether the client belongs to others than the sender of the request, who is not to know
+    /// of it.
+    pub fn conceal(self) -> bool {
+        self.is_of_others
+    }
+
+    /// Returns whether the sender of the request may know of the client, whatever the request selects.
+    pub fn reveal(self) -> bool {
+        let is_known = self.grants.is_none_or(|grants| grants.knows(self.client, self.policy));
+        is_known && !self.is_of_others
+    }
+
+    /// Returns whether the request may use resources and prompts of the client, if the lists permit any.
+    pub(super) fn may_relay(self) -> bool {
+        !self.is_switched_off && !self.is_of_others && self.filter.admits_all_of(self.client)
+    }
+
     /// Returns whether the request sees a tool of the client.
     pub(super) fn show(self, tool: &Tool) -> bool {
         self.hiding(tool).next().is_none()
@@ -87,23 +164,52 @@ impl<'r> ToolRules<'r> {
 
     fn hides(self, rule: HidingRule, tool: &Tool) -> bool {
         match rule {
-            HidingRule::IncludeClients | HidingRule::KeyWithoutRow => self.hides_all(rule),
+            HidingRule::SwitchedOff
+            | HidingRule::Owner
+            | HidingRule::IncludeClients
+            | HidingRule::Environment
+            | HidingRule::KeyWithoutRow => self.hides_all(rule),
             HidingRule::ToolsToExecute => !self.policy.execute.allows_tool(tool),
+            HidingRule::ToolsToExclude => self.policy.exclude.covers(tool),
+            HidingRule::EnvironmentExclude => {
+                let taken_away = self.grants.and_then(|grants| grants.taken_away(self.client));
+                taken_away.is_some_and(|excluded| excluded.covers(tool))
+            }
             HidingRule::KeyRow => match self.grant {
                 Grant::Row(row) => !row.allows_tool(tool),
                 Grant::All | Grant::Nothing => false,
             },
+            HidingRule::KeyExclude => {
+                self.grants.is_some_and(|grants| grants.excludes(self.client, tool))
+            }
+            HidingRule::Group => !self.filter.has_in_group(self.client, tool),
             HidingRule::IncludeTools => !self.filter.admits_tool(self.client, tool),
+            HidingRule::ExcludeTools => self.filter.excludes_tool(self.client, tool),
         }
     }
 
     fn hides_all(self, rule: HidingRule) -> bool {
         match rule {
+            HidingRule::SwitchedOff => self.is_switched_off,
+            HidingRule::Owner => self.is_of_others,
             HidingRule::IncludeClients => !self.is_client_included,
             HidingRule::ToolsToExecute => self.policy.execute.is_empty(),
+            HidingRule::ToolsToExclude => self.policy.exclude.covers_all(),
+            HidingRule::Environment => {
+                self.grants.is_some_and(|grants| grants.is_outside(self.client))
+            }
+            HidingRule::EnvironmentExclude => {
+                let taken_away = self.grants.and_then(|grants| grants.taken_away(self.client));
+                taken_away.is_some_and(Exclusions::covers_all)
+            }
             HidingRule::KeyWithoutRow => matches!(self.grant, Grant::Nothing),
             HidingRule::KeyRow => matches!(self.grant, Grant::Row(row) if row.is_empty()),
+            HidingRule::KeyExclude => {
+                self.grants.is_some_and(|grants| grants.excludes_all(self.client))
+            }
+            HidingRule::Group => !self.filter.has_client_in_group(self.client),
             HidingRule::IncludeTools => false,
+            HidingRule::ExcludeTools => self.filter.excludes_all_of(self.client),
         }
     }
 }
@@ -134,107 +240,4 @@ impl ToolApproval {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::tool::{Allowlist, client};
-    use HidingRule::{IncludeClients, IncludeTools, KeyRow, KeyWithoutRow, ToolsToExecute};
-
-    fn list(names: &[&str]) -> Allowlist {
-        Allowlist::parse(names).expect("a good list")
-    }
-
-    fn tool(original: &str) -> Tool {
-        let definition = serde_json::json!({"name": original, "inputSchema": {}});
-        let definition = serde_json::from_value(definition).expect("a definition");
-        Tool::adopt(&client("fs"), definition).expect("a good tool")
-    }
-
-    fn policy(execute: &[&str], allow_on_all_keys: bool) -> Policy {
-        Policy { execute: list(execute), allow_on_all_keys, ..Policy::default() }
-    }
-
-    fn key(rows: &[(&str, &[&str])]) -> VirtualKey {
-        let rows = rows.iter().map(|(name, tools)| (client(name), list(tools)));
-        VirtualKey::new("ann", "sk-bf-ann", rows.collect::<BTreeMap<_, _>>())
-    }
-
-    /// Returns the rules that hide `read` of `fs`, and those that hide the whole of `fs`.
-    fn hiding(
-        policy: &Policy,
-        filter: &Filter,
-        key: Option<&VirtualKey>,
-    ) -> (Vec<HidingRule>, Vec<HidingRule>) {
-        let fs = client("fs");
-        let rules = ToolRules::new(&fs, policy, filter, key);
-        (rules.hiding(&tool("read")).collect(), rules.hiding_all().collect())
-    }
-
-    #[test]
-    fn each_rule_hides_a_tool_on_its_own() {
-        let open = policy(&["*"], false);
-        let none = Filter::none();
-        assert_eq!(hiding(&open, &none, None), (vec![], vec![]));
-        for (clients, tools, expected) in [
-            (Some("web"), None, vec![IncludeClients]),
-            (Some("web,fs"), None, vec![]),
-            (Some("*"), None, vec![]),
-            (None, Some("fs-write"), vec![IncludeTools]),
-            (None, Some("fs-read"), vec![]),
-            (None, Some("fs-*"), vec![]),
-            (None, Some(""), vec![IncludeTools]),
-        ] {
-            let filter = Filter::parse(clients, tools);
-            assert_eq!(hiding(&open, &filter, None).0, expected, "{filter:?}");
-        }
-        let other = policy(&["write"], false);
-        assert_eq!(hiding(&other, &none, None), (vec![ToolsToExecute], vec![]));
-        let empty = policy(&[], false);
-        assert_eq!(hiding(&empty, &none, None), (vec![ToolsToExecute], vec![ToolsToExecute]));
-        for (rows, allows_all, tool, whole) in [
-            (&[][..], false, vec![KeyWithoutRow], vec![KeyWithoutRow]),
-            (&[], true, vec![], vec![]),
-            (&[("web", &["*"][..])], false, vec![KeyWithoutRow], vec![KeyWithoutRow]),
-            (&[("fs", &["READ"])], false, vec![], vec![]),
-            (&[("fs", &["write"])], true, vec![KeyRow], vec![]),
-            (&[("fs", &[])], true, vec![KeyRow], vec![KeyRow]),
-        ] {
-            let key = key(rows);
-            let open = policy(&["*"], allows_all);
-            assert_eq!(hiding(&open, &none, Some(&key)), (tool, whole), "{key:?} {allows_all}");
-        }
-    }
-
-    #[test]
-    fn all_rules_that_apply_are_returned_in_the_order_of_the_door() {
-        let filter = Filter::parse(Some("web"), Some("web-*"));
-        let empty = policy(&[], false);
-        let without = [IncludeClients, ToolsToExecute, KeyWithoutRow, IncludeTools];
-        assert_eq!(hiding(&empty, &filter, Some(&key(&[]))).0, without);
-        let other = key(&[("fs", &["write"])]);
-        let with = [IncludeClients, ToolsToExecute, KeyRow, IncludeTools];
-        assert_eq!(hiding(&empty, &filter, Some(&other)).0, with);
-        let codes = HidingRule::ALL.map(HidingRule::code);
-        assert_eq!(
-            codes,
-            ["include_clients", "tools_to_execute", "key_without_row", "key_row", "include_tools"]
-        );
-    }
-
-    #[test]
-    fn an_approval_is_needed_unless_the_tool_is_listed_and_accepted() {
-        let read = tool("read");
-        let unaccepted = BTreeSet::from(["read".to_owned()]);
-        for (auto, unaccepted, is_needed) in [
-            (&["read"][..], &BTreeSet::new(), false),
-            (&["write"], &BTreeSet::new(), true),
-            (&["*"], &unaccepted, true),
-            (&[], &unaccepted, true),
-        ] {
-            let policy = Policy { auto_execute: list(auto), ..Policy::default() };
-            let approval = ToolApproval::new(&policy, unaccepted, &read);
-            assert_eq!(approval.is_needed(), is_needed, "{approval:?}");
-        }
-    }
-}
+mod tests;

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::*;
 use crate::tool::{
-    Allowlist, CallError, ClientName, Content, Details, HostCode, Policy, ReachedLimit, Tool,
-    ToolDefinition, ToolName, ToolOutput, client,
+    Allowlist, Answers, CallError, ClientName, Content, Details, Exclusions, HostCode, Policy,
+    ReachedLimit, Tool, ToolDefinition, ToolName, ToolOutput, client,
 };
 
 /// Returns the name of the tool that was called.
@@ -50,6 +50,7 @@ impl Sources {
             unaccepted: &self.unaccepted,
             provider: &self.echo,
             is_server: client.as_str() == CLIENTS[0],
+            is_switched_off: false,
         });
         View::new(sources, Some(&self.meta_tools), filter, key)
     }
@@ -100,15 +101,24 @@ fn allowlist() -> impl Strategy<Value = Allowlist> {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    (allowlist(), allowlist(), any::<bool>(), any::<bool>()).prop_map(
-        |(execute, auto_execute, code_mode, allow_on_all_keys)| Policy {
+    (allowlist(), exclusions(), allowlist(), any::<[bool; 3]>()).prop_map(
+        |(execute, exclude, auto_execute, [code_mode, allow_on_all_keys, is_owned])| Policy {
             execute,
+            exclude,
             auto_execute,
             code_mode,
             allow_on_all_keys,
+            is_owned,
             ..Policy::default()
         },
     )
+}
+
+/// Lists that take nothing away, half of them.
+fn exclusions() -> impl Strategy<Value = Exclusions> {
+    let names = subsequence(TOOLS.to_vec(), 0..=TOOLS.len());
+    let list = names.prop_map(|names| Exclusions::parse(&names).expect("no duplicates"));
+    prop_oneof![Just(Exclusions::default()), list]
 }
 
 fn header(items: Vec<String>) -> impl Strategy<Value = Option<String>> {
@@ -130,8 +140,30 @@ fn filter() -> impl Strategy<Value = Filter> {
     let tools = CLIENTS
         .iter()
         .flat_map(|c| TOOLS.iter().map(move |t| format!("{c}-{t}")).chain([format!("{c}-*")]));
-    (header(clients), header(tools.chain(["*".into()]).collect()))
-        .prop_map(|(clients, tools)| Filter::parse(clients.as_deref(), tools.as_deref()))
+    let tools: Vec<_> = tools.chain(["*".into()]).collect();
+    let excluded: Vec<_> = tools.iter().filter(|item| *item != "*").cloned().collect();
+    (header(clients), header(tools), header(excluded), group()).prop_map(
+        |(clients, tools, excluded, group)| {
+            let mut filter =
+                Filter::parse(clients.as_deref(), tools.as_deref()).excluding(excluded.as_deref());
+            if let Some(group) = group {
+                filter.narrow_to_group(Some(&Arc::new(group)));
+            }
+            filter
+        },
+    )
+}
+
+fn group() -> impl Strategy<Value = Option<ToolGroup>> {
+    let names = prop::sample::select(&CLIENTS[..]).prop_map(client);
+    let tools = prop::collection::btree_map(names, allowlist(), 0..=CLIENTS.len());
+    let group = tools.prop_map(|tools| ToolGroup {
+        name: "Group".to_owned(),
+        slug: GroupSlug::parse("group").expect("a slug"),
+        tools,
+        keys: None,
+    });
+    prop::option::weighted(0.3, group)
 }
 
 fn key() -> impl Strategy<Value = Option<VirtualKey>> {
@@ -140,7 +172,18 @@ fn key() -> impl Strategy<Value = Option<VirtualKey>> {
         allowlist(),
         0..=CLIENTS.len(),
     );
-    prop::option::of(rows.prop_map(|rows| VirtualKey::new("key", "sk-bf-test", rows)))
+    let names = || prop::sample::select(&CLIENTS[..]).prop_map(client);
+    let excluded = prop::collection::btree_map(names(), exclusions(), 0..=1);
+    let owned = prop::collection::btree_set(names(), 0..=CLIENTS.len());
+    let bounds = prop::collection::btree_map(names(), exclusions(), 0..=CLIENTS.len());
+    let bounds = prop::option::weighted(0.3, bounds);
+    let key = (rows, excluded, owned, bounds).prop_map(|(rows, excluded, owned, bounds)| {
+        let environment =
+            bounds.map(|clients| Arc::new(Environment { name: "bounds".to_owned(), clients }));
+        let grants = Grants { rows, excluded, owned, environment, ..Grants::default() };
+        VirtualKey::from_digest("key", credential_digest("sk-bf-test"), grants)
+    });
+    prop::option::of(key)
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
@@ -205,11 +248,14 @@ proptest! {
         let sources = sources(&policies);
         let narrowed = visible_names(&sources, &origin, &filter, key.as_ref());
         prop_assert!(narrowed.is_subset(&visible_names(&sources, &origin, &Filter::none(), key.as_ref())));
-        prop_assert!(narrowed.is_subset(&visible_names(&sources, &origin, &filter, None)));
+        // The operator's own view: a key may own clients that a request without one does not see.
+        let whole = visible_names(&sources, &origin, &Filter::of_operator(), None);
+        prop_assert!(narrowed.is_subset(&whole));
         for name in narrowed.iter().filter(|name| name.as_str() != "executeToolCode") {
             let (client_name, tool) = name.as_str().split_once('-').expect("a prefix");
             let index = CLIENTS.iter().position(|c| *c == client_name).expect("a known client");
             prop_assert!(policies[index].execute.allows(tool));
+            prop_assert!(!policies[index].exclude.covers_name(tool));
         }
     }
 }
@@ -224,6 +270,27 @@ fn visible_names(
         .list()
         .map(|entry| entry.tool.name.clone())
         .collect()
+}
+
+#[test]
+fn a_request_that_began_before_the_tools_were_switched_off_makes_no_further_call() {
+    let sources = sources(&[open_policy(false), open_policy(true)]);
+    let switch = ToolSwitch::default();
+    let view = sources.view(&Filter::none(), None).with_switch(switch.clone());
+    let model = Caller::new(view, Origin::Model, BUDGET);
+    let script = model.admit("executeToolCode", "").expect("it is listed");
+    assert!(switch.set_off(true) && !switch.set_off(true));
+    let answers = Answers { token: String::new(), given: BTreeMap::new() };
+    let resumed = model.resume("alpha-read", "", answers).map(drop);
+    for decided in [direct(&model, "alpha-read"), scripted(&script, "beta-read"), resumed] {
+        assert_eq!(decided.expect_err("refused").code(), HostCode::ToolsDisabled);
+    }
+    let asked = model.needs_approval("alpha-read").expect_err("refused");
+    assert_eq!(asked.code(), HostCode::ToolsDisabled);
+    // Also a tool that does not exist: one reason for every call.
+    assert_eq!(direct(&model, "no-tool").expect_err("refused").code(), HostCode::ToolsDisabled);
+    switch.set_off(false);
+    assert!(direct(&model, "alpha-read").is_ok() && scripted(&script, "beta-read").is_ok());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     CallerHeaders, Filter, Origin, Provider, RelayView, ScriptLanguage, ToolApproval, ToolRules,
-    VirtualKey,
+    ToolSwitch, VirtualKey,
 };
 use crate::{
     tenant::Tenant,
@@ -28,6 +28,8 @@ pub struct View {
     headers: CallerHeaders,
     /// The resources and prompts that the request may use; `None` if the operator permits none.
     relay: Option<RelayView>,
+    /// The switch of all tools, which calls ask again.
+    switch: ToolSwitch,
 }
 
 /// Identifies the tools of a view. Views of equal requests have the same while the first of them, or
@@ -95,6 +97,8 @@ pub struct Source<'s> {
     pub provider: &'s Arc<dyn Provider>,
     /// True if the source is an MCP server.
     pub is_server: bool,
+    /// True if the operator has switched all tools off.
+    pub is_switched_off: bool,
 }
 
 /// Some of the gateway's own tools: the meta-tools, or the reader of large results. Their names have
@@ -120,7 +124,8 @@ impl View {
         let mut entries = BTreeMap::new();
         let mut full_names = BTreeMap::new();
         for source in sources {
-            let rules = ToolRules::new(source.client, source.policy, filter, key);
+            let rules = ToolRules::new(source.client, source.policy, filter, key)
+                .switched_off(source.is_switched_off);
             for tool in source.tools.iter().filter(|tool| rules.show(tool)) {
                 entries.insert(tool.name.clone(), Entry::of(&source, tool));
                 if tool.full_name != tool.name {
@@ -143,7 +148,19 @@ impl View {
             language: filter.language(),
             headers: filter.headers().clone(),
             relay: None,
+            switch: ToolSwitch::default(),
         }
+    }
+
+    /// Sets the switch that calls ask.
+    #[must_use]
+    pub fn with_switch(self, switch: ToolSwitch) -> Self {
+        Self { switch, ..self }
+    }
+
+    /// Returns whether all tools are switched off at this moment, so that no call is admitted.
+    pub fn is_switched_off(&self) -> bool {
+        self.switch.is_off()
     }
 
     /// Adds the resources and prompts that the request may use.
@@ -212,6 +229,7 @@ impl View {
             language: filter.language(),
             headers: filter.headers().clone(),
             relay: None,
+            switch: self.switch.clone(),
         }
     }
 

@@ -78,6 +78,8 @@ host_codes! {
     TooManyCalls = "too_many_calls",
     /// The tool itself returned an error. Its own code is the tool's, if it has one.
     ToolError = "tool_error",
+    /// The operator has switched all tools off.
+    ToolsDisabled = "tools_disabled",
     /// The guest trapped.
     Trap = "trap",
     /// The tool's source does not respond, or is not connected.

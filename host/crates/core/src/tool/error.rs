@@ -357,6 +357,12 @@ impl CallError {
             .with_retry_after(Duration::from_secs(1))
     }
 
+    /// Creates the error of every call while the operator has switched all tools off.
+    pub fn tools_disabled() -> Self {
+        let message = "all tools of this gateway are switched off by its operator";
+        Self::new(ErrorKind::Denied, HostCode::ToolsDisabled, message)
+    }
+
     /// Creates the error of a call that its caller cancelled.
     pub fn cancelled() -> Self {
         Self::new(ErrorKind::Cancelled, HostCode::Cancelled, "the call was cancelled")

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{ClientName, Tool};
+use super::{ClientName, Exclusions, Tool};
 
 /// A list of tool names, or all tools. An empty list allows no tool.
 ///
@@ -120,6 +120,18 @@ impl Allowlist {
             .filter(move |name| !twins.contains(name) && !folded.contains(&name.to_lowercase()))
     }
 
+    /// Returns the list that allows what this one or another one allows.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Only(one), Self::Only(other)) => Self::Only(Names {
+                exact: one.exact.union(&other.exact).cloned().collect(),
+                folded: one.folded.union(&other.folded).cloned().collect(),
+            }),
+        }
+    }
+
     /// Returns a name of `self` that `other` does not allow; `None` if there is none.
     pub fn beyond(&self, other: &Self) -> Option<String> {
         match (self, other) {
@@ -152,6 +164,15 @@ impl UriList {
     /// Parses a list from the configuration. Fails if it has an entry twice, or `*` and others.
     pub fn parse<S: AsRef<str>>(list: &[S]) -> Result<Self, BadList> {
         Ok(entries(list, "URI")?.map_or(Self::All, Self::Only))
+    }
+
+    /// Returns the list that allows what this one or another one allows.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Only(one), Self::Only(other)) => Self::Only(one | other),
+        }
     }
 
     /// Returns whether the list allows `uri`. A URI with a segment `.` or `..` after the beginning
@@ -192,15 +213,22 @@ fn has_dot_segment(part: &str) -> bool {
 
 /// Policy for the tools of one client. The default allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of the operator")]
 pub struct Policy {
     /// Tools that may be called at all.
     pub execute: Allowlist,
+    /// Tools that may not be called, whatever `execute` says.
+    pub exclude: Exclusions,
     /// Tools that may be called without an approval; a subset of `execute`.
     pub auto_execute: Allowlist,
     /// True if the tools are listed for scripts, behind the meta-tools, and hidden from models.
     pub code_mode: bool,
     /// True if a virtual key without a row for this client may use all its tools.
     pub allow_on_all_keys: bool,
+    /// True if the client belongs to some virtual keys: only requests with a key that
+    /// [owns](crate::door::Grants::owned) it may know of it. Such a key may use all its tools without a
+    /// row.
+    pub is_owned: bool,
     /// Whether models are told that the texts of this client come from outside.
     pub trust: Trust,
     /// Prefix of the names of its tools.

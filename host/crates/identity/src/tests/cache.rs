@@ -76,7 +76,7 @@ async fn a_dropped_verifier_stops_its_fetch() {
     let waiting = tokio::spawn({
         let verifier = verifier.clone();
         let token = signer.token(&claims());
-        async move { verifier.verify(&token).await }
+        async move { verifier.verify(&token, None).await }
     });
     until(|| issuer.fetches() == 1).await;
     waiting.abort();

@@ -1,6 +1,7 @@
 //! The claims of tokens, at and beyond their limits.
 
 use super::*;
+use crate::ResourcePart;
 
 /// A gate, and the key of its issuer.
 async fn gate_and_signer() -> (Gate, Signer) {
@@ -69,6 +70,25 @@ async fn the_audience_contains_this_gateway() {
         let refused = outcome(&both, json!({ "aud": aud.clone() })).await;
         assert_eq!(refused, invalid(Invalid::Claim("aud")), "{aud}");
     }
+}
+
+#[tokio::test]
+async fn a_token_for_a_part_is_good_at_this_part_alone() {
+    let (gate, signer) = gate_and_signer().await;
+    let mut claims = claims();
+    claims["aud"] = json!(format!("{RESOURCE}/docs"));
+    let token = signer.token(&claims);
+    let now = UNIX_EPOCH + Duration::from_secs(NOW);
+    let [docs, doc, upper] =
+        ["docs", "doc", "Docs"].map(|name| ResourcePart::parse(name).expect("a part"));
+    assert!(gate.verifier.verify_at(&token, Some(&docs), now).await.is_ok());
+    for other in [None, Some(&doc), Some(&upper)] {
+        let refused = gate.verifier.verify_at(&token, other, now).await;
+        assert_eq!(refused, invalid(Invalid::Audience), "{other:?}");
+    }
+    // One for the whole gateway is good at its parts.
+    let whole = signer.token(&self::claims());
+    assert!(gate.verifier.verify_at(&whole, Some(&docs), now).await.is_ok());
 }
 
 #[tokio::test]

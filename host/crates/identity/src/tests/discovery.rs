@@ -22,7 +22,7 @@ async fn discover<const N: usize>(
     settings.issuer.clone_from(&identifier);
     let token = signer.token(&claims_with(json!({ "iss": identifier })));
     let now = UNIX_EPOCH + Duration::from_secs(NOW);
-    (verifier(settings).verify_at(&token, now).await, issuer.requests())
+    (verifier(settings).verify_at(&token, None, now).await, issuer.requests())
 }
 
 const GOOD: &str = r#"{"issuer":"ISSUER","jwks_uri":"ORIGIN/keys"}"#;
@@ -96,7 +96,7 @@ async fn an_issuer_that_closes_the_connection_is_not_asked_for_other_documents()
     let mut settings = settings();
     settings.issuer = issuer.url("");
     let verifier = verifier(settings);
-    let outcome = verifier.verify(&signer.token(&claims())).await;
+    let outcome = verifier.verify(&signer.token(&claims()), None).await;
     assert!(matches!(outcome, Err(TokenRefusal::Unavailable { .. })));
     assert_eq!(issuer.requests(), [OAUTH]);
 }

@@ -1,6 +1,9 @@
 //! The metadata of the gateway that OAuth clients read.
 
 use super::*;
+use crate::ResourcePart;
+
+const ROOT: &str = "/.well-known/oauth-protected-resource";
 
 fn verifier_of(resource: &str) -> Verifier {
     verifier(VerifierSettings { resource: resource.to_owned(), ..settings() })
@@ -18,7 +21,7 @@ fn metadata_names_the_resource_its_issuer_and_its_scopes() {
             view: "all".to_owned(),
         });
     }
-    let metadata = serde_json::to_string_pretty(&verifier(settings).metadata()).expect("JSON");
+    let metadata = serde_json::to_string_pretty(&verifier(settings).metadata(ROOT)).expect("JSON");
     insta::assert_snapshot!(metadata, @r#"
     {
       "resource": "https://gw.example.com/mcp",
@@ -39,29 +42,52 @@ fn metadata_names_the_resource_its_issuer_and_its_scopes() {
 
 #[test]
 fn metadata_without_scopes_does_not_mention_them() {
-    assert_eq!(verifier_of(RESOURCE).metadata().get("scopes_supported"), None);
+    let metadata = verifier_of(RESOURCE).metadata(ROOT).expect("it is there");
+    assert_eq!(metadata.get("scopes_supported"), None);
 }
 
 #[test]
 fn metadata_is_served_under_the_path_of_the_resource_and_at_the_root() {
-    let root = "/.well-known/oauth-protected-resource";
     for (resource, path) in [
-        ("https://gw.example.com", root.to_owned()),
-        ("https://gw.example.com/", root.to_owned()),
-        ("https://gw.example.com/mcp", format!("{root}/mcp")),
-        ("https://gw.example.com/a/mcp/", format!("{root}/a/mcp/")),
+        ("https://gw.example.com", ROOT.to_owned()),
+        ("https://gw.example.com/", ROOT.to_owned()),
+        ("https://gw.example.com/mcp", format!("{ROOT}/mcp")),
+        ("https://gw.example.com/a/mcp/", format!("{ROOT}/a/mcp/")),
+        ("http://[::1]:8080/mcp", format!("{ROOT}/mcp")),
     ] {
         let verifier = verifier_of(resource);
-        let paths = verifier.metadata_paths();
-        assert_eq!(paths.first(), Some(&path), "{resource}");
-        assert_eq!(paths.last().map(String::as_str), Some(root), "{resource}");
-        assert_eq!(verifier.metadata_url(), format!("https://gw.example.com{path}"));
+        for path in [&path, ROOT] {
+            let metadata = verifier.metadata(path).expect("it is there");
+            assert_eq!(metadata["resource"], resource, "{path}");
+        }
+        let origin = resource.split('/').take(3).collect::<Vec<_>>().join("/");
+        let challenge = challenge(&verifier, None).expect("a challenge");
+        assert!(challenge.contains(&format!("\"{origin}{path}\"")), "{challenge}");
     }
-    let verifier = verifier_of("http://[::1]:8080/mcp");
-    assert_eq!(
-        verifier.metadata_url(),
-        "http://[::1]:8080/.well-known/oauth-protected-resource/mcp"
-    );
+}
+
+#[test]
+fn a_part_has_metadata_of_its_own_below_that_of_the_resource() {
+    let part = ResourcePart::parse("on-call").expect("a part");
+    for (resource, path) in [
+        (RESOURCE, format!("{ROOT}/mcp/on-call")),
+        ("https://gw.example.com/a/mcp/", format!("{ROOT}/a/mcp/on-call")),
+    ] {
+        let verifier = verifier_of(resource);
+        let metadata = verifier.metadata(&path).expect("it is there");
+        let identifier = format!("{}/on-call", resource.trim_end_matches('/'));
+        assert_eq!(metadata["resource"], identifier.as_str());
+        let challenge = verifier.challenge(Some(&part), None).expect("a challenge");
+        let challenge = challenge.to_str().expect("ASCII");
+        assert!(challenge.contains(&format!("\"https://gw.example.com{path}\"")), "{challenge}");
+        for other in [format!("{path}/"), format!("{path}/x"), format!("{ROOT}/mcpon-call")] {
+            assert_eq!(verifier.metadata(&other), None, "{other}");
+        }
+    }
+    // A resource without a path is the whole host.
+    let whole = verifier_of("https://gw.example.com/");
+    assert_eq!(whole.metadata(&format!("{ROOT}/on-call")), None);
+    assert_eq!(whole.challenge(Some(&part), None), whole.challenge(None, None));
 }
 
 #[test]
@@ -84,6 +110,6 @@ fn a_challenge_is_sent_if_another_token_would_help() {
 }
 
 fn challenge(verifier: &Verifier, refusal: Option<&TokenRefusal>) -> Option<String> {
-    let value = verifier.challenge(refusal)?;
+    let value = verifier.challenge(None, refusal)?;
     Some(value.to_str().expect("ASCII").to_owned())
 }

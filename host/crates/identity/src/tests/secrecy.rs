@@ -52,7 +52,7 @@ async fn tokens_appear_neither_in_logs_nor_errors_nor_requests() {
     for token in &tokens {
         let outcome = gate.verify(token).await;
         if let Err(refusal) = &outcome {
-            let challenge = gate.verifier.challenge(Some(refusal));
+            let challenge = gate.verifier.challenge(None, Some(refusal));
             shown.extend([refusal.to_string(), format!("{refusal:?} {challenge:?}\n")]);
         }
         shown.extend([format!("{outcome:?}"), format!("{:?}\n", gate.verifier)]);

@@ -206,6 +206,8 @@ async fn an_invalid_query_is_refused() {
         ("offset=-1", 400, "invalid_value", "offset"),
         (&format!("include_clients={names}"), 400, "invalid_value", "include_clients"),
         (&format!("include_tools={names}"), 400, "invalid_value", "include_tools"),
+        (&format!("exclude_tools={names}"), 400, "invalid_value", "exclude_tools"),
+        ("virtual_mcp=gone", 404, "unknown_virtual_mcp", "virtual_mcp"),
     ] {
         let (found, error) = ask(&app, query).await.expect_err("it is refused");
         assert_eq!((found, &error["code"], &error["param"]), (status, &json!(code), &json!(param)));

@@ -27,6 +27,11 @@ impl LiveKeys {
         self.0.load().named(name).cloned()
     }
 
+    /// Finds the key with the tools that a view names, as [`Keys::view`] does.
+    pub fn view(&self, view: &str) -> Option<Arc<VirtualKey>> {
+        self.0.load().view(view)
+    }
+
     /// Replaces all keys. Requests that have found a key before keep it until they end.
     pub fn replace(&self, keys: Keys) {
         self.0.store(Arc::new(keys));

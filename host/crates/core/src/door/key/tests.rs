@@ -1,6 +1,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
+use crate::tool::Exclusions;
 
 const NEW: &str = "sk-bf-the-new-credential";
 const OLD: &str = "sk-bf-the-old-credential";
@@ -41,7 +42,7 @@ fn a_rotated_key_has_one_tenant_and_its_previous_credential_is_valid_until_its_t
 
 #[test]
 fn a_digest_makes_the_same_key_as_its_credential_and_an_identifier_another_tenant() {
-    let by_digest = VirtualKey::from_digest("ann", credential_digest(NEW), BTreeMap::new());
+    let by_digest = VirtualKey::from_digest("ann", credential_digest(NEW), Grants::default());
     assert_eq!(by_digest, key(NEW));
     let tenant = key(NEW).with_id("7").tenant().clone();
     assert_ne!(tenant, *key(NEW).tenant());
@@ -66,4 +67,41 @@ fn replaced_keys_are_seen_by_every_clone_and_a_snapshot_keeps_its_own() {
 fn keys_are_printed_without_their_digests() {
     let printed = format!("{:?}", Keys::new([rotated()]));
     assert_eq!(printed, r#"[VirtualKey { name: "ann", rows: {}, .. }]"#);
+}
+
+fn client(name: &str) -> ClientName {
+    ClientName::parse(name).expect("a name")
+}
+
+fn grants(tool: &str, excluded: &[&str], resource: &str) -> Grants {
+    let row = Allowlist::parse(&[tool]).expect("a good list");
+    let resources = UriList::parse(&[resource]).expect("a good list");
+    let relayed = RelayRow { resources, ..RelayRow::default() };
+    Grants {
+        rows: [(client("fs"), row)].into(),
+        excluded: [(client("fs"), Exclusions::parse(excluded).expect("a good list"))].into(),
+        relayed: [(client("fs"), relayed)].into(),
+        ..Grants::default()
+    }
+}
+
+#[test]
+fn a_view_of_roles_has_the_rows_of_all_of_them_and_an_exclusion_of_one_counts_for_all() {
+    let roles = [("a", grants("read", &["drop"], "x:1")), ("b", grants("*", &[], "x:2"))];
+    let roles = roles.map(|(name, grants)| (name.to_owned(), grants));
+    let keys = Keys::new([key(NEW)]).with_roles(BTreeMap::from(roles));
+    let both = keys.view(&roles_view(&["a".to_owned(), "b".to_owned()])).expect("both exist");
+    assert_eq!(both.name, "roles:a,b");
+    assert_eq!(both.grants.rows[&client("fs")], Allowlist::All);
+    assert!(both.grants.excluded[&client("fs")].covers_name("drop"));
+    let resources = &both.grants.relayed[&client("fs")].resources;
+    assert!(resources.allows("x:1") && resources.allows("x:2") && !resources.allows("x:3"));
+    let one = keys.view("roles:a").expect("it exists");
+    assert!(one.grants.rows[&client("fs")].allows("read"));
+    assert!(!one.grants.rows[&client("fs")].allows("write"));
+    for gone in ["roles:a,c", "roles:", "a", "roles:ann"] {
+        assert!(keys.view(gone).is_none(), "{gone}");
+    }
+    assert_eq!(keys.view("ann"), keys.named("ann").cloned());
+    assert!(keys.find("roles:a", at(0)).is_none() && keys.named("roles:a").is_none());
 }

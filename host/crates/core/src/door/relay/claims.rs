@@ -106,6 +106,7 @@ mod tests {
             policy: &policy,
             offers,
             provider: None,
+            is_switched_off: false,
         });
         RelayView::new(sources, &Filter::none(), None)
     }

@@ -55,7 +55,13 @@ fn view(policy: &Policy, filter: &Filter, key: Option<&VirtualKey>) -> RelayView
     let name = client("notes");
     let offers = offers();
     let provider: Arc<dyn Provider> = Arc::new(Echo);
-    let source = RelaySource { client: &name, policy, offers: &offers, provider: Some(&provider) };
+    let source = RelaySource {
+        client: &name,
+        policy,
+        offers: &offers,
+        provider: Some(&provider),
+        is_switched_off: false,
+    };
     RelayView::new([source], filter, key)
 }
 

@@ -52,6 +52,7 @@ pub(super) fn chain() -> Chain {
         unaccepted: &std::collections::BTreeSet::new(),
         provider: &provider,
         is_server: false,
+        is_switched_off: false,
     };
     let view = View::new([source], None, &Filter::none(), None);
     let budget = Budget {

@@ -1,0 +1,164 @@
+//! `governance.roles` and `governance.environments`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    refused::{InvalidValue, NamedPart},
+    resolved::{Problems, Resolved},
+    row,
+};
+use crate::file;
+use airlock_core::{
+    door::{Environment, Grants},
+    tool::{ClientName, Exclusions},
+};
+
+/// Longest name of a role, in bytes. Names of roles are parts of the name of a sender.
+const MAX_ROLE_NAME: usize = 48;
+/// Maximum roles of one key or sender.
+const MAX_ROLES: usize = 16;
+
+/// The sets, by their names.
+pub(super) struct NamedSets {
+    pub(super) roles: BTreeMap<String, Grants>,
+    environments: BTreeMap<String, Arc<Environment>>,
+}
+
+impl NamedSets {
+    /// Finds the environment that a key names.
+    pub(super) fn environment(&self, name: &str) -> Result<Arc<Environment>, InvalidValue> {
+        self.environments.get(name).cloned().ok_or_else(|| {
+            let known = self.environments.keys().map(String::as_str);
+            InvalidValue::unknown(NamedPart::Environments, "environment", name, known)
+        })
+    }
+}
+
+/// Resolves the sets of the section. Their problems have keys relative to it.
+pub(super) fn resolve(
+    roles: Vec<file::Role>,
+    environments: Vec<file::Environment>,
+    clients: &BTreeSet<ClientName>,
+) -> Resolved<NamedSets> {
+    Resolved::new(|problems| NamedSets {
+        roles: problems.take("roles", resolve_roles(roles, clients)),
+        environments: problems.take("environments", resolve_environments(environments, clients)),
+    })
+}
+
+fn resolve_roles(
+    roles: Vec<file::Role>,
+    clients: &BTreeSet<ClientName>,
+) -> Resolved<BTreeMap<String, Grants>> {
+    let mut taken = BTreeSet::new();
+    let roles = Resolved::elements(roles, |problems, role| {
+        let grants = problems.take("mcp_configs", row::resolve(&role.mcp_configs, clients));
+        if !is_role_name(&role.name) {
+            problems.refuse(
+                "name",
+                format_args!(
+                    "expected 1 to {MAX_ROLE_NAME} letters, digits, `.`, `_` or `-`; found {:?}",
+                    role.name
+                ),
+            );
+            return None;
+        }
+        check_unique(problems, "role", &role.name, &mut taken);
+        Some((role.name, grants))
+    });
+    roles.map(BTreeMap::from_iter)
+}
+
+fn is_role_name(name: &str) -> bool {
+    let mut characters = name.chars();
+    (1..=MAX_ROLE_NAME).contains(&name.len())
+        && characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+}
+
+fn resolve_environments(
+    environments: Vec<file::Environment>,
+    clients: &BTreeSet<ClientName>,
+) -> Resolved<BTreeMap<String, Arc<Environment>>> {
+    let mut taken = BTreeSet::new();
+    let environments = Resolved::elements(environments, |problems, environment| {
+        let file::Environment { name, clients: own, tools_to_exclude, .. } = environment;
+        if name.trim().is_empty() {
+            problems.refuse("name", "is empty");
+            return None;
+        }
+        check_unique(problems, "environment", &name, &mut taken);
+        let own = Resolved::elements(own, |problems, client| {
+            problems.accept_whole(row::client(&client, clients))
+        });
+        let own = problems.take("clients", own);
+        let excluded = problems.take("tools_to_exclude", excluded(&tools_to_exclude, &own));
+        let clients = own.into_iter().map(|client| {
+            let excluded = excluded.get(&client).cloned().unwrap_or_default();
+            (client, excluded)
+        });
+        let clients = clients.collect();
+        Some((name.clone(), Arc::new(Environment { name, clients })))
+    });
+    environments.map(BTreeMap::from_iter)
+}
+
+/// Returns the tools that the items `client-tool` and `client-*` name, by client.
+fn excluded(
+    items: &[String],
+    clients: &[ClientName],
+) -> Resolved<BTreeMap<ClientName, Exclusions>> {
+    let items = Resolved::elements(items, |problems, item| {
+        // No client has a `-` in its name.
+        let found = item.split_once('-').filter(|(_, tool)| !tool.is_empty());
+        let found = found.and_then(|(client, tool)| {
+            let client = airlock_core::tool::with_internal_client(client);
+            Some((clients.iter().find(|own| own.as_str() == client)?, tool))
+        });
+        let found = found.ok_or_else(|| {
+            format!(
+                "expected `client-tool` or `client-*`, with a client of `clients`; found {item:?}"
+            )
+        });
+        let (client, tool) = problems.accept_whole(found)?;
+        Some((client.clone(), problems.accept_whole(Exclusions::parse(&[tool]))?))
+    });
+    items.map(|items| {
+        let mut excluded = BTreeMap::<ClientName, Exclusions>::new();
+        for (client, item) in items {
+            let all = excluded.entry(client).or_default();
+            *all = all.union(&item);
+        }
+        excluded
+    })
+}
+
+fn check_unique(problems: &mut Problems, kind: &str, name: &str, taken: &mut BTreeSet<String>) {
+    if !taken.insert(name.to_owned()) {
+        problems.refuse("name", format_args!("another {kind} is named {name:?} already"));
+    }
+}
+
+/// Returns the roles that a list names. Refuses names that no role has, and too many.
+pub(super) fn check_roles<'r>(
+    names: &[String],
+    roles: &'r BTreeMap<String, Grants>,
+) -> Resolved<Vec<&'r Grants>> {
+    Resolved::new(|problems| {
+        if names.len() > MAX_ROLES {
+            problems.refuse_whole(format_args!(
+                "has {} roles, expected at most {MAX_ROLES}",
+                names.len()
+            ));
+        }
+        problems.merge(Resolved::elements(names, |problems, name| {
+            let found = roles.get(name).ok_or_else(|| {
+                let known = roles.keys().map(String::as_str);
+                InvalidValue::unknown(NamedPart::Roles, "role", name, known)
+            });
+            problems.accept_whole(found)
+        }))
+    })
+}
