@@ -25,8 +25,8 @@ pub mod upstream {
     pub use airlock_core::{secret::Secret, tool::QuestionKinds};
     pub use airlock_mcp_client::{
         Bounds, Confinement, Connector, Docker, ExtraHeaders, Framing, HttpServer, HttpSettings,
-        HttpTransport, Lifecycle, Oauth, Pinning, Process, ProcessLimits, Protocol, Restart,
-        Settings, Timeouts,
+        HttpTransport, Lifecycle, Network, Oauth, Pinning, Process, ProcessLimits, Protocol,
+        Renewal, Restart, Settings, Timeouts,
     };
 }
 

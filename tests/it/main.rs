@@ -48,6 +48,7 @@ mod upstream_admin;
 mod upstream_http;
 mod upstream_oauth;
 mod upstream_processes;
+mod upstream_resilience;
 mod upstream_results;
 mod upstream_tls;
 mod upstreams;

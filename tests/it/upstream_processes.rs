@@ -203,3 +203,34 @@ async fn a_confined_server_uses_only_the_named_paths() {
     assert!(!shut.join("new").exists());
     gateway.connected("up").await;
 }
+
+/// Tries to reach `address` over TCP, writes the outcome into a file, and becomes a good server.
+const REACHING: &str = "\
+import os, socket, sys
+address, file, server = sys.argv[1:]
+host, port = address.split(':')
+try:
+    socket.create_connection((host, int(port))).sendall(b'x')
+    outcome = 'reached'
+except OSError as error:
+    outcome = os.strerror(error.errno)
+with open(file, 'w') as out:
+    out.write(outcome + '\\n')
+os.execv(server, [server])";
+
+#[tokio::test]
+async fn a_server_without_a_network_reaches_no_port_of_this_machine_and_works() {
+    for (network, expected) in [("host", "reached"), ("none", "Permission denied")] {
+        let setup = Setup::new();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let file = setup.directory().join("outcome");
+        let server = binary("misbehaving-server").display().to_string();
+        let args = ["-c", REACHING, &address, &file.display().to_string(), &server];
+        let client =
+            Client::stdio("up", "python3", args).set("/stdio_config/network", json!(network));
+        let gateway = setup.client(client).serve_connected().await;
+        assert_eq!(written(&file).await, expected, "{network}");
+        drop(gateway);
+    }
+}

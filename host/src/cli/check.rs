@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{outcome::Done, output, plugin::accept_command, session::ConfigFile};
-use airlock_config::{Config, ConfigError, Problem};
+use airlock_config::{Config, ConfigError, Problem, Source};
 use airlock_core::tool::ClientName;
+use airlock_mcp_client::NetworkIsolation;
 use airlock_plugin::Drift;
 
 /// Check a configuration without starting anything
@@ -15,22 +16,25 @@ use airlock_plugin::Drift;
 /// suffice, one with a secret without a value, and one that is not the component that `airlock.lock`
 /// pins. No plugin is run. Warns of commands of MCP servers that are not in PATH, of clients of which
 /// no tool is offered, and of plugins that are not pinned because there is no `airlock.lock`. A warning
-/// is no error: the gateway may have another PATH.
+/// is no error: the gateway may have another PATH. For servers without a network, it prints what this
+/// machine can keep from them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock check --config airlock.json")]
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFile,
     /// Print a JSON document: `{ok, file, errors: [{key, message}], warnings: [{key, message}],
-    /// unpinned: [client]}`.
+    /// unpinned: [client], network_isolation}`.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
     let file = args.config.path.display().to_string();
+    let mut isolated = Vec::new();
     let (checked, unpinned, warnings) = match Config::load_valid_parts(&args.config.path) {
         Ok((config, problems)) => {
+            isolated = config.as_ref().map(without_network).unwrap_or_default();
             let unpinned = config.as_ref().map(Config::unpinned).unwrap_or_default();
             let warnings = config.as_ref().map(Config::warnings).unwrap_or_default();
             (check(config.as_ref(), problems, &args.config).await, unpinned, warnings)
@@ -46,6 +50,9 @@ pub(super) async fn run(args: &CheckArgs) -> anyhow::Result<Done> {
     }
     checked?;
     output::line(&format!("{file}: ok"))?;
+    if !isolated.is_empty() {
+        output::hint(&format!("{}: {}", isolated.join(", "), coverage(NetworkIsolation::detect())));
+    }
     if !unpinned.is_empty() {
         output::hint(&advice(&unpinned, &args.config));
     }
@@ -70,6 +77,29 @@ async fn check(
         problems.extend(config.check_accepted());
     }
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid { file: name, problems }) }
+}
+
+/// Returns the servers that are processes without a network.
+fn without_network(config: &Config) -> Vec<String> {
+    let clients = config.clients.iter().filter(|client| match &client.source {
+        Source::Upstream(settings) => settings.transport.has_no_network(),
+        Source::Plugin(_) => false,
+    });
+    clients.map(|client| client.name.to_string()).collect()
+}
+
+/// Describes what this machine keeps from a server without a network.
+fn coverage(isolation: NetworkIsolation) -> &'static str {
+    match isolation {
+        NetworkIsolation::Full => {
+            "this machine refuses all sockets but Unix sockets, and abstract Unix sockets of others"
+        }
+        NetworkIsolation::WithoutAbstractSockets => {
+            "this machine refuses all sockets but Unix sockets; abstract Unix sockets of others stay \
+             reachable (refused from Linux 6.12, with Landlock)"
+        }
+        NetworkIsolation::Unavailable => "this machine cannot keep a process from the network",
+    }
 }
 
 fn remedy(drift: &Drift, file: &ConfigFile) -> String {
@@ -110,6 +140,11 @@ fn report(
         "errors": errors,
         "warnings": warnings,
         "unpinned": unpinned,
+        "network_isolation": match NetworkIsolation::detect() {
+            NetworkIsolation::Full => "full",
+            NetworkIsolation::WithoutAbstractSockets => "without_abstract_sockets",
+            NetworkIsolation::Unavailable => "unavailable",
+        },
     })
 }
 

@@ -32,7 +32,9 @@ pub(super) fn report_local_callers(config: &Config) {
         return;
     }
     let clients = config.clients.iter().filter(|client| match &client.source {
-        Source::Upstream(settings) => settings.transport.program().is_some(),
+        Source::Upstream(settings) => {
+            settings.transport.program().is_some() && !settings.transport.has_no_network()
+        }
         Source::Plugin(_) => false,
     });
     let clients = clients.map(|client| client.name.as_str()).collect::<Vec<_>>().join(", ");

@@ -4,7 +4,9 @@
 //! [`View`](airlock_core::door::View) of one request. The catalog is independent of the kinds of sources and makes no policy
 //! decisions: the [`door`](airlock_core::door) does.
 
+mod cache;
 mod explain;
+mod fallback;
 mod left_out;
 mod naming;
 mod published;
@@ -26,6 +28,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 
 pub use self::explain::{ExplainedClient, ExplainedTool, Explanation, Reason, Visibility};
+pub use self::fallback::FallbackState;
 pub use self::left_out::{LeftOut, LeftOutCause};
 pub use self::published::Observer;
 pub use self::report::{report_dropped, report_unchecked};
@@ -34,6 +37,8 @@ pub use self::source::{SourceState, ToolSource};
 pub use self::source_kind::SourceKind;
 pub use self::writer::EntryWriter;
 use self::{
+    cache::{ClientCache, ResultStore},
+    fallback::Fallbacks,
     published::Published,
     report::report_mismatches,
     schemas::{Checks, Schemas},
@@ -89,6 +94,8 @@ pub struct Catalog {
     changed: watch::Sender<()>,
     /// Number of the last writer that was created.
     writers: AtomicU64,
+    /// Results of tools that the operator calls read-only.
+    results: Arc<ResultStore>,
 }
 
 impl Catalog {
@@ -172,7 +179,7 @@ impl Catalog {
     /// Replaces the operator's policy for a client's tools. They stay, with the names and the trust that
     /// the new policy gives them.
     pub fn set_policy(&self, name: &ClientName, policy: Policy) {
-        self.change(name, |entry| entry.set_policy(policy, &self.observer));
+        self.change(name, |entry| entry.set_policy(policy, &self.observer, &self.results));
     }
 
     /// Marks a client as failed and removes its tools, so that no further call reaches its provider.
@@ -305,15 +312,24 @@ impl Catalog {
             let observer = entry.policy.code_mode.then(|| self.observer.clone());
             let schemas = Arc::new(schemas);
             let listed = tools.clone();
+            // Results of another provider are those of another server, or of another version of a plugin.
+            let before = entry.published.as_ref();
+            let before = before.filter(|before| Arc::ptr_eq(&before.provider, &provider));
+            let cache = before.and_then(|before| before.cache.as_deref());
+            let rules = &entry.policy.cache;
+            let cache = ClientCache::new(client, rules, &tools, &self.results, cache);
+            let fallbacks = Fallbacks::new(&entry.policy, &tools);
             entry.tools = tools;
-            entry.set_published(Published { provider, tools: listed, schemas, observer });
+            let tools = listed;
+            let published = Published { provider, tools, schemas, observer, cache, fallbacks };
+            entry.set_published(published);
             entry.left_out = dropped.iter().take(MAX_REASONS).cloned().collect();
             entry.unaccepted = unaccepted.into();
             entry.is_listed = true;
             entry.state = SourceState::Connected;
             // It may have changed while the definitions were checked.
             let present = std::mem::replace(&mut entry.policy, policy);
-            entry.set_policy(present, &self.observer);
+            entry.set_policy(present, &self.observer, &self.results);
         });
         let after = self.current.load().clients.get(client).map(|entry| entry.mismatches());
         if after != before {
@@ -339,6 +355,15 @@ impl Catalog {
     /// stays.
     pub fn offer(&self, client: &ClientName, provider: Arc<dyn Provider>) {
         self.change(client, |entry| entry.provider = Some(provider));
+    }
+
+    /// Forgets the kept results of a client's tools.
+    pub fn forget_results(&self, client: &ClientName) {
+        let snapshot = self.snapshot();
+        let published = snapshot.clients.get(client).and_then(|entry| entry.published.as_ref());
+        if let Some(cache) = published.and_then(|published| published.cache.as_ref()) {
+            cache.forget();
+        }
     }
 
     /// Sets the state of a client. Its tools stay.

@@ -2,16 +2,25 @@
 //! after each of them.
 //!
 //! ```text
-//! call:   check the arguments → the source's call   ┐
-//! resume: the source's resume                       ┴→ check the result → show it to the observer
+//! call:   check the arguments → look into the cache → the source's call ┐
+//!                                       │ found       the result is kept ┤
+//! resume: the source's resume           │                                ├→ check the result
+//!                                       └──────────→ show it to the observer ←──────┘
 //! ```
+//!
+//! If the source is away, another tool may take the call: see [`fallback`].
 
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::{MAX_REASONS, schemas::Schemas};
+use super::{
+    MAX_REASONS,
+    cache::{ClientCache, Lookup},
+    fallback::{self, Fallbacks},
+    schemas::Schemas,
+};
 use airlock_core::{
     door::{Admitted, McpServer, Provider},
     tenant::Tenant,
@@ -40,6 +49,10 @@ pub(super) struct Published {
     pub(super) schemas: Arc<Schemas>,
     /// Sees the results, once there is one; `None` if the tools are not in code mode.
     pub(super) observer: Option<SharedObserver>,
+    /// Keeps results of some of the tools; `None` if it keeps none.
+    pub(super) cache: Option<Arc<ClientCache>>,
+    /// Tools that are called while the source is away.
+    pub(super) fallbacks: Arc<Fallbacks>,
 }
 
 impl Published {
@@ -52,13 +65,41 @@ impl Published {
         let tool = call.tool().clone();
         let tenant = call.chain().tenant().clone();
         let mut output = work(call).await?;
+        fallback::without_marks(&mut output);
         self.schemas.check_result(&tool, &tenant, &mut output).await?;
+        self.observe(&tenant, &tool, &output);
+        Ok(output)
+    }
+
+    /// Runs a call whose arguments were checked, unless the cache has its result.
+    async fn cached(&self, call: Admitted) -> Result<ToolOutput, CallError> {
+        let Some(cache) = &self.cache else {
+            return self.checked(call, |call| self.provider.call(call)).await;
+        };
+        match cache.look_up(&call) {
+            Lookup::Hit(output) => {
+                self.observe(call.chain().tenant(), call.tool(), &output);
+                Ok(*output)
+            }
+            Lookup::Uncached => self.checked(call, |call| self.provider.call(call)).await,
+            Lookup::Miss(miss) => {
+                let chain = call.chain().clone();
+                let output = self.checked(call, |call| self.provider.call(call)).await?;
+                // Parts that were sent before the result are not in it.
+                if chain.reporter().emitted().is_empty() {
+                    cache.keep(miss, &output);
+                }
+                Ok(output)
+            }
+        }
+    }
+
+    fn observe(&self, tenant: &Tenant, tool: &Arc<Tool>, output: &ToolOutput) {
         if tool.output_schema.is_none()
             && let Some(observer) = self.observer()
         {
-            observer.observe(&tenant, &tool, &output);
+            observer.observe(tenant, tool, output);
         }
-        Ok(output)
     }
 
     fn observer(&self) -> Option<&Arc<dyn Observer>> {
@@ -70,7 +111,19 @@ impl Provider for Published {
     fn call(&self, call: Admitted) -> BoxFuture<'_, Result<ToolOutput, CallError>> {
         Box::pin(async move {
             self.schemas.check_arguments(&call).await?;
-            self.checked(call, |call| self.provider.call(call)).await
+            let Some(standby) = self.fallbacks.stand_by(&call) else {
+                return self.cached(call).await;
+            };
+            let tool = call.tool().clone();
+            let tenant = call.chain().tenant().clone();
+            let error = match self.cached(call).await {
+                Err(error) if standby.is_needed(&error) => error,
+                result => return result,
+            };
+            let mut output = standby.call(error).await?;
+            // The caller knows the output schema of the tool that it called.
+            self.schemas.check_result(&tool, &tenant, &mut output).await?;
+            Ok(output)
         })
     }
 
@@ -92,6 +145,9 @@ impl Provider for Published {
         let unchecked: Vec<_> = self.schemas.unchecked().iter().take(MAX_REASONS).collect();
         if !unchecked.is_empty() {
             status.insert("unchecked".to_owned(), json!(unchecked));
+        }
+        if let Some(cache) = &self.cache {
+            status.insert("tool_cache".to_owned(), cache.status());
         }
         let misfits = self.observer().map(|observer| observer.misfits(&self.tools));
         if let Some(misfits) = misfits.filter(|misfits| !misfits.is_empty()) {

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use serde::Serialize;
 
 use super::{
+    cache::{ClientCache, ResultStore},
+    fallback::Fallbacks,
     left_out::LeftOut,
     naming,
     published::{Published, SharedObserver},
@@ -105,7 +107,7 @@ impl ToolSource {
         if !self.is_listed {
             return Vec::new();
         }
-        let Policy { execute, exclude, auto_execute, .. } = &self.policy;
+        let Policy { execute, exclude, auto_execute, cache, .. } = &self.policy;
         let listed = self.tools.iter().filter(|tool| execute.allows_tool(tool));
         let mut listed = listed.peekable();
         let is_any_listed = listed.peek().is_some();
@@ -122,6 +124,7 @@ impl ToolSource {
         });
         let unknown = [("tools_to_execute", execute), ("tools_to_auto_execute", auto_execute)]
             .into_iter()
+            .chain(cache.iter().map(|rule| ("tool_cache", &rule.tools)))
             .flat_map(|(key, list)| list.unknown(&self.tools).map(move |name| (key, name)))
             .chain(exclude.unknown(&self.tools).map(|name| ("tools_to_exclude", name)))
             .map(|(key, name)| {
@@ -147,17 +150,31 @@ impl ToolSource {
     }
 
     /// Replaces the policy, and gives the published tools the names and the trust that it says.
-    pub(super) fn set_policy(&mut self, policy: Policy, observer: &SharedObserver) {
+    pub(super) fn set_policy(
+        &mut self,
+        policy: Policy,
+        observer: &SharedObserver,
+        results: &Arc<ResultStore>,
+    ) {
         let before = std::mem::replace(&mut self.policy, policy);
-        let Policy { prefix, trust, code_mode, .. } = &self.policy;
-        if (prefix, trust, code_mode) == (&before.prefix, &before.trust, &before.code_mode) {
+        let Policy { prefix, trust, code_mode, cache, fallbacks, .. } = &self.policy;
+        let is_same =
+            (prefix, trust, code_mode) == (&before.prefix, &before.trust, &before.code_mode);
+        if is_same && *cache == before.cache && *fallbacks == before.fallbacks {
             return;
         }
         let observer = code_mode.then(|| observer.clone());
-        self.tools = naming::rename_all(&self.name, &self.policy, &self.tools).into();
+        if !is_same {
+            self.tools = naming::rename_all(&self.name, &self.policy, &self.tools).into();
+        }
         if let Some(published) = &self.published {
             let tools = self.tools.clone();
-            self.set_published(Published { tools, observer, ..Published::clone(published) });
+            let before = published.cache.as_deref();
+            let cache = ClientCache::new(&self.name, cache, &tools, results, before);
+            let fallbacks = Fallbacks::new(&self.policy, &tools);
+            let before = Published::clone(published);
+            let published = Published { tools, observer, cache, fallbacks, ..before };
+            self.set_published(published);
         }
     }
 }

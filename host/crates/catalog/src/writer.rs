@@ -51,7 +51,9 @@ impl EntryWriter {
     pub fn offer(&self, provider: Arc<dyn Provider>) {
         self.catalog.change_as(&self.client, Some(self.number), |entry| {
             if let Some(published) = &entry.published {
-                let published = Published { provider, ..Published::clone(published) };
+                // The results are those of the provider before.
+                let cache = published.cache.as_ref().map(|cache| cache.emptied());
+                let published = Published { provider, cache, ..Published::clone(published) };
                 return entry.set_published(published);
             }
             entry.provider = Some(provider);
@@ -74,6 +76,11 @@ impl EntryWriter {
     /// Replaces the resources and prompts. Readers are notified only if they have changed.
     pub fn publish_offers(&self, offers: Offers) {
         self.catalog.publish_offers_as(&self.client, Some(self.number), offers);
+    }
+
+    /// Forgets the kept results of the client's tools, whoever has the entry.
+    pub fn forget_results(&self) {
+        self.catalog.forget_results(&self.client);
     }
 
     /// Sets the state. The tools stay.

@@ -33,7 +33,7 @@ pub(super) use self::{
     management::{Management, Operator, OperatorRole},
     mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions, View},
     plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
-    process::{Confine, Docker, DockerMount, ProcessLimits, Stdio},
+    process::{Confine, Docker, DockerMount, Network, ProcessLimits, Stdio},
     provider::{
         NetworkConfig, Provider, ProviderApi, ProviderKey, ProviderKind, ProviderPublisher,
         ProviderRetries, ProviderTimeouts, ProxyConfig, ProxyKind,

@@ -23,6 +23,8 @@ mod same_variants;
 mod server;
 mod store;
 mod time;
+mod tool_cache;
+mod tool_fallbacks;
 mod tool_manager;
 mod upstream;
 mod virtual_mcp;

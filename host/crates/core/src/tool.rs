@@ -5,6 +5,7 @@
 mod adopted;
 mod arguments;
 mod base64;
+mod caching;
 mod code;
 mod content;
 mod descriptor;
@@ -26,6 +27,7 @@ pub use self::{
     adopted::{BadTool, Tool},
     arguments::argument_lines,
     base64::decode_base64,
+    caching::CacheRule,
     code::{HostCode, own_code},
     content::{Content, ContentBlock, Members, Resource, ResourceContents, ResourceLink},
     descriptor::{Annotations, ToolDefinition},

@@ -42,6 +42,7 @@ mod pattern;
 mod place;
 mod price;
 mod problem;
+mod subset;
 mod violations;
 mod walk;
 mod work;
@@ -64,6 +65,7 @@ use self::{
 pub use self::{
     limits::MAX_SCHEMA_BYTES,
     problem::{BadSchema, Problem},
+    subset::check_accepts_all,
     violations::{Violation, Violations},
     work::CompileWork,
 };

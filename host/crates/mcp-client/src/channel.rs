@@ -33,6 +33,11 @@ pub(super) trait Owner: Send {
 
     /// Returns the end of the server's stderr, which grows while the server runs.
     fn stderr(&self) -> Arc<StderrTail>;
+
+    /// Returns the number of the process; `None` if it is no process of this machine.
+    fn process_id(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Exit of a server's process.

@@ -104,6 +104,12 @@ impl Connection {
         }
     }
 
+    /// Returns the number of the server's process; `None` if it is no process of this machine that the
+    /// gateway has started.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.as_ref()?.process_id()
+    }
+
     /// Lists the tools.
     pub fn list(&self) -> impl Future<Output = Result<ToolList, ConnectionError>> + Send + use<> {
         // The future does not borrow the owner of the process, which is not `Sync`.

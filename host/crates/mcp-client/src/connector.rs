@@ -45,6 +45,11 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns whether the server is kept from the network, that of this machine included.
+    fn has_no_network(&self) -> bool {
+        false
+    }
+
     /// Returns the files of the settings that cannot be used: of a server over HTTP, that of its
     /// certificates.
     fn check_files(&self) -> Vec<UnusableFile> {

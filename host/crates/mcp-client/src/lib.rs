@@ -61,7 +61,7 @@ mod transport;
 #[cfg(test)]
 extern crate self as airlock_mcp_client;
 
-pub use airlock_process::{Confinement, Limits as ProcessLimits};
+pub use airlock_process::{Confinement, Limits as ProcessLimits, Network, NetworkIsolation};
 
 pub use self::{
     agreed::{Agreed, Capability},
@@ -95,10 +95,12 @@ pub use self::{
         Callback, CallbackError, LoggedIn, LoginError, Logins, LoginsUnavailable, Oauth,
         PendingLogin, TokenAuthentication,
     },
-    process::Process,
+    process::{Process, resident_memory},
     questions::{Again, Asked, Refused, TASK, question_response, read_asked},
     secrets::INHERITED_VARIABLES,
-    settings::{Bounds, Framing, Lifecycle, Pinning, Protocol, Restart, Settings, Timeouts},
+    settings::{
+        Bounds, Framing, Lifecycle, Pinning, Protocol, Renewal, Restart, Settings, Timeouts,
+    },
     skipped::SkippedTools,
     stdio::Stdio,
     transport::SendError,

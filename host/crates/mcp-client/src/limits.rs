@@ -132,6 +132,9 @@ pub(super) const END_PATIENCE: Duration = Duration::from_millis(500);
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Time in which an idle server must answer a ping.
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Default interval at which the memory of a process is looked at that has a bound on it. Each look reads
+/// the state of all processes of the machine.
+pub(super) const MEMORY_CHECK: Duration = Duration::from_secs(5);
 /// Time limit for closing a connection on the gateway's side, before its process is stopped.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Delay before the second consecutive retry to connect. Each further retry waits twice as long.

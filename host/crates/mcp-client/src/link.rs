@@ -20,7 +20,7 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 pub use self::request::Request;
 use super::{
@@ -42,6 +42,7 @@ pub struct Link {
     abandoned: mpsc::Sender<Abandoned>,
     check_request: Notify,
     log_level: Mutex<Option<LogLevel>>,
+    users: TaskTracker,
 }
 
 /// Report of a server about a request that is in flight.
@@ -124,6 +125,7 @@ impl Link {
             abandoned,
             check_request: Notify::new(),
             log_level: Mutex::new(None),
+            users: TaskTracker::new(),
         };
         (Arc::new(link), queue, AbortOnDropHandle::new(receiver))
     }
@@ -136,6 +138,11 @@ impl Link {
     /// Returns the transport.
     pub fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    /// Returns the tracker of the work that the connection must not be closed under, if it can be helped.
+    pub fn users(&self) -> &TaskTracker {
+        &self.users
     }
 
     /// Records the result of the handshake.

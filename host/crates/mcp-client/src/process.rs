@@ -10,9 +10,12 @@ use std::{
     sync::Arc,
 };
 
-use airlock_process::{Child, Command, Confinement, Limits, SpawnError};
+use airlock_process::{Child, Command, Confinement, Limits, Network, NetworkIsolation, SpawnError};
 use futures_util::future::BoxFuture;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{
+    task::{JoinHandle, spawn_blocking},
+    time::timeout,
+};
 
 use super::{
     channel::{Channel, Owner, ProcessExit},
@@ -44,6 +47,8 @@ pub struct Process {
     pub limits: Limits,
     /// Paths that it may use. `None` leaves it unconfined.
     pub confinement: Option<Confinement>,
+    /// Network that it may use.
+    pub network: Network,
     /// True if the `PATH` of `env` is written in the settings, and does not come from the environment
     /// of this process.
     pub has_written_path: bool,
@@ -73,7 +78,12 @@ impl Connector for Process {
         Some(&self.command)
     }
 
-    /// Checks the command, which is looked up as at a start, and the paths of the process.
+    fn has_no_network(&self) -> bool {
+        self.network == Network::None
+    }
+
+    /// Checks the command, which is looked up as at a start, the paths of the process, and that it can be
+    /// kept from the network if it shall have none.
     fn check_files(&self) -> Vec<UnusableFile> {
         let unusable = |key: String, message: String| {
             let key = format!("stdio_config.{key}");
@@ -98,6 +108,9 @@ impl Connector for Process {
         }
         if let Some(path) = self.directory.as_ref().filter(|path| !path.is_dir()) {
             found.push(missing("cwd".to_owned(), "directory", path));
+        }
+        if self.has_no_network() && NetworkIsolation::detect() == NetworkIsolation::Unavailable {
+            found.push(unusable("network".to_owned(), SpawnError::NoSocketFilter.to_string()));
         }
         let confined = self.confinement.iter();
         let confined = confined.flat_map(|own| [("read", &own.read), ("write", &own.write)]);
@@ -181,6 +194,7 @@ async fn open(settings: &Process, scrubber: Arc<Scrubber>) -> Result<Channel, St
         directory: settings.directory.clone(),
         limits: settings.limits.clone(),
         confinement: settings.confinement.clone(),
+        network: settings.network,
     };
     let (child, pipes) = command
         .spawn()
@@ -216,6 +230,17 @@ impl Owner for RunningProcess {
     fn stderr(&self) -> Arc<StderrTail> {
         self.tail.clone()
     }
+
+    fn process_id(&self) -> Option<u32> {
+        Some(self.child.id())
+    }
+}
+
+/// Returns the resident memory of a server's process and of all that it has started, in bytes; `None` if it
+/// has ended or the system does not tell. Memory that they share counts for each of them. Must be polled
+/// within a tokio runtime.
+pub async fn resident_memory(process: u32) -> Option<u64> {
+    spawn_blocking(move || Child::memory_bytes(process)).await.ok().flatten()
 }
 
 /// Finds the program. The search is done before the child starts, so that a missing program is

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::{
     connector::Connector,
     limits::{
-        DEFAULT_RUNNING, DEFAULT_WAITING, FIRST_RETRY, HEARTBEAT, LAST_RETRY, STABLE_AFTER,
-        STARTUP_TIMEOUT,
+        DEFAULT_RUNNING, DEFAULT_WAITING, FIRST_RETRY, HEARTBEAT, LAST_RETRY, MEMORY_CHECK,
+        STABLE_AFTER, STARTUP_TIMEOUT,
     },
 };
 use airlock_core::tool::{ClientName, QuestionKinds};
@@ -53,6 +53,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// Framing of messages to a process.
     pub framing: Framing,
+    /// Replacement of its process while it runs.
+    pub renewal: Renewal,
 }
 
 impl Settings {
@@ -70,6 +72,7 @@ impl Settings {
             questions: QuestionKinds::NONE,
             protocol: Protocol::default(),
             framing: Framing::default(),
+            renewal: Renewal::default(),
         }
     }
 }
@@ -88,6 +91,7 @@ impl PartialEq for Settings {
             questions,
             protocol,
             framing,
+            renewal,
         } = self;
         transport.is_same(&*other.transport)
             && *name == other.name
@@ -100,6 +104,7 @@ impl PartialEq for Settings {
             && *questions == other.questions
             && *protocol == other.protocol
             && *framing == other.framing
+            && *renewal == other.renewal
     }
 }
 
@@ -147,6 +152,26 @@ impl Default for Restart {
             max_backoff: LAST_RETRY,
             stable_after: STABLE_AFTER,
         }
+    }
+}
+
+/// Replacement of the process of a server that is connected: the new one is started and lists its tools
+/// before the old one gets no more calls. It concerns processes of this machine alone, and not those of single
+/// calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewal {
+    /// Time from the start of a process until it is replaced; `None` for no limit.
+    pub max_age: Option<Duration>,
+    /// Resident memory of a process with all that it has started, in bytes, beyond which it is replaced; `None`
+    /// for no limit. Only Linux tells it.
+    pub max_memory_bytes: Option<u64>,
+    /// Interval at which the memory is looked at.
+    pub memory_check: Duration,
+}
+
+impl Default for Renewal {
+    fn default() -> Self {
+        Self { max_age: None, max_memory_bytes: None, memory_check: MEMORY_CHECK }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 
+use crate::platform;
+
 /// Settings of a child.
 #[derive(Default)]
 pub struct Command {
@@ -17,12 +19,49 @@ pub struct Command {
     pub limits: Limits,
     /// Paths that it may use. `None` leaves it unconfined.
     pub confinement: Option<Confinement>,
+    /// Network that it may use.
+    pub network: Network,
 }
 
 impl fmt::Debug for Command {
     /// Omits arguments and environment, which may hold credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+/// Network of a child.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Network {
+    /// That of the machine.
+    #[default]
+    Host,
+    /// None: the child and all that it starts can only create Unix sockets. A child for which the system
+    /// cannot enforce this is not started. See [`NetworkIsolation`] for the coverage.
+    None,
+}
+
+/// Coverage of [`Network::None`] on this machine.
+///
+/// Sockets of every family but Unix sockets are refused when they are created (seccomp), and so is
+/// `io_uring`, which could create them past the filter. Unix sockets in the abstract namespace are refused
+/// when they are connected to, if the kernel can (Landlock, Linux 6.12). Unix sockets with a path stay
+/// reachable, as their permissions say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkIsolation {
+    /// The kernel refuses sockets of all other families, and connections to abstract Unix sockets of
+    /// other processes.
+    Full,
+    /// The kernel refuses sockets of all other families. Abstract Unix sockets stay reachable.
+    WithoutAbstractSockets,
+    /// The kernel cannot refuse sockets: no child with [`Network::None`] starts.
+    Unavailable,
+}
+
+impl NetworkIsolation {
+    /// Returns the coverage on this machine.
+    pub fn detect() -> Self {
+        platform::network_isolation()
     }
 }
 

@@ -32,6 +32,11 @@ pub enum SpawnError {
         "it cannot be confined: this system has no Landlock (Linux 5.13 or later, enabled at boot); to start it unconfined, set `confine.required` to false"
     )]
     NoLandlock,
+    /// The system cannot keep a process from the network, and the process shall have none.
+    #[error(
+        "it cannot be kept from the network: this needs Linux with seccomp filters, on x86-64, ARM64 or RISC-V; to start it with the network of the machine, set `network` to \"host\""
+    )]
+    NoSocketFilter,
     /// The kernel refuses the rules of the confinement.
     #[error("it cannot be confined")]
     Confine(#[source] io::Error),

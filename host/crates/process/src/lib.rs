@@ -6,7 +6,7 @@
 //! | `child` | a running child: its pipes, its exit, how it is stopped |
 //! | `guard` | the thread that forks a child and outlives it |
 //! | `tag` | an environment variable by which the processes of a child are found again |
-//! | `linux` | everything that only Linux offers: Landlock, cgroups, pidfds, `/proc` |
+//! | `linux` | everything that only Linux offers: Landlock, seccomp, cgroups, pidfds, `/proc` |
 //! | `portable` | the same interface on other systems, where process groups are all there is |
 //!
 //! This crate does not know MCP. A child gets its own process group. On Linux it dies with the
@@ -40,7 +40,7 @@ pub fn protect_self() {
 
 pub use self::{
     child::{Child, Exit, Pipes},
-    command::{Command, Confinement, Limits},
+    command::{Command, Confinement, Limits, Network, NetworkIsolation},
     error::SpawnError,
     tag::VARIABLE,
 };

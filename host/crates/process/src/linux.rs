@@ -3,6 +3,7 @@
 mod before_exec;
 mod cgroup;
 mod confine;
+mod network;
 mod proc;
 mod protect;
 mod reach;
@@ -10,6 +11,7 @@ mod strays;
 
 pub(crate) use self::{
     before_exec::prepare,
+    network::network_isolation,
     proc::{memory_bytes, pid_namespace, start_time},
     protect::protect_self,
     reach::{ExitNotice, Reach},

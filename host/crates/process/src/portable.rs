@@ -2,7 +2,11 @@
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{command::Command, error::SpawnError, tag::Tag};
+use crate::{
+    command::{Command, Network, NetworkIsolation},
+    error::SpawnError,
+    tag::Tag,
+};
 
 pub(crate) struct Reach {
     tag: Tag,
@@ -56,11 +60,18 @@ pub(crate) fn prepare(
     if is_confined {
         return Err(SpawnError::NoLandlock);
     }
+    if command.network == Network::None {
+        return Err(SpawnError::NoSocketFilter);
+    }
     if command.limits == crate::Limits::default() {
         Ok(())
     } else {
         Err(SpawnError::Start(std::io::Error::other("`limits` are available on Linux only")))
     }
+}
+
+pub(crate) fn network_isolation() -> NetworkIsolation {
+    NetworkIsolation::Unavailable
 }
 
 pub(crate) fn kill_strays() {}

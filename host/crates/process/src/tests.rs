@@ -289,3 +289,73 @@ async fn a_path_to_confine_to_must_exist() {
         "\"/none/such\" of `confine.read` cannot be opened; create it, or remove it from the configuration"
     );
 }
+
+/// Prints the kinds of sockets that can be used: a TCP connection to a port, a datagram to it, a
+/// connection to an abstract Unix socket, and one to a Unix socket with a path.
+const SOCKETS: &str = "\
+import socket, sys
+port, name, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+def works(kind, use):
+    try:
+        use()
+        print(kind)
+    except OSError:
+        pass
+works('tcp', lambda: socket.create_connection(('127.0.0.1', port)))
+works('udp', lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', port)))
+works('netlink', lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))
+works('abstract', lambda: socket.socket(socket.AF_UNIX).connect('\\0' + name))
+works('path', lambda: socket.socket(socket.AF_UNIX).connect(path))
+works('pair', lambda: (lambda pair: pair[0].send(b'x'))(socket.socketpair()))";
+
+/// Returns the kinds of sockets that a child with this network can use.
+async fn usable_sockets(network: Network, confinement: Option<Confinement>) -> Vec<String> {
+    use std::os::{linux::net::SocketAddrExt as _, unix::net};
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = tcp.local_addr().expect("an address").port();
+    let name = format!("airlock-test-{}-{port}", std::process::id());
+    let address = net::SocketAddr::from_abstract_name(&name).expect("a name");
+    let _abstract = net::UnixListener::bind_addr(&address).expect("a socket");
+    let path = directory.path().join("socket");
+    let _path = net::UnixListener::bind(&path).expect("a socket");
+    let mut command = python(SOCKETS);
+    command.args.extend([port.to_string().into(), name.into(), path.into()]);
+    let out = output(Command { confinement, network, ..command }).await;
+    out.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_child_without_a_network_has_unix_sockets_alone() {
+    let all = ["tcp", "udp", "netlink", "abstract", "path", "pair"];
+    assert_eq!(usable_sockets(Network::Host, None).await, all);
+    let expected: &[&str] = match NetworkIsolation::detect() {
+        NetworkIsolation::Full => &["path", "pair"],
+        NetworkIsolation::WithoutAbstractSockets => &["abstract", "path", "pair"],
+        NetworkIsolation::Unavailable => {
+            let command = Command { network: Network::None, ..shell("true") };
+            let error = command.spawn().await.expect_err("it is not started");
+            assert!(matches!(error, SpawnError::NoSocketFilter), "{error:?}");
+            return;
+        }
+    };
+    assert_eq!(usable_sockets(Network::None, None).await, expected);
+    let confinement = Confinement { write: vec!["/".into()], ..Confinement::default() };
+    assert_eq!(usable_sockets(Network::None, Some(confinement)).await, expected);
+}
+
+#[tokio::test]
+async fn neither_a_grandchild_nor_io_uring_has_the_network_that_a_child_must_not_have() {
+    if NetworkIsolation::detect() == NetworkIsolation::Unavailable {
+        return;
+    }
+    let script = "\
+import ctypes, os, socket, subprocess, sys
+io_uring_setup = 425
+made = ctypes.CDLL(None).syscall(io_uring_setup, 1, ctypes.create_string_buffer(120))
+inner = 'import socket; socket.socket()'
+ended = subprocess.run([sys.executable, '-c', inner], stderr=subprocess.DEVNULL, start_new_session=True)
+print(made, ended.returncode)";
+    let out = output(Command { network: Network::None, ..python(script) }).await;
+    assert_eq!(out.trim(), "-1 1");
+}

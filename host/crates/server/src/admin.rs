@@ -200,6 +200,13 @@ fn describe_for_operator(app: &App, client: &ToolSource) -> Value {
     for (name, value) in client.provider().map(|provider| provider.status()).unwrap_or_default() {
         out[name] = value;
     }
+    let fallbacks = app.catalog.snapshot().fallbacks(client);
+    if !fallbacks.is_empty() {
+        let fallbacks = fallbacks.into_iter().map(|state| {
+            json!({"tool": state.tool, "fallback": state.fallback, "problem": state.problem})
+        });
+        out["tool_fallbacks"] = fallbacks.collect();
+    }
     show_hidden(&mut out);
     out
 }

@@ -105,6 +105,9 @@ pub(crate) const KEPT_TRANSITIONS: usize = 32;
 /// Characters to which the reason for an earlier state is cut, and that of the last failure, as
 /// the documentation of the admin API says: `history` has 32 of them for each server.
 pub(crate) const MAX_KEPT_REASON_CHARS: usize = 512;
+/// Maximum time for the calls of a process that was replaced, before it is stopped: longer than nearly all
+/// calls, and questions to their callers, may take.
+pub(crate) const RETIREMENT: Duration = Duration::from_mins(10);
 /// Interval at which a server that is to be stopped is looked at, whether its calls have ended.
 pub(crate) const DRAIN_CHECK: Duration = Duration::from_millis(20);
 /// Time after which the same failure to connect is logged as a warning again.

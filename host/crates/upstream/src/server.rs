@@ -13,7 +13,7 @@ mod sending;
 mod state;
 
 pub(super) use self::{
-    access::{Access, NoLink, PerCall},
+    access::{Access, NoLink, PerCall, UsedLink},
     call::Retry,
     state::Server,
 };

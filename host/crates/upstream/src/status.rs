@@ -100,6 +100,18 @@ struct Inner {
     /// Reason for which the server would be ready if it did not exceed its rate; `None` if it does
     /// not exceed it.
     ready_reason: Option<String>,
+    /// Processes that were replaced while they served.
+    replacements: u64,
+    last_replacement: Option<LastReplacement>,
+}
+
+/// The last attempt to replace the process of a connected server.
+#[derive(Debug)]
+struct LastReplacement {
+    reason: String,
+    /// Reason for which the old process goes on; `None` if it was replaced.
+    failure: Option<String>,
+    at: SystemTime,
 }
 
 /// The last failure of a server.
@@ -131,6 +143,8 @@ impl Status {
             agreed: None,
             quarantine: Vec::new(),
             ready_reason: None,
+            replacements: 0,
+            last_replacement: None,
         }))
     }
 
@@ -184,6 +198,23 @@ impl Status {
         self.0.lock().quarantine = tools;
     }
 
+    /// Records an attempt to replace the process of a connected server: its reason, and why it failed, if it
+    /// did.
+    pub(super) fn record_replacement(&self, reason: &str, failure: Option<&str>) {
+        let mut inner = self.0.lock();
+        inner.replacements += u64::from(failure.is_none());
+        inner.last_replacement = Some(LastReplacement {
+            reason: shortened(reason),
+            failure: failure.map(shortened),
+            at: SystemTime::now(),
+        });
+    }
+
+    /// Returns the processes that were replaced while they served.
+    pub(super) fn replacements(&self) -> u64 {
+        self.0.lock().replacements
+    }
+
     /// Returns the number of restarts, and the time spent in each state.
     pub(super) fn totals(&self) -> (u64, Vec<(ServerPhase, Duration)>) {
         let inner = self.0.lock();
@@ -222,6 +253,14 @@ impl Status {
                 "message": failure.message,
                 "at": time(failure.at),
                 "since": time(failure.since),
+            });
+        }
+        if let Some(last) = &inner.last_replacement {
+            members["replacements"] = inner.replacements.into();
+            members["last_replacement"] = json!({
+                "reason": last.reason,
+                "failure": last.failure,
+                "at": time(last.at),
             });
         }
         match members {

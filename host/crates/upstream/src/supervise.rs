@@ -1,5 +1,6 @@
 //! Keeps one server connected.
 
+mod renewal;
 mod serve;
 
 use std::{
@@ -12,7 +13,10 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout_at},
 };
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 use tracing::{debug, info, warn};
 
 use super::{
@@ -20,7 +24,7 @@ use super::{
     framing::FramingSearch,
     pins::{ClientPins, Screened},
     relay,
-    server::{Access, PerCall, Server},
+    server::{Access, PerCall, Server, UsedLink},
     status::ServerPhase,
 };
 use crate::limits::{FLOOD_COOL_DOWN, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL};
@@ -101,6 +105,7 @@ pub(super) fn supervise_with(
         published: 0,
         announced: None,
         suspicions: 0,
+        retiring: TaskTracker::new(),
     };
     (control, run(supervisor, unusable, stop))
 }
@@ -120,6 +125,9 @@ async fn run(mut supervisor: Supervisor, unusable: Option<OpenError>, stop: Canc
     supervisor.server.status_record().enter(ServerPhase::Stopped, "the gateway stopped");
     supervisor.entry.set_state(SourceState::Disconnected { reason: "stopped".into() });
     supervisor.server.relaying().wake_successor();
+    // They stop with `stop` as well.
+    supervisor.retiring.close();
+    supervisor.retiring.wait().await;
 }
 
 struct Supervisor {
@@ -145,6 +153,8 @@ struct Supervisor {
     announced: Option<(Weak<Link>, usize)>,
     /// Consecutive lists that were suspiciously short.
     suspicions: usize,
+    /// Replaced connections, whose last calls still run.
+    retiring: TaskTracker,
 }
 
 /// Reason that a connection was closed.
@@ -431,7 +441,7 @@ impl Supervisor {
     fn give_access(&self, link: &Arc<Link>) {
         // Calls of a server with one connection for each do not use this one.
         if self.settings.lifecycle != Lifecycle::PerCall {
-            self.server.set_access(Access::Up(link.clone()));
+            self.server.set_access(Access::Up(UsedLink::new(link.clone())));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tests with misbehaving servers that are real processes.
 
+mod renewal;
 mod replace;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
@@ -23,7 +24,7 @@ use airlock_core::{
 use airlock_mcp_client::{
     Connector, Credentials, DEFAULT_RUNNING, DEFAULT_WAITING, Framing, HttpServer, HttpSettings,
     HttpTransport, LAST_RETRY, Lifecycle, Logins, MAX_REQUESTS_IN_FLIGHT, OpenError, Process,
-    Settings,
+    Renewal, Settings,
 };
 
 /// Time limit for every wait, longer than any step takes on a busy machine.
@@ -184,7 +185,7 @@ async fn a_child_has_only_its_configured_environment() {
 #[tokio::test]
 async fn garbage_output_and_a_malformed_tool_do_not_disturb_a_session() {
     let server = Supervised::connected("noisy").await;
-    assert_eq!(server.client().tools.len(), 11);
+    assert_eq!(server.client().tools.len(), 12);
     let echoed = server
         .admit("echo", &json!({"text": "häh"}).to_string(), PATIENCE)
         .run()
@@ -524,7 +525,7 @@ async fn the_operator_reconnects_a_server_and_reads_its_list_again() {
     let first = server.answer("pid").await;
     assert_eq!(server.control.reconnect().await, Ok(()));
     assert_ne!(server.answer("pid").await, first);
-    assert_eq!(server.control.refresh().await, Ok(11));
+    assert_eq!(server.control.refresh().await, Ok(12));
     server.stop().await;
 }
 
@@ -545,9 +546,9 @@ async fn attempts_end_in_a_terminal_failure_until_the_operator_reconnects() {
 async fn an_empty_list_after_a_full_one_is_doubted() {
     let server = Supervised::connected("well").await;
     server.answer("empty").await;
-    assert_eq!(server.control.refresh().await, Ok(11));
+    assert_eq!(server.control.refresh().await, Ok(12));
     let client = server.client();
-    assert_eq!((phase(&client).as_str(), client.tools.len()), ("degraded", 11));
+    assert_eq!((phase(&client).as_str(), client.tools.len()), ("degraded", 12));
     server.answer("pid").await;
     server.stop().await;
 }

@@ -121,7 +121,16 @@ async fn arguments_pass_if_their_schema_cannot_be_checked_and_the_state_says_so(
 fn status(tools: &[Arc<Tool>]) -> Map<String, Value> {
     let schemas = Schemas::compile(Checks::Arguments, tools);
     let provider = Arc::new(Returns);
-    Published { provider, tools: tools.into(), schemas: schemas.into(), observer: None }.status()
+    let schemas = schemas.into();
+    Published {
+        provider,
+        tools: tools.into(),
+        schemas,
+        observer: None,
+        cache: None,
+        fallbacks: Arc::default(),
+    }
+    .status()
 }
 
 #[test]

@@ -9,7 +9,10 @@ use super::{
     http_client::{OAuthConfig, TlsConfig},
     plugin::Wasm,
     process::{Docker, Stdio},
-    ranged::{Count, DAY, Flag, HOUR, MILLISECOND, MINUTE, Ranged, SECOND, Time, TimeOrZero},
+    ranged::{
+        Bytes, Count, DAY, Flag, HOUR, KIB, MIB, MILLISECOND, MINUTE, Ranged, SECOND, Time,
+        TimeOrZero,
+    },
     tool_manager::BindingLevel,
 };
 use crate::env_text::EnvText;
@@ -120,6 +123,14 @@ pub(crate) struct Client {
     /// Tools that may be called without an approval; each must be in `tools_to_execute`.
     #[serde(default)]
     pub(crate) tools_to_auto_execute: Vec<String>,
+    /// Results of tools that change nothing, which are kept and returned to equal calls. No tool is in two
+    /// of the entries.
+    #[serde(default)]
+    pub(crate) tool_cache: Vec<ToolCache>,
+    /// Tools of other clients that take a call while this client is away: full names, `<client>-<tool>`, by
+    /// the source's own names. Each must be in `tools_to_auto_execute` of its client.
+    #[serde(default)]
+    pub(crate) tool_fallbacks: BTreeMap<String, String>,
     /// Resources that MCP clients may read, by URI. An entry that ends with `*` permits every URI
     /// that begins with the rest; `["*"]` permits all. Upper and lower case differ.
     #[serde(default)]
@@ -159,6 +170,23 @@ pub(crate) struct Client {
     pub(crate) disabled: bool,
 }
 
+/// Results of some tools that are kept.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolCache {
+    /// The tools, by the source's own names; `["*"]` for all. Each must be in `tools_to_auto_execute`.
+    pub(crate) tools: Vec<String>,
+    /// Time for which a result is returned to equal calls.
+    pub(crate) ttl: Time<SECOND, { 30 * DAY }>,
+    /// Memory for the results. The one that was used least recently is dropped first.
+    #[serde(default)]
+    pub(crate) max_bytes: Bytes<{ 64 * KIB }, { 256 * MIB }, { 16 * MIB }>,
+    /// True to return a result to calls with other virtual keys too: the results must not depend on the
+    /// caller.
+    #[serde(default)]
+    pub(crate) shared: bool,
+}
+
 /// A key, and whether it is given.
 type GivenKey = (&'static str, bool);
 
@@ -174,6 +202,8 @@ impl Client {
             tools_to_execute: _,
             tools_to_exclude: _,
             tools_to_auto_execute: _,
+            tool_cache: _,
+            tool_fallbacks: _,
             code_mode: _,
             code_mode_binding_level: _,
             allow_on_all_virtual_keys: _,

@@ -34,6 +34,27 @@ pub(crate) struct Stdio {
     pub(crate) limits: ProcessLimits,
     /// Paths that it may use (Linux, Landlock). Default: all that the gateway's user may use.
     pub(crate) confine: Option<Confine>,
+    /// `none` to keep it from the network (Linux, seccomp): it and all that it starts can create no sockets but
+    /// Unix sockets. A system that cannot enforce this does not start it.
+    #[serde(default)]
+    pub(crate) network: Network,
+    /// Time after which it is replaced: another process is started, and takes the calls once it has listed its
+    /// tools. Calls that run end on the old one. Default: no limit.
+    pub(crate) max_age: Option<Time<SECOND, { 365 * DAY }>>,
+    /// Memory beyond which it is replaced in the same way (Linux): the resident memory of the process and of
+    /// all that it has started, looked at every 5s. Default: no limit.
+    pub(crate) max_memory: Option<Bytes<MIB, MOST_MEMORY>>,
+}
+
+/// Network of a process.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Network {
+    /// That of the machine.
+    #[default]
+    Host,
+    /// None.
+    None,
 }
 
 /// Bounds on the resources of a process. Every process that it starts gets the same.

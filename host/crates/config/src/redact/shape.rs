@@ -110,12 +110,14 @@ pub(super) static CLIENT: Members = Members {
         ("tls_config", Shape::Object(&TLS)),
         ("oauth_config", Shape::Object(&OAUTH)),
         ("restart", Shape::Object(&RESTART)),
+        ("tool_cache", Shape::List(&Shape::Object(&TOOL_CACHE))),
+        ("tool_fallbacks", Shape::Map(&Shape::Shown)),
         ("wasm_config", Shape::Object(&WASM)),
     ],
 };
 
 static STDIO: Members = Members {
-    shown: &["command", "args", "cwd"],
+    shown: &["command", "args", "cwd", "network", "max_age", "max_memory"],
     others: &[
         ("envs", Shape::Variables),
         ("limits", Shape::Object(&PROCESS_LIMITS)),
@@ -173,6 +175,8 @@ static RESTART: Members = Members::shown(&[
     "stable_after",
     "stableAfter",
 ]);
+
+static TOOL_CACHE: Members = Members::shown(&["tools", "ttl", "max_bytes", "shared"]);
 
 static WASM: Members = Members {
     shown: &["component", "profile"],

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     file_env::FileEnv, key::KeyNames, plugin, resolved::Resolved, same_variants::same_variants,
-    upstream,
+    tool_cache, tool_fallbacks, upstream,
 };
 use crate::{
     config::{Client, Disabled, Source},
@@ -96,6 +96,7 @@ pub(super) fn resolve(
 ) -> Resolved<Vec<Client>> {
     Resolved::new(|problems| {
         problems.merge(check_prefixes(&clients));
+        problems.merge(tool_fallbacks::check(&clients));
         let clients = Resolved::elements(clients, |problems, client| {
             problems.merge(resolve_one(client, names, env))
         });
@@ -157,6 +158,7 @@ fn policy(client: &file::Client) -> Resolved<Policy> {
         let prefix = problems.take("prefix", prefix(client));
         let resources = UriList::parse(&client.resources_to_read);
         let prompts = Allowlist::parse(&client.prompts_to_get);
+        let cache = problems.take("tool_cache", tool_cache::resolve(client, &auto_execute));
         Policy {
             execute,
             exclude,
@@ -174,6 +176,8 @@ fn policy(client: &file::Client) -> Resolved<Policy> {
             resources: problems.accept("resources_to_read", resources).unwrap_or_default(),
             prompts: problems.accept("prompts_to_get", prompts).unwrap_or_default(),
             relays_instructions: client.relay_instructions,
+            cache,
+            fallbacks: client.tool_fallbacks.clone(),
         }
     })
 }

@@ -10,6 +10,7 @@ use super::{
     file_env::FileEnv,
     refused::InvalidValue,
     resolved::{Problems, Resolved},
+    same_variants::same_variants,
 };
 use crate::{
     env_text::{EnvText, has_reference_of_editors, is_reference},
@@ -18,7 +19,7 @@ use crate::{
 };
 use airlock_core::secret::Secret;
 use airlock_mcp_client::{
-    Confinement, Docker, INHERITED_VARIABLES, Image, Mount, Place, Process, ProcessLimits,
+    Confinement, Docker, INHERITED_VARIABLES, Image, Mount, Network, Place, Process, ProcessLimits,
 };
 
 /// Message about a text for a process with a reference that neither it nor the gateway expands.
@@ -60,9 +61,12 @@ pub(super) fn stdio(stdio: file::Stdio, env: FileEnv<'_>) -> Resolved<Process> {
             confinement: stdio
                 .confine
                 .map(|confine| problems.take("confine", confinement(&confine, env))),
+            network: stdio.network.into(),
         }
     })
 }
+
+same_variants!(file::Network => Network { Host, None });
 
 /// Refuses references that only an editor expands. Others may be for the process: a shell expands
 /// `${NAME}`.

@@ -8,11 +8,14 @@ use super::{
     resolved::{Problems, Resolved},
     same_variants::same_variants,
 };
-use crate::file::{self, ConnectionType};
+use crate::{
+    file::{self, ConnectionType},
+    key_path::KeyPath,
+};
 use airlock_core::tool::{ClientName, QuestionKind, QuestionKinds};
 use airlock_mcp_client::{
     self as mcp_client, Bounds, Connector, Framing, HttpServer, HttpTransport, Lifecycle, Pinning,
-    Protocol, Restart, Timeouts,
+    Protocol, Renewal, Restart, Timeouts,
 };
 
 pub(super) fn resolve(
@@ -27,6 +30,7 @@ pub(super) fn resolve(
         if protocol == Protocol::Modern && client.connection_type == ConnectionType::Sse {
             problems.refuse("protocol", "a server over \"sse\" speaks the legacy era alone");
         }
+        let renewal = problems.merge(renewal(&client, lifecycle));
         let sync_interval = client.tool_sync_interval.unwrap_or_default().nonzero();
         Some(mcp_client::Settings {
             name: name.clone(),
@@ -42,6 +46,7 @@ pub(super) fn resolve(
             questions: questions(&client),
             protocol,
             framing: client.framing.unwrap_or_default().into(),
+            renewal,
             transport: transport(problems, client, env)?,
         })
     })
@@ -123,6 +128,28 @@ fn restart(restart: &file::Restart) -> Restart {
         },
         stable_after: restart.stable_after.get().0,
     }
+}
+
+/// Returns when the process is replaced. One process for each call is never old.
+fn renewal(client: &file::Client, lifecycle: Lifecycle) -> Resolved<Renewal> {
+    Resolved::new(|problems| {
+        let Some(stdio) = &client.stdio_config else { return Renewal::default() };
+        let keys =
+            [("max_age", stdio.max_age.is_some()), ("max_memory", stdio.max_memory.is_some())];
+        for (key, _) in keys.into_iter().filter(|(_, is_given)| *is_given) {
+            if lifecycle == Lifecycle::PerCall {
+                problems.refuse(
+                    KeyPath::parse("stdio_config").member(key),
+                    "belongs to a client whose `lifecycle` is not \"per_call\": a process of one call ends with it",
+                );
+            }
+        }
+        Renewal {
+            max_age: stdio.max_age.map(|age| age.get().0),
+            max_memory_bytes: stdio.max_memory.map(|size| size.get().0),
+            ..Renewal::default()
+        }
+    })
 }
 
 fn lifecycle(client: &file::Client) -> Resolved<Lifecycle> {

@@ -165,3 +165,82 @@ fn a_row_of_a_key_must_name_an_existing_client() {
     governance.virtual_keys[0].mcp_configs[3].mcp_client_name: there is another row for "fs"
     "#);
 }
+
+#[test]
+fn results_are_kept_of_tools_that_need_no_approval_and_by_one_rule_each() {
+    let client = json!({
+        "name": "fs", "connection_type": "stdio", "stdio_config": {"command": "server"},
+        "tools_to_execute": ["*"], "tools_to_auto_execute": ["read", "list", "stat"],
+    });
+    let rules = json!([{"tools": ["read", "list"], "ttl": "5m"}, {"tools": ["stat"], "ttl": "1s", "max_bytes": "1MiB", "shared": true}]);
+    let file = clients(json!([with(client.clone(), "tool_cache", rules)]));
+    let [first, second] = &good(&file).clients[0].policy.cache[..] else { panic!("two rules") };
+    assert!(first.tools.allows("READ") && !first.tools.allows("stat") && !first.is_shared);
+    assert_eq!((first.ttl.as_secs(), first.max_bytes), (300, 16 << 20));
+    assert_eq!((second.max_bytes, second.is_shared), (1 << 20, true));
+
+    let rules = json!([
+        {"tools": ["read", "write"], "ttl": "5m"}, {"tools": ["READ"], "ttl": "5m"}, {"tools": ["*"], "ttl": "5m"},
+        {"tools": [], "ttl": "5m"},
+    ]);
+    assert_snapshot!(error(&clients(json!([with(client.clone(), "tool_cache", rules)]))), @r#"
+    mcp.client_configs[0].tool_cache[0].tools: "write" is not in `tools_to_auto_execute`, and the result of a call that needs an approval is not kept
+    mcp.client_configs[0].tool_cache[1].tools: "read" is named by another entry already
+    mcp.client_configs[0].tool_cache[2].tools: "*" is not in `tools_to_auto_execute`, and the result of a call that needs an approval is not kept
+    mcp.client_configs[0].tool_cache[2].tools: "read" is named by another entry already
+    mcp.client_configs[0].tool_cache[3].tools: names no tool; name those that change nothing, or remove the entry
+    "#);
+    for (key, bad) in
+        [("ttl", "999ms"), ("ttl", "31days"), ("max_bytes", "63KiB"), ("max_bytes", "257MiB")]
+    {
+        let rule = with(json!({"tools": ["read"], "ttl": "5m"}), key, json!(bad));
+        let error = error(&clients(json!([with(client.clone(), "tool_cache", json!([rule]))])));
+        assert!(error.contains("must be from"), "{key}: {error}");
+    }
+    let http = json!([{
+        "name": "web", "connection_type": "http", "connection_string": "http://localhost/mcp",
+        "allowed_extra_headers": ["x-user"], "tools_to_execute": ["*"], "tools_to_auto_execute": ["*"],
+        "tool_cache": [{"tools": ["*"], "ttl": "5m"}],
+    }]);
+    assert_snapshot!(error(&clients(http)), @"mcp.client_configs[0].tool_cache: belongs to a client without `allowed_extra_headers`: results may depend on the headers of each caller");
+}
+
+#[test]
+fn a_fallback_is_a_tool_of_another_client_that_needs_no_approval_and_has_none_itself() {
+    let main = json!({
+        "name": "main", "connection_type": "stdio", "stdio_config": {"command": "server"},
+        "tools_to_execute": ["search", "read", "a", "b", "c", "d", "e"],
+    });
+    let other = json!({
+        "name": "other", "connection_type": "stdio", "stdio_config": {"command": "server"},
+        "tools_to_execute": ["*"], "tools_to_auto_execute": ["find", "again"],
+    });
+    let file = clients(json!([
+        with(main.clone(), "tool_fallbacks", json!({"search": "other-find"})),
+        other
+    ]));
+    assert_eq!(good(&file).clients[0].policy.fallbacks["search"], "other-find");
+
+    let wrong = json!({
+        "write": "other-find", "a": "find", "b": "main-read", "c": "nobody-find", "d": "other-again", "e": "other-ask",
+    });
+    let other = with(other, "tool_fallbacks", json!({"Again": "main-read"}));
+    assert_snapshot!(error(&clients(json!([with(main.clone(), "tool_fallbacks", wrong), other.clone()]))), @r#"
+    mcp.client_configs[0].tool_fallbacks.a: expected the full name of a tool of another client, such as "search-web", found "find"
+    mcp.client_configs[0].tool_fallbacks.b: "main-read" is a tool of the same client, which is away with it
+    mcp.client_configs[0].tool_fallbacks.c: there is no client "nobody"
+    mcp.client_configs[0].tool_fallbacks.d: "other-again" has a fallback itself, and a call falls back once
+    mcp.client_configs[0].tool_fallbacks.e: "ask" is not in `tools_to_auto_execute` of "other": a fallback must need no approval
+    mcp.client_configs[0].tool_fallbacks.write: "write" is not in `tools_to_execute`, so it is never called
+    mcp.client_configs[1].tool_fallbacks.Again: "read" is not in `tools_to_auto_execute` of "main": a fallback must need no approval
+    "#);
+    let main = with(main, "tool_fallbacks", json!({"search": "other-find"}));
+    let other = with(other, "tool_fallbacks", json!({}));
+    for (main, other) in [
+        (with(main.clone(), "trust", json!("trusted")), other.clone()),
+        (main.clone(), with(other, "is_code_mode_client", json!(true))),
+    ] {
+        let error = error(&clients(json!([main, other])));
+        assert!(error.contains("tool_fallbacks.search: "), "{error}");
+    }
+}

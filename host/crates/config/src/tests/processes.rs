@@ -3,7 +3,9 @@
 use std::{any::Any, path::PathBuf, time::Duration};
 
 use super::*;
-use airlock_mcp_client::{Connector, Docker, Image, Mount, Place, Process, ProcessLimits};
+use airlock_mcp_client::{
+    Connector, Docker, Image, Mount, Network, Place, Process, ProcessLimits, Renewal,
+};
 
 /// Returns the settings of the transport of the only server.
 fn transport<T: Connector + Clone>(file: &Value) -> T {
@@ -104,6 +106,48 @@ fn the_confinement_is_required_unless_written_otherwise() {
     assert!(confined.confinement.is_some_and(|confinement| confinement.required));
     assert_eq!(process(&clients(json!([stdio("fs")]))).confinement, None);
     assert_snapshot!(error(&stdio_with("confine", json!({}))), @"mcp.client_configs[0].stdio_config.confine: names no path; list the paths that the process needs in `read` and `write`");
+}
+
+#[test]
+fn a_process_has_the_network_of_the_machine_unless_it_shall_have_none() {
+    assert_eq!(process(&clients(json!([stdio("fs")]))).network, Network::Host);
+    assert_eq!(process(&stdio_with("network", json!("host"))).network, Network::Host);
+    assert_eq!(process(&stdio_with("network", json!("none"))).network, Network::None);
+    assert_snapshot!(error(&stdio_with("network", json!("bridge"))), @r#"mcp.client_configs[0].stdio_config.network: found "bridge", expected "host" or "none""#);
+}
+
+#[test]
+fn a_process_is_replaced_at_an_age_and_a_size_unless_each_call_has_its_own() {
+    let keys = json!({"command": "server", "max_age": "6h", "max_memory": "512MiB"});
+    let renewal = renewal(&fs_with("stdio_config", keys.clone()));
+    let six_hours = Duration::from_hours(6);
+    assert_eq!((renewal.max_age, renewal.max_memory_bytes), (Some(six_hours), Some(512 << 20)));
+    for (key, good, bad) in [
+        ("max_age", ["1s", "365days"], ["999ms", "366days"]),
+        ("max_memory", ["1MiB", "1048576GiB"], ["1023KiB", "1048577GiB"]),
+    ] {
+        for value in good {
+            self::renewal(&stdio_with(key, json!(value)));
+        }
+        for value in bad {
+            let error = error(&stdio_with(key, json!(value)));
+            assert!(error.contains("must be from"), "{key}: {error}");
+        }
+    }
+    let per_call = json!([{
+        "name": "fs", "connection_type": "stdio", "lifecycle": "per_call", "stdio_config": keys,
+    }]);
+    assert_snapshot!(error(&clients(per_call)), @r#"
+    mcp.client_configs[0].stdio_config.max_age: belongs to a client whose `lifecycle` is not "per_call": a process of one call ends with it
+    mcp.client_configs[0].stdio_config.max_memory: belongs to a client whose `lifecycle` is not "per_call": a process of one call ends with it
+    "#);
+}
+
+fn renewal(file: &Value) -> Renewal {
+    let Source::Upstream(settings) = &good(file).clients[0].source else {
+        panic!("an upstream server")
+    };
+    settings.renewal
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Arguments, Chain, Entry, Mailbox, Relay, RelayError, Subscription};
+use super::{Arguments, Chain, Entry, Mailbox, Origin, Relay, RelayError, Subscription};
 use crate::tool::{Answers, CallError, Tool, ToolOutput, Trust};
 
 /// Runs the tools of one source.
@@ -95,13 +95,25 @@ pub struct Admitted {
     provider: Arc<dyn Provider>,
     arguments: Arguments,
     chain: Chain,
+    is_automatic: bool,
+    origin: Origin,
+    is_substitute: bool,
 }
 
 impl Admitted {
-    pub(super) fn new(entry: &Entry, arguments: Arguments, chain: Chain) -> Self {
+    pub(super) fn new(entry: &Entry, arguments: Arguments, origin: &Origin, chain: Chain) -> Self {
         let tool = entry.tool.clone();
         let provider = entry.provider.clone();
-        Self { tool, server: entry.is_server.then_some(entry.trust), provider, arguments, chain }
+        let server = entry.is_server.then_some(entry.trust);
+        let origin = origin.clone();
+        let is_automatic = entry.auto;
+        let is_substitute = false;
+        Self { tool, server, provider, arguments, chain, is_automatic, origin, is_substitute }
+    }
+
+    /// Marks that the call takes the place of another one.
+    pub(super) fn into_substitute(self) -> Self {
+        Self { is_substitute: true, ..self }
     }
 
     /// The tool.
@@ -117,6 +129,21 @@ impl Admitted {
     /// The arguments.
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
+    }
+
+    /// Returns whether calls of the tool need no approval, whatever this call was permitted by.
+    pub fn is_automatic(&self) -> bool {
+        self.is_automatic
+    }
+
+    /// The origin of the call.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Returns whether the call takes the place of another one, see [`Chain::admit_in_place`].
+    pub fn is_substitute(&self) -> bool {
+        self.is_substitute
     }
 
     /// The call's position in its chain: its identifier, its deadline, and the authority for its

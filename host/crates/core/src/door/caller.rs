@@ -161,7 +161,8 @@ impl Caller {
         let arguments = arguments.to_arguments(name)?;
         let start = Start { deadline: self.deadline(entry), ..self.start() };
         let chain = Chain::new(self.clone(), start, Report::new());
-        Ok(Resumed::new(Admitted::new(entry, arguments, chain), answers))
+        let call = Admitted::new(entry, arguments, &self.0.origin, chain);
+        Ok(Resumed::new(call, answers))
     }
 
     /// Ends a call of a tool that waits for answers under `token`, because nobody will answer.
@@ -220,7 +221,7 @@ impl Caller {
         }
         start.is_approved |= approved.is_some_and(|approved| approved.covers_nested);
         let chain = Chain::new(self.clone(), start, Report::new());
-        Ok(Admitted::new(entry, arguments, chain))
+        Ok(Admitted::new(entry, arguments, origin, chain))
     }
 
     /// Fails if all tools are switched off at this moment, also for a request that began before.

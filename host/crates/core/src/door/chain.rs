@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    Admitted, Approved, CallId, Caller, Hearing, Ledger, Origin, View,
+    Admitted, Approved, Arguments, CallId, Caller, Hearing, Ledger, Origin, View,
     budget::ChainBudget,
     caller::Start,
     ledger::OpenRecord,
@@ -134,6 +134,25 @@ impl Chain {
             is_approved,
         };
         self.caller.decide(origin, name, arguments, approved, start)
+    }
+
+    /// Decides a call of another tool in the place of the running one, whose source is away: as a nested
+    /// call of the same origin. None of the approvals of the running call counts for it.
+    pub fn admit_in_place(
+        &self,
+        origin: &Origin,
+        name: &str,
+        arguments: &Arguments,
+    ) -> Result<Admitted, CallError> {
+        self.count_call()?;
+        let start = Start {
+            shared: self.shared.clone(),
+            parent: Some(self.id),
+            depth: self.depth + 1,
+            deadline: self.deadline,
+            is_approved: false,
+        };
+        self.caller.decide(origin, name, arguments, None, start).map(Admitted::into_substitute)
     }
 
     /// Counts a nested call that is not made, because its answer is known from an earlier run of the

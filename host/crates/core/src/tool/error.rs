@@ -35,6 +35,7 @@ struct CallErrorParts {
     retry_after: Option<Duration>,
     cause: Option<Cause>,
     details: Details,
+    has_not_begun: bool,
 }
 
 /// Limit that ended a call.
@@ -206,6 +207,7 @@ impl CallError {
             retry_after: None,
             cause: None,
             details: Details::None,
+            has_not_begun: false,
         }))
     }
 
@@ -241,6 +243,19 @@ impl CallError {
     pub fn with_cause(mut self, cause: impl Into<Cause>) -> Self {
         self.0.cause = Some(cause.into());
         self
+    }
+
+    /// Marks that the source has certainly not begun the call, so that another one may take it.
+    #[must_use]
+    pub fn not_begun(mut self) -> Self {
+        self.0.has_not_begun = true;
+        self
+    }
+
+    /// Returns whether the source has certainly not begun the call: it is away, or has no room. False if it
+    /// may have.
+    pub fn has_not_begun(&self) -> bool {
+        self.0.has_not_begun
     }
 
     fn with_details(mut self, details: Details) -> Self {

@@ -1,8 +1,11 @@
 //! The operator's policy for the tools of one client.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use super::{ClientName, Exclusions, Tool};
+use super::{CacheRule, ClientName, Exclusions, Tool};
 
 /// A list of tool names, or all tools. An empty list allows no tool.
 ///
@@ -239,6 +242,25 @@ pub struct Policy {
     pub prompts: Allowlist,
     /// True if the instructions of the source are passed on to MCP clients.
     pub relays_instructions: bool,
+    /// Results of its tools that are kept. No tool belongs to two of the rules.
+    pub cache: Vec<CacheRule>,
+    /// Tools of other clients that are called while the client is away: full names by the names of its
+    /// own tools at the source.
+    pub fallbacks: BTreeMap<String, String>,
+}
+
+impl Policy {
+    /// Returns the full name of the tool that takes the calls of `tool` while the client is away.
+    pub fn fallback(&self, tool: &Tool) -> Option<&str> {
+        let name = match self.fallbacks.get(&tool.original) {
+            Some(name) => Some(name),
+            None if tool.has_twin => None,
+            None => self.fallbacks.iter().find_map(|(own, name)| {
+                (own.to_lowercase() == tool.original.to_lowercase()).then_some(name)
+            }),
+        };
+        name.map(String::as_str)
+    }
 }
 
 /// Trust in the texts of one client: its descriptions, and the results of its tools.

@@ -19,13 +19,13 @@ use rustix::{
     },
 };
 
-use super::{confine, reach::Reach};
+use super::{confine, network::SocketFilter, reach::Reach};
 use crate::{
-    command::{Command, Limits},
+    command::{Command, Limits, Network},
     error::SpawnError,
 };
 
-/// Capabilities that a confined or limited child of root keeps. With others, it could read the
+/// Capabilities that a confined or limited child of root keeps, and one without a network. With others, it could read the
 /// memory of processes outside, raise its limits, or change the system.
 const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -46,6 +46,7 @@ struct BeforeExec {
     cgroup: Option<OwnedFd>,
     limits: [Option<(Resource, Rlimit)>; 4],
     rules: Option<OwnedFd>,
+    sockets: Option<SocketFilter>,
     drops_capabilities: bool,
 }
 
@@ -55,16 +56,26 @@ pub(crate) fn prepare(
     command: &Command,
     reach: &Reach,
 ) -> Result<(), SpawnError> {
+    let has_network = command.network == Network::Host;
     let rules = match &command.confinement {
         Some(confinement) => confine::rules(confinement, &command.program)?,
-        None => None,
+        None if has_network => None,
+        None => confine::socket_rules()?,
+    };
+    let sockets = if has_network {
+        None
+    } else {
+        Some(SocketFilter::new().ok_or(SpawnError::NoSocketFilter)?)
     };
     let steps = BeforeExec {
         gateway: std::process::id(),
         cgroup: reach.cgroup_entrance(),
         limits: resources(&command.limits),
         rules,
-        drops_capabilities: command.confinement.is_some() || command.limits != Limits::default(),
+        sockets,
+        drops_capabilities: command.confinement.is_some()
+            || !has_network
+            || command.limits != Limits::default(),
     };
     #[expect(
         unsafe_code,
@@ -98,8 +109,11 @@ impl BeforeExec {
         for (resource, limit) in self.limits.iter().flatten() {
             setrlimit(*resource, *limit)?;
         }
-        match &self.rules {
-            Some(rules) => restrict_self(rules),
+        if let Some(rules) = &self.rules {
+            restrict_self(rules)?;
+        }
+        match &self.sockets {
+            Some(sockets) => sockets.install(),
             None => Ok(()),
         }
     }

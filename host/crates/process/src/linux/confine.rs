@@ -7,8 +7,8 @@ use std::{
 };
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, PathFdError,
-    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
+    PathFdError, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
 use crate::{command::Confinement, error::SpawnError};
@@ -99,6 +99,28 @@ pub(super) fn rules(
         None if confinement.required => Err(SpawnError::NoLandlock),
         None => Ok(None),
     }
+}
+
+/// Builds the rules for a child that may use all paths, but neither TCP nor the abstract Unix sockets of
+/// other processes. Under any rules, it cannot trace processes outside, and so not use their network
+/// either. Returns `None` if the kernel knows no such rules (before Linux 6.7).
+pub(super) fn socket_rules() -> Result<Option<OwnedFd>, SpawnError> {
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessNet::from_all(RIGHTS))
+        .and_then(|rules| rules.scope(Scope::AbstractUnixSocket))
+        .and_then(Ruleset::create)
+        .map_err(refused)?;
+    Ok(Option::<OwnedFd>::from(rules))
+}
+
+/// Returns whether the kernel can keep a process from abstract Unix sockets (Linux 6.12).
+pub(super) fn scopes_abstract_sockets() -> bool {
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::AbstractUnixSocket)
+        .and_then(Ruleset::create);
+    rules.is_ok_and(|rules| Option::<OwnedFd>::from(rules).is_some())
 }
 
 /// Allows a path of the configuration, which must exist.

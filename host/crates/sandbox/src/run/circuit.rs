@@ -122,6 +122,7 @@ fn circuit_open(tool: ToolName, retry_after: Duration) -> CallError {
     let kind = ErrorKind::Unavailable;
     CallError::about(tool, kind, HostCode::CircuitOpen, ("tool ", after))
         .with_retry_after(retry_after)
+        .not_begun()
 }
 
 impl Permit<'_> {

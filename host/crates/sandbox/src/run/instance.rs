@@ -49,7 +49,7 @@ impl GuestRunner {
             None => (&Tenant::GATEWAY, 1, None),
         };
         let slot = self.share.wait_for_slot(tenant, depth, deadline).await;
-        let slot = slot.map_err(|_| CallError::busy())?;
+        let slot = slot.map_err(|_| CallError::busy().not_begun())?;
         let ended = run(&self.engine, &self.memory, call()?, body).await;
         // The store is gone.
         drop(slot);

@@ -40,6 +40,7 @@ struct Row<'s> {
     metrics: &'s Metrics,
     phase: ServerPhase,
     restarts: u64,
+    replacements: u64,
     time_in: Vec<(ServerPhase, Duration)>,
 }
 
@@ -66,6 +67,7 @@ impl UpstreamMetrics {
                 phase: server
                     .map_or(ServerPhase::Disabled, |server| server.status_record().phase()),
                 restarts,
+                replacements: server.map_or(0, |server| server.status_record().replacements()),
                 time_in,
             }
         });
@@ -146,6 +148,12 @@ impl Collector for UpstreamMetrics {
             "airlock_upstream_restarts",
             "Restarts of the connection to an MCP server after a failure.",
             rows.iter().map(|row| (row.labels(), ConstCounter::new(row.restarts))),
+        )?;
+        encode_family(
+            encoder,
+            "airlock_upstream_replacements",
+            "Processes of an MCP server that were replaced while they served.",
+            rows.iter().map(|row| (row.labels(), ConstCounter::new(row.replacements))),
         )?;
         encode_family(
             encoder,
@@ -262,6 +270,10 @@ mod tests {
         # TYPE airlock_upstream_restarts_total counter
         airlock_upstream_restarts_total{client="off"} 0
         airlock_upstream_restarts_total{client="up"} 0
+        # HELP airlock_upstream_replacements_total Processes of an MCP server that were replaced while they served.
+        # TYPE airlock_upstream_replacements_total counter
+        airlock_upstream_replacements_total{client="off"} 0
+        airlock_upstream_replacements_total{client="up"} 0
         # HELP airlock_upstream_queue Tool calls that wait to be sent to an MCP server.
         # TYPE airlock_upstream_queue gauge
         airlock_upstream_queue{client="off"} 0

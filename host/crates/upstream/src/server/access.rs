@@ -12,6 +12,7 @@ use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::timeout,
 };
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::{limits::RECONNECT_PATIENCE, metrics::Metrics, status::Status};
 use airlock_core::{
@@ -55,9 +56,23 @@ pub(crate) enum Access {
     /// The server is started by a call, or is starting because of one.
     OnDemand,
     /// Over this link.
-    Up(Arc<Link>),
+    Up(UsedLink),
     /// Over a connection of the call's own.
     PerCall(Arc<PerCall>),
+}
+
+/// A link in use. A connection that is replaced is closed once every clone is dropped.
+#[derive(Clone)]
+pub(crate) struct UsedLink {
+    pub(super) link: Arc<Link>,
+    _user: TaskTrackerToken,
+}
+
+impl UsedLink {
+    pub(crate) fn new(link: Arc<Link>) -> Self {
+        let user = link.users().token();
+        Self { link, _user: user }
+    }
 }
 
 /// Settings for connections of single calls.
@@ -138,7 +153,8 @@ impl Shared {
         let permits = self.permits(tenant).await.ok_or(NoLink::Busy)?;
         match self.access().await {
             Access::Down | Access::OnDemand => Err(no_link(Unavailable::NotConnected)),
-            Access::Up(link) => Ok(work(link, Some(Arc::new(permits))).await),
+            // The use ends with the work.
+            Access::Up(used) => Ok(work(used.link.clone(), Some(Arc::new(permits))).await),
             Access::PerCall(own) => {
                 let working = self.run_alone(&own, permits, |link| work(link, None)).await;
                 let worked = working.map_err(|error| no_link(Unavailable::NotStarted(error)))?;
@@ -196,21 +212,21 @@ impl Shared {
     /// otherwise, because a busy server is not checked at intervals.
     pub(super) fn suspect(&self) {
         let Some(heartbeat) = self.heartbeat else { return };
-        if let Access::Up(link) = &*self.access.borrow()
-            && link.inbox().last_received().elapsed() >= heartbeat
+        if let Access::Up(used) = &*self.access.borrow()
+            && used.link.inbox().last_received().elapsed() >= heartbeat
         {
-            link.request_check();
+            used.link.request_check();
         }
     }
 
     /// Waits for the link of a later connection; `None` if there is none soon.
-    pub(super) async fn replacement(&self, old: &Arc<Link>) -> Option<Arc<Link>> {
+    pub(super) async fn replacement(&self, old: &Arc<Link>) -> Option<UsedLink> {
         let mut access = self.access.subscribe();
-        let waiting =
-            access.wait_for(|access| matches!(access, Access::Up(link) if !Arc::ptr_eq(link, old)));
+        let waiting = access
+            .wait_for(|access| matches!(access, Access::Up(used) if !Arc::ptr_eq(&used.link, old)));
         match timeout(RECONNECT_PATIENCE, waiting).await {
             Ok(Ok(found)) => match &*found {
-                Access::Up(link) => Some(link.clone()),
+                Access::Up(used) => Some(used.clone()),
                 _ => None,
             },
             _ => None,
@@ -265,7 +281,7 @@ mod tests {
     async fn a_call_without_an_answer_has_a_silent_server_checked() {
         let server = server(Some(Duration::from_secs(30)));
         let (link, _server) = link();
-        server.set_access(Access::Up(link.clone()));
+        server.set_access(Access::Up(UsedLink::new(link.clone())));
         server.shared.suspect();
         assert!(!is_checked(&link), "it has just sent something");
         tokio::time::advance(Duration::from_secs(30)).await;
@@ -284,7 +300,7 @@ mod tests {
     async fn a_server_is_not_stopped_as_idle_while_a_call_has_a_permit() {
         let server = server(None);
         let (link, _server) = link();
-        server.set_access(Access::Up(link));
+        server.set_access(Access::Up(UsedLink::new(link)));
         let permits = server.shared.permits(&Tenant::ANONYMOUS).await.expect("permits");
         assert!(!server.retire());
         assert!(matches!(server.shared.access().await, Access::Up(_)));

@@ -156,7 +156,8 @@ impl Server {
         permitted: QuestionKinds,
         parameters: Vec<(&'static str, String)>,
     ) -> Result<Conversation<CallResponse>, CallError> {
-        let place = self.places.take(call.chain().tenant(), 1).ok_or_else(CallError::busy)?;
+        let place = self.places.take(call.chain().tenant(), 1);
+        let place = place.ok_or_else(|| CallError::busy().not_begun())?;
         self.shared.uses.fetch_add(1, Ordering::Relaxed);
         let shared = self.shared.clone();
         Ok(conversation(place, |taker| {

@@ -66,7 +66,9 @@ impl Shared {
                     Err(unavailable(&tool.name, Unavailable::ConnectionLost(cause)))
                 })
             }
-            Access::Up(link) => {
+            // The use ends with the call.
+            Access::Up(used) => {
+                let link = used.link.clone();
                 let permits: HeldPermits = Arc::new(permits);
                 match ask(&link, sending, Some(&permits)).await {
                     // A call that has asked is not repeated: the answers belong to its questions.
@@ -74,7 +76,8 @@ impl Shared {
                         link.request_check();
                         match self.replacement(&link).await {
                             Some(next) => {
-                                read(&tool, &next, ask(&next, sending, Some(&permits)).await)
+                                let asked = ask(&next.link, sending, Some(&permits)).await;
+                                read(&tool, &next.link, asked)
                             }
                             None => read(&tool, &link, Err(error)),
                         }
@@ -175,7 +178,7 @@ fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> CallRespons
             Err(result::too_large(name))
         }
         Err(AskError::Unreadable(reason)) => Err(result::no_result(name, reason)),
-        Err(error) if error.is_full() => Err(CallError::busy()),
+        Err(error) if error.is_full() => Err(CallError::busy().not_begun()),
         Err(error) => {
             link.request_check();
             let is_unsent = error.is_unsent();
@@ -194,5 +197,7 @@ fn read(tool: &Tool, link: &Link, asked: Result<Value, AskError>) -> CallRespons
 
 /// Returns the error of a call that found no way to the server.
 pub(super) fn unavailable(tool: &ToolName, cause: Unavailable) -> CallError {
-    CallError::unavailable(tool.clone(), cause)
+    let may_have_run = matches!(cause, Unavailable::ConnectionLost(_));
+    let error = CallError::unavailable(tool.clone(), cause);
+    if may_have_run { error } else { error.not_begun() }
 }

@@ -3,7 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use futures_util::future::BoxFuture;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -14,11 +18,13 @@ use super::{
         server::{Access, Server},
     },
     Ended, Supervisor, list_pace,
+    renewal::{Renewals, Replacement, retire},
 };
 use crate::limits::{LIST_CHANGE_DELAY, LIST_TTL};
 use airlock_mcp_client::{
-    AskError, Connection, ConnectionError, FLOOD_TOLERANCE, Handshake, Inbox, Intake, Lifecycle,
-    Link, Noise, Settings, Timeouts, ToolList, answer_requests, check_connection, read_tools,
+    AskError, Attempt, Connection, ConnectionError, FLOOD_TOLERANCE, Handshake, Inbox, Intake,
+    Lifecycle, Link, Noise, ServerEvent, Settings, Timeouts, ToolList, Unsolicited,
+    answer_requests, check_connection, read_tools,
 };
 
 /// Reason that serving ended, before the connection is closed.
@@ -27,46 +33,75 @@ enum Cut {
     Idle,
     Reconnect,
     Failed(ConnectionError),
+    /// Another connection takes its place.
+    Replaced(Box<Replacement>),
+}
+
+/// A connection that is served.
+pub(super) struct Live {
+    pub(super) connection: Connection,
+    /// Work that goes on until the connection is closed. Returns the reason if it cannot.
+    pub(super) upkeep: BoxFuture<'static, ConnectionError>,
+    /// Notifications of the server. Taken by the one who follows them.
+    events: Option<mpsc::Receiver<ServerEvent>>,
+}
+
+impl Live {
+    /// Begins to serve a connection. Without traffic for `stale`, it fails.
+    fn new(mut connection: Connection, stale: Option<Duration>) -> Self {
+        let link = connection.link.clone();
+        let intake = connection.intake.take();
+        let Some(Intake { unsolicited, abandoned }) = intake else {
+            let upkeep = Box::pin(std::future::ready(ConnectionError::Closed));
+            return Self { connection, upkeep, events: None };
+        };
+        let Unsolicited { requests, responses, events } = unsolicited;
+        let upkeep = Box::pin(async move {
+            let inbox = link.inbox();
+            tokio::select! {
+                flood = inbox.flooded() => ConnectionError::Flood(flood),
+                error = watch_silence(inbox, stale) => error,
+                () = link.cancel_abandoned(abandoned) => ConnectionError::Closed,
+                () = answer_requests(&link, requests, responses) => ConnectionError::Closed,
+            }
+        });
+        Self { connection, upkeep, events: Some(events) }
+    }
 }
 
 impl Supervisor {
-    /// Serves a connection until it ends, then closes it and stops its process. With `recheck`, the
-    /// list is read again after this time.
+    /// Serves a connection, and those that take its place, until the last one ends; then closes it and
+    /// stops its process. With `recheck`, the list is read again after this time.
     pub(super) async fn serve(
         &mut self,
-        mut connection: Connection,
+        connection: Connection,
         handshake: Handshake,
-        recheck: Option<Duration>,
+        mut recheck: Option<Duration>,
         stop: &CancellationToken,
     ) -> Ended {
-        let link = connection.link.clone();
-        let Some(Intake { unsolicited, abandoned }) = connection.intake.take() else {
-            return Ended::Failed(connection.close(ConnectionError::Closed).await);
+        let stale = self.settings.timeouts.stale;
+        let attempt = Attempt { handshake, has_headers: self.framing.has_headers() };
+        let Self { settings, credentials, server, entry, .. } = &*self;
+        let mut renewals = Renewals::new(settings, credentials, server, entry, attempt);
+        let mut live = Live::new(connection, stale);
+        let cut = loop {
+            match self.follow(&mut live, &mut renewals, recheck, stop).await {
+                Cut::Replaced(next) => {
+                    let Replacement { connection, list, place } = *next;
+                    let old = std::mem::replace(&mut live, Live::new(connection, stale));
+                    if let Some(agreed) = live.connection.link.agreed() {
+                        self.server.status_record().agree(agreed);
+                    }
+                    // From here on, calls use the new connection.
+                    recheck = self.adopt(list, &live.connection.link).await;
+                    let client = self.settings.name.clone();
+                    self.retiring.spawn(retire(client, old, place, stop.clone()));
+                }
+                cut => break cut,
+            }
         };
-        let server = self.server.clone();
-        let pins = self.pins.clone();
-        let timeouts = self.settings.timeouts;
-        let inbox = link.inbox().clone();
+        let connection = live.connection;
         let lifecycle = self.settings.lifecycle;
-        let entry = self.entry.clone();
-        let settings = self.settings.clone();
-        let cut = tokio::select! {
-            () = stop.cancelled() => Cut::Stopped,
-            ended = &mut connection.receiver => Cut::Failed(ended.map_or(ConnectionError::Closed, Into::into)),
-            flood = inbox.flooded() => Cut::Failed(ConnectionError::Flood(flood)),
-            error = check_regularly(&server, &link, &timeouts) => Cut::Failed(error),
-            error = watch_silence(&inbox, timeouts.stale) => Cut::Failed(error),
-            cut = self.follow_list(&link, recheck) => cut,
-            () = link.cancel_abandoned(abandoned) => Cut::Failed(ConnectionError::Closed),
-            () = relay::subscribe(&server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = relay::follow_lists(&entry, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
-            () = answer_requests(&link, unsolicited.requests, unsolicited.responses) => Cut::Failed(ConnectionError::Closed),
-            () = relay::follow_events(&server, unsolicited.events) => Cut::Failed(ConnectionError::Closed),
-            () = watch_rate(&server, &inbox) => Cut::Failed(ConnectionError::Closed),
-            () = report_noise(&settings, &inbox) => Cut::Failed(ConnectionError::Closed),
-            () = pins.follow(|| inbox.suspect_change()) => Cut::Failed(ConnectionError::Closed),
-            () = unneeded(&server, lifecycle) => Cut::Idle,
-        };
         match (&cut, lifecycle) {
             (Cut::Idle, Lifecycle::PerCall) => self.give_own_access(handshake),
             // The calls wait for the next start already.
@@ -83,9 +118,43 @@ impl Supervisor {
                     }
                     Cut::Idle => Ended::Idle,
                     Cut::Reconnect => Ended::Reconnect,
-                    Cut::Stopped | Cut::Failed(_) => Ended::Stopped,
+                    Cut::Stopped | Cut::Failed(_) | Cut::Replaced(_) => Ended::Stopped,
                 }
             }
+        }
+    }
+
+    /// Serves a connection until it ends, or until another one is ready to take its place.
+    async fn follow(
+        &mut self,
+        live: &mut Live,
+        renewals: &mut Renewals,
+        recheck: Option<Duration>,
+        stop: &CancellationToken,
+    ) -> Cut {
+        let Live { connection, upkeep, events } = live;
+        let Some(events) = events.take() else { return Cut::Failed(ConnectionError::Closed) };
+        let process = connection.process_id();
+        let link = connection.link.clone();
+        let inbox = link.inbox().clone();
+        let server = self.server.clone();
+        let pins = self.pins.clone();
+        let entry = self.entry.clone();
+        let settings = self.settings.clone();
+        tokio::select! {
+            () = stop.cancelled() => Cut::Stopped,
+            ended = &mut connection.receiver => Cut::Failed(ended.map_or(ConnectionError::Closed, Into::into)),
+            error = upkeep => Cut::Failed(error),
+            error = check_regularly(&server, &link, &settings.timeouts) => Cut::Failed(error),
+            cut = self.follow_list(&link, recheck) => cut,
+            () = relay::subscribe(&server, &link) => Cut::Failed(ConnectionError::Closed),
+            () = relay::follow_lists(&entry, &settings, &server, &link) => Cut::Failed(ConnectionError::Closed),
+            () = relay::follow_events(&server, events) => Cut::Failed(ConnectionError::Closed),
+            () = watch_rate(&server, &inbox) => Cut::Failed(ConnectionError::Closed),
+            () = report_noise(&settings, &inbox) => Cut::Failed(ConnectionError::Closed),
+            () = pins.follow(|| inbox.suspect_change()) => Cut::Failed(ConnectionError::Closed),
+            () = unneeded(&server, settings.lifecycle) => Cut::Idle,
+            next = renewals.replacement(process) => Cut::Replaced(next),
         }
     }
 
@@ -109,6 +178,7 @@ impl Supervisor {
     /// configuration has passed, or the operator requests it. A list that changes constantly is read
     /// less and less often.
     async fn follow_list(&mut self, link: &Arc<Link>, recheck: Option<Duration>) -> Cut {
+        let entry = self.entry.clone();
         let mut pace = list_pace();
         let mut read = Instant::now();
         let mut next = self.next_reading(recheck, None, read);
@@ -127,6 +197,8 @@ impl Supervisor {
                 },
                 () = async {
                     link.inbox().changed().await;
+                    // A tool may do something else from now on, whatever its definition says.
+                    entry.forget_results();
                     let delay = pace.after(read.elapsed()).max(LIST_CHANGE_DELAY);
                     is_changing = true;
                     sleep(delay).await;

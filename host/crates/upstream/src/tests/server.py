@@ -30,6 +30,8 @@ def call(id, name, arguments):
         say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     if name == "empty":
         gone = True
+    if name == "eat":
+        held = "x" * (100 << 20)
     if name == "huge":
         text = "x" * (5 << 20)
     if name == "env":
@@ -49,6 +51,13 @@ def call(id, name, arguments):
     return {"content": [{"type": "text", "text": text}]}
 
 
+# A second process of it does not start, or lists nothing, for as long as the file exists.
+if how.startswith(("alone:", "empty:")):
+    if os.path.exists(how[6:]):
+        if how.startswith("alone:"):
+            sys.exit(4)
+        gone = True
+    open(how[6:], "w").close()
 if how == "silent":
     for line in sys.stdin:
         pass
@@ -76,7 +85,7 @@ for line in sys.stdin:
     elif method == "tools/list" and how == "unlisted":
         continue
     elif method == "tools/list":
-        names = ["hang", "die", "grow", "huge", "env", "pid", "child", "cancelled", "echo", "stall", "empty"]
+        names = ["hang", "die", "grow", "huge", "env", "pid", "child", "cancelled", "echo", "stall", "empty", "eat"]
         result = {"tools": [tool(name) for name in names + ["grown"] * extra] + [{"name": "broken"}]}
         if gone:
             result = {"tools": []}
