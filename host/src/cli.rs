@@ -9,6 +9,7 @@ mod check;
 mod client;
 mod compile;
 mod confirm;
+mod connection;
 mod credential;
 mod demo;
 mod diff;

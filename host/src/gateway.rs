@@ -5,6 +5,7 @@
 //! | `builder` | configuration → parts → [`Gateway`] |
 //! | `background` | the background tasks |
 //! | `upstreams` | the MCP servers |
+//! | `certificate` | the certificate of the listener, and its renewal |
 //! | `code_mode` | code mode and its executors |
 //! | `reload` | takes changes of the configuration file and of the entries in the store |
 //! | `follow` | follows the entries and the operators in the store |
@@ -13,6 +14,7 @@
 
 mod background;
 mod builder;
+mod certificate;
 mod code_mode;
 mod error;
 mod follow;
@@ -35,7 +37,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{background::Background, upstreams::ServerThreads};
+use self::{background::Background, certificate::Certificate, upstreams::ServerThreads};
 use airlock_agent::{
     approvals::Approvals,
     recall::{self, Recall},
@@ -55,6 +57,8 @@ use airlock_store::LazyDatabase;
 
 /// Problem of settings that the server refuses.
 const UNSAFE: &str = "the server's settings are not safe";
+/// Problem of a certificate that cannot be used.
+const UNUSABLE_TLS: &str = "the gateway cannot serve HTTPS";
 /// Time for the settings of the store to be read before the first request is answered. Later ones are
 /// answered too, with the reason.
 const SETTINGS_PATIENCE: Duration = Duration::from_secs(1);
@@ -81,6 +85,8 @@ pub struct Gateway {
     code_mode: Option<Arc<CodeMode>>,
     plugins: Plugins,
     reloader: Reloader,
+    /// The certificate of the listener; `None` for plain HTTP.
+    certificate: Option<Certificate>,
     /// The management API; `None` if it is disabled.
     management: Option<Arc<Service>>,
     /// The virtual keys that are accepted.
@@ -152,8 +158,24 @@ impl Gateway {
         self.listener.as_ref().map(TcpListener::local_addr)
     }
 
+    /// Reads the certificate of the listener, unless that has happened. [`Gateway::run`] does the same; a
+    /// program that announces its address may do it before. Fails if the certificate cannot be used.
+    pub fn load_certificate(
+        &self,
+    ) -> impl Future<Output = Result<(), GatewayError>> + Send + use<> {
+        let certificate = self.certificate.clone();
+        async move {
+            let Some(certificate) = certificate else { return Ok(()) };
+            certificate.start().await.map_err(GatewayError::configuration(UNUSABLE_TLS))
+        }
+    }
+
     /// Serves until shutdown, lets requests in flight end, then stops every MCP server.
     pub async fn run(mut self) -> Result<(), GatewayError> {
+        self.load_certificate().await?;
+        if let Some(certificate) = self.certificate.clone() {
+            self.background.spawn(async move { certificate.watch().await });
+        }
         warnings::report_local_callers(&self.config);
         warnings::report_switch(self.config.tools_off);
         self.watch_plugins();
@@ -266,6 +288,7 @@ impl Gateway {
             identity,
             settings_read: self.reloader.settings_read().clone(),
             requires_key: self.reloader.requires_key().clone(),
+            tls: self.certificate.as_ref().map(|certificate| certificate.listener().clone()),
         })
     }
 }

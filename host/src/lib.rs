@@ -28,6 +28,7 @@
 //! | `authoring` | `airlock plugin`: new, build, check, install |
 //! | `management` | operators, and the settings that they change while the gateway runs |
 //! | `identity` | access tokens of callers |
+//! | `tls` | certificates and keys: read, bounded and checked |
 //! | `store` | state that survives a restart |
 //! | `wire` | JSON-RPC, MCP's messages, versions and headers: both ends |
 //! | `json`, `strings` | untrusted JSON, bounded, and its schemas; text for people and models |

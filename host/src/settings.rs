@@ -10,7 +10,8 @@ pub mod server {
         ApprovalMode, ApprovalRule, SessionBounds, Settings as McpServerSettings,
     };
     pub use airlock_server::{
-        BuiltinTools, ConfiguredOperator, ManagementSettings, ResponseBounds, Settings,
+        BuiltinTools, ClientAuth, ConfiguredOperator, ManagementSettings, ResponseBounds, Settings,
+        TlsSettings,
     };
 }
 
@@ -18,6 +19,7 @@ pub mod server {
 pub mod providers {
     pub use airlock_core::secret::Secret;
     pub use airlock_model::{Api, Apis, Key, Kind, Retries, Service, Settings, Timeouts};
+    pub use airlock_tls::{IdentitySource, KeySource};
 }
 
 /// Types of an MCP server in `Config::clients`.
@@ -28,6 +30,7 @@ pub mod upstream {
         HttpTransport, Lifecycle, Network, Oauth, Pinning, Process, ProcessLimits, Protocol,
         Renewal, Restart, Settings, Timeouts,
     };
+    pub use airlock_tls::{IdentitySource, KeySource};
 }
 
 /// Types of a plugin in `Config::clients`.

@@ -1,6 +1,7 @@
 //! Tests across a process or sandbox boundary, with real processes. One file a subject.
 
 mod anthropic_client;
+mod certificates;
 mod cli;
 mod clients;
 mod code_mode;
@@ -20,6 +21,7 @@ mod hostile;
 mod identity;
 mod import;
 mod languages;
+mod listener_tls;
 mod live_settings;
 mod management;
 mod mcp;

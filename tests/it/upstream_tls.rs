@@ -1,31 +1,15 @@
 //! MCP servers over HTTPS whose certificates no public authority has signed.
 
 use std::{
-    fs,
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
 };
 
 use airlock_tests::{Client, Setup, peers, root};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
-/// An authority of an operator's own.
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let key = KeyPair::generate().expect("a key");
-        let mut params = CertificateParams::new([]).expect("no names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let certificate = params.self_signed(&key).expect("a certificate");
-        Self { pem: certificate.pem(), issuer: Issuer::new(params, key) }
-    }
-}
+use crate::certificates::Authority;
 
 /// A server over HTTPS. Dropping it ends the process.
 struct Server {
@@ -36,17 +20,21 @@ struct Server {
 impl Server {
     /// Starts a server with a certificate for one host name.
     fn start(directory: &Path, authority: &Authority, host: &str) -> Self {
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new([host.to_owned()]).expect("a name");
-        let certificate = params.signed_by(&key, &authority.issuer).expect("a certificate");
-        let chain = directory.join("chain.pem");
-        let secret = directory.join("key.pem");
-        fs::write(&chain, certificate.pem()).expect("written");
-        fs::write(&secret, key.serialize_pem()).expect("written");
+        Self::start_asking(directory, authority, host, None)
+    }
+
+    /// Starts a server that asks its clients for certificates of the authority in this file.
+    fn start_asking(
+        directory: &Path,
+        authority: &Authority,
+        host: &str,
+        clients: Option<&Path>,
+    ) -> Self {
         let mut process = Command::new(peers::python())
             .arg("-B")
             .arg(root().join("tests/fixtures/tls/server.py"))
-            .args([chain, secret])
+            .args(authority.sign(host).write(directory, "server"))
+            .args(clients)
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");
@@ -57,7 +45,11 @@ impl Server {
     }
 
     fn client(&self) -> Client {
-        Client::http("tls", &format!("https://localhost:{}/mcp", self.port)).auto(&["*"])
+        self.named("tls")
+    }
+
+    fn named(&self, name: &str) -> Client {
+        Client::http(name, &format!("https://localhost:{}/mcp", self.port)).auto(&["*"])
     }
 }
 
@@ -103,4 +95,37 @@ async fn a_server_is_not_trusted_without_the_authority_or_under_another_name() {
         let found = failed["last_failure"]["message"].as_str().expect("a reason");
         assert!(found.contains(reason), "{found}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_certificate_gets_that_of_its_client_alone() {
+    let authority = Authority::new();
+    let setup = Setup::new();
+    let ca = setup.file("ca.pem", &authority.pem);
+    let server = Server::start_asking(setup.directory(), &authority, "localhost", Some(&ca));
+    let own = authority.sign("gateway");
+    let [certificate, key] = own.write(setup.directory(), "own");
+    let [strange, strange_key] =
+        Authority::new().sign("gateway").write(setup.directory(), "strange");
+    let mut clients = Setup::new();
+    for (name, identity) in [
+        ("file", json!({"client_certificate": certificate, "client_key": key})),
+        ("variable", json!({"client_certificate": certificate, "client_key": "env.OWN_KEY"})),
+        ("strange", json!({"client_certificate": strange, "client_key": strange_key})),
+        ("none", json!({})),
+    ] {
+        let mut config = identity;
+        config["ca_file"] = json!(ca);
+        clients = clients.client(server.named(name).set("/tls_config", config));
+    }
+    let gateway = clients.serve_with(&[("OWN_KEY", &own.key_pem())]).await;
+    for name in ["file", "variable"] {
+        gateway.connected(name).await;
+        let echo = gateway.execute(&format!("{name}-echo"), &json!({})).await;
+        assert_eq!(echo.content(), "over TLS", "{name}");
+    }
+    for name in ["none", "strange"] {
+        gateway.in_state(name, "disconnected").await;
+    }
+    assert!(!gateway.said().contains("PRIVATE KEY"));
 }

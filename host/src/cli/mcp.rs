@@ -12,6 +12,7 @@ use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    connection::{self, GatewayTrust},
     credential::{KEY_VARIABLE, authorization},
     outcome::Done,
     session::{ConfigFile, SETTLE},
@@ -20,7 +21,6 @@ use super::{
 };
 use crate::gateway::Gateway;
 use airlock_core::{door::Filter, tool::ClientName};
-use airlock_egress::tls;
 use airlock_mcp_server::{
     BridgeSettings, ConnectionRequests, ConnectionSettings, Scope, Selection, Service, run_bridge,
     serve_connection,
@@ -91,7 +91,8 @@ async fn connect(args: &McpArgs, url: &Url) -> anyhow::Result<Done> {
         headers.insert(http::header::AUTHORIZATION, value);
     }
     let mut signals = Signals::catch()?;
-    let http = tls::client().redirect(reqwest::redirect::Policy::none()).build()?;
+    let http = connection::http(url, GatewayTrust::Authorities)?;
+    let http = http.redirect(reqwest::redirect::Policy::none()).build()?;
     let stop = CancellationToken::new();
     let settings = BridgeSettings {
         http,

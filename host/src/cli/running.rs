@@ -15,6 +15,7 @@ use reqwest::Url;
 use serde_json::Value;
 
 use super::{
+    connection::{self, GatewayTrust},
     credential::{KEY_VARIABLE, OPERATOR_VARIABLE, authorization, operator_authorization},
     session::ConfigFile,
 };
@@ -23,9 +24,8 @@ use airlock_core::{
     operator::{Operator, Role},
     tool::ClientName,
 };
-use airlock_egress::tls;
 use airlock_management::Service;
-use airlock_server::{Management as _, ManagementRequest, socket};
+use airlock_server::{Management as _, ManagementRequest, Settings, socket};
 
 /// Time for a response. The gateway waits for an operation for at most three minutes.
 const TIMEOUT: Duration = Duration::from_secs(200);
@@ -50,8 +50,8 @@ pub(super) struct GatewayRefusal {
 pub(super) struct RunningGateway {
     #[command(flatten)]
     config: ConfigFile,
-    /// Address of the running gateway, such as `http://127.0.0.1:8080`. Default: the gateway of the
-    /// configuration, through its Unix socket.
+    /// Address of the running gateway, such as `http://127.0.0.1:8080` or `https://airlock.example.com`. Default:
+    /// the gateway of the configuration, through its Unix socket.
     #[arg(long, value_name = "URL", conflicts_with = "path", value_parser = url)]
     url: Option<Url>,
 }
@@ -116,7 +116,7 @@ impl RunningGateway {
     /// gateway if there is one, else in its store, where every gateway that uses it notices the change.
     pub(super) async fn manage(&self, request: ApiRequest<'_>) -> anyhow::Result<Value> {
         if let Some(url) = &self.url {
-            return over_http(url, &request).await;
+            return over_http(url, GatewayTrust::Authorities, &request).await;
         }
         let config = self.config.load()?;
         match over_socket(&config, &request).await? {
@@ -128,15 +128,17 @@ impl RunningGateway {
     /// Sends a request to the running gateway.
     pub(super) async fn send(&self, request: &ApiRequest<'_>) -> anyhow::Result<Value> {
         if let Some(url) = &self.url {
-            return over_http(url, request).await;
+            return over_http(url, GatewayTrust::Authorities, request).await;
         }
         let config = self.config.load().context(
             "the address of the gateway is unknown without the configuration; name it with --url",
         )?;
-        match over_socket(&config, request).await? {
-            Some(answer) => Ok(answer?),
-            None => over_http(&address(config.server.listen)?, request).await,
+        if let Some(answer) = over_socket(&config, request).await? {
+            return Ok(answer?);
         }
+        let certificate = config.server.tls.as_ref().map(|tls| tls.certificate.as_path());
+        let trust = certificate.map_or(GatewayTrust::Authorities, GatewayTrust::Certificate);
+        over_http(&address(&config.server)?, trust, request).await
     }
 }
 
@@ -162,10 +164,20 @@ async fn over_socket(config: &Config, request: &ApiRequest<'_>) -> anyhow::Resul
 
 /// Sends a request over HTTP: with the token of an operator if the environment has one; else without a
 /// credential, and with the one of the environment for callers if the gateway requires it.
-async fn over_http(base: &Url, request: &ApiRequest<'_>) -> anyhow::Result<Value> {
+async fn over_http(
+    base: &Url,
+    trust: GatewayTrust<'_>,
+    request: &ApiRequest<'_>,
+) -> anyhow::Result<Value> {
+    let http = connection::http(base, trust)?
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(TIMEOUT)
+        .build()?;
     let operator = operator_authorization(base)?;
     let is_operator = operator.is_some();
-    let refused = match send(base, request, operator).await? {
+    let refused = match send(&http, base, request, operator).await? {
         Ok(body) => return Ok(body),
         Err(refused) => refused,
     };
@@ -178,7 +190,7 @@ async fn over_http(base: &Url, request: &ApiRequest<'_>) -> anyhow::Result<Value
         )));
     }
     match authorization(base)? {
-        Some(key) => Ok(send(base, request, Some(key)).await??),
+        Some(key) => Ok(send(&http, base, request, Some(key)).await??),
         None => Err(anyhow::Error::from(refused)
             .context(format!("set the environment variable {KEY_VARIABLE} to a virtual key"))),
     }
@@ -207,17 +219,12 @@ async fn in_store(config: &Config, request: ApiRequest<'_>) -> anyhow::Result<Va
 
 /// Sends one request. Returns the body, or the refusal. Fails if there is no gateway.
 async fn send(
+    http: &reqwest::Client,
     base: &Url,
     request: &ApiRequest<'_>,
     key: Option<HeaderValue>,
 ) -> anyhow::Result<Answer> {
     let url = base.join(request.path).context("the address of the gateway is no base of a URL")?;
-    let http = tls::client()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(TIMEOUT)
-        .build()?;
     let headers = key.map(|key| (header::AUTHORIZATION, key)).into_iter().collect();
     let mut sent = http.request(request.method.clone(), url).headers(headers);
     if let Some(body) = &request.body {
@@ -264,8 +271,9 @@ fn url(text: &str) -> Result<Url, String> {
     )
 }
 
-/// Returns the URL of a gateway that listens on an address. Fails if the system chose the port.
-fn address(listen: SocketAddr) -> anyhow::Result<Url> {
+/// Returns the URL of a gateway with these settings. Fails if the system chose the port.
+fn address(settings: &Settings) -> anyhow::Result<Url> {
+    let listen = settings.listen;
     ensure!(
         listen.port() != 0,
         "the gateway listens on a port that the system chose; name its address with --url"
@@ -276,7 +284,7 @@ fn address(listen: SocketAddr) -> anyhow::Result<Url> {
         IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     };
     let listen = SocketAddr::new(ip, listen.port());
-    Url::parse(&format!("http://{listen}")).context("the address is no URL")
+    Url::parse(&format!("{}://{listen}", settings.scheme())).context("the address is no URL")
 }
 
 async fn read(mut response: reqwest::Response) -> anyhow::Result<Vec<u8>> {
@@ -291,6 +299,7 @@ async fn read(mut response: reqwest::Response) -> anyhow::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use airlock_server::{ClientAuth, TlsSettings};
 
     #[test]
     fn an_address_without_a_scheme_is_refused_with_the_right_one() {
@@ -313,9 +322,21 @@ mod tests {
             ("[::]:8080", "http://[::1]:8080/"),
             ("10.1.2.3:80", "http://10.1.2.3/"),
         ] {
-            let listen = listen.parse().expect("an address");
-            assert_eq!(address(listen).expect("a URL").as_str(), expected);
+            assert_eq!(address(&settings(listen)).expect("a URL").as_str(), expected);
         }
-        assert!(address("127.0.0.1:0".parse().expect("an address")).is_err());
+        assert!(address(&settings("127.0.0.1:0")).is_err());
+        let tls = TlsSettings {
+            certificate: "c.pem".into(),
+            key: "k.pem".into(),
+            client_ca: None,
+            client_auth: ClientAuth::None,
+        };
+        let secure = Settings { tls: Some(tls), ..settings("0.0.0.0:8443") };
+        assert_eq!(address(&secure).expect("a URL").as_str(), "https://127.0.0.1:8443/");
+    }
+
+    fn settings(listen: &str) -> Settings {
+        let server = Config::parse("{}", "test", &|_| None).expect("a configuration").server;
+        Settings { listen: listen.parse().expect("an address"), ..server }
     }
 }

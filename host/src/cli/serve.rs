@@ -26,8 +26,8 @@ use airlock_management::SetupToken;
 /// are loaded. While the gateway has no operator, a line `setup token: …` on standard error has the token that
 /// makes the first one. SIGTERM or Ctrl-C stops the gateway when the
 /// requests in flight have ended, at the latest after `server.drain_timeout`; a second signal stops
-/// it at once. SIGHUP takes the plugin entries of the configuration file, and reloads the plugins that
-/// have changed; both also happen by themselves within seconds of a change.
+/// it at once. SIGHUP reads the certificate of `server.tls` again, takes the plugin entries of the configuration
+/// file, and reloads the plugins that have changed; all of it also happens by itself within seconds of a change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  airlock serve --config airlock.json")]
 pub(super) struct ServeArgs {
@@ -42,13 +42,15 @@ pub(super) async fn run(args: &ServeArgs) -> anyhow::Result<Done> {
     // Before plugins are compiled, so that a port that is taken is reported at once.
     let listener = gateway::bind(&config.server).await?;
     let address = listener.local_addr().context("the listener has no address")?;
+    let scheme = config.server.scheme();
     let (stop, stopped) = oneshot::channel::<()>();
     let gateway = Gateway::builder(config)
         .listener(listener)
         .shutdown(closed(stopped))
         .on_compile(spinner::compiling)
         .open()?;
-    output::line(&format!("listening on http://{address}"))?;
+    gateway.load_certificate().await?;
+    output::line(&format!("listening on {scheme}://{address}"))?;
     let loaded = gateway.loaded();
     let reloader = gateway.reloader().clone();
     let setup_token = gateway.setup_token();

@@ -13,6 +13,7 @@ use tracing::error;
 use super::{
     Gateway, GatewayError, Reloader, UNSAFE,
     background::Background,
+    certificate::Certificate,
     code_mode, follow, management,
     reload::{LiveParts, configured, must_read},
     upstreams::{ServerThreads, UpstreamServers},
@@ -184,7 +185,9 @@ impl GatewayBuilder {
             upstreams.configure(&config);
             keys.replace(config.keys.clone());
         }
+        let certificate = config.server.tls.clone().map(Certificate::new);
         let parts = LiveParts {
+            certificate: certificate.clone(),
             keys: keys.clone(),
             requires_key: Arc::default(),
             catalog: catalog.clone(),
@@ -227,6 +230,7 @@ impl GatewayBuilder {
             code_mode,
             plugins,
             reloader,
+            certificate,
             management,
             keys,
             loaded,

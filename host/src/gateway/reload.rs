@@ -35,6 +35,7 @@ pub(crate) use self::outcome::TakenEntries;
 use self::report::Reported;
 use super::{
     background::Tasks,
+    certificate::Certificate,
     upstreams::{ServerChanges, UpstreamServers},
     warnings,
 };
@@ -68,6 +69,8 @@ struct Inner {
 
 /// Parts of a gateway that follow its settings.
 pub(super) struct LiveParts {
+    /// The certificate of the listener; `None` for plain HTTP.
+    pub(super) certificate: Option<Certificate>,
     pub(super) keys: LiveKeys,
     /// True once requests need a virtual key. It stays true, so that the removal of the last key opens
     /// nothing.
@@ -134,9 +137,12 @@ impl Reloader {
         }))
     }
 
-    /// Takes the clients and the virtual keys of the configuration file and the store, and reloads every
-    /// plugin whose component has changed.
+    /// Reads the certificate of the listener again, takes the clients and the virtual keys of the
+    /// configuration file and the store, and reloads every plugin whose component has changed.
     pub async fn reload_all(&self) {
+        if let Some(certificate) = &self.0.parts.certificate {
+            certificate.reload().await;
+        }
         match self.take_file(Freshness::Last).await {
             Ok(outcome) if outcome.is_empty() => {
                 info!("no client or virtual key of the configuration file has changed");

@@ -146,22 +146,19 @@ impl ClientCache {
         let Some(key) = key else { return Lookup::Uncached };
         let epoch = self.results.epoch.load(Ordering::Acquire);
         let key = Key { group: self.results.group(cached.rule), digest: key };
-        match self.results.store.get(&key, Instant::now()) {
-            Some(found) => {
-                self.results.hits.fetch_add(1, Ordering::Relaxed);
-                let age = found.kept.elapsed();
-                debug!(tool = %tool.name, ?age, "tool result is from the cache");
-                Lookup::Hit(Box::new(marked(&found.output, age)))
-            }
-            None => {
-                self.results.misses.fetch_add(1, Ordering::Relaxed);
-                Lookup::Miss(Miss { key, rule: cached.rule, epoch })
-            }
+        if let Some(found) = self.results.store.get(&key, Instant::now()) {
+            self.results.hits.fetch_add(1, Ordering::Relaxed);
+            let age = found.kept.elapsed();
+            debug!(tool = %tool.name, ?age, "tool result is from the cache");
+            Lookup::Hit(Box::new(marked(&found.output, age)))
+        } else {
+            self.results.misses.fetch_add(1, Ordering::Relaxed);
+            Lookup::Miss(Miss { key, rule: cached.rule, epoch })
         }
     }
 
     /// Keeps the result of a call, if it is one that is kept.
-    pub(super) fn keep(&self, miss: Miss, output: &ToolOutput) {
+    pub(super) fn keep(&self, miss: &Miss, output: &ToolOutput) {
         let Some(rule) = self.rules.get(miss.rule).filter(|_| is_plain(output)) else { return };
         let bytes = memory(output);
         if bytes > rule.max_bytes || self.results.epoch.load(Ordering::Acquire) != miss.epoch {
@@ -280,7 +277,9 @@ fn feed(hasher: &mut blake3::Hasher, text: &str) {
     } else if let Some(items) = raw::elements(text) {
         let items: Vec<_> = items.collect();
         hasher.update(b"a").update(&items.len().to_le_bytes());
-        items.into_iter().for_each(|item| feed(hasher, item));
+        for item in items {
+            feed(hasher, item);
+        }
     } else if let Some(text) = raw::string(text) {
         hasher.update(b"s");
         feed_text(hasher, &text);

@@ -87,7 +87,7 @@ impl Published {
                 let output = self.checked(call, |call| self.provider.call(call)).await?;
                 // Parts that were sent before the result are not in it.
                 if chain.reporter().emitted().is_empty() {
-                    cache.keep(miss, &output);
+                    cache.keep(&miss, &output);
                 }
                 Ok(output)
             }

@@ -13,7 +13,7 @@ use airlock_model as model;
 use airlock_plugin as plugin;
 use airlock_sandbox::{self as sandbox, OffLimits};
 use airlock_scripts::{BindingLevel, Layout, runs};
-use airlock_server::{self as server, socket};
+use airlock_server::{self as server, TlsSettings, socket};
 use airlock_store::Location;
 
 /// The checked configuration, with the settings of every module.
@@ -121,6 +121,10 @@ pub struct Disabled {
 
 /// Source of a client's tools.
 #[derive(Debug, Clone)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one for each client, and none is moved often"
+)]
 pub enum Source {
     /// An MCP server.
     Upstream(airlock_mcp_client::Settings),
@@ -150,6 +154,21 @@ impl Config {
         })
     }
 
+    /// Returns the files of private keys: that of the listener, and those of the gateway's certificates for
+    /// servers and providers.
+    fn private_keys(&self) -> impl Iterator<Item = &Path> {
+        let listener = self.server.tls.as_ref().map(|tls| tls.key.as_path());
+        let servers = self.clients.iter().filter_map(|client| match &client.source {
+            Source::Upstream(upstream) => upstream.transport.http()?.identity.as_ref()?.key.file(),
+            Source::Plugin(_) => None,
+        });
+        let providers = self.providers.iter().filter_map(|provider| match &provider.kind {
+            model::Kind::Service(service) => service.identity.as_ref()?.key.file(),
+            model::Kind::Scripted { .. } => None,
+        });
+        listener.into_iter().chain(servers).chain(providers)
+    }
+
     /// Returns the files that no plugin may write or read: the configuration file at `path`, and
     /// files that it names.
     pub fn own_files(&self, path: &Path) -> OffLimits {
@@ -159,12 +178,14 @@ impl Config {
             secret::SecretSource::File(path) => Some(path.clone()),
             secret::SecretSource::Env(_) => None,
         });
+        let tls = self.server.tls.as_ref();
         OffLimits {
             unwritable: [path.to_owned()]
                 .into_iter()
                 .chain(self.lock.clone())
                 .chain(components)
                 .chain(self.server.management.socket.clone())
+                .chain(tls.into_iter().flat_map(TlsSettings::files).map(Path::to_owned))
                 .collect(),
             unreadable: self
                 .store
@@ -174,6 +195,7 @@ impl Config {
                 .map(Path::to_owned)
                 .chain(self.server.management.socket.as_deref().map(socket::token_path))
                 .chain(secrets)
+                .chain(self.private_keys().map(Path::to_owned))
                 .collect(),
         }
     }

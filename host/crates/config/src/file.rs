@@ -9,6 +9,7 @@ mod http_client;
 mod management;
 mod mcp_server;
 mod plugin;
+mod private_key;
 mod process;
 mod provider;
 mod ranged;
@@ -33,13 +34,14 @@ pub(super) use self::{
     management::{Management, Operator, OperatorRole},
     mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions, View},
     plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
+    private_key::PrivateKey,
     process::{Confine, Docker, DockerMount, Network, ProcessLimits, Stdio},
     provider::{
         NetworkConfig, Provider, ProviderApi, ProviderKey, ProviderKind, ProviderPublisher,
         ProviderRetries, ProviderTimeouts, ProxyConfig, ProxyKind,
     },
     ranged::{Amount, RANGE, Ranged},
-    server::{BuiltinTools, Responses, Server},
+    server::{BuiltinTools, ClientAuth, Responses, Server, Tls},
     store_key::StoreKey,
     tool_manager::{ApprovalChoice, BindingLevel, ResultsAsText, ScriptLanguage, ToolManager},
     virtual_mcp::{VirtualMcp, VirtualMcpTools},

@@ -21,8 +21,10 @@ use airlock_model::{self as model, BadProvider, CloudCredential, Models, Service
 use airlock_plugin::{
     self as plugin, Drift, Grant, Metadata, Reason, Rights, UnassignedStore, read_component,
 };
+use airlock_server::{BadTls, TlsSettings};
 use airlock_store::{Settings, kv};
 use airlock_strings::{visible_line, with_causes};
+use airlock_tls::BadIdentity;
 use airlock_upstream as upstream;
 
 impl Config {
@@ -32,6 +34,7 @@ impl Config {
     /// fails.
     pub async fn check_files(&self, origin: &str) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
+        problems.extend(self.server.tls.as_ref().and_then(check_tls));
         for provider in &self.providers {
             problems.extend(check_provider(provider));
         }
@@ -62,6 +65,11 @@ impl Config {
     /// offered, and commands of MCP servers that are not in the `PATH` of this process.
     pub fn warnings(&self) -> Vec<Problem> {
         let mut warnings = Vec::new();
+        let tls = self.server.tls.as_ref().and_then(|tls| tls.check().ok().flatten());
+        warnings.extend(tls.map(|untimely| Problem {
+            key: KeyPath::parse("server.tls.certificate"),
+            message: untimely.to_string(),
+        }));
         for Client { name, policy, source, .. } in &self.clients {
             if policy.execute.is_empty() {
                 let key = key_of_client(name).member("tools_to_execute");
@@ -192,6 +200,10 @@ fn check_provider(provider: &model::Settings) -> Option<Problem> {
         let error = Models::new(&[alone]).err()?;
         let key = match &error {
             BadProvider::ServiceAccount { .. } => key.member("keys"),
+            BadProvider::Identity { cause: BadIdentity::Certificate(_), .. } => {
+                key.member("client_certificate")
+            }
+            BadProvider::Identity { cause: BadIdentity::Key(_), .. } => key.member("client_key"),
             _ if path.is_some() => member,
             _ => key,
         };
@@ -262,6 +274,19 @@ fn defect(client: &Client, lock: &Lock) -> Option<Problem> {
     let defect = upstream::pins::defect(lock, &client.name)?;
     let message = format!("no tool of the server is offered: {defect}");
     Some(Problem { key: key_of_client(&client.name), message })
+}
+
+/// Checks the files of the listener's TLS.
+fn check_tls(tls: &TlsSettings) -> Option<Problem> {
+    let key = KeyPath::parse("server.tls");
+    let files = [("certificate", Some(&tls.certificate)), ("key", Some(&tls.key))];
+    let files = files.into_iter().chain([("client_ca", tls.client_ca.as_ref())]);
+    let mut absent =
+        files.filter_map(|(name, path)| missing(key.member(name), path?, Path::is_file, "file"));
+    absent.next().or_else(|| {
+        let BadTls { key: name, problem } = tls.check().err()?;
+        Some(Problem { key: key.member(name), message: with_causes(&problem) })
+    })
 }
 
 fn unusable_file(client: &ClientName, file: UnusableFile) -> Problem {

@@ -23,6 +23,7 @@ mod same_variants;
 mod server;
 mod store;
 mod time;
+mod tls;
 mod tool_cache;
 mod tool_fallbacks;
 mod tool_manager;
@@ -48,6 +49,7 @@ use super::{
 };
 use airlock_core::tool::ClientName;
 use airlock_sandbox as sandbox;
+use airlock_server::ClientAuth;
 
 /// Names that elements of a file may refer to although no element has them any more, because entries of
 /// the store stand in the place of those that had.
@@ -105,7 +107,10 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         let providers = problems.take("providers", provider::resolve(file.providers, env));
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);
-        let context = KeyContext { clients: &names, sets: &sets, owned: &owned, env };
+        let asks_for_certificates =
+            server.tls.as_ref().is_some_and(|tls| tls.client_auth != ClientAuth::None);
+        let context =
+            KeyContext { clients: &names, sets: &sets, owned: &owned, asks_for_certificates, env };
         let keys = key::resolve(virtual_keys, &context);
         let keys = problems.take(NamedPart::VirtualKeys.key(), keys);
         let known_keys = KnownKeys { active: &keys, absent: &absent.keys };

@@ -45,8 +45,8 @@ pub use self::{
     group::{BadSlug, GroupSlug, ToolGroup},
     headers::{CallerHeaders, MAX_CALLER_HEADER_BYTES},
     key::{
-        Environment, Grants, Keys, LiveKeys, ROLES_PREFIX, RelayRow, VirtualKey, credential_digest,
-        roles_view,
+        CertificateDigest, Environment, Grants, Keys, LiveKeys, ROLES_PREFIX, RelayRow, VirtualKey,
+        credential_digest, roles_view,
     },
     language::{SCRIPT_LANGUAGE, ScriptLanguage},
     ledger::{CallRecord, Ledger, Outcome},

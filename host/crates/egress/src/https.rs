@@ -25,6 +25,7 @@ use self::{
     connect::{BoxError, Connect, ConnectTimedOut},
     pool::{Pool, Sender, Server},
 };
+use airlock_tls::Identity;
 
 /// Settings of a client.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub struct HttpsSettings {
     pub proxy: Option<HttpProxy>,
     /// Certificates of authorities that are trusted beside those of the operating system.
     pub authorities: Vec<CertificateDer<'static>>,
+    /// Certificate for the service, if it asks for one. A proxy never gets it.
+    pub identity: Option<Identity>,
 }
 
 /// A client of one service. Clones share its connections.

@@ -34,16 +34,19 @@ const MAX_COOLDOWN: Duration = Duration::from_hours(24 * 30);
 /// Maximum keys that one request rotates.
 const MAX_ROTATED: usize = 100;
 /// Members of a key that requests set and responses show as they are in the element.
-const SHOWN: [&str; 8] = [
+const SHOWN: [&str; 9] = [
     "description",
     "is_active",
     "approval",
     "expires_at",
     "previous_valid_until",
+    CERTIFICATES,
     "mcp_configs",
     "roles",
     "environment",
 ];
+/// Member with the certificates that a key is bound to.
+const CERTIFICATES: &str = "client_certificate_sha256";
 
 /// A key that a request wants.
 #[derive(Deserialize)]
@@ -54,6 +57,8 @@ struct NewKey {
     is_active: Option<bool>,
     expires_at: Option<String>,
     approval: Option<String>,
+    /// Empty for none.
+    client_certificate_sha256: Option<Vec<String>>,
     #[serde(default)]
     mcp_configs: Vec<Value>,
     #[serde(default)]
@@ -73,6 +78,8 @@ struct KeyUpdate {
     expires_at: Option<String>,
     /// Empty for that of the configuration.
     approval: Option<String>,
+    /// Empty to remove them.
+    client_certificate_sha256: Option<Vec<String>>,
     mcp_configs: Option<Vec<Value>>,
     roles: Option<Vec<String>>,
     /// Empty for none.
@@ -272,6 +279,7 @@ fn new_element(new: NewKey, value: &Secret) -> Result<Value, ManagementRefusal> 
     if !new.roles.is_empty() {
         element["roles"] = new.roles.into();
     }
+    bind(&mut element, new.client_certificate_sha256.as_deref());
     Ok(element)
 }
 
@@ -284,6 +292,15 @@ fn set(element: &mut Value, member: &str, text: Option<String>) {
     }
 }
 
+/// Binds an element to certificates. An empty list removes those that it has, and `None` leaves them.
+fn bind(element: &mut Value, certificates: Option<&[String]>) {
+    match certificates {
+        None => {}
+        Some([]) => drop(take_member(element, CERTIFICATES)),
+        Some(digests) => element[CERTIFICATES] = digests.into(),
+    }
+}
+
 fn take_member(element: &mut Value, member: &str) -> Option<Value> {
     element.as_object_mut()?.remove(member)
 }
@@ -293,6 +310,7 @@ fn updated(mut element: Value, update: &KeyUpdate) -> Value {
     set(&mut element, "expires_at", update.expires_at.clone());
     set(&mut element, "approval", update.approval.clone());
     set(&mut element, "environment", update.environment.clone());
+    bind(&mut element, update.client_certificate_sha256.as_deref());
     if let Some(is_active) = update.is_active {
         element["is_active"] = is_active.into();
     }
@@ -440,7 +458,7 @@ mod tests {
             "previous_value_sha256": "cd", "mcp_configs": [{"mcp_client_name": "a"}],
         });
         let text = describe_element(&key(element)).to_string();
-        for hidden in ["plain", "ab\"", "cd\"", "sha256"] {
+        for hidden in ["plain", "ab\"", "cd\"", "value_sha256"] {
             assert!(!text.contains(hidden), "{text}");
         }
         assert!(text.contains(r#""is_active":false"#) && text.contains(r#""id":"7""#), "{text}");
@@ -448,14 +466,23 @@ mod tests {
 
     #[test]
     fn an_empty_text_removes_a_member_and_an_absent_one_leaves_it() {
-        let element =
-            json!({"name": "ann", "description": "d", "expires_at": "x", "approval": "wait"});
+        let element = json!({
+            "name": "ann", "description": "d", "expires_at": "x", "approval": "wait",
+            "client_certificate_sha256": ["ab"],
+        });
         let update: KeyUpdate =
             serde_json::from_value(json!({"expires_at": "", "is_active": false})).expect("valid");
         let expected = json!({
             "name": "ann", "description": "d", "approval": "wait", "is_active": false,
+            "client_certificate_sha256": ["ab"],
         });
-        assert_eq!(updated(element, &update), expected);
+        let element = updated(element, &update);
+        assert_eq!(element, expected);
+        for (sent, expected) in [(json!(["cd"]), json!(["cd"])), (json!([]), Value::Null)] {
+            let update = json!({"client_certificate_sha256": sent});
+            let update: KeyUpdate = serde_json::from_value(update).expect("valid");
+            assert_eq!(updated(element.clone(), &update)["client_certificate_sha256"], expected);
+        }
     }
 
     #[test]

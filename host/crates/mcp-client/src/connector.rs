@@ -17,7 +17,6 @@ use super::{
     transport::Transport,
 };
 use airlock_core::tool::{Cause, ClientName};
-use airlock_strings::with_causes;
 
 /// A way to reach one server, with its settings.
 pub trait Connector: Any + fmt::Debug + Send + Sync {
@@ -50,16 +49,16 @@ pub trait Connector: Any + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the files of the settings that cannot be used: of a server over HTTP, that of its
-    /// certificates.
+    /// Returns the files of the settings that cannot be used: of a server over HTTP, those of its
+    /// certificates and of the gateway's own.
     fn check_files(&self) -> Vec<UnusableFile> {
-        let certificates = self.http().and_then(|settings| settings.authorities.read().err());
-        let unusable = certificates.map(|error| UnusableFile {
-            key: "tls_config".to_owned(),
-            message: with_causes(&error),
+        let unusable = self.http().map(HttpSettings::unusable_files).unwrap_or_default();
+        let unusable = unusable.into_iter().map(|(key, message)| UnusableFile {
+            key: format!("tls_config.{key}"),
+            message,
             is_certain: true,
         });
-        unusable.into_iter().collect()
+        unusable.collect()
     }
 
     /// Returns advice for the operator about an error, given with its causes; `None` if there is none.

@@ -35,7 +35,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::{sync::SetOnce, time::timeout};
 
 pub use self::{
-    authorities::{Authorities, BadAuthorities},
+    authorities::Authorities,
     extra::{ExtraHeaders, is_reserved},
     settings::HttpSettings,
 };

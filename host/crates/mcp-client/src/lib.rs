@@ -75,7 +75,7 @@ pub use self::{
     error::{ConnectionError, ConnectionFailure},
     handshake::{Handshake, HandshakeError, Identity, complete_handshake},
     http::{
-        Authorities, BadAuthorities, ExtraHeaders, HttpSettings, is_reserved as is_reserved_header,
+        Authorities, ExtraHeaders, HttpSettings, is_reserved as is_reserved_header,
         mirror::mirrored_headers,
     },
     http_server::{HttpServer, HttpTransport},

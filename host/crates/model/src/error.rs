@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{Object, object};
 use airlock_egress::https::HttpsError;
+use airlock_tls::{BadIdentity, BadPem};
 
 /// Wait before a retry if memory is short: other requests end all the time.
 pub const SOON: Duration = Duration::from_secs(1);
@@ -76,14 +77,22 @@ pub enum BadProvider {
         provider: String,
     },
     /// The certificates of the service's authority cannot be used.
-    #[error("the file {} of provider {provider:?} {problem}", .path.display())]
-    Ca {
+    #[error("`ca` of provider {provider:?} cannot be used")]
+    Authorities {
         /// The provider.
         provider: String,
-        /// The file.
-        path: PathBuf,
-        /// Description of the problem, to be read after the file.
-        problem: String,
+        /// The cause.
+        #[source]
+        cause: BadPem,
+    },
+    /// The gateway's certificate for the service cannot be used, or its key.
+    #[error("the certificate for provider {provider:?} cannot be used")]
+    Identity {
+        /// The provider.
+        provider: String,
+        /// The cause.
+        #[source]
+        cause: BadIdentity,
     },
     /// A fallback names no provider.
     #[error(

@@ -162,7 +162,8 @@ impl HttpClient {
         bounds: ServiceBounds,
     ) -> Result<Self, BadProvider> {
         let is_tls = base_url(provider, &service.base_url)?.scheme() == "https";
-        let http = https_client(provider, service, is_tls, bounds.connect)?;
+        let identity = service.identity.as_ref();
+        let http = https_client(provider, service, is_tls, bounds.connect, identity)?;
         Ok(Self {
             provider: provider.to_owned(),
             http,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use airlock_core::secret::Secret;
+use airlock_tls::IdentitySource;
 
 /// Maximum number of providers that are asked after the first one has failed (`fallbacks`). A
 /// caller may name them, and each attempt costs the operator a request.
@@ -64,6 +65,8 @@ pub struct Service {
     pub proxy: Option<Secret>,
     /// PEM file of certificates that are trusted in addition to the system's.
     pub ca: Option<PathBuf>,
+    /// Certificate of the gateway for the service, if it asks for one. It is read once.
+    pub identity: Option<IdentitySource>,
 }
 
 /// Host of a service, which decides how operations are addressed and how requests are signed in. The
@@ -229,6 +232,7 @@ impl Service {
             images_in_tool_results: api != Api::OpenAi,
             proxy: None,
             ca: None,
+            identity: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use http::HeaderMap;
 
 use super::{
-    Hooks, Settings, admin::ToolTexts, auth, mcp::Pipes, memory::Memory, options,
+    Hooks, Settings, admin::ToolTexts, auth, ingress::Ingress, mcp::Pipes, memory::Memory, options,
     replicas::Elsewhere, respond::ApiError, responses::Archive, sender::Sender,
 };
 use airlock_agent::{self as agent, Approver, Run, recall::Keeper};
@@ -79,8 +79,9 @@ impl App {
     }
 
     /// Finds the sender of a request by its virtual key.
-    pub(super) fn sender(&self, headers: &HeaderMap) -> Result<Sender, ApiError> {
-        let key = auth::key(&self.keys, self.requires_key(), headers)?;
+    pub(super) fn sender(&self, headers: &HeaderMap, ingress: Ingress) -> Result<Sender, ApiError> {
+        let certificate = ingress.certificate();
+        let key = auth::key(&self.keys, self.requires_key(), headers, certificate)?;
         Sender::new(key, headers)
     }
 

@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 
 use super::{management::SETUP_TOKEN, respond::ApiError};
 use airlock_core::{
-    door::{CallerHeaders, LiveKeys, VirtualKey},
+    door::{CallerHeaders, CertificateDigest, LiveKeys, VirtualKey},
     operator::TOKEN_PREFIX,
 };
 
@@ -15,12 +15,13 @@ const OWN_HEADER: &str = "x-bf-vk";
 /// Prefix of virtual keys in headers that may also carry other credentials. Case-insensitive.
 const PREFIX: &str = "sk-bf-";
 
-/// Finds the sender's key. Fails if the sent key does not exist or has expired, or if `required` and no key is
-/// sent.
+/// Finds the sender's key. Fails if the sent key does not exist, has expired or needs another certificate than
+/// that of the connection, or if `required` and no key is sent.
 pub(super) fn key(
     keys: &LiveKeys,
     required: bool,
     headers: &HeaderMap,
+    certificate: Option<CertificateDigest>,
 ) -> Result<Option<Arc<VirtualKey>>, ApiError> {
     let Some(credential) = credential(headers) else {
         return if required {
@@ -31,7 +32,8 @@ pub(super) fn key(
     };
     // Virtual keys are text, so bytes that are not UTF-8 match none.
     let credential = std::str::from_utf8(credential).ok();
-    let found = credential.and_then(|credential| keys.find(credential, SystemTime::now()));
+    let found =
+        credential.and_then(|credential| keys.find(credential, certificate, SystemTime::now()));
     found.map(Some).ok_or_else(|| ApiError::unauthorized("virtual key not found"))
 }
 
@@ -120,7 +122,7 @@ mod tests {
                 header::HeaderValue::from_str(value).expect("a good value"),
             )
         });
-        key(&keys, required, &headers.collect())
+        key(&keys, required, &headers.collect(), None)
             .map(|key| key.map(|key| key.name.clone()))
             .map_err(drop)
     }

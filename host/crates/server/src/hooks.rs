@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Replicas;
+use super::{Replicas, tls::ListenerTls};
 use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results::Results};
 use airlock_core::{operator::Operator, secret::Secret};
 use airlock_scripts::runs::Runs;
@@ -50,6 +50,8 @@ pub struct Hooks {
     /// True once every request needs a virtual key because of settings that were taken after the start,
     /// whatever `require_virtual_key` says. It never becomes false again.
     pub requires_key: Arc<AtomicBool>,
+    /// TLS of the listener; `None` for plain HTTP.
+    pub tls: Option<ListenerTls>,
 }
 
 /// Additional field of `GET /health`: its name, and a function that returns its value.

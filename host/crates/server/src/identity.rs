@@ -16,10 +16,11 @@ use super::{
     activity::Parking,
     auth,
     connections::Seat,
+    ingress::Ingress,
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
-use airlock_core::door::{LiveKeys, VirtualKey};
+use airlock_core::door::{CertificateDigest, LiveKeys, VirtualKey};
 
 /// Prefix of the paths at which the metadata is (RFC 9728, section 3).
 const METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -93,11 +94,12 @@ pub(super) async fn sender(
     app: &App,
     rules: CredentialRules<'_>,
     headers: &HeaderMap,
+    ingress: Ingress,
     seat: Option<&Seat>,
 ) -> Result<Sender, ApiError> {
-    let Some(verifier) = &app.hooks.identity else { return app.sender(headers) };
+    let Some(verifier) = &app.hooks.identity else { return app.sender(headers, ingress) };
     let Some(token) = rules.token(headers) else {
-        return without_token(app, rules, headers, verifier);
+        return without_token(app, rules, headers, ingress, verifier);
     };
     let parked = seat.map(|seat| seat.park(Parking::Reading));
     let principal = verifier.verify(token, rules.part().as_ref()).await;
@@ -107,7 +109,7 @@ pub(super) async fn sender(
         rules.refused(&refusal, verifier)
     })?;
     // The file was checked to have this key or these roles, which may have been removed since.
-    let key = view_key(&app.keys, &principal.view, SystemTime::now());
+    let key = view_key(&app.keys, &principal.view, ingress.certificate(), SystemTime::now());
     let key = key.ok_or_else(|| rules.refused(&TokenRefusal::View, verifier))?;
     let key = key.on_behalf_of(&[&principal.issuer, &principal.subject]);
     // The token is for the gateway alone and must not be passed on.
@@ -121,6 +123,7 @@ fn without_token(
     app: &App,
     rules: CredentialRules<'_>,
     headers: &HeaderMap,
+    ingress: Ingress,
     verifier: &Verifier,
 ) -> Result<Sender, ApiError> {
     let is_required = matches!(rules, CredentialRules::Mcp(_)) || app.requires_key();
@@ -128,15 +131,20 @@ fn without_token(
         let missing = ApiError::unauthorized("an access token or a virtual key is required");
         return Err(rules.challenged(missing, verifier, None));
     }
-    let key = auth::key(&app.keys, is_required, headers);
+    let key = auth::key(&app.keys, is_required, headers, ingress.certificate());
     let key = key.map_err(|error| rules.challenged(error, verifier, None))?;
     Sender::new(key, headers)
 }
 
-/// Returns the key whose tools a token selects; `None` if it was removed or has expired, or if one of
-/// the roles was removed.
-fn view_key(keys: &LiveKeys, view: &str, now: SystemTime) -> Option<Arc<VirtualKey>> {
-    keys.view(view).filter(|key| !key.has_expired(now))
+/// Returns the key whose tools a token selects; `None` if it was removed or has expired, if one of the
+/// roles was removed, or if it needs another certificate than that of the connection.
+fn view_key(
+    keys: &LiveKeys,
+    view: &str,
+    certificate: Option<CertificateDigest>,
+    now: SystemTime,
+) -> Option<Arc<VirtualKey>> {
+    keys.view(view).filter(|key| key.permits(certificate) && !key.has_expired(now))
 }
 
 fn error(refusal: &TokenRefusal) -> ApiError {
@@ -198,10 +206,22 @@ mod tests {
         let ann = VirtualKey::new("ann", "sk-bf-1", BTreeMap::new()).with_expiry(Some(end));
         let keys = LiveKeys::new(Keys::new([ann]));
         let before = SystemTime::UNIX_EPOCH;
-        assert!(view_key(&keys, "ann", before).is_some());
-        assert!(view_key(&keys, "ann", end).is_none());
+        assert!(view_key(&keys, "ann", None, before).is_some());
+        assert!(view_key(&keys, "ann", None, end).is_none());
         keys.replace(Keys::default());
-        assert!(view_key(&keys, "ann", before).is_none());
+        assert!(view_key(&keys, "ann", None, before).is_none());
+    }
+
+    #[test]
+    fn a_token_selects_no_key_that_needs_another_certificate() {
+        let own = CertificateDigest::of(b"own");
+        let ann = VirtualKey::new("ann", "sk-bf-1", BTreeMap::new());
+        let keys = LiveKeys::new(Keys::new([ann.with_certificates([own].into())]));
+        let other = CertificateDigest::of(b"other");
+        for (shown, is_selected) in [(Some(own), true), (Some(other), false), (None, false)] {
+            let found = view_key(&keys, "ann", shown, SystemTime::UNIX_EPOCH);
+            assert_eq!(found.is_some(), is_selected, "{shown:?}");
+        }
     }
 
     // The runtime has one thread, so nothing is fetched before the test ends.
@@ -214,7 +234,9 @@ mod tests {
         let headers =
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static(UNSIGNED))]);
         let rules = CredentialRules::Mcp("");
-        let mut waiting = std::pin::pin!(sender(&app, rules, &headers, Some(&seat)));
+        let ingress = Ingress::Remote { address: [127, 0, 0, 1].into(), certificate: None };
+        let waiting = sender(&app, rules, &headers, ingress, Some(&seat));
+        let mut waiting = std::pin::pin!(waiting);
         assert!(waiting.as_mut().now_or_never().is_none(), "the keys are not there");
         assert!(matches!(slot.activity.rank(), Some(EvictionRank::Reading(_))));
     }

@@ -5,12 +5,19 @@ use std::net::IpAddr;
 use http::StatusCode;
 
 use super::{respond::ApiError, socket::SocketToken};
+use airlock_core::door::CertificateDigest;
 
 /// Way that the connection of a request came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ingress {
-    /// TCP, from this address.
-    Remote(IpAddr),
+    /// TCP.
+    Remote {
+        /// Address of the remote end.
+        address: IpAddr,
+        /// Certificate that it has shown, which an authority of the operator has signed; `None` if it has
+        /// shown none, and without TLS.
+        certificate: Option<CertificateDigest>,
+    },
     /// The Unix socket, whose token makes a request an administrator's.
     Socket(SocketToken),
 }
@@ -19,8 +26,24 @@ impl Ingress {
     /// Returns the address of the remote end; `None` for the Unix socket.
     pub(super) fn address(self) -> Option<IpAddr> {
         match self {
-            Self::Remote(address) => Some(address),
+            Self::Remote { address, .. } => Some(address),
             Self::Socket(_) => None,
+        }
+    }
+
+    /// Returns the certificate that the remote end has shown, if any.
+    pub(super) fn certificate(self) -> Option<CertificateDigest> {
+        match self {
+            Self::Remote { certificate, .. } => certificate,
+            Self::Socket(_) => None,
+        }
+    }
+
+    /// Returns the way of a connection on which the remote end has shown a certificate.
+    pub(super) fn with_certificate(self, shown: Option<CertificateDigest>) -> Self {
+        match self {
+            Self::Remote { address, .. } => Self::Remote { address, certificate: shown },
+            Self::Socket(_) => self,
         }
     }
 
@@ -40,7 +63,7 @@ impl Ingress {
     /// the rights of an administrator.
     fn is_served(self, path: &str) -> bool {
         match self {
-            Self::Remote(_) => true,
+            Self::Remote { .. } => true,
             Self::Socket(_) => path.starts_with("/api/") || matches!(path, "/health" | "/metrics"),
         }
     }
@@ -52,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_unix_socket_serves_the_management_api_and_the_state_of_the_gateway() {
-        let remote = Ingress::Remote([127, 0, 0, 1].into());
+        let remote = Ingress::Remote { address: [127, 0, 0, 1].into(), certificate: None };
         for path in ["/api/mcp/clients", "/api/", "/health", "/metrics"] {
             assert!(
                 Ingress::Socket(SocketToken::of("t")).is_served(path) && remote.is_served(path),

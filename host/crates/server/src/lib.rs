@@ -46,6 +46,7 @@ mod runs;
 mod sender;
 mod settings;
 pub mod socket;
+mod tls;
 mod upstreams;
 mod work;
 
@@ -59,6 +60,7 @@ pub use self::{
     replicas::{NoReplicas, Replicas},
     responses::BuiltinTools,
     settings::{BadSettings, ConfiguredOperator, ManagementSettings, Settings},
+    tls::{BadTls, ClientAuth, ListenerTls, TlsProblem, TlsSettings, Untimely},
 };
 pub use airlock_store::responses::ResponseBounds;
 

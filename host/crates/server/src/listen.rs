@@ -28,6 +28,7 @@ use tokio::{
     net::{TcpListener, TcpStream, UnixStream},
     time::{sleep, timeout},
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
@@ -41,6 +42,7 @@ use super::{
     respond::{Parts, Payload},
     router::ChargedReply,
     socket::SocketListener,
+    tls,
 };
 
 /// Maximum number of requests in flight on one HTTP/2 connection. RFC 9113, section 6.5.2,
@@ -63,10 +65,14 @@ const FREE_PART_BYTES: usize = 4 << 10;
 /// client that does not close its connection would delay the end for the whole `drain_timeout`.
 const LAST_IDLE: Duration = Duration::from_secs(1);
 
+/// Error of a listener whose certificate was not loaded.
+const NOT_LOADED: &str = "the certificate of the listener was not loaded";
+
 /// Serves until `shutdown` completes: all APIs over `listener`, and the management API over
 /// `socket`. Then it stops accepting connections, removes the path of the socket and lets the
 /// requests in flight end, for at most `drain_timeout`. Dropping the future stops them at once.
-/// Fails if the settings are unsafe or cannot work; errors of connections are logged.
+/// Fails if the settings are unsafe or cannot work, or if the listener has TLS whose files were never
+/// loaded; errors of connections are logged.
 pub async fn serve(
     listener: TcpListener,
     socket: Option<SocketListener>,
@@ -74,16 +80,22 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     app.settings.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    if app.hooks.tls.as_ref().is_some_and(|tls| !tls.is_loaded()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_LOADED));
+    }
     let tasks = Tasks::default();
     let _stop = tasks.stop.clone().drop_guard();
     let server = Server {
-        builder: builder(&app.settings, tasks.clone()),
+        served: Arc::new(Served {
+            builder: builder(&app.settings, tasks.clone()),
+            draining: CancellationToken::new(),
+            app: app.clone(),
+        }),
         connections: Connections::new(
             app.settings.max_connections,
             app.settings.max_connections_per_peer,
         ),
         socket_connections: Connections::new(SOCKET_CONNECTIONS, SOCKET_CONNECTIONS),
-        draining: CancellationToken::new(),
         app,
         tasks,
     };
@@ -96,7 +108,7 @@ pub async fn serve(
             accepted = accept_local(socket.as_ref(), &server.socket_connections) => {
                 server.begin(accepted);
             }
-            accepted = accept(&listener, &server.connections) => server.begin(accepted),
+            accepted = accept(&listener, &server.connections) => server.begin_remote(accepted),
         }
     }
     drop(listener);
@@ -107,13 +119,19 @@ pub async fn serve(
 
 struct Server {
     app: Arc<App>,
-    builder: Builder<Tasks>,
+    served: Arc<Served>,
     connections: Arc<Connections>,
     /// Connections through the Unix socket. They have their own places, so that those of remote
     /// peers, of any number, cannot lock an administrator out.
     socket_connections: Arc<Connections>,
-    draining: CancellationToken,
     tasks: Tasks,
+}
+
+/// The parts of a server that its connections share.
+struct Served {
+    app: Arc<App>,
+    builder: Builder<Tasks>,
+    draining: CancellationToken,
 }
 
 impl Server {
@@ -121,7 +139,74 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        self.tasks.execute(self.served.clone().serve(accepted));
+    }
+
+    /// Begins a connection over TCP: with TLS if the listener has it.
+    fn begin_remote(&self, accepted: Accepted<TcpStream>) {
+        let Some(tls) = &self.app.hooks.tls else { return self.begin(accepted) };
+        // It was loaded before the first connection.
+        if let Some(acceptor) = tls.acceptor() {
+            self.tasks.execute(self.served.clone().serve_tls(accepted, acceptor));
+        }
+    }
+
+    async fn drain(self) {
+        info!(connections = self.tasks.tracker.len(), "draining");
+        self.tasks.tracker.close();
+        // Streams that wait for notifications would last until the end.
+        self.app.mcp.closing().cancel();
+        self.served.draining.cancel();
+        // Calls of sessions run on without a connection.
+        let draining = async {
+            self.tasks.tracker.wait().await;
+            self.app.sessions.drained().await;
+        };
+        if timeout(self.app.settings.drain_timeout, draining).await.is_err() {
+            warn!(
+                left = self.tasks.tracker.len(),
+                "the drain timeout has ended; requests in flight are cut off"
+            );
+        }
+        self.app.sessions.close_all();
+        self.tasks.stop.cancel();
+        self.tasks.tracker.wait().await;
+    }
+}
+
+impl Served {
+    /// Makes the handshake of a connection, which has the time of the first request's head, and serves
+    /// its requests. It counts as a connection without a request until then, so it may be evicted.
+    async fn serve_tls(self: Arc<Self>, accepted: Accepted<TcpStream>, acceptor: TlsAcceptor) {
         let Accepted { stream, ingress, slot } = accepted;
+        let waits = self.waits(&slot);
+        // Boxed, like the stream: the task would keep room for both for as long as the connection lives.
+        let handshake = Box::pin(tls::accept(acceptor, stream));
+        let shaken = tokio::select! {
+            shaken = handshake => shaken,
+            reason = slot.activity.end(&waits) => {
+                debug!(?reason, "the gateway closes a connection before the end of its handshake");
+                return;
+            }
+            () = self.draining.cancelled() => return,
+        };
+        match shaken {
+            Ok((stream, certificate)) => {
+                let ingress = ingress.with_certificate(certificate);
+                self.serve(Accepted { stream: Box::new(stream), ingress, slot }).await;
+            }
+            Err(error) => debug!(%error, "no handshake of TLS"),
+        }
+    }
+
+    /// Serves the requests of a connection until its end.
+    async fn serve<S>(self: Arc<Self>, accepted: Accepted<S>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Accepted { stream, ingress, slot } = accepted;
+        let waits = self.waits(&slot);
+        let drain_timeout = self.app.settings.drain_timeout;
         let app = self.app.clone();
         let activity = slot.activity.clone();
         let seats = slot.seats();
@@ -137,56 +222,33 @@ impl Server {
         // Boxed: a task would keep room for it three times, once for each future that it is moved into.
         let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let mut connection = Box::pin(connection);
-        let draining = self.draining.clone();
-        let waits = waits(&self.app.settings);
-        let waits = if slot.is_reserved() {
-            ConnectionTimeouts { idle: LAST_IDLE, ..waits }
-        } else {
-            waits
-        };
-        let drain_timeout = self.app.settings.drain_timeout;
-        self.tasks.execute(async move {
-            let reason = tokio::select! {
-                result = &mut connection => return ended(result),
-                reason = slot.activity.end(&waits) => reason,
-                () = draining.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    let waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
-                    tokio::select! {
-                        result = &mut connection => return ended(result),
-                        reason = slot.activity.end(&waits) => reason,
-                    }
+        let reason = tokio::select! {
+            result = &mut connection => return ended(result),
+            reason = slot.activity.end(&waits) => reason,
+            () = self.draining.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                let waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
+                tokio::select! {
+                    result = &mut connection => return ended(result),
+                    reason = slot.activity.end(&waits) => reason,
                 }
-            };
-            debug!(?reason, "the gateway closes a connection");
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                result = &mut connection => ended(result),
-                () = goodbye(reason, &slot.activity, waits.write, drain_timeout) => {}
             }
-        });
+        };
+        debug!(?reason, "the gateway closes a connection");
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            result = &mut connection => ended(result),
+            () = goodbye(reason, &slot.activity, waits.write, drain_timeout) => {}
+        }
     }
 
-    async fn drain(self) {
-        info!(connections = self.tasks.tracker.len(), "draining");
-        self.tasks.tracker.close();
-        // Streams that wait for notifications would last until the end.
-        self.app.mcp.closing().cancel();
-        self.draining.cancel();
-        // Calls of sessions run on without a connection.
-        let draining = async {
-            self.tasks.tracker.wait().await;
-            self.app.sessions.drained().await;
-        };
-        if timeout(self.app.settings.drain_timeout, draining).await.is_err() {
-            warn!(
-                left = self.tasks.tracker.len(),
-                "the drain timeout has ended; requests in flight are cut off"
-            );
+    fn waits(&self, slot: &ConnectionSlot) -> ConnectionTimeouts {
+        let Settings { read_timeout, idle_timeout, write_timeout, .. } = self.app.settings;
+        ConnectionTimeouts {
+            first_head: read_timeout,
+            idle: if slot.is_reserved() { LAST_IDLE } else { idle_timeout },
+            write: write_timeout,
         }
-        self.app.sessions.close_all();
-        self.tasks.stop.cancel();
-        self.tasks.tracker.wait().await;
     }
 }
 
@@ -205,7 +267,7 @@ impl Listen for TcpListener {
         let (stream, address) = self.accept().await?;
         // Responses are written whole, so Nagle's algorithm only adds latency.
         let _ = stream.set_nodelay(true);
-        Ok((stream, Ingress::Remote(address.ip())))
+        Ok((stream, Ingress::Remote { address: address.ip(), certificate: None }))
     }
 }
 
@@ -268,14 +330,6 @@ fn builder(settings: &Settings, tasks: Tasks) -> Builder<Tasks> {
         .keep_alive_interval(settings.read_timeout)
         .keep_alive_timeout(settings.read_timeout);
     builder
-}
-
-fn waits(settings: &Settings) -> ConnectionTimeouts {
-    ConnectionTimeouts {
-        first_head: settings.read_timeout,
-        idle: settings.idle_timeout,
-        write: settings.write_timeout,
-    }
 }
 
 /// Completes when a connection that is being closed has used up its time.

@@ -164,7 +164,8 @@ mod tests {
             .iter()
             .map(|name| (header::HeaderName::from_static(name), HeaderValue::from_static("x")))
             .collect();
-        let ingress = Ingress::Remote(peer.parse().expect("an address"));
+        let address = peer.parse().expect("an address");
+        let ingress = Ingress::Remote { address, certificate: None };
         check(act, operator, ingress, &headers)
             .map_or_else(|refused| refused.status().as_u16(), |()| 200)
     }

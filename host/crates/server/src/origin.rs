@@ -167,7 +167,8 @@ mod tests {
         body["error"]["message"].as_str().expect("a text").to_owned()
     }
 
-    const REMOTE: Ingress = Ingress::Remote(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    const REMOTE: Ingress =
+        Ingress::Remote { address: IpAddr::V4(Ipv4Addr::LOCALHOST), certificate: None };
     const LOCAL: &str = "127.0.0.1:0";
     const HOST: (&str, &str) = ("host", "localhost:8080");
 

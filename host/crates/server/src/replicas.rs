@@ -91,6 +91,7 @@ impl Replicas {
             connect_timeout: CONNECT,
             proxy: None,
             authorities: Vec::new(),
+            identity: None,
         });
         let client = client.map_err(NoReplicas::Tls)?;
         if ANNOUNCED.swap(true, Ordering::Relaxed) {

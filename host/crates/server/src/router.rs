@@ -213,7 +213,10 @@ impl App {
         let sender = match (route, &operator) {
             (_, Some(_)) => Sender::of_operator(),
             (Route::Management, None) => Sender::new(None, headers)?,
-            _ => identity::sender(self, route.credentials(), headers, seat.as_ref()).await?,
+            _ => {
+                let rules = route.credentials();
+                identity::sender(self, rules, headers, ingress, seat.as_ref()).await?
+            }
         };
         if let Some(seat) = &seat {
             let waits = matches!(route, Route::Mcp(_) | Route::Sse(mcp::SseTarget::Stream(_)))

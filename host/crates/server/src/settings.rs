@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use http::Uri;
 
-use super::{ResponseBounds, memory, responses::BuiltinTools};
+use super::{ResponseBounds, memory, responses::BuiltinTools, tls::TlsSettings};
 use airlock_core::operator::Operator;
 
 /// Minimum of `max_header_bytes`: hyper panics with less for HTTP/1.
@@ -17,6 +17,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// True if every request needs a virtual key. If false, `listen` must be a loopback address.
     pub require_virtual_key: bool,
+    /// TLS of the listener; `None` for plain HTTP.
+    pub tls: Option<TlsSettings>,
     /// Host names that requests may carry in `Host`, on any port, in addition to loopback names and
     /// the address of `listen`. `Host` is checked if `listen` is a loopback address or if this list
     /// is not empty.
@@ -148,6 +150,11 @@ impl Settings {
             });
         }
         Ok(())
+    }
+
+    /// Returns the scheme of the gateway's own URLs.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 
     /// Returns the smallest `max_request_memory_bytes` in which one caller's body of the largest

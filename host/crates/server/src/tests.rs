@@ -1,6 +1,7 @@
 mod clients;
 pub(super) mod hooks;
 mod http2;
+mod https;
 mod limits;
 mod messages;
 mod native;
@@ -66,6 +67,7 @@ pub(super) fn settings() -> Settings {
     Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         require_virtual_key: false,
+        tls: None,
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
         max_body_bytes: 10_000,
@@ -142,7 +144,9 @@ impl Gateway {
             VirtualKey::new("ann", "sk-bf-ann", rows.clone()),
             VirtualKey::new("dan", "sk-bf-dan", rows.clone()),
             VirtualKey::new("eve", "sk-bf-eve", rows.clone()),
-            VirtualKey::new("cid", "sk-bf-cid", rows),
+            VirtualKey::new("cid", "sk-bf-cid", rows.clone()),
+            VirtualKey::new("tia", "sk-bf-tia", rows)
+                .with_certificates([https::certificate_of_tia()].into()),
         ]);
         let listener = TcpListener::bind(settings.listen).await.expect("a port");
         let address = listener.local_addr().expect("an address");

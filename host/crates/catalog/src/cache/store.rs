@@ -223,7 +223,7 @@ mod tests {
     fn insert(store: &ResultStore, group: Group, number: u8, max_bytes: usize) {
         let kept = Instant::now();
         let output = Arc::new(ToolOutput::text(number.to_string()));
-        let result = KeptResult { output, kept, until: kept + Duration::from_secs(60) };
+        let result = KeptResult { output, kept, until: kept + Duration::from_mins(1) };
         store.insert(Insertion { key: key(group, number), result, bytes: 100, max_bytes });
     }
 

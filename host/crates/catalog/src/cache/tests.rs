@@ -63,7 +63,7 @@ fn policy(rules: &[CacheRule]) -> Policy {
 
 fn rule(tools: &[&str], is_shared: bool) -> CacheRule {
     let tools = Allowlist::parse(tools).expect("a list");
-    CacheRule { tools, ttl: Duration::from_secs(60), max_bytes: 64 << 10, is_shared }
+    CacheRule { tools, ttl: Duration::from_mins(1), max_bytes: 64 << 10, is_shared }
 }
 
 fn rules() -> Vec<CacheRule> {
@@ -201,7 +201,7 @@ async fn a_call_that_needs_an_approval_reaches_its_source() {
     let budget = Budget { deadline, script: deadline, nested_calls: 0, depth: 1, in_flight: 1 };
     for number in ["1", "2"] {
         let view = db.catalog.snapshot().view(&Filter::none(), None);
-        let caller = Caller::new(view, Origin::Caller, budget.clone());
+        let caller = Caller::new(view, Origin::Caller, budget);
         let call = caller.admit("db-asks", "{}").expect("the caller's request approves it");
         assert_eq!(call.run().await.expect("a result").to_text(), number);
     }

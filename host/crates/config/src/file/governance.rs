@@ -79,6 +79,10 @@ pub(crate) struct VirtualKey {
     /// Time from which the key is refused (RFC 3339), such as `2027-01-31T12:00:00Z`. Default: never.
     #[schemars(extend("format" = "date-time"))]
     pub(crate) expires_at: Option<String>,
+    /// SHA-256 of certificates of callers, in DER format, each as 64 hexadecimal digits: the key is refused on
+    /// a connection without one of them. Needs `server.tls.client_ca`. Default: no certificate is needed.
+    #[schemars(inner(regex(pattern = SHA256)))]
+    pub(crate) client_certificate_sha256: Option<Vec<String>>,
     /// False to refuse the key.
     #[serde(default)]
     pub(crate) is_active: Flag<true>,

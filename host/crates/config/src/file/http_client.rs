@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::private_key::PrivateKey;
 use crate::env_text::EnvText;
 
 /// The gateway as a client of an authorization server. Each URL begins with `https://`, unless its
@@ -35,7 +36,7 @@ pub(crate) struct OAuthConfig {
     pub(crate) scopes: Vec<String>,
 }
 
-/// Certificates of a server. They are always checked.
+/// Certificates of a server, which are always checked, and of the gateway for the server.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TlsConfig {
@@ -43,4 +44,11 @@ pub(crate) struct TlsConfig {
     pub(crate) ca_cert_pem: Option<EnvText>,
     /// File of such certificates.
     pub(crate) ca_file: Option<PathBuf>,
+    /// For servers that ask their clients for a certificate: PEM file of the gateway's certificate, and
+    /// after it of those that connect it to its authority. Needs `client_key` beside it. Read for each
+    /// connection.
+    pub(crate) client_certificate: Option<PathBuf>,
+    /// Private key of `client_certificate`: a PEM file, or `env.NAME` for a variable that has the key in PEM
+    /// format.
+    pub(crate) client_key: Option<PrivateKey>,
 }

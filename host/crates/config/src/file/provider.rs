@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::ranged::{Count, DAY, Flag, MILLISECOND, MINUTE, SECOND, Time};
+use super::{
+    private_key::PrivateKey,
+    ranged::{Count, DAY, Flag, MILLISECOND, MINUTE, SECOND, Time},
+};
 use crate::env_text::EnvText;
 
 /// One model provider.
@@ -60,6 +63,12 @@ pub(crate) struct Provider {
     pub(crate) proxy: Option<EnvText>,
     /// For services: PEM file of certificates that are trusted in addition to the system's.
     pub(crate) ca: Option<PathBuf>,
+    /// For services that ask their clients for a certificate: PEM file of the gateway's certificate, and
+    /// after it of those that connect it to its authority. Needs `client_key` beside it. Read at the start.
+    pub(crate) client_certificate: Option<PathBuf>,
+    /// Private key of `client_certificate`: a PEM file, or `env.NAME` for a variable that has the key in PEM
+    /// format.
+    pub(crate) client_key: Option<PrivateKey>,
     /// Models that are asked in this order if this provider fails before its response has begun,
     /// each as `NAME/model` with the name of a provider. At most 8.
     #[serde(default)]

@@ -1,5 +1,7 @@
 //! `server`, as written.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,8 @@ pub(crate) struct Server {
     /// True if every request needs a virtual key. If false, `listen` must be a loopback address.
     /// Default: true if `governance.virtual_keys` has an active key, else false.
     pub(crate) require_virtual_key: Option<bool>,
+    /// TLS, with HTTP/2 and HTTP/1.1. Default: plain HTTP.
+    pub(crate) tls: Option<Tls>,
     /// Host names that requests may have in `Host`, on any port, besides loopback names and the
     /// address of `listen`.
     pub(crate) allowed_hosts: Vec<String>,
@@ -58,6 +62,33 @@ pub(crate) struct Server {
     pub(crate) replica_url: Option<EnvText>,
     /// Responses of `POST /v1/responses` that are stored.
     pub(crate) responses: Responses,
+}
+
+/// TLS of the gateway's own address. Changed files are taken while the gateway runs: new connections get
+/// them. If they cannot be used, the ones before stay.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tls {
+    /// PEM file of the gateway's certificate, and after it of those that connect it to its authority.
+    pub(crate) certificate: PathBuf,
+    /// PEM file of its private key, which is not encrypted.
+    pub(crate) key: PathBuf,
+    /// PEM file of the authorities that sign certificates of callers.
+    pub(crate) client_ca: Option<PathBuf>,
+    /// Certificates of callers. Default: `required` if `client_ca` is set, else `none`.
+    pub(crate) client_auth: Option<ClientAuth>,
+}
+
+/// Certificates of callers.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ClientAuth {
+    /// None are asked for.
+    None,
+    /// A caller may show one. One that no authority of `client_ca` has signed is refused.
+    Optional,
+    /// A caller without one that an authority of `client_ca` has signed is refused in the handshake.
+    Required,
 }
 
 /// Responses that are stored, so that clients can continue and read them.

@@ -151,7 +151,11 @@ static DOCKER: Members = Members {
 
 static MOUNT: Members = Members::shown(&["source", "target", "read_only"]);
 
-static TLS: Members = Members { shown: &["ca_file"], others: &[("ca_cert_pem", Shape::Secret)] };
+// The private key is a path or the name of a variable, and never the key itself.
+static TLS: Members = Members {
+    shown: &["ca_file", "client_certificate", "client_key"],
+    others: &[("ca_cert_pem", Shape::Secret)],
+};
 
 static OAUTH: Members = Members {
     shown: &["scopes"],
@@ -246,6 +250,7 @@ pub(super) static VIRTUAL_KEY: Members = Members {
         "description",
         "previous_valid_until",
         "expires_at",
+        "client_certificate_sha256",
         "is_active",
         "approval",
         "roles",

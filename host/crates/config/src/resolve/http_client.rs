@@ -1,7 +1,7 @@
 //! MCP servers that are reached over HTTP: `connection_string`, `headers`,
 //! `allowed_extra_headers`, `tls_config`, `allow_private`, `auth_type`, `oauth_config`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use http::{HeaderName, Uri, uri::Scheme};
 
@@ -10,8 +10,12 @@ use super::{
     file_env::FileEnv,
     resolved::{Problems, Resolved},
 };
-use crate::file::{self, AuthType, OAuthConfig, TlsConfig};
+use crate::{
+    env_text::EnvText,
+    file::{self, AuthType, OAuthConfig, TlsConfig},
+};
 use airlock_mcp_client::{Authorities, ExtraHeaders, HttpSettings, Oauth, is_reserved_header};
+use airlock_tls::IdentitySource;
 
 /// Maximum scopes of one client.
 const MAX_SCOPES: usize = 100;
@@ -24,8 +28,8 @@ pub(super) fn resolve(client: file::Client, env: FileEnv<'_>) -> Resolved<Option
         let headers = problems.take("headers", headers);
         let extra_headers = extra_headers(&client.allowed_extra_headers);
         let extra_headers = problems.take("allowed_extra_headers", extra_headers);
-        let authorities = client.tls_config.map(|tls| authorities(tls, env));
-        let authorities = authorities.map(|authorities| problems.take("tls_config", authorities));
+        let tls = client.tls_config.map(|tls| problems.take("tls_config", self::tls(tls, env)));
+        let (authorities, identity) = tls.unwrap_or_default();
         let oauth = match (client.auth_type, client.oauth_config) {
             (AuthType::Oauth, None) => Some(Oauth::default()),
             (AuthType::Oauth, Some(config)) => {
@@ -47,7 +51,8 @@ pub(super) fn resolve(client: file::Client, env: FileEnv<'_>) -> Resolved<Option
             url,
             headers,
             extra_headers,
-            authorities: authorities.unwrap_or_default(),
+            authorities,
+            identity,
             allow_private: client.allow_private,
             oauth,
         })
@@ -188,8 +193,22 @@ fn extra_header(name: &str) -> Result<String, &'static str> {
     Ok(header.as_str().to_owned())
 }
 
-fn authorities(tls: TlsConfig, env: FileEnv<'_>) -> Resolved<Authorities> {
-    Resolved::new(|problems| match (tls.ca_cert_pem, tls.ca_file) {
+/// Resolves `tls_config`: the authorities of the server, and the gateway's certificate for it.
+fn tls(tls: TlsConfig, env: FileEnv<'_>) -> Resolved<(Authorities, Option<IdentitySource>)> {
+    let TlsConfig { ca_cert_pem, ca_file, client_certificate, client_key } = tls;
+    Resolved::new(|problems| {
+        let identity = super::tls::identity(client_certificate, client_key, env);
+        let identity = problems.merge(identity);
+        (problems.merge(authorities(ca_cert_pem, ca_file, env)), identity)
+    })
+}
+
+fn authorities(
+    pem: Option<EnvText>,
+    file: Option<PathBuf>,
+    env: FileEnv<'_>,
+) -> Resolved<Authorities> {
+    Resolved::new(|problems| match (pem, file) {
         (Some(_), Some(_)) => {
             problems.refuse_whole("has both `ca_cert_pem` and `ca_file`; choose one");
             Authorities::System

@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{env_text::EnvText, file};
 use airlock_core::{
-    door::{ApprovalChoice, Grants, Keys, ROLES_PREFIX, VirtualKey, credential_digest},
+    door::{
+        ApprovalChoice, CertificateDigest, Grants, Keys, ROLES_PREFIX, VirtualKey,
+        credential_digest,
+    },
     tool::ClientName,
 };
 
@@ -23,6 +26,10 @@ use airlock_core::{
 pub(super) const PREFIX: &str = "sk-bf-";
 /// Minimum length of a credential. Shorter ones could be guessed.
 const MIN_CHARACTERS: usize = 20;
+/// Maximum certificates of one key.
+const MAX_CERTIFICATES: usize = 100;
+/// Member that binds a key to certificates.
+const CERTIFICATES: &str = "client_certificate_sha256";
 
 /// Virtual keys that other parts of the file may name.
 #[derive(Clone, Copy)]
@@ -87,6 +94,8 @@ pub(super) struct KeyContext<'a> {
     pub(super) sets: &'a NamedSets,
     /// Clients that belong to keys, by the names of the keys.
     pub(super) owned: &'a BTreeMap<String, BTreeSet<ClientName>>,
+    /// True if the listener asks callers for certificates.
+    pub(super) asks_for_certificates: bool,
     pub(super) env: FileEnv<'a>,
 }
 
@@ -99,8 +108,14 @@ pub(super) fn names(keys: &[file::VirtualKey]) -> BTreeSet<String> {
 /// exist.
 pub(super) fn resolve(keys: Vec<file::VirtualKey>, context: &KeyContext<'_>) -> Resolved<Keys> {
     let mut earlier = Earlier::default();
-    let keys =
-        Resolved::elements(keys, |problems, key| resolve_one(problems, key, &mut earlier, context));
+    let keys = Resolved::elements(keys, |problems, key| {
+        let certificates = key.client_certificate_sha256.as_deref();
+        let certificates =
+            certificates.map(|list| certificates_of(list, context.asks_for_certificates));
+        let certificates = certificates.map(|list| problems.take(CERTIFICATES, list));
+        let key = resolve_one(problems, key, &mut earlier, context)?;
+        Some(key.with_certificates(certificates.unwrap_or_default()))
+    });
     keys.map(Keys::new)
 }
 
@@ -155,6 +170,30 @@ fn grants(key: &file::VirtualKey, context: &KeyContext<'_>) -> Resolved<Grants> 
         let environment = environment.and_then(|found| problems.accept("environment", found));
         let owned = owned.get(&key.name).cloned().unwrap_or_default();
         Grants { environment, owned, ..grants }
+    })
+}
+
+/// Returns the certificates that a key is bound to.
+fn certificates_of(
+    digests: &[String],
+    asks_for_certificates: bool,
+) -> Resolved<BTreeSet<CertificateDigest>> {
+    Resolved::new(|problems| {
+        if digests.is_empty() {
+            problems.refuse_whole("is empty; leave it out for a key that needs no certificate");
+        }
+        if digests.len() > MAX_CERTIFICATES {
+            problems.refuse_whole(format_args!("has more than {MAX_CERTIFICATES} elements"));
+        }
+        if !asks_for_certificates {
+            problems.refuse_whole(
+                "needs `server.tls.client_ca`: without it, no caller can show a certificate and every request with the key would be refused",
+            );
+        }
+        let digests = Resolved::elements(digests, |problems, text| {
+            problems.accept_whole(digest::sha256(text)).map(CertificateDigest::from_bytes)
+        });
+        problems.merge(digests).into_iter().collect()
     })
 }
 

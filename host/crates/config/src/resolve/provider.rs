@@ -13,6 +13,7 @@ use super::{
     file_env::FileEnv,
     refused::{InvalidValue, NamedPart, Referent},
     resolved::Resolved,
+    tls,
 };
 use crate::{
     env_text::EnvText,
@@ -107,6 +108,8 @@ fn scripted(file: file::Provider, env: FileEnv<'_>) -> Resolved<Option<Kind>> {
         ("images_in_tool_results", file.images_in_tool_results.is_some()),
         ("proxy", file.proxy.is_some()),
         ("ca", file.ca.is_some()),
+        ("client_certificate", file.client_certificate.is_some()),
+        ("client_key", file.client_key.is_some()),
         ("network_config", file.network_config.is_some()),
         ("proxy_config", file.proxy_config.is_some()),
     ];
@@ -157,6 +160,8 @@ fn service(
         let retries = problems.merge(retries);
         let proxy = problems.merge(network::proxy(file.proxy, file.proxy_config, env));
         let ca = file.ca.map(|path| problems.take("ca", env.path(&path)));
+        let identity = tls::identity(file.client_certificate, file.client_key, env);
+        let identity = problems.merge(identity);
         let defaults = Service::new(api, base_url?);
         let images_in_tool_results =
             file.images_in_tool_results.unwrap_or(defaults.images_in_tool_results);
@@ -171,6 +176,7 @@ fn service(
             images_in_tool_results,
             proxy,
             ca,
+            identity,
             ..defaults
         })))
     })

@@ -13,6 +13,7 @@ use super::{
     file_env::FileEnv,
     refused::{InvalidValue, NamedPart, Referent},
     resolved::Resolved,
+    tls,
 };
 use crate::{env_text::EnvText, file};
 use airlock_core::units::Size;
@@ -46,6 +47,7 @@ pub(super) fn resolve(
             listen: problems.accept("listen", listen).unwrap_or(loopback),
             // An optional key protects nothing, so with an active key `false` must be set explicitly.
             require_virtual_key: file.require_virtual_key.unwrap_or(keys.has_active),
+            tls: file.tls.as_ref().map(|tls| problems.take("tls", tls::listener(tls, env))),
             allowed_hosts: problems.take("allowed_hosts", hosts(&file.allowed_hosts)),
             allowed_origins: problems.take("allowed_origins", origins(&file.allowed_origins)),
             max_body_bytes: file.max_body.get().bytes(),

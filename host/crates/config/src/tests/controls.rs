@@ -42,7 +42,7 @@ fn file(key: Value) -> Value {
 }
 
 fn grants(file: &Value) -> Grants {
-    let found = good(file).keys.find(SECRET, UNIX_EPOCH).expect("the key");
+    let found = good(file).keys.find(SECRET, None, UNIX_EPOCH).expect("the key");
     Grants::clone(&found.grants)
 }
 

@@ -2,6 +2,7 @@
 
 use airlock_core::secret::Secret;
 use airlock_mcp_client::{Authorities, ExtraHeaders, HttpSettings, Oauth};
+use airlock_tls::{IdentitySource, KeySource};
 
 use super::*;
 
@@ -72,7 +73,42 @@ fn headers_and_certificates_that_cannot_be_used_are_refused() {
 async fn certificates_of_a_server_are_checked_with_the_other_files() {
     let file = client("http", json!({"tls_config": {"ca_cert_pem": "none"}}));
     let error = good(&file).check_files("gateway.json").await.expect_err("no certificate");
-    assert_snapshot!(error.to_string(), @r#"gateway.json: mcp.client_configs[name = "web"].tls_config: the text of `ca_cert_pem` has no certificate in PEM format"#);
+    assert_snapshot!(error.to_string(), @r#"gateway.json: mcp.client_configs[name = "web"].tls_config.ca_cert_pem: the text has no certificate in PEM format"#);
+}
+
+#[tokio::test]
+async fn a_certificate_for_a_server_needs_its_key_which_is_never_written_in_the_file() {
+    let both = json!({"client_certificate": "own.pem", "client_key": "key.pem"});
+    let file = settings(&client("http", json!({"tls_config": both})));
+    let certificate = std::path::PathBuf::from("/etc/airlock/own.pem");
+    let key = KeySource::File("/etc/airlock/key.pem".into());
+    assert_eq!(file.identity, Some(IdentitySource { certificate: certificate.clone(), key }));
+    let both = json!({"client_certificate": "own.pem", "client_key": "env.GOOD"});
+    let variable = settings(&client("http", json!({"tls_config": both})));
+    let key = KeySource::Pem(Secret::new(format!("{SECRET}-GOOD")));
+    assert_eq!(variable.identity, Some(IdentitySource { certificate, key }));
+    for (tls, expected) in [
+        (json!({"client_certificate": "a"}), ".client_certificate: needs a `client_key` beside it"),
+        (json!({"client_key": "a"}), ".client_key: needs a `client_certificate` beside it"),
+        (
+            json!({"client_certificate": "a", "client_key": "env.GONE"}),
+            ".client_key: the environment variable GONE is not set",
+        ),
+    ] {
+        let found = error(&client("http", json!({"tls_config": tls})));
+        assert_eq!(found, format!("mcp.client_configs[0].tls_config{expected}"));
+    }
+    let written =
+        json!({"client_certificate": "a", "client_key": "-----BEGIN PRIVATE KEY-----hunter2"});
+    let found = error(&client("http", json!({"tls_config": written})));
+    assert!(found.contains("client_key") && found.contains("never written here"), "{found}");
+    assert!(!found.contains("hunter2"), "{found}");
+
+    let missing =
+        json!({"client_certificate": "/nowhere/own.pem", "client_key": "/nowhere/key.pem"});
+    let file = client("http", json!({"tls_config": missing}));
+    let error = good(&file).check_files("gateway.json").await.expect_err("no certificate");
+    assert_snapshot!(error.to_string(), @r#"gateway.json: mcp.client_configs[name = "web"].tls_config.client_certificate: the file /nowhere/own.pem cannot be read: No such file or directory (os error 2)"#);
 }
 
 #[test]

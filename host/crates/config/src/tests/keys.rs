@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::*;
 use airlock_core::{
-    door::{VirtualKey, credential_digest},
+    door::{CertificateDigest, VirtualKey, credential_digest},
     tenant::Tenant,
 };
 
@@ -34,7 +34,7 @@ fn ann(more: &Value) -> Value {
 }
 
 fn find(file: &Value, credential: &str, now: SystemTime) -> Option<VirtualKey> {
-    good(file).keys.find(credential, now).map(|key| (*key).clone())
+    good(file).keys.find(credential, None, now).map(|key| (*key).clone())
 }
 
 #[test]
@@ -147,4 +147,28 @@ fn rotated(name: &str, value: &str, previous: &str) -> Value {
         "previous_value_sha256": sha256(previous),
         "previous_valid_until": "2027-01-01T00:00:00Z",
     })
+}
+
+/// A key `ann` that is bound to certificates, and a listener that may ask for them.
+#[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]
+fn bound(certificates: Value, client_auth: &str) -> Value {
+    let tls = json!({"certificate": "c", "key": "k", "client_ca": "a", "client_auth": client_auth});
+    let file = ann(&json!({"client_certificate_sha256": certificates}));
+    with(file, "server", json!({"tls": tls}))
+}
+
+#[test]
+fn a_key_is_bound_to_certificates_that_callers_can_show() {
+    let digest = CertificateDigest::of(b"a certificate");
+    let text = credential_digest("a certificate").map(|byte| format!("{byte:02X}")).concat();
+    for client_auth in ["optional", "required"] {
+        let keys = good(&bound(json!([text]), client_auth)).keys;
+        assert!(keys.find(SECRET, Some(digest), at(0)).is_some());
+        assert!(keys.find(SECRET, None, at(0)).is_none());
+    }
+    assert_snapshot!(error(&bound(json!([text, "ab"]), "optional")), @"governance.virtual_keys[0].client_certificate_sha256[1]: expected a SHA-256 of 64 hexadecimal digits");
+    assert_snapshot!(error(&bound(json!([]), "optional")), @"governance.virtual_keys[0].client_certificate_sha256: is empty; leave it out for a key that needs no certificate");
+    assert_snapshot!(error(&bound(json!([text]), "none")), @"governance.virtual_keys[0].client_certificate_sha256: needs `server.tls.client_ca`: without it, no caller can show a certificate and every request with the key would be refused");
+    good(&bound(json!(vec![text.clone(); 100]), "optional"));
+    assert_snapshot!(error(&bound(json!(vec![text; 101]), "optional")), @"governance.virtual_keys[0].client_certificate_sha256: has more than 100 elements");
 }

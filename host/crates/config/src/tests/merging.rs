@@ -312,7 +312,7 @@ fn the_last_key_of_a_file_can_be_removed_without_opening_the_gateway() {
     let bob = json!({"name": "bob", "value": SECRET});
     let merged = merged(&json!({}), &[key("bob", None, Some(bob))]);
     assert!(merged.config.server.require_virtual_key, "an entry is a key as one of the file");
-    assert!(merged.config.keys.find(SECRET, UNIX_EPOCH).is_some());
+    assert!(merged.config.keys.find(SECRET, None, UNIX_EPOCH).is_some());
 }
 
 #[test]

@@ -569,7 +569,7 @@ async fn certificates_of_a_provider_are_checked_with_the_other_files() {
     };
     assert_snapshot!(check("no.pem").await, @"gateway.json: providers.ollama.ca: there is no file …/no.pem");
     std::fs::write(home.path().join("ca.pem"), "text").expect("a file");
-    assert_snapshot!(check("ca.pem").await, @r#"gateway.json: providers.ollama.ca: the file …/ca.pem of provider "ollama" has no certificate in PEM format"#);
+    assert_snapshot!(check("ca.pem").await, @r#"gateway.json: providers.ollama.ca: `ca` of provider "ollama" cannot be used: the file …/ca.pem has no certificate in PEM format"#);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn every_unknown_key_is_reported_with_the_nearest_known_one() {
     /etc/airlock/gateway.json has 4 errors:
       sever: unknown key; did you mean "server"?
       server.lisen: unknown key; did you mean "listen"?
-      server.colour: unknown key; valid here are listen, require_virtual_key, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, replica_url, responses
+      server.colour: unknown key; valid here are listen, require_virtual_key, tls, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, replica_url, responses
       mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
     "#);
     let rule = json!({"url": "https://a.example", "metods": ["GET"]});

@@ -135,7 +135,7 @@ proptest! {
         });
         let lookup = |name: &str| (name == "SECRET").then(|| credential.clone());
         let config = Config::parse(&file.to_string(), "gateway.json", &lookup).expect("a good file");
-        prop_assert!(config.keys.find(&credential, UNIX_EPOCH).is_some());
+        prop_assert!(config.keys.find(&credential, None, UNIX_EPOCH).is_some());
         let printed = format!("{config:?} {config:#?}");
         prop_assert!(!printed.contains(&secret));
     }

@@ -44,7 +44,7 @@ fn a_public_listen_address_needs_virtual_keys() {
     let config = good(
         &json!({"server": {"listen": "[::]:80", "require_virtual_key": true}, "governance": keys}),
     );
-    assert!(config.keys.find(&format!("{SECRET}-GOOD"), UNIX_EPOCH).is_some());
+    assert!(config.keys.find(&format!("{SECRET}-GOOD"), None, UNIX_EPOCH).is_some());
 }
 
 #[test]
@@ -101,4 +101,62 @@ fn responses(value: &Value) -> Value {
 
 fn builtin(value: &Value) -> server::BuiltinTools {
     good(&responses(value)).server.builtin_tools
+}
+
+/// Returns a file with TLS and these keys of it.
+#[allow(clippy::needless_pass_by_value, reason = "the callers make the values on the spot")]
+fn tls(more: Value) -> Value {
+    let mut tls = json!({"certificate": "c.pem", "key": "k.pem"});
+    tls.as_object_mut().expect("an object").extend(more.as_object().expect("more").clone());
+    json!({"server": {"tls": tls}})
+}
+
+#[test]
+fn the_files_of_tls_are_relative_to_the_configuration_and_certificates_need_an_authority() {
+    assert_eq!(good(&json!({})).server.tls, None);
+    let expected = server::TlsSettings {
+        certificate: "/etc/airlock/c.pem".into(),
+        key: "/etc/airlock/k.pem".into(),
+        client_ca: None,
+        client_auth: server::ClientAuth::None,
+    };
+    assert_eq!(good(&tls(json!({}))).server.tls, Some(expected));
+    for (auth, expected) in [
+        (Value::Null, server::ClientAuth::Required),
+        (json!("required"), server::ClientAuth::Required),
+        (json!("optional"), server::ClientAuth::Optional),
+        (json!("none"), server::ClientAuth::None),
+    ] {
+        let config = good(&tls(json!({"client_ca": "ca.pem", "client_auth": auth})));
+        let tls = config.server.tls.expect("it has TLS");
+        assert_eq!(tls.client_auth, expected);
+        assert_eq!(tls.client_ca, Some("/etc/airlock/ca.pem".into()));
+    }
+    assert_snapshot!(error(&tls(json!({"client_auth": "required"}))), @"server.tls.client_auth: needs a `client_ca` beside it: the authorities that sign the certificates");
+    assert_snapshot!(error(&tls(json!({"certificate": ""}))), @"server.tls.certificate: is empty");
+    // TLS is no authentication.
+    let open = json!({"server": {
+        "listen": "0.0.0.0:443",
+        "tls": {"certificate": "c", "key": "k", "client_ca": "a"},
+    }});
+    assert!(error(&open).starts_with("server.listen: 0.0.0.0:443 can be reached"));
+}
+
+#[test]
+fn plugins_cannot_read_private_keys_and_cannot_replace_certificates() {
+    let file = json!({
+        "server": {"tls": {"certificate": "c.pem", "key": "k.pem", "client_ca": "ca.pem"}},
+        "providers": {"ollama": {"client_certificate": "p.pem", "client_key": "p-key.pem"}},
+        "mcp": {"client_configs": [{
+            "name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp",
+            "tls_config": {"client_certificate": "w.pem", "client_key": "w-key.pem"},
+        }]},
+    });
+    let files = good(&file).own_files("/etc/airlock/airlock.json".as_ref());
+    for name in ["k.pem", "p-key.pem", "w-key.pem"] {
+        assert!(files.unreadable.contains(&format!("/etc/airlock/{name}").into()), "{name}");
+    }
+    for name in ["c.pem", "k.pem", "ca.pem"] {
+        assert!(files.unwritable.contains(&format!("/etc/airlock/{name}").into()), "{name}");
+    }
 }

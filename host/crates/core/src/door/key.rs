@@ -1,14 +1,21 @@
 //! Virtual keys: credentials of callers, each with the tools that it grants. Deny by default.
 
+mod certificate;
 mod grants;
 mod live;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::SystemTime};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::SystemTime,
+};
 
 use sha2::{Digest, Sha256};
 
 pub(super) use self::grants::Grant;
 pub use self::{
+    certificate::CertificateDigest,
     grants::{Environment, Grants},
     live::LiveKeys,
 };
@@ -35,6 +42,8 @@ pub struct VirtualKey {
     previous: Option<PreviousCredential>,
     /// Time from which the key is refused; `None` for never.
     expires_at: Option<SystemTime>,
+    /// Certificates of callers; the key is refused without one of them. Empty if it needs none.
+    certificates: BTreeSet<CertificateDigest>,
     /// Tenant that its calls are accounted to.
     tenant: Tenant,
     /// Tools that the key grants.
@@ -79,6 +88,7 @@ impl VirtualKey {
             digest,
             previous: None,
             expires_at: None,
+            certificates: BTreeSet::new(),
             grants: Arc::new(grants),
             approval: None,
         }
@@ -102,6 +112,19 @@ impl VirtualKey {
     #[must_use]
     pub fn with_previous(self, digest: [u8; 32], valid_until: SystemTime) -> Self {
         Self { previous: Some(PreviousCredential { digest, valid_until }), ..self }
+    }
+
+    /// Sets the certificates of which a caller must have shown one on the connection of the request. Empty
+    /// for none.
+    #[must_use]
+    pub fn with_certificates(self, certificates: BTreeSet<CertificateDigest>) -> Self {
+        Self { certificates, ..self }
+    }
+
+    /// Returns whether the key may be used on a connection on which the caller has shown `certificate`.
+    pub fn permits(&self, certificate: Option<CertificateDigest>) -> bool {
+        self.certificates.is_empty()
+            || certificate.is_some_and(|shown| self.certificates.contains(&shown))
     }
 
     /// Returns whether the key is refused at this time.
@@ -186,12 +209,18 @@ impl Keys {
         collected
     }
 
-    /// Finds the key with a credential that is valid at the time `now`. Compares digests, so the time
-    /// of the lookup does not leak the credential.
-    pub fn find(&self, credential: &str, now: SystemTime) -> Option<Arc<VirtualKey>> {
+    /// Finds the key with a credential that is valid at the time `now`, on a connection on which the
+    /// caller has shown `certificate`. A key that needs another certificate is not found, like one that
+    /// does not exist. Compares digests, so the time of the lookup does not leak the credential.
+    pub fn find(
+        &self,
+        credential: &str,
+        certificate: Option<CertificateDigest>,
+        now: SystemTime,
+    ) -> Option<Arc<VirtualKey>> {
         let digest = credential_digest(credential);
         let key = self.by_digest.get(&digest).or_else(|| self.find_previous(&digest, now))?;
-        (!key.has_expired(now)).then(|| key.clone())
+        (key.permits(certificate) && !key.has_expired(now)).then(|| key.clone())
     }
 
     fn find_previous(&self, digest: &[u8; 32], now: SystemTime) -> Option<&Arc<VirtualKey>> {

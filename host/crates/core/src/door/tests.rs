@@ -572,8 +572,8 @@ fn a_key_grants_its_rows_and_an_empty_row_denies_a_client_open_to_all_keys() {
     ]);
     let key = VirtualKey::new("k", "sk-bf-1", rows);
     let keys = Keys::new([key.clone()]);
-    assert_eq!(keys.find("sk-bf-1", UNIX_EPOCH).as_deref(), Some(&key));
-    assert_eq!(keys.find("sk-bf-2", UNIX_EPOCH), None);
+    assert_eq!(keys.find("sk-bf-1", None, UNIX_EPOCH).as_deref(), Some(&key));
+    assert_eq!(keys.find("sk-bf-2", None, UNIX_EPOCH), None);
     let names: Vec<_> = caller(&sources, &Filter::none(), Some(&key), Origin::Caller)
         .list()
         .map(|e| e.tool.name.to_string())

@@ -23,7 +23,6 @@ use hyper_util::{
 };
 use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
-use rustls_platform_verifier::Verifier;
 use tokio::{
     net::{TcpStream, lookup_host},
     time::timeout,
@@ -150,8 +149,13 @@ impl std::fmt::Debug for Way {
 
 impl Connect {
     pub(super) fn new(settings: HttpsSettings) -> Result<Self, rustls::Error> {
-        let HttpsSettings { is_tls, connect_timeout, proxy, authorities } = settings;
-        let config = Arc::new(tls_config(authorities)?);
+        let HttpsSettings { is_tls, connect_timeout, proxy, authorities, identity } = settings;
+        // A proxy over HTTPS is another server than the one that the certificate is for.
+        let of_proxy = Arc::new(tls::client_config(authorities)?);
+        let config = match identity {
+            Some(identity) => Arc::new(tls::identified(&of_proxy, &identity)),
+            None => of_proxy.clone(),
+        };
         let way = match proxy {
             None => Way::Direct(with_tls(tcp(), &config)),
             Some(HttpProxy { scheme: ProxyScheme::Socks { resolves }, uri, credential }) => {
@@ -162,34 +166,18 @@ impl Connect {
                 Way::Socks(with_tls(Resolving { socks, is_left_to_proxy: resolves }, &config))
             }
             Some(proxy) if is_tls => {
-                let mut tunnel = Tunnel::new(proxy.uri.clone(), with_tls(tcp(), &config));
+                let mut tunnel = Tunnel::new(proxy.uri.clone(), with_tls(tcp(), &of_proxy));
                 if let Some(authorization) = proxy.authorization() {
                     tunnel = tunnel.with_auth(authorization);
                 }
                 Way::Tunnel(with_tls(tunnel, &config))
             }
             Some(HttpProxy { uri, .. }) => {
-                Way::Forward { proxy: uri, connect: with_tls(tcp(), &config) }
+                Way::Forward { proxy: uri, connect: with_tls(tcp(), &of_proxy) }
             }
         };
         Ok(Self { way, timeout: connect_timeout })
     }
-}
-
-/// Returns the settings of TLS: the authorities of the operating system, and `authorities`.
-fn tls_config(
-    authorities: Vec<rustls::pki_types::CertificateDer<'static>>,
-) -> Result<ClientConfig, rustls::Error> {
-    tls::install_provider();
-    let provider = rustls::crypto::CryptoProvider::get_default().cloned();
-    let provider = provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
-    let verifier = Verifier::new_with_extra_roots(authorities, provider.clone())?;
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(config)
 }
 
 fn with_tls<C>(connect: C, config: &Arc<ClientConfig>) -> HttpsConnector<C> {

@@ -1,14 +1,19 @@
 use std::net::SocketAddr;
 
 use http::{Method, Uri};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
+use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use airlock_core::secret::Secret;
 use airlock_test_http as fake;
+use airlock_tls::{IdentitySource, KeySource};
 
 fn client(is_tls: bool, proxy: Option<&str>) -> HttpsClient {
     let settings = HttpsSettings {
@@ -16,6 +21,7 @@ fn client(is_tls: bool, proxy: Option<&str>) -> HttpsClient {
         connect_timeout: Duration::from_secs(10),
         proxy: proxy.map(|url| HttpProxy::parse(url).expect("a good URL")),
         authorities: Vec::new(),
+        identity: None,
     };
     HttpsClient::new(settings).expect("certificates of the operating system")
 }
@@ -309,5 +315,61 @@ fn a_proxy_is_a_url_of_a_known_scheme_with_a_host_and_its_password_is_not_shown(
     }
     for bad in ["", "p:3128", "ftp://p", "socks4://p", "http://"] {
         assert!(HttpProxy::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_asks_for_a_certificate_gets_that_of_the_client() {
+    let own = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new([]).expect("no names");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&own).expect("a certificate");
+    let issuer = Issuer::new(params, own);
+    let [service, gateway] = [(); 2].map(|()| {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        (params.signed_by(&key, &issuer).expect("a certificate"), key)
+    });
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der().clone()).expect("an authority");
+    let provider = airlock_tls::provider();
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_client_cert_verifier(verifier.build().expect("a verifier"))
+        .with_single_cert(vec![service.0.der().clone()], service.1.into())
+        .expect("a pair");
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), gateway.0.pem()).expect("written");
+    let key = KeySource::Pem(Secret::new(gateway.1.serialize_pem()));
+    let source = IdentitySource { certificate: file.path().to_owned(), key };
+    for identity in [Some(source.read().expect("a pair")), None] {
+        let is_identified = identity.is_some();
+        let acceptor = acceptor.clone();
+        let (address, served) = serve(move |stream| async move {
+            let Ok(mut stream) = acceptor.accept(stream).await else { return "none".to_owned() };
+            let shown = stream.get_ref().1.peer_certificates().map_or(0, <[_]>::len);
+            let mut head = [0; 4];
+            stream.read_exact(&mut head).await.expect("a request");
+            let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+            stream.write_all(response).await.expect("it is read");
+            stream.shutdown().await.expect("it is read");
+            shown.to_string()
+        })
+        .await;
+        let settings = HttpsSettings {
+            is_tls: true,
+            connect_timeout: Duration::from_secs(10),
+            proxy: None,
+            authorities: vec![authority.der().clone()],
+            identity,
+        };
+        let client = HttpsClient::new(settings).expect("a client");
+        let sent = client.send(request(&format!("https://localhost:{}/", address.port()))).await;
+        assert_eq!(sent.is_ok(), is_identified);
+        let expected = if is_identified { "1" } else { "none" };
+        assert_eq!(served.await.expect("no panic"), expected);
     }
 }

@@ -83,7 +83,8 @@ impl Endpoint {
                 "the URL must begin with http:// or https://, found {scheme}://"
             )));
         }
-        let (http, _) = settings.client(&url, redirect::Policy::custom(same_origin))?;
+        let redirects = redirect::Policy::custom(same_origin);
+        let (http, _) = settings.client(&url, redirects, settings.identity.as_ref())?;
         let headers = settings.headers.iter().map(|(name, value)| header(name, value));
         let headers = headers.collect::<Result<_, _>>()?;
         Ok(Self { http, url, headers, extra: settings.extra_headers.clone(), authorizer })
@@ -243,6 +244,6 @@ mod tests {
         let mut settings = HttpSettings::new("https://h/");
         settings.authorities = Authorities::Pem("no certificate".to_owned());
         let Err(error) = Endpoint::new(&settings, None) else { panic!("it was taken") };
-        insta::assert_snapshot!(error.to_string(), @"the text of `ca_cert_pem` has no certificate in PEM format");
+        insta::assert_snapshot!(error.to_string(), @"the text has no certificate in PEM format");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use reqwest::{Url, redirect::Policy};
+use rustls::ClientConfig;
 
 use super::{
     super::{
@@ -16,6 +17,7 @@ use super::{
 use airlock_core::secret::Secret;
 use airlock_egress::{Guard, tls};
 use airlock_strings::with_causes;
+use airlock_tls::{BadIdentity, IdentitySource};
 
 /// Reason that the settings of a server over HTTP can never work.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +36,9 @@ pub struct HttpSettings {
     pub extra_headers: ExtraHeaders,
     /// Certificates that are trusted in addition to the system's.
     pub authorities: Authorities,
+    /// Certificate of the gateway for the server, if it asks for one. Its files are read for each
+    /// connection to the server.
+    pub identity: Option<IdentitySource>,
     /// True to permit private addresses although the URL's host is neither one nor `localhost`.
     pub allow_private: bool,
     /// Authorization with OAuth; `None` for a server that needs no more than `headers`.
@@ -48,33 +53,46 @@ impl HttpSettings {
 
     /// Builds the HTTP client for the server at `url`, the parsed one, or for its authorization servers.
     /// It takes no proxy from the environment, and reaches private networks only if the settings
-    /// permit it.
+    /// permit it. Every server that it reaches gets the certificate of `identity` if it asks for one.
     pub(crate) fn client(
         &self,
         url: &Url,
         redirects: Policy,
+        identity: Option<&IdentitySource>,
     ) -> Result<(reqwest::Client, Guard), InvalidSettings> {
         let invalid = InvalidSettings;
         let host = url.host().ok_or_else(|| invalid("the URL has no host".to_owned()))?;
         let guard = Guard::new(&host, self.allow_private)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
-        let certificates = self.authorities.read();
-        let certificates = certificates.map_err(|error| invalid(with_causes(&error)))?;
-        let mut builder = tls::client()
+        let config = client_config(&self.authorities, identity)?;
+        let client = tls::client()
+            .tls_backend_preconfigured(config)
             .dns_resolver(guard.clone())
             .no_proxy()
             .connect_timeout(HTTP_CONNECT_TIMEOUT)
             .pool_idle_timeout(HTTP_IDLE_TIMEOUT)
             .tcp_nodelay(true)
             .referer(false)
-            .redirect(redirects);
-        if !certificates.is_empty() {
-            builder = builder.tls_certs_merge(certificates);
-        }
-        let client = builder.build();
+            .redirect(redirects)
+            .build();
         let client =
             client.map_err(|error| invalid(format!("no HTTP client: {}", with_causes(&error))))?;
         Ok((client, guard))
+    }
+
+    /// Returns the files of TLS that cannot be used, each as the key below `tls_config` and the reason.
+    pub(crate) fn unusable_files(&self) -> Vec<(&'static str, String)> {
+        let authorities = self.authorities.read().err();
+        let authorities = authorities.map(|error| {
+            let is_text = matches!(self.authorities, Authorities::Pem(_));
+            (if is_text { "ca_cert_pem" } else { "ca_file" }, with_causes(&error))
+        });
+        let identity = self.identity.as_ref().and_then(|source| source.read().err());
+        let identity = identity.map(|error| match &error {
+            BadIdentity::Certificate(_) => ("client_certificate", with_causes(&error)),
+            BadIdentity::Key(_) => ("client_key", with_causes(&error)),
+        });
+        authorities.into_iter().chain(identity).collect()
     }
 
     /// Returns the secrets of the requests.
@@ -84,4 +102,22 @@ impl HttpSettings {
         secrets.add("oauth_config.client_secret", secret.map_or("", Secret::expose));
         secrets
     }
+}
+
+/// Returns the settings of TLS. Fails if a file of them cannot be used.
+fn client_config(
+    authorities: &Authorities,
+    identity: Option<&IdentitySource>,
+) -> Result<ClientConfig, InvalidSettings> {
+    let authorities = authorities.read();
+    let authorities = authorities.map_err(|error| InvalidSettings(with_causes(&error)))?;
+    let config = tls::client_config(authorities).map_err(|error| {
+        InvalidSettings(format!("the certificates cannot be used: {}", with_causes(&error)))
+    })?;
+    let identity = identity.map(IdentitySource::read).transpose();
+    let identity = identity.map_err(|error| InvalidSettings(with_causes(&error)))?;
+    Ok(match identity {
+        Some(identity) => tls::identified(&config, &identity),
+        None => config,
+    })
 }

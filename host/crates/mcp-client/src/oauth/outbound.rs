@@ -79,7 +79,8 @@ impl Outbound {
         let invalid = InvalidSettings;
         let url = Url::parse(&settings.url)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
-        let (http, guard) = settings.client(&url, redirect::Policy::none())?;
+        // The server chooses its authorization servers, which get no certificate that is for the server alone.
+        let (http, guard) = settings.client(&url, redirect::Policy::none(), None)?;
         check(&guard, &url).map_err(|reason| {
             invalid(format!("a token cannot be sent to the URL of the server: {reason}"))
         })?;

@@ -7,6 +7,7 @@ use super::*;
 use crate::{Key as KeySettings, Timeouts, chat_replies, object};
 use airlock_core::secret::Secret;
 use airlock_json::RawObject;
+use airlock_strings::with_causes;
 use airlock_test_http::model::{self as fake, FakeService};
 
 const GOOD: &str = r#"{"choices":[{"message":{"content":"hi"}}]}"#;
@@ -188,13 +189,13 @@ fn a_file_without_certificates_is_refused() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     let mut service = service("https://model.invalid/v1", &[]);
     service.ca = Some(file.path().to_owned());
-    let error = ServiceClient::new("up", &service).expect_err("no certificate").to_string();
+    let error = with_causes(&ServiceClient::new("up", &service).expect_err("no certificate"));
     assert_eq!(
         error.replace(&file.path().display().to_string(), "ca.pem"),
-        r#"the file ca.pem of provider "up" has no certificate in PEM format"#
+        r#"`ca` of provider "up" cannot be used: the file ca.pem has no certificate in PEM format"#
     );
     service.ca = Some("missing.pem".into());
-    let error = ServiceClient::new("up", &service).expect_err("no certificate").to_string();
+    let error = with_causes(&ServiceClient::new("up", &service).expect_err("no certificate"));
     assert!(error.contains("missing.pem"));
     file.write_all(b"x").expect("it is written");
 }

@@ -96,7 +96,7 @@ impl ServiceAccount {
             problem,
         })?;
         let is_tls = key.endpoint.scheme_str() == Some("https");
-        let http = https_client(provider, service, is_tls, service.timeouts.connect)?;
+        let http = https_client(provider, service, is_tls, service.timeouts.connect, None)?;
         Ok(Self { key, http, cache: TokenCache::new() })
     }
 

@@ -59,6 +59,7 @@ pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
         identity: None,
         settings_read: settings_read(),
         requires_key: Arc::default(),
+        tls: None,
     }
 }
 

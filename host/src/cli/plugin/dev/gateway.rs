@@ -7,9 +7,13 @@ use http::StatusCode;
 use serde_json::Value;
 use url::Url;
 
-use crate::cli::{output, plugin::install, session::ConfigFile};
+use crate::cli::{
+    connection::{self, GatewayTrust},
+    output,
+    plugin::install,
+    session::ConfigFile,
+};
 use airlock_authoring::install::GrantOption;
-use airlock_egress::tls;
 
 /// Longest wait for a reload, which compiles the component.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -26,7 +30,8 @@ pub(super) async fn reload(
     let url = url.join(&format!("/api/mcp/client/{client}/reload"));
     let url =
         url.context("--gateway: expected the URL of a gateway, such as http://127.0.0.1:8080")?;
-    let http = tls::client().no_proxy().timeout(LIMIT).build().context("no HTTP client")?;
+    let http = connection::http(&url, GatewayTrust::Authorities)?;
+    let http = http.no_proxy().timeout(LIMIT).build().context("no HTTP client")?;
     let response = http.post(url.clone()).send().await;
     let response = response.with_context(|| format!("{url} does not respond"))?;
     let status = response.status();

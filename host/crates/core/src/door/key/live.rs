@@ -4,7 +4,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use arc_swap::ArcSwap;
 
-use super::{Keys, VirtualKey};
+use super::{CertificateDigest, Keys, VirtualKey};
 
 /// The virtual keys of a running gateway, which are replaced as a whole while it serves. A reader never
 /// waits. Cheap to clone; clones share the keys.
@@ -17,9 +17,15 @@ impl LiveKeys {
         Self(Arc::new(ArcSwap::from_pointee(keys)))
     }
 
-    /// Finds the key with a credential that is valid at the time `now`, as [`Keys::find`] does.
-    pub fn find(&self, credential: &str, now: SystemTime) -> Option<Arc<VirtualKey>> {
-        self.0.load().find(credential, now)
+    /// Finds the key with a credential that is valid at the time `now`, on a connection on which the
+    /// caller has shown `certificate`, as [`Keys::find`] does.
+    pub fn find(
+        &self,
+        credential: &str,
+        certificate: Option<CertificateDigest>,
+        now: SystemTime,
+    ) -> Option<Arc<VirtualKey>> {
+        self.0.load().find(credential, certificate, now)
     }
 
     /// Finds a key by its name, expired or not.

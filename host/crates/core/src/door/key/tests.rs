@@ -22,8 +22,8 @@ fn rotated() -> VirtualKey {
 fn an_expired_key_is_refused_from_its_time_on_and_still_has_its_name() {
     let keys = Keys::new([rotated().with_expiry(Some(at(50)))]);
     for credential in [NEW, OLD] {
-        assert!(keys.find(credential, at(49)).is_some(), "{credential}");
-        assert!(keys.find(credential, at(50)).is_none(), "{credential}");
+        assert!(keys.find(credential, None, at(49)).is_some(), "{credential}");
+        assert!(keys.find(credential, None, at(50)).is_none(), "{credential}");
     }
     assert!(keys.named("ann").is_some_and(|key| key.has_expired(at(50))));
     assert!(!key(NEW).has_expired(at(u64::from(u32::MAX))));
@@ -32,11 +32,11 @@ fn an_expired_key_is_refused_from_its_time_on_and_still_has_its_name() {
 #[test]
 fn a_rotated_key_has_one_tenant_and_its_previous_credential_is_valid_until_its_time() {
     let keys = Keys::new([rotated()]);
-    let new = keys.find(NEW, at(99)).expect("the new credential");
-    let old = keys.find(OLD, at(99)).expect("the old credential");
+    let new = keys.find(NEW, None, at(99)).expect("the new credential");
+    let old = keys.find(OLD, None, at(99)).expect("the old credential");
     assert_eq!(new.tenant(), old.tenant());
-    assert!(keys.find(OLD, at(100)).is_none());
-    assert!(keys.find(NEW, at(100)).is_some());
+    assert!(keys.find(OLD, None, at(100)).is_none());
+    assert!(keys.find(NEW, None, at(100)).is_some());
     assert_eq!(keys.iter().count(), 1);
 }
 
@@ -58,9 +58,9 @@ fn replaced_keys_are_seen_by_every_clone_and_a_snapshot_keeps_its_own() {
     let clone = live.clone();
     let before = live.snapshot();
     clone.replace(Keys::new([key(NEW)]));
-    assert!(live.find(OLD, at(0)).is_none() && live.find(NEW, at(0)).is_some());
+    assert!(live.find(OLD, None, at(0)).is_none() && live.find(NEW, None, at(0)).is_some());
     assert!(live.named("ann").is_some_and(|found| *found == key(NEW)));
-    assert!(before.find(OLD, at(0)).is_some());
+    assert!(before.find(OLD, None, at(0)).is_some());
 }
 
 #[test]
@@ -103,5 +103,24 @@ fn a_view_of_roles_has_the_rows_of_all_of_them_and_an_exclusion_of_one_counts_fo
         assert!(keys.view(gone).is_none(), "{gone}");
     }
     assert_eq!(keys.view("ann"), keys.named("ann").cloned());
-    assert!(keys.find("roles:a", at(0)).is_none() && keys.named("roles:a").is_none());
+    assert!(keys.find("roles:a", None, at(0)).is_none() && keys.named("roles:a").is_none());
+}
+
+#[test]
+fn a_key_with_certificates_is_found_with_one_of_them_alone() {
+    let [own, renewed, other] = [b"own", b"new", b"any"].map(|der| CertificateDigest::of(der));
+    let bound = rotated().with_certificates([own, renewed].into());
+    let free = VirtualKey::new("bob", "sk-bf-bob", BTreeMap::new());
+    let keys = Keys::new([bound, free]);
+    for credential in [NEW, OLD] {
+        for (shown, is_found) in
+            [(Some(own), true), (Some(renewed), true), (Some(other), false), (None, false)]
+        {
+            assert_eq!(keys.find(credential, shown, at(0)).is_some(), is_found, "{shown:?}");
+        }
+    }
+    for shown in [Some(own), None] {
+        assert!(keys.find("sk-bf-bob", shown, at(0)).is_some(), "{shown:?}");
+    }
+    assert!(!keys.named("ann").is_some_and(|key| key.on_behalf_of(&["x"]).permits(None)));
 }

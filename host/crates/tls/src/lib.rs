@@ -1,0 +1,34 @@
+//! Certificates and private keys of TLS, for the listener and for outbound connections: read from PEM
+//! files, bounded, and checked against each other. Knows no connections.
+//!
+//! ```text
+//! PEM file ──pem──▶ certificates ┐
+//!                                ├─identity─▶ Identity ──▶ settings of a listener or a client
+//! PEM file, text ─▶ private key ─┘
+//! ```
+
+mod error;
+mod identity;
+mod pem;
+
+use std::sync::{Arc, Once};
+
+use rustls::crypto::{CryptoProvider, ring};
+
+pub use self::{
+    error::{BadIdentity, BadPem},
+    identity::{Identity, IdentitySource, KeySource, Validity},
+    pem::{MAX_BYTES, parse_certificates, read_certificates},
+};
+
+/// Returns the cryptography of this process: that of an embedding program if it has installed one before,
+/// else `ring`, which this installs for the whole process.
+pub fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        // Fails if the embedding program has installed one, which then stays.
+        let _ = ring::default_provider().install_default();
+    });
+    let installed = CryptoProvider::get_default().cloned();
+    installed.unwrap_or_else(|| Arc::new(ring::default_provider()))
+}
