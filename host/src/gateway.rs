@@ -36,6 +36,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use self::{background::Background, certificate::Certificate, upstreams::ServerThreads};
 use airlock_agent::{
@@ -186,6 +187,9 @@ impl Gateway {
         let replicas = self.replicas(&listener)?;
         let hooks = server::Hooks { replicas: replicas.clone(), ..self.hooks()? };
         let socket = management::socket(&self.config.server.management).await;
+        if let Some(url) = external_url(&self.config.server, &listener) {
+            self.upstreams.0.serve_logins_at(url);
+        }
         let app = server::App::new(
             self.config.server,
             self.catalog,
@@ -282,6 +286,7 @@ impl Gateway {
             metrics,
             plugins: Arc::new(self.reloader.clone()),
             upstreams: self.upstreams.0.clone(),
+            logins: self.upstreams.0.clone(),
             database: self.database.clone(),
             replicas: None,
             management: self.management.clone().map(|service| service as Arc<dyn Management>),
@@ -311,4 +316,13 @@ impl Gateway {
 pub(crate) async fn bind(settings: &server::Settings) -> Result<TcpListener, GatewayError> {
     let address = settings.listen;
     TcpListener::bind(address).await.map_err(|source| GatewayError::Listen { address, source })
+}
+
+/// Returns the URL at which the browsers of users reach the gateway; `None` if it is not known.
+fn external_url(settings: &server::Settings, listener: &TcpListener) -> Option<Url> {
+    if settings.external_url.is_some() {
+        return settings.external_url.clone();
+    }
+    let address = listener.local_addr().ok().filter(|address| address.ip().is_loopback())?;
+    Url::parse(&format!("http://{address}")).ok()
 }

@@ -11,18 +11,18 @@ use tokio::{
     process::{Child, Command},
 };
 
-pub(super) const RESOURCE: &str = "https://airlock.example.com/mcp";
+pub(crate) const RESOURCE: &str = "https://airlock.example.com/mcp";
 const KEY: &str = "sk-bf-0123456789abcdef";
 
 /// The identity provider.
-pub(super) struct Issuer {
+pub(crate) struct Issuer {
     url: String,
     http: reqwest::Client,
     _process: Child,
 }
 
 impl Issuer {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let program = root().join("tests/fixtures/issuer/issuer.py");
         let mut command = Command::new(peers::python());
         command.arg("-B").arg(program).stdout(Stdio::piped()).kill_on_drop(true);
@@ -34,11 +34,11 @@ impl Issuer {
         Self { url: url.trim().to_owned(), http, _process: process }
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    pub(super) async fn token(&self, claims: &Value) -> String {
+    pub(crate) async fn token(&self, claims: &Value) -> String {
         let mut all = json!({"aud": RESOURCE, "scope": "mcp", "groups": ["staff"]});
         let claims = claims.as_object().expect("an object").clone();
         all.as_object_mut().expect("an object").extend(claims);
@@ -46,6 +46,7 @@ impl Issuer {
         Reply::of(request).await.ok()["token"].as_str().expect("a token").to_owned()
     }
 
+    /// Returns its identifier.
     async fn rotate(&self) {
         let _ = Reply::of(self.http.post(format!("{}/rotate", self.url))).await.ok();
     }

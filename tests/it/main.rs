@@ -54,5 +54,6 @@ mod upstream_resilience;
 mod upstream_results;
 mod upstream_tls;
 mod upstreams;
+mod user_logins;
 mod walks;
 mod wasi;

@@ -19,6 +19,7 @@ mod preview;
 mod report;
 
 use std::{
+    collections::BTreeSet,
     io, mem,
     sync::{
         Arc,
@@ -293,8 +294,10 @@ impl Reloader {
             client.policy.code_mode &= has_code_mode;
         }
         requires_key.fetch_or(config.server.require_virtual_key, Ordering::Relaxed);
+        let before = keys.snapshot();
         keys.replace(config.keys.clone());
         catalog.set_groups(config.groups.clone());
+        upstreams.forget_tenants(removed_tenants(&before, &config.keys));
         upstreams.configure(config)
     }
 
@@ -329,6 +332,13 @@ impl Reloader {
         }
         TakenEntries::new(servers, plugins, keys)
     }
+}
+
+/// Returns the scopes of the tenants that have no key any more.
+fn removed_tenants(before: &Keys, now: &Keys) -> Vec<[u8; 32]> {
+    let present: BTreeSet<_> = now.iter().map(|key| key.tenant().scope()).collect();
+    let before = before.iter().map(|key| key.tenant().scope());
+    before.filter(|scope| !present.contains(scope)).collect()
 }
 
 /// Returns whether a gateway with this configuration has to read its store before it uses the clients

@@ -13,6 +13,7 @@
 //! the old one.
 
 mod control;
+mod logins;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +33,7 @@ use airlock_config::{Client, Config, Disabled, Source};
 use airlock_core::tool::{ClientName, Policy};
 use airlock_mcp_client::{Logins, Settings};
 use airlock_store::LazyDatabase;
-use airlock_upstream::{Control, Runtime, UpstreamMetrics, pins::Pins, supervise};
+use airlock_upstream::{Accounts, Control, Runtime, UpstreamMetrics, pins::Pins, supervise};
 
 /// Time for the running calls of a server that is replaced or removed: as much as a call has by default.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -51,7 +52,7 @@ pub(super) struct UpstreamServers {
     /// The definitions that the operator has accepted.
     pub(super) pins: Pins,
     catalog: Arc<Catalog>,
-    logins: Logins,
+    accounts: Accounts,
     tasks: Tasks,
     /// Threads of the connections, separate from those of the HTTP server: a slow, dead or flooding
     /// server does not delay other work. `None` before the first server.
@@ -110,7 +111,7 @@ impl UpstreamServers {
         Arc::new(Self {
             pins: Pins::new(config.lock.clone(), database.clone()),
             catalog: catalog.clone(),
-            logins: Logins::new(database.clone()),
+            accounts: Accounts::new(Logins::new(database.clone())),
             tasks: tasks.clone(),
             runtime: Mutex::default(),
             present: Mutex::new(Present {
@@ -242,7 +243,7 @@ impl UpstreamServers {
         let (control, task) = supervise(
             settings.clone(),
             self.pins.add(settings),
-            &self.logins,
+            &self.accounts,
             self.catalog.clone(),
             predecessor,
             stop.clone(),

@@ -5,7 +5,11 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::json;
 
+use airlock_core::tool::{HostCode, LoginRequired};
 use airlock_model::{ModelError, Object, SOON, object};
+
+/// Bifrost's type of the error of a request whose user has to log in, and the name of its details.
+pub const AUTH_REQUIRED: &str = "mcp_auth_required";
 
 /// Error of a request that ended without a response.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +57,14 @@ pub enum Failure {
          made; try again later"
     )]
     NoMemory,
+    /// All calls of the first round need a login of the caller's user, so none of them was sent.
+    #[error("{message}")]
+    LoginRequired {
+        /// The first login.
+        login: Box<LoginRequired>,
+        /// Message of its call.
+        message: String,
+    },
     /// The request ran past its deadline.
     #[error(
         "the request ran past its time limit of {limit:?} (`agent_timeout`, or `x-airlock-timeout` if that is shorter), after \
@@ -82,6 +94,7 @@ impl Failure {
             Self::Model(error) => error.status(),
             Self::TooManyCalls { .. } | Self::TooLarge { .. } => StatusCode::BAD_GATEWAY,
             Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
+            Self::LoginRequired { .. } => StatusCode::UNAUTHORIZED,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -103,6 +116,12 @@ impl Failure {
         }
     }
 
+    /// Returns Bifrost's `extra_fields`; `None` if the failure has none.
+    pub fn extra_fields(&self) -> Option<Object> {
+        let Self::LoginRequired { login, .. } = self else { return None };
+        Some(object(json!({AUTH_REQUIRED: login.to_json()})))
+    }
+
     /// Returns the `error` object: the provider's own if the provider failed.
     pub fn to_object(&self) -> Object {
         let code = match self {
@@ -111,6 +130,12 @@ impl Failure {
             Self::TooLarge { .. } => "tool_results_too_large",
             Self::NoMemory => "gateway_overloaded",
             Self::Timeout { .. } => "agent_timeout",
+            Self::LoginRequired { message, .. } => {
+                let code = HostCode::LoginRequired.as_str();
+                return object(
+                    json!({"message": message, "type": AUTH_REQUIRED, "param": null, "code": code}),
+                );
+            }
         };
         object(
             json!({"message": self.to_string(), "type": "server_error", "param": null, "code": code}),

@@ -68,7 +68,7 @@ mod waiting;
 
 pub use self::{
     answer::Answer,
-    error::{AgentError, Failure},
+    error::{AUTH_REQUIRED, AgentError, Failure},
     event::{CallEnded, CallStarted, Completion, Event, RespondingProvider, Run},
     present::{Message, Presenter, ResultSource, raw_error},
     record::{describe, milliseconds},

@@ -71,6 +71,20 @@ pub fn run(models: Arc<Models>, caller: Caller, mut request: Request, settings: 
     })
 }
 
+/// Fails if all calls of a round need a login of the caller's user.
+fn login_required(ended: &[CallOutcome]) -> Result<(), Failure> {
+    let logins = ended.iter().map(|ended| {
+        let error = ended.error.as_ref()?;
+        Some((error.needed_login()?, error))
+    });
+    let Some((login, error)) =
+        logins.collect::<Option<Vec<_>>>().and_then(|all| all.first().copied())
+    else {
+        return Ok(());
+    };
+    Err(Failure::LoginRequired { login: Box::new(login.clone()), message: error.to_string() })
+}
+
 /// Returns the answer of a response that was not streamed. The identifiers of its calls are repaired.
 fn whole_answer(mut whole: ReplyChunk, ids: &mut BTreeSet<String>) -> Result<Answer, Failure> {
     let mut found = 0;
@@ -288,6 +302,11 @@ impl<'a> AgentLoop<'a> {
         self.allowance.rounds += 1;
         self.trace.record(&ended);
         pending.extend(ended.iter().filter_map(CallOutcome::to_pending));
+        if self.allowance.rounds == 1 && self.relay.is_none() && pending.is_empty() {
+            // Nothing was sent to a server and nothing to the caller, so the whole request can be repeated
+            // after the login. Otherwise the model tells its user of the link.
+            login_required(&ended)?;
+        }
         if self.allowance.is_over() {
             return Err(self.allowance.timeout());
         }

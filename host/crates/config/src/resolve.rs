@@ -40,7 +40,7 @@ use self::{
     virtual_mcp::GroupContext,
 };
 use super::{
-    config::Config,
+    config::{Client, Config, Source},
     environment::Env,
     file::{self, File},
     fingerprint::Fingerprint,
@@ -103,10 +103,14 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             has_active: has_active_key,
             can_be_added: !file.management.disabled,
         };
+        let has_external_url = file.server.external_url.is_some();
         let mut server = problems.take("server", server::resolve(file.server, callers, env));
         let providers = problems.take("providers", provider::resolve(file.providers, env));
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);
+        if !has_external_url && !server.listen.ip().is_loopback() {
+            problems.merge(require_external_url(&clients));
+        }
         let asks_for_certificates =
             server.tls.as_ref().is_some_and(|tls| tls.client_auth != ClientAuth::None);
         let context =
@@ -150,6 +154,27 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
                 depths: budget.depth,
                 ..sandbox::Settings::new(code_cache(env))
             },
+        }
+    })
+}
+
+/// Refuses servers that act for single users, whose browsers have to reach the gateway to log in.
+fn require_external_url(clients: &[Client]) -> Resolved<()> {
+    Resolved::new(|problems| {
+        let per_user = clients.iter().find(|client| match &client.source {
+            Source::Upstream(settings) => {
+                settings.transport.http().is_some_and(|http| http.is_per_user)
+            }
+            Source::Plugin(_) => false,
+        });
+        if let Some(client) = per_user {
+            problems.refuse(
+                KeyPath::parse("server.external_url"),
+                format_args!(
+                    "is required, because the client {:?} has the `auth_type` \"per_user_oauth\": users log in there with a browser",
+                    client.name.as_str()
+                ),
+            );
         }
     })
 }

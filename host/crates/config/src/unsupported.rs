@@ -94,7 +94,7 @@ fn of_a_client(owner: &str, key: &str) -> Option<ForeignKey> {
         }
         ("Client", "oauth_config_id") => NotBuilt("the settings are in `oauth_config`"),
         ("Client", "token_exchange" | "per_user_header_keys") => NotBuilt(
-            "credentials of single users are not built yet; use `headers` or `auth_type` \"oauth\"",
+            "single users have logins and no other credentials; use `auth_type` \"per_user_oauth\"",
         ),
         ("Client", "tool_pricing") => NoMeaning("calls have no prices"),
         ("TlsConfig", "insecure_skip_verify") => NotBuilt(
@@ -263,8 +263,8 @@ pub(super) fn value(owner: &str, value: &str) -> Option<String> {
             "use \"stdio\", \"docker\", \"http\", \"sse\" or \"wasm\""
         }
         ("ProxyKind", "environment") => "name the proxy in `url`",
-        ("AuthType", "per_user_oauth" | "per_user_headers" | "token_exchange") => {
-            "use \"oauth\", with one login for all users, or \"headers\" with a token in `headers`"
+        ("AuthType", "per_user_headers" | "token_exchange") => {
+            "use \"per_user_oauth\", with a login of each user, \"oauth\", with one login for all users, or \"headers\" with a token in `headers`"
         }
         _ => return None,
     };

@@ -33,6 +33,28 @@ enum TenantKind {
 struct Key {
     digest: [u8; 32],
     name: String,
+    /// The user who came with an access token; `None` if the key is the credential.
+    user: Option<User>,
+}
+
+/// A user of an identity provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// Identifier of the issuer of the user's access tokens.
+    pub issuer: String,
+    /// Identifier of the user there.
+    pub subject: String,
+}
+
+/// The identity of a tenant, for whom a server may have an account of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity<'t> {
+    /// Identifies the tenant in stored data, see [`Tenant::scope`].
+    pub scope: [u8; 32],
+    /// Name of its virtual key.
+    pub key_name: &'t str,
+    /// The user who came with an access token; `None` if the key is the credential.
+    pub user: Option<&'t User>,
 }
 
 impl PartialEq for Key {
@@ -52,7 +74,19 @@ impl Tenant {
 
     /// Creates the tenant of a virtual key. The digest of the credential identifies it.
     pub fn of_key(digest: [u8; 32], name: impl Into<String>) -> Self {
-        Self(TenantKind::Key(Arc::new(Key { digest, name: name.into() })))
+        Self(TenantKind::Key(Arc::new(Key { digest, name: name.into(), user: None })))
+    }
+
+    /// Creates the tenant of a user who came with an access token, and sees the tools of the virtual key
+    /// with this name. The digest identifies the user.
+    pub fn of_user(digest: [u8; 32], name: impl Into<String>, user: User) -> Self {
+        Self(TenantKind::Key(Arc::new(Key { digest, name: name.into(), user: Some(user) })))
+    }
+
+    /// Returns the identity; `None` for the gateway and for callers without a key.
+    pub fn identity(&self) -> Option<Identity<'_>> {
+        let TenantKind::Key(key) = &self.0 else { return None };
+        Some(Identity { scope: self.scope(), key_name: &key.name, user: key.user.as_ref() })
     }
 
     /// Returns the identifier of the tenant in stored data. It is the same after a restart, and is
@@ -196,6 +230,21 @@ mod tests {
         let distinct: std::collections::BTreeSet<_> = scopes.iter().collect();
         assert_eq!(distinct.len(), scopes.len());
         assert_ne!(scopes[0], [1; 32]);
+    }
+
+    #[test]
+    fn only_a_key_or_a_user_has_an_identity() {
+        assert_eq!((Tenant::ANONYMOUS.identity(), Tenant::GATEWAY.identity()), (None, None));
+        let key = key(1);
+        let identity = key.identity().expect("it has one");
+        assert_eq!(
+            (identity.scope, identity.key_name, identity.user),
+            (key.scope(), "same name", None)
+        );
+        let user = User { issuer: "https://i".to_owned(), subject: "ann".to_owned() };
+        let tenant = Tenant::of_user([2; 32], "view", user.clone());
+        assert_eq!(tenant.identity().and_then(|identity| identity.user), Some(&user));
+        assert_eq!(tenant.to_string(), "key \"view\"", "a subject may be an address");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod descriptor;
 mod error;
 mod exclusions;
 mod hidden;
+mod login;
 mod name;
 mod offer;
 mod output;
@@ -34,6 +35,7 @@ pub use self::{
     error::{CallError, CallFailure, Cause, Details, ErrorKind, ReachedLimit, ToolError},
     exclusions::Exclusions,
     hidden::without_hidden,
+    login::{LOGIN_LINK_LIFE, LoginRequired},
     name::{
         BadClientName, ClientName, INTERNAL_CLIENT, OWN_TOOLS, ToolName, distinct_names,
         with_internal_client,

@@ -92,8 +92,9 @@ pub use self::{
     listing::{ToolList, read_tools},
     logs::StderrLogs,
     oauth::{
-        Callback, CallbackError, LoggedIn, LoginError, Logins, LoginsUnavailable, Oauth,
-        PendingLogin, TokenAuthentication,
+        Callback, CallbackError, FollowError, LinkError, LoggedIn, LoginError, LoginLinks, Logins,
+        LoginsUnavailable, Oauth, OpenLink, PendingLogin, TokenAuthentication, is_secret,
+        new_secret,
     },
     process::{Process, resident_memory},
     questions::{Again, Asked, Refused, TASK, question_response, read_asked},

@@ -16,6 +16,8 @@ use airlock_wire::version::Version;
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// Key of the metadata with the kind of a failure, for programs.
 const ERROR: &str = "airlock/error";
+/// Key of the metadata with the link at which the user of the client has to log in.
+const LOGIN: &str = "airlock/login";
 /// Key of the metadata with the run of a script that has stopped for a decision.
 const RUN: &str = "airlock/run";
 
@@ -56,6 +58,12 @@ pub(crate) fn failed(error: &CallError, version: Version) -> String {
         Details::Suspended(suspension) => Parts {
             content: vec![message, Content::text(instructions(suspension))],
             meta: Some(Map::from_iter([(RUN.to_owned(), suspension.to_json())])),
+            is_error: true,
+            ..Parts::default()
+        },
+        Details::LoginRequired(login) => Parts {
+            content: vec![message],
+            meta: Some(Map::from_iter([(LOGIN.to_owned(), json!({"url": login.url}))])),
             is_error: true,
             ..Parts::default()
         },

@@ -32,6 +32,9 @@ const DISCARD_TIME: Duration = Duration::from_millis(500);
 /// `read_timeout`.
 const LEAST_RATE: u64 = 4 << 10;
 
+/// Maximum bytes of a form of the gateway's own pages, which have a code of 64 characters.
+const MAX_FORM_BYTES: u64 = 4 << 10;
+
 const JSON: &str = "application/json";
 /// Type that `curl -d` states, whatever it sends.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -98,6 +101,30 @@ pub(super) async fn bytes(
     charge: &RequestCharge,
 ) -> Result<Vec<u8>, ApiError> {
     read(request, settings, charge).await
+}
+
+/// Reads the body of `request` as a form of at most [`MAX_FORM_BYTES`]. Fails if it is none, or is no
+/// UTF-8.
+pub(super) async fn form(
+    request: Request<Incoming>,
+    settings: &Settings,
+    charge: &RequestCharge,
+) -> Result<String, ApiError> {
+    let content_type = request.headers().get(header::CONTENT_TYPE);
+    let is_form = content_type
+        .and_then(|found| found.to_str().ok())
+        .is_some_and(|found| is_type(found, FORM));
+    if !is_form {
+        let message = format!("expected {FORM:?} in the header `Content-Type`");
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        let kind = "invalid_request_error";
+        return Err(ApiError::new(status, kind, "unsupported_media_type", message));
+    }
+    if request.body().size_hint().upper().is_none_or(|bytes| bytes > MAX_FORM_BYTES) {
+        return Err(too_large(usize::try_from(MAX_FORM_BYTES).unwrap_or(usize::MAX)));
+    }
+    let text = read(request, settings, charge).await?;
+    String::from_utf8(text).map_err(|_| ApiError::bad_request("bad_body", "the form is not UTF-8"))
 }
 
 /// Parses a list that the gateway itself has stored. The tree is charged before it is built.

@@ -34,7 +34,8 @@ use super::{
     work,
 };
 use airlock_agent::{
-    self as agent, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource, input_required,
+    self as agent, AUTH_REQUIRED, EXTENSION, INPUT_REQUIRED, Message, Presenter, RUN, ResultSource,
+    input_required,
 };
 use airlock_core::door::log_call;
 use airlock_core::{
@@ -44,7 +45,7 @@ use airlock_core::{
     tool::{CallError, CallFailure, Details, HostCode, QuestionKinds, ToolOutput},
 };
 use airlock_json as json;
-use airlock_model::{Object, weight};
+use airlock_model::{Object, object, weight};
 
 /// Member of `airlock` with the result as MCP's `CallToolResult`.
 const RESULT: &str = "result";
@@ -219,12 +220,23 @@ fn refusal(error: &CallError) -> ApiError {
                 .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
         }
         HostCode::ToolsDisabled => ApiError::forbidden(code.as_str(), message),
+        HostCode::LoginRequired => login_required(error, message),
         // The status is 400 for compatibility; the type tells client errors from server errors.
         HostCode::NotFound
         | HostCode::BadArguments
         | HostCode::NeedsApproval
         | HostCode::NotWaiting => ApiError::bad_request(code.as_str(), message),
         _ => ApiError::new(StatusCode::BAD_REQUEST, "server_error", code.as_str(), message),
+    }
+}
+
+/// Returns the error of a call whose user has to log in first, as Bifrost has it.
+fn login_required(error: &CallError, message: String) -> ApiError {
+    let code = error.code().as_str();
+    let refused = ApiError::new(StatusCode::UNAUTHORIZED, AUTH_REQUIRED, code, message);
+    match error.needed_login() {
+        Some(login) => refused.with_extra_fields(object(json!({AUTH_REQUIRED: login.to_json()}))),
+        None => refused,
     }
 }
 

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Replicas, tls::ListenerTls};
+use super::{Replicas, logins::UserLogins, tls::ListenerTls};
 use airlock_agent::{ApprovalList, approvals::Approvals, recall::Recall, results::Results};
 use airlock_core::{operator::Operator, secret::Secret};
 use airlock_scripts::runs::Runs;
@@ -35,6 +35,8 @@ pub struct Hooks {
     pub plugins: Arc<dyn Reload>,
     /// Orders and diagnostics of MCP servers.
     pub upstreams: Arc<dyn Upstreams>,
+    /// Logins of users at MCP servers that act for them.
+    pub logins: Arc<dyn UserLogins>,
     /// Database of responses.
     pub database: LazyDatabase,
     /// The gateways that share the store; `None` if this one neither is announced to them nor forwards

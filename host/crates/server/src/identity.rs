@@ -20,7 +20,10 @@ use super::{
     respond::{self, ApiError, Reply},
     sender::Sender,
 };
-use airlock_core::door::{CertificateDigest, LiveKeys, VirtualKey};
+use airlock_core::{
+    door::{CertificateDigest, LiveKeys, VirtualKey},
+    tenant::User,
+};
 
 /// Prefix of the paths at which the metadata is (RFC 9728, section 3).
 const METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -111,7 +114,8 @@ pub(super) async fn sender(
     // The file was checked to have this key or these roles, which may have been removed since.
     let key = view_key(&app.keys, &principal.view, ingress.certificate(), SystemTime::now());
     let key = key.ok_or_else(|| rules.refused(&TokenRefusal::View, verifier))?;
-    let key = key.on_behalf_of(&[&principal.issuer, &principal.subject]);
+    let user = User { issuer: principal.issuer, subject: principal.subject };
+    let key = key.on_behalf_of(user);
     // The token is for the gateway alone and must not be passed on.
     let mut headers = headers.clone();
     headers.remove(header::AUTHORIZATION);

@@ -2,7 +2,7 @@
 //!
 //! A request is admitted (`Host` and `Origin`, virtual key), charged for its memory, given a
 //! [`View`](airlock_core::door::View), and handed to its API. The server makes no decisions about
-//! tools. Between requests it keeps stored responses, and the sessions and streams of MCP clients.
+//! tools. Browsers of users are served pages at which they log in at MCP servers. Between requests it keeps stored responses, and the sessions and streams of MCP clients.
 //! Through a Unix socket it serves the management API alone, to administrators.
 //! Errors have the form of OpenAI's errors, or of Anthropic's for clients of its API, and contain
 //! no paths or host internals.
@@ -26,6 +26,7 @@ mod hooks;
 mod identity;
 mod ingress;
 mod listen;
+mod logins;
 mod management;
 mod mcp;
 mod memory;
@@ -57,6 +58,7 @@ pub use self::{
         Reload, Upstreams,
     },
     listen::serve,
+    logins::{LoginOffer, LoginRefusal, UserLogins},
     replicas::{NoReplicas, Replicas},
     responses::BuiltinTools,
     settings::{BadSettings, ConfiguredOperator, ManagementSettings, Settings},

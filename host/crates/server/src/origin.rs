@@ -16,6 +16,8 @@ use airlock_strings::cut;
 
 /// Header in which a browser states the relation between the origin of a request and its target.
 pub(super) const FETCH_SITE: &str = "sec-fetch-site";
+/// Header in which a browser states what a request is for.
+const FETCH_MODE: &str = "sec-fetch-mode";
 /// Maximum bytes of the values of a header in an error message. They come from a page that the browser
 /// does not trust, and an origin is shorter.
 const MAX_SHOWN_BYTES: usize = 200;
@@ -28,13 +30,36 @@ pub(super) fn check(
     headers: &HeaderMap,
     uri: &Uri,
 ) -> Result<(), ApiError> {
+    check_host(settings, ingress, headers, uri)?;
+    if matches!(ingress, Ingress::Socket(_)) { Ok(()) } else { check_page(settings, headers, uri) }
+}
+
+/// Fails as [`check`] does, but for a page of another origin that has led the browser to this one: by a
+/// link, or by a redirect. Only for requests that change nothing by themselves.
+pub(super) fn check_visit(
+    settings: &Settings,
+    ingress: Ingress,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<(), ApiError> {
+    check_host(settings, ingress, headers, uri)?;
+    let is_visit = headers.get(FETCH_MODE).is_none_or(|mode| mode == "navigate");
+    if is_visit && !headers.contains_key(header::ORIGIN) {
+        return Ok(());
+    }
+    check(settings, ingress, headers, uri)
+}
+
+fn check_host(
+    settings: &Settings,
+    ingress: Ingress,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<(), ApiError> {
     if matches!(ingress, Ingress::Socket(_)) {
         return check_socket(headers);
     }
-    // HTTP/2 sends `:authority`. If a request has both, both are checked.
-    let hosts =
-        headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
-    let hosts: Vec<Option<Authority>> = hosts.chain(uri.authority().cloned().map(Some)).collect();
+    let hosts = hosts(headers, uri);
     let are_ours = hosts
         .iter()
         .all(|host| host.as_ref().is_some_and(|host| is_allowed(settings, host.host())));
@@ -47,6 +72,20 @@ pub(super) fn check(
         );
         return Err(ApiError::forbidden("host_not_allowed", message));
     }
+    Ok(())
+}
+
+/// Returns the names by which a request names the gateway. HTTP/2 sends `:authority`. If a request has
+/// both, both are checked.
+fn hosts(headers: &HeaderMap, uri: &Uri) -> Vec<Option<Authority>> {
+    let hosts =
+        headers.get_all(header::HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
+    hosts.chain(uri.authority().cloned().map(Some)).collect()
+}
+
+/// Fails if a page of another origin made the browser send the request.
+fn check_page(settings: &Settings, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
+    let hosts = hosts(headers, uri);
     let origins: Vec<&HeaderValue> = headers.get_all(header::ORIGIN).iter().collect();
     if !origins.is_empty() && origins.iter().all(|origin| is_listed(settings, origin)) {
         return Ok(());
@@ -186,6 +225,26 @@ mod tests {
             assert!(is_let_in(LOCAL, &[("host", host)]), "{host}");
         }
         assert!(is_let_in("10.1.2.3:0", &[("host", "10.1.2.3:8080")]));
+    }
+
+    #[test]
+    fn a_page_may_lead_a_browser_to_a_page_of_the_gateway_and_send_nothing() {
+        for (sent, is_let_in) in [
+            (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")][..], true),
+            (&[("sec-fetch-site", "none")], true),
+            (&[], true),
+            (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], false),
+            (&[("origin", "https://evil.example"), ("sec-fetch-mode", "navigate")], false),
+        ] {
+            let sent: Vec<_> = sent.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+            let own = [("host", b"localhost:8080".as_slice())];
+            let headers = headers(own.into_iter().chain(sent.iter().copied()));
+            let uri = Uri::from_static("/oauth/login/x");
+            let visited = check_visit(&settings(), REMOTE, &headers, &uri);
+            assert_eq!(visited.is_ok(), is_let_in, "{sent:?}");
+        }
+        let foreign = headers([("host", b"evil.example".as_slice())].into_iter());
+        assert!(check_visit(&settings(), REMOTE, &foreign, &Uri::from_static("/")).is_err());
     }
 
     #[test]

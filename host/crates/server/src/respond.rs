@@ -159,6 +159,8 @@ struct Fields {
     headers: HeaderMap,
     /// The `airlock` object: the work that was done before the error.
     airlock: Option<Object>,
+    /// Bifrost's `extra_fields`; `None` if there are none.
+    extras: Option<Object>,
 }
 
 impl ApiError {
@@ -170,7 +172,8 @@ impl ApiError {
     ) -> Self {
         let error =
             object(json!({"message": message.into(), "type": kind, "param": null, "code": code}));
-        Self(Box::new(Fields { status, error, headers: HeaderMap::new(), airlock: None }))
+        let headers = HeaderMap::new();
+        Self(Box::new(Fields { status, error, headers, airlock: None, extras: None }))
     }
 
     pub(super) fn bad_request(code: &str, message: impl Into<String>) -> Self {
@@ -253,6 +256,11 @@ impl ApiError {
         self
     }
 
+    pub(super) fn with_extra_fields(mut self, fields: Object) -> Self {
+        self.0.extras = Some(fields);
+        self
+    }
+
     pub(super) fn into_reply(mut self) -> Reply {
         let headers = mem::take(&mut self.0.headers);
         let mut reply = with_status(self.0.status, Value::from(self.into_body()).to_string());
@@ -285,8 +293,9 @@ impl ApiError {
 
     /// Returns the body: `error`, and `airlock` if work was done.
     pub(super) fn into_body(self) -> Object {
-        let Fields { error, airlock, .. } = *self.0;
+        let Fields { error, airlock, extras, .. } = *self.0;
         let mut body = Object::from_iter([("error".to_owned(), error.into())]);
+        body.extend(extras.map(|fields| ("extra_fields".to_owned(), fields.into())));
         body.extend(airlock.map(|airlock| (EXTENSION.to_owned(), airlock.into())));
         body
     }
@@ -328,6 +337,7 @@ impl From<AgentError> for ApiError {
             status: error.error.status(),
             error: error.error.to_object(),
             headers: headers.into_iter().collect(),
+            extras: error.error.extra_fields(),
             airlock: error.airlock,
         }))
     }

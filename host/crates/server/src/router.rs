@@ -13,6 +13,10 @@ use super::{
     cors, execute, explain, health,
     identity::{self, CredentialRules},
     ingress::Ingress,
+    logins::{
+        self,
+        sessions::{self, SessionTarget},
+    },
     management, mcp,
     memory::{self, RequestCharge},
     messages, metrics, models,
@@ -59,6 +63,10 @@ enum Route<'p> {
     /// The deprecated transport of MCP.
     Sse(mcp::SseTarget<'p>),
     Reload(&'p str),
+    /// A page at which a user logs in at an MCP server.
+    Login(logins::LoginRoute<'p>),
+    /// The logins of users.
+    LoginSessions(SessionTarget<'p>),
     /// Operation or question of the operator to one MCP server.
     Upstream(upstreams::UpstreamOperation, &'p str),
     Status(StatusRoute<'p>),
@@ -183,7 +191,11 @@ impl App {
         ingress: Ingress,
     ) -> Result<Admission<'p>, ApiError> {
         let headers = request.headers();
-        origin::check(&self.settings, ingress, headers, request.uri())?;
+        if route.is_some_and(|route| route.is_visited(request.method())) {
+            origin::check_visit(&self.settings, ingress, headers, request.uri())?;
+        } else {
+            origin::check(&self.settings, ingress, headers, request.uri())?;
+        }
         ingress.check(request.uri().path())?;
         let route = route
             .filter(|route| self.settings.mcp.sse || !matches!(route, Route::Sse(_)))
@@ -212,7 +224,8 @@ impl App {
         }
         let sender = match (route, &operator) {
             (_, Some(_)) => Sender::of_operator(),
-            (Route::Management, None) => Sender::new(None, headers)?,
+            // A user at a page has no credential of the gateway: a link is one.
+            (Route::Management | Route::Login(_), None) => Sender::new(None, headers)?,
             _ => {
                 let rules = route.credentials();
                 identity::sender(self, rules, headers, ingress, seat.as_ref()).await?
@@ -312,6 +325,11 @@ impl App {
                 drop(request);
                 upstreams::run(self, operation, client).await
             }
+            Route::Login(page) => logins::answer(self, page, request, charge).await,
+            Route::LoginSessions(target) => {
+                let head = request.into_parts().0;
+                sessions::run(self, sender, operator, target, head.uri.query()).await
+            }
             Route::Status(status) => self.show(status),
         }
     }
@@ -356,6 +374,8 @@ impl<'p> Route<'p> {
                 target.map(|(target, id)| Self::Approvals(target, id))
             })
             .or_else(|| mcp::SseTarget::parse(path).map(Self::Sse))
+            .or_else(|| logins::LoginRoute::parse(path).map(Self::Login))
+            .or_else(|| SessionTarget::parse(path).map(Self::LoginSessions))
             .or_else(|| {
                 let operation = upstreams::UpstreamOperation::parse(path);
                 operation.map(|(operation, client)| Self::Upstream(operation, client))
@@ -385,6 +405,8 @@ impl<'p> Route<'p> {
             Self::Upstream(operation, _) => operation.methods(),
             Self::Mcp(_) => &[Method::POST, Method::GET, Method::DELETE],
             Self::Sse(target) => target.methods(),
+            Self::Login(page) => page.methods(),
+            Self::LoginSessions(target) => target.methods(),
             Self::Management => management::METHODS,
             Self::Models
             | Self::Model(_)
@@ -411,7 +433,15 @@ impl<'p> Route<'p> {
 
     /// Returns whether operators send such requests, beside others.
     fn takes_operators(self) -> bool {
-        matches!(self, Self::Management | Self::Clients | Self::Approvals(..))
+        matches!(
+            self,
+            Self::Management | Self::Clients | Self::Approvals(..) | Self::LoginSessions(_)
+        )
+    }
+
+    /// Returns whether pages of other origins may lead browsers to such requests with this method.
+    fn is_visited(self, method: &Method) -> bool {
+        matches!(self, Self::Login(_)) && method == Method::GET
     }
 
     /// Returns the act of an operator that a request is; `None` if others may send it too.

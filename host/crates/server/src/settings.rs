@@ -3,6 +3,7 @@
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use http::Uri;
+use url::Url;
 
 use super::{ResponseBounds, memory, responses::BuiltinTools, tls::TlsSettings};
 use airlock_core::operator::Operator;
@@ -19,6 +20,8 @@ pub struct Settings {
     pub require_virtual_key: bool,
     /// TLS of the listener; `None` for plain HTTP.
     pub tls: Option<TlsSettings>,
+    /// URL at which the browsers of users reach the gateway; `None` for that of `listen`.
+    pub external_url: Option<Url>,
     /// Host names that requests may carry in `Host`, on any port, in addition to loopback names and
     /// the address of `listen`. `Host` is checked if `listen` is a loopback address or if this list
     /// is not empty.

@@ -70,6 +70,7 @@ pub(super) fn settings() -> Settings {
         tls: None,
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
+        external_url: None,
         max_body_bytes: 10_000,
         max_request_memory_bytes: 16 << 20,
         max_header_bytes: MIN_HEADER_BYTES,

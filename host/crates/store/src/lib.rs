@@ -7,8 +7,8 @@
 //!
 //! No operation on the database runs on a worker of the runtime: a lane moves each one to a
 //! blocking thread. Each subject has a module with its SQL: [`approvals`], [`entries`], [`kv`],
-//! [`login`], [`operators`], [`recall`], [`replicas`], [`responses`], [`runs`] and [`upstream`]. None of them knows
-//! which database it is on.
+//! [`login`], [`login_link`], [`operators`], [`recall`], [`replicas`], [`responses`], [`runs`] and
+//! [`upstream`]. None of them knows which database it is on.
 //!
 //! ```text
 //! approvals … upstream     statements, each text once
@@ -32,7 +32,7 @@
 //! | `seal`, `rekey` | secrets at rest, and their change to a new key |
 //! | [`changes`], `revision`, `watcher` | what other processes have changed; the numbers that tell it, and the thread that reads them |
 //!
-//! With a key in the settings, the tokens of logins and the documents of entries are sealed: a copy of
+//! With a key in the settings, the tokens of logins, what login links remember, and the documents of entries are sealed: a copy of
 //! the database is of no use without the key. Other data is stored as it is.
 //!
 //! The differences between the two databases, beside those in `sql`:
@@ -55,6 +55,7 @@ mod lane;
 mod lazy;
 mod location;
 pub mod login;
+pub mod login_link;
 mod open;
 pub mod operators;
 mod owner;

@@ -69,12 +69,24 @@ struct SecretTable {
     subject: fn(&[KeyValue]) -> Subject,
 }
 
-static TABLES: [SecretTable; 3] = [
+static TABLES: [SecretTable; 5] = [
     SecretTable {
         name: "upstream_login",
         key: &["client", "server"],
         secrets: &["client_secret", "access_token", "refresh_token"],
         subject: login_subject,
+    },
+    SecretTable {
+        name: "user_login",
+        key: &["client", "server", "holder"],
+        secrets: &["client_secret", "access_token", "refresh_token"],
+        subject: login_subject,
+    },
+    SecretTable {
+        name: "login_link",
+        key: &["id"],
+        secrets: &["document"],
+        subject: links_subject,
     },
     SecretTable {
         name: "setting_entry",
@@ -95,6 +107,10 @@ fn login_subject(key: &[KeyValue]) -> Subject {
         [KeyValue::Text(client), ..] => Subject::login(client),
         _ => Subject::login(""),
     }
+}
+
+fn links_subject(_key: &[KeyValue]) -> Subject {
+    Subject::LOGIN_LINKS
 }
 
 fn settings_subject(_key: &[KeyValue]) -> Subject {
@@ -188,7 +204,8 @@ impl SecretTable {
         let mut secrets = self.read(sql, key)?;
         let mut changed = 0;
         for (column, value) in self.secrets.iter().zip(&mut secrets) {
-            let Some(value) = value else { continue };
+            // An empty one stands for tokens that were removed.
+            let Some(value) = value.as_mut().filter(|value| !value.is_empty()) else { continue };
             if !sealer.is_current(value)? {
                 let place = self.place(column, key);
                 *value = sealer.seal(&place, &sealer.open(&place, value)?)?;

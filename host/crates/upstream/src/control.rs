@@ -163,7 +163,10 @@ mod tests {
     fn control() -> (Control, mpsc::Receiver<ControlCommand>) {
         let name = ClientName::parse("up").expect("a good name");
         let settings = Settings::new(name, Process::default());
-        Control::new(Server::new(&settings, Handle::current(), None), CancellationToken::new())
+        Control::new(
+            Server::new(&settings, Handle::current(), None, None),
+            CancellationToken::new(),
+        )
     }
 
     #[tokio::test]

@@ -16,6 +16,7 @@
 //! | [`pins`] | the definitions that the operator has accepted, and the quarantine of others |
 //! | `provider` | the server as a provider: calls of its tools, and relayed requests |
 //! | `server` | one server, connected or not, and the calls of its tools |
+//! | `users` | servers that act for single users: their logins and connections |
 //! | `tasks` | follows calls whose results a server returns later |
 //! | `result` | reads the result of a tool call |
 //! | `questions` | questions of a server to the caller of a running request |
@@ -47,10 +48,12 @@ mod supervise;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod users;
 
 pub use self::{
     control::{Control, ControlError},
     metrics::UpstreamMetrics,
     runtime::Runtime,
     supervise::supervise,
+    users::Accounts,
 };

@@ -44,6 +44,19 @@ pub(crate) const SLOW_GRANT: Duration = Duration::from_millis(100);
 /// Minimum time between two such messages about one server.
 pub(crate) const SLOW_GRANT_PAUSE: Duration = Duration::from_mins(1);
 
+// Users.
+
+/// Maximum connections of users at all servers. Each takes up to two sockets, and a process has a
+/// thousand by default.
+pub(crate) const MAX_USERS: usize = 256;
+/// Maximum connections of users at one server, so that others have room.
+pub(crate) const MAX_SERVER_USERS: usize = 128;
+/// Time after its last call in which the connection of a user stays open. Opening one takes two or three
+/// requests.
+pub(crate) const USER_IDLE: Duration = Duration::from_mins(5);
+/// Interval at which the login of a user is looked for who was asked to log in.
+pub(crate) const LOGIN_POLL: Duration = Duration::from_millis(250);
+
 // Lists of tools.
 
 /// Delays before a list is read again that is suspiciously short. After the last one it counts.

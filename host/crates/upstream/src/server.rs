@@ -15,5 +15,6 @@ mod state;
 pub(super) use self::{
     access::{Access, NoLink, PerCall, UsedLink},
     call::Retry,
+    sending::unavailable_before_sent,
     state::Server,
 };

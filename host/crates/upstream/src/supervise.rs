@@ -26,12 +26,13 @@ use super::{
     relay,
     server::{Access, PerCall, Server, UsedLink},
     status::ServerPhase,
+    users::{Accounts, Authority},
 };
 use crate::limits::{FLOOD_COOL_DOWN, QUICK_LIST_CHANGES, SUSPICION_DELAYS, WARNING_INTERVAL};
 use airlock_catalog::{Catalog, EntryWriter, SourceKind, SourceState};
 use airlock_mcp_client::{
     Attempt, Backoff, Connection, ConnectionError, ConnectionFailure, Credentials, Handshake,
-    LAST_RETRY, Lifecycle, Link, Logins, OpenError, Restart, Settings, SkippedTools, ToolList,
+    LAST_RETRY, Lifecycle, Link, OpenError, Restart, Settings, SkippedTools, ToolList,
 };
 use airlock_strings::with_causes;
 
@@ -50,7 +51,8 @@ use airlock_strings::with_causes;
 ///
 /// The server's calls run on `runtime`, on which the future is to be spawned. It should not be the
 /// runtime that serves HTTP: see [`Runtime`](super::Runtime). The definitions of the tools pass
-/// `pins`. Access tokens are those of `logins`.
+/// `pins`. Access tokens are those of `accounts`: the operator's for this connection, and, for the calls
+/// of a server that acts for single users, those of its users for theirs.
 ///
 /// With a `predecessor`, the server replaces that one, under the same name: the catalog keeps the tools
 /// and the state of the predecessor until this server has listed its own or has failed to, see
@@ -58,27 +60,28 @@ use airlock_strings::with_causes;
 pub fn supervise(
     settings: Settings,
     pins: Arc<ClientPins>,
-    logins: &Logins,
+    accounts: &Accounts,
     catalog: Arc<Catalog>,
     predecessor: Option<&Control>,
     stop: CancellationToken,
     runtime: &Handle,
 ) -> (Control, impl Future<Output = ()> + Send + use<>) {
-    let credentials = Credentials::new(&settings, logins);
-    supervise_with(settings, pins, credentials, catalog, predecessor, stop, runtime)
+    let authority = Authority::new(&settings, accounts, runtime);
+    supervise_with(settings, pins, authority, catalog, predecessor, stop, runtime)
 }
 
 /// Does the same as [`supervise`], with the credentials of `settings`.
 pub(super) fn supervise_with(
     settings: Settings,
     pins: Arc<ClientPins>,
-    credentials: Result<Credentials, OpenError>,
+    Authority { credentials, users }: Authority,
     catalog: Arc<Catalog>,
     predecessor: Option<&Control>,
     stop: CancellationToken,
     runtime: &Handle,
 ) -> (Control, impl Future<Output = ()> + Send + use<>) {
-    let server = Server::new(&settings, runtime.clone(), predecessor.map(Control::server));
+    let predecessor_server = predecessor.map(Control::server);
+    let server = Server::new(&settings, runtime.clone(), predecessor_server, users);
     let started = CancellationToken::new();
     let (control, commands) = Control::new(server.clone(), started.clone());
     let entry = Arc::new(EntryWriter::new(catalog, settings.name.clone()));
@@ -122,6 +125,9 @@ async fn run(mut supervisor: Supervisor, unusable: Option<OpenError>, stop: Canc
     }
     stop.cancelled().await;
     supervisor.server.set_access(Access::Down);
+    if let Some(users) = supervisor.server.users() {
+        users.stop();
+    }
     supervisor.server.status_record().enter(ServerPhase::Stopped, "the gateway stopped");
     supervisor.entry.set_state(SourceState::Disconnected { reason: "stopped".into() });
     supervisor.server.relaying().wake_successor();
@@ -314,6 +320,9 @@ impl Supervisor {
         };
         self.framing.record_connected();
         *handshake = handshake.after_connection(connection.link.is_modern());
+        if let Some(users) = server.users() {
+            users.agree(*handshake);
+        }
         if let Some(agreed) = connection.link.agreed() {
             self.server.status_record().agree(agreed);
         }

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{supervise::supervise_with, *};
+use super::{supervise::supervise_with, users::Authority, *};
 use airlock_catalog::{Catalog, SourceKind, SourceState, ToolSource};
 use airlock_core::{
     door::{Admitted, Budget, Caller, Filter, Origin, VirtualKey},
@@ -65,8 +65,9 @@ impl Supervised {
         let pins = pins.add(&settings);
         let into = catalog.clone();
         let until = stop.clone();
+        let authority = Authority { credentials, users: None };
         let (control, supervising) =
-            supervise_with(settings, pins, credentials, into, None, until, &runtime);
+            supervise_with(settings, pins, authority, into, None, until, &runtime);
         let task = tokio::spawn(supervising);
         Self { catalog, stop, control, task }
     }

@@ -53,8 +53,8 @@ pub(crate) struct Client {
     /// For `http` and `sse`: authentication.
     #[serde(default)]
     pub(crate) auth_type: AuthType,
-    /// For the `auth_type` `oauth`: the client at the authorization server. What is absent is
-    /// discovered, so it may be left out.
+    /// For the `auth_type` `oauth` and `per_user_oauth`: the client at the authorization server. What is
+    /// absent is discovered, so it may be left out.
     pub(crate) oauth_config: Option<OAuthConfig>,
     /// For MCP servers: time to start, to complete the handshake and to list the tools. A package
     /// runner such as `npx` may have to download the server first. `connect_timeout` and
@@ -270,7 +270,7 @@ impl Client {
             ("connection_string", connection_string.is_some()),
             ("allowed_extra_headers", !allowed_extra_headers.is_empty()),
             ("tls_config", tls_config.is_some()),
-            ("auth_type", matches!(auth_type, AuthType::Oauth)),
+            ("auth_type", matches!(auth_type, AuthType::Oauth | AuthType::PerUserOauth)),
             ("oauth_config", oauth_config.is_some()),
             ("allow_private", *allow_private),
             ("headers", headers.as_ref().is_some_and(|headers| !headers.is_empty())),
@@ -339,6 +339,10 @@ pub(crate) enum AuthType {
     /// OAuth 2.1: the operator logs in with `airlock upstream login`, and the gateway sends the
     /// access token in addition to the `headers`.
     Oauth,
+    /// For `http`. OAuth 2.1 for each user: a virtual key, or a user with an access token, acts at the
+    /// server with an account of its own, and logs in by a link of the gateway. The operator's login
+    /// lists the tools, if the server needs one for that, and nothing else.
+    PerUserOauth,
 }
 
 /// Restarts of an MCP server after failures.

@@ -22,6 +22,11 @@ pub(crate) struct Server {
     pub(crate) require_virtual_key: Option<bool>,
     /// TLS, with HTTP/2 and HTTP/1.1. Default: plain HTTP.
     pub(crate) tls: Option<Tls>,
+    /// URL at which the browsers of users reach the gateway, such as `https://airlock.example.com`: where
+    /// users log in at servers with the `auth_type` `per_user_oauth`. It begins with `https://`, unless
+    /// its host is `localhost` or a loopback address. Default: that of `listen`, which must be a loopback
+    /// address if there is such a server.
+    pub(crate) external_url: Option<String>,
     /// Host names that requests may have in `Host`, on any port, besides loopback names and the
     /// address of `listen`.
     pub(crate) allowed_hosts: Vec<String>,

@@ -30,14 +30,16 @@ pub(super) fn resolve(client: file::Client, env: FileEnv<'_>) -> Resolved<Option
         let extra_headers = problems.take("allowed_extra_headers", extra_headers);
         let tls = client.tls_config.map(|tls| problems.take("tls_config", self::tls(tls, env)));
         let (authorities, identity) = tls.unwrap_or_default();
+        let is_per_user = matches!(client.auth_type, AuthType::PerUserOauth);
         let oauth = match (client.auth_type, client.oauth_config) {
-            (AuthType::Oauth, None) => Some(Oauth::default()),
-            (AuthType::Oauth, Some(config)) => {
+            (AuthType::Oauth | AuthType::PerUserOauth, None) => Some(Oauth::default()),
+            (AuthType::Oauth | AuthType::PerUserOauth, Some(config)) => {
                 Some(problems.take("oauth_config", oauth(config, env)))
             }
             (_, None) => None,
             (_, Some(_)) => {
-                let message = "belongs to a client whose `auth_type` is \"oauth\"";
+                let message =
+                    "belongs to a client whose `auth_type` is \"oauth\" or \"per_user_oauth\"";
                 problems.refuse("oauth_config", message);
                 None
             }
@@ -55,6 +57,7 @@ pub(super) fn resolve(client: file::Client, env: FileEnv<'_>) -> Resolved<Option
             identity,
             allow_private: client.allow_private,
             oauth,
+            is_per_user,
         })
     })
 }
@@ -157,7 +160,7 @@ fn refuse_other_tokens(problems: &mut Problems, is_in_headers: bool, extra: &Ext
         if is_given {
             problems.refuse(
                 name,
-                "has `authorization`, which the access token of `auth_type` \"oauth\" replaces",
+                "has `authorization`, which the access token of the `auth_type` replaces",
             );
         }
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use http::Uri;
-use url::Url;
+use url::{Host, Url};
 
 use super::{
     endpoint,
@@ -48,6 +48,10 @@ pub(super) fn resolve(
             // An optional key protects nothing, so with an active key `false` must be set explicitly.
             require_virtual_key: file.require_virtual_key.unwrap_or(keys.has_active),
             tls: file.tls.as_ref().map(|tls| problems.take("tls", tls::listener(tls, env))),
+            external_url: file
+                .external_url
+                .as_deref()
+                .and_then(|url| problems.accept("external_url", external_url(url))),
             allowed_hosts: problems.take("allowed_hosts", hosts(&file.allowed_hosts)),
             allowed_origins: problems.take("allowed_origins", origins(&file.allowed_origins)),
             max_body_bytes: file.max_body.get().bytes(),
@@ -166,6 +170,29 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!(
             "found {text:?}, expected an IP address and a port, such as {DEFAULT_LISTEN:?} or \"[::1]:8080\""
+        )
+    })
+}
+
+/// Returns the URL of the gateway. Codes of logins are redirected there, so it is not plain HTTP but to this
+/// machine.
+fn external_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| {
+        let is_local = match url.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        let is_bare = url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none();
+        is_bare && (url.scheme() == "https" || (url.scheme() == "http" && is_local))
+    });
+    url.ok_or_else(|| {
+        format!(
+            "found {text:?}, expected a URL without user name, query and fragment that begins with https://, such as \"https://airlock.example.com\"; http:// is for loopback addresses"
         )
     })
 }

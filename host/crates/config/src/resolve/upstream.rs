@@ -31,6 +31,7 @@ pub(super) fn resolve(
             problems.refuse("protocol", "a server over \"sse\" speaks the legacy era alone");
         }
         let renewal = problems.merge(renewal(&client, lifecycle));
+        problems.merge(check_per_user(&client));
         let sync_interval = client.tool_sync_interval.unwrap_or_default().nonzero();
         Some(mcp_client::Settings {
             name: name.clone(),
@@ -49,6 +50,33 @@ pub(super) fn resolve(
             renewal,
             transport: transport(problems, client, env)?,
         })
+    })
+}
+
+/// Refuses what a server does not have that acts for single users.
+fn check_per_user(client: &file::Client) -> Resolved<()> {
+    Resolved::new(|problems| {
+        if !matches!(client.auth_type, file::AuthType::PerUserOauth) {
+            return;
+        }
+        if client.connection_type == ConnectionType::Sse {
+            let message =
+                "\"per_user_oauth\" belongs to a client whose `connection_type` is \"http\"";
+            problems.refuse("auth_type", message);
+        }
+        if client.lifecycle.is_some() {
+            let message = "with the `auth_type` \"per_user_oauth\", each user has a connection that is kept while it is used";
+            problems.refuse("lifecycle", message);
+        }
+        for (key, is_given) in [
+            ("resources_to_read", !client.resources_to_read.is_empty()),
+            ("prompts_to_get", !client.prompts_to_get.is_empty()),
+        ] {
+            if is_given {
+                let message = "only tools are used for single users: with the `auth_type` \"per_user_oauth\", resources and prompts are not passed on";
+                problems.refuse(key, message);
+            }
+        }
     })
 }
 

@@ -160,10 +160,10 @@ fn a_client_of_an_authorization_server_that_cannot_work_is_refused() {
     mcp.client_configs[0].oauth_config.scopes[1]: is no scope: use up to 256 printable characters without spaces
     mcp.client_configs[0].oauth_config.client_secret: needs a `client_id` beside it
     mcp.client_configs[0].oauth_config.client_metadata_url: must begin with https:// and have a path, because it is the client's identifier
-    mcp.client_configs[0].headers: has `authorization`, which the access token of `auth_type` "oauth" replaces
-    mcp.client_configs[0].allowed_extra_headers: has `authorization`, which the access token of `auth_type` "oauth" replaces
+    mcp.client_configs[0].headers: has `authorization`, which the access token of the `auth_type` replaces
+    mcp.client_configs[0].allowed_extra_headers: has `authorization`, which the access token of the `auth_type` replaces
     "#);
-    assert_snapshot!(error(&client("http", json!({"oauth_config": {}}))), @r#"mcp.client_configs[0].oauth_config: belongs to a client whose `auth_type` is "oauth""#);
+    assert_snapshot!(error(&client("http", json!({"oauth_config": {}}))), @r#"mcp.client_configs[0].oauth_config: belongs to a client whose `auth_type` is "oauth" or "per_user_oauth""#);
     assert_snapshot!(error(&client("http", json!({"oauth_config_id": "x"}))), @"mcp.client_configs[0].oauth_config_id: this build does not act on it: the settings are in `oauth_config`");
     for (oauth, reason) in [
         (

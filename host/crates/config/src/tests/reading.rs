@@ -30,7 +30,7 @@ fn every_unknown_key_is_reported_with_the_nearest_known_one() {
     /etc/airlock/gateway.json has 4 errors:
       sever: unknown key; did you mean "server"?
       server.lisen: unknown key; did you mean "listen"?
-      server.colour: unknown key; valid here are listen, require_virtual_key, tls, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, replica_url, responses
+      server.colour: unknown key; valid here are listen, require_virtual_key, tls, external_url, allowed_hosts, allowed_origins, max_body, max_request_memory, max_header, read_timeout, write_timeout, idle_timeout, drain_timeout, max_connections, max_connections_per_peer, startup_wait, replica_url, responses
       mcp.client_configs[0].stdio_config.comand: unknown key; did you mean "command"?
     "#);
     let rule = json!({"url": "https://a.example", "metods": ["GET"]});
@@ -142,14 +142,42 @@ fn keys_of_other_programs_are_refused_with_the_keys_to_write() {
 }
 
 #[test]
+fn a_server_for_single_users_is_reached_by_browsers_over_streamable_http() {
+    let http = json!({"name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp",
+                      "auth_type": "per_user_oauth"});
+    let open = json!({"listen": "0.0.0.0:8080", "require_virtual_key": true});
+    let key = json!({"virtual_keys": [{"name": "a", "value": "env.GOOD"}]});
+    let reachable = |url: Value| {
+        let server = with(open.clone(), "external_url", url);
+        with(with(clients(json!([http])), "server", server), "governance", key.clone())
+    };
+    good(&reachable(json!("https://airlock.example.com/base")));
+    assert_snapshot!(
+        error(&reachable(json!("http://airlock.example.com"))),
+        @r#"server.external_url: found "http://airlock.example.com", expected a URL without user name, query and fragment that begins with https://, such as "https://airlock.example.com"; http:// is for loopback addresses"#
+    );
+    let without = with(with(clients(json!([http])), "server", open), "governance", key);
+    assert_snapshot!(
+        error(&without),
+        @r#"server.external_url: is required, because the client "web" has the `auth_type` "per_user_oauth": users log in there with a browser"#
+    );
+    let sse = with(with(http, "connection_type", json!("sse")), "prompts_to_get", json!(["*"]));
+    assert_snapshot!(error(&clients(json!([with(sse, "lifecycle", json!("per_call"))]))), @r#"
+    mcp.client_configs[0].auth_type: "per_user_oauth" belongs to a client whose `connection_type` is "http"
+    mcp.client_configs[0].lifecycle: with the `auth_type` "per_user_oauth", each user has a connection that is kept while it is used
+    mcp.client_configs[0].prompts_to_get: only tools are used for single users: with the `auth_type` "per_user_oauth", resources and prompts are not passed on
+    "#);
+}
+
+#[test]
 fn unimplemented_settings_are_refused_and_not_ignored() {
     let http = json!({"name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp"});
-    for accepted in ["none", "headers", "oauth"] {
+    for accepted in ["none", "headers", "oauth", "per_user_oauth"] {
         good(&clients(json!([with(http.clone(), "auth_type", json!(accepted))])));
     }
     assert_snapshot!(
-        error(&clients(json!([with(http.clone(), "auth_type", json!("per_user_oauth"))]))),
-        @r#"mcp.client_configs[0].auth_type: "per_user_oauth" is not built yet: use "oauth", with one login for all users, or "headers" with a token in `headers`"#
+        error(&clients(json!([with(http.clone(), "auth_type", json!("per_user_headers"))]))),
+        @r#"mcp.client_configs[0].auth_type: "per_user_headers" is not built yet: use "per_user_oauth", with a login of each user, "oauth", with one login for all users, or "headers" with a token in `headers`"#
     );
     assert_snapshot!(
         error(&fs_with("connection_type", json!("stdoi"))),

@@ -22,7 +22,7 @@ pub use self::{
 
 use super::ApprovalChoice;
 use crate::{
-    tenant::Tenant,
+    tenant::{Tenant, User},
     tool::{Allowlist, ClientName, Policy, UriList},
 };
 
@@ -155,16 +155,16 @@ impl VirtualKey {
         &self.tenant
     }
 
-    /// Creates the key of a sender that came with another credential and sees the tools of this key.
-    /// `identity` names the sender without ambiguity; it is a tenant of its own.
+    /// Creates the key of a user who came with an access token and sees the tools of this key. The user
+    /// is a tenant of its own.
     #[must_use]
-    pub fn on_behalf_of(&self, identity: &[&str]) -> Self {
+    pub fn on_behalf_of(&self, user: User) -> Self {
         let mut hasher = Sha256::new().chain_update(b"airlock identity ");
-        for part in identity {
+        for part in [&user.issuer, &user.subject] {
             hasher = hasher.chain_update((part.len() as u64).to_be_bytes()).chain_update(part);
         }
         let digest = hasher.finalize().into();
-        Self { tenant: Tenant::of_key(digest, self.name.clone()), digest, ..self.clone() }
+        Self { tenant: Tenant::of_user(digest, self.name.clone(), user), digest, ..self.clone() }
     }
 
     /// Returns whether the holder of the key may know of `client`: the key has a row for it, or the

@@ -48,12 +48,16 @@ host_codes! {
     Deadline = "deadline",
     /// The user of an MCP client, or the operator's settings, did not approve the call.
     Declined = "declined",
+    /// The tool acts at its server with an account of the caller's own, and the caller is anonymous.
+    IdentityRequired = "identity_required",
     /// A call of a script may have been made before the gateway ended.
     InDoubt = "in_doubt",
     /// The tool asks its caller.
     InputRequired = "input_required",
     /// The structured result does not fit the tool's own output schema.
     InvalidResult = "invalid_result",
+    /// The caller's user has to log in at the server of the tool.
+    LoginRequired = "login_required",
     /// The request bounds its calls in all rounds together, and so many were made.
     MaxToolCalls = "max_tool_calls",
     /// The guest needed more than its memory.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Content, HostCode, InputRequired, Members, Suspension, ToolName,
+    Content, HostCode, InputRequired, LOGIN_LINK_LIFE, LoginRequired, Members, Suspension,
+    ToolName,
     output::{content_size, extra_size},
 };
 use airlock_json::{self as json, schema::Violations};
@@ -72,6 +73,8 @@ pub enum Details {
     Suspended(Box<Suspension>),
     /// The tool asks its caller, and goes on with the answers.
     InputRequired(Box<InputRequired>),
+    /// The caller's user has to log in at the server of the tool. Nothing was sent.
+    LoginRequired(Box<LoginRequired>),
     /// A limit has ended a script, and the message reports what it had done until then.
     Report {
         /// Name of the limit, and the remedy.
@@ -296,6 +299,29 @@ impl CallError {
             .with_details(Details::InputRequired(asked))
     }
 
+    /// Creates the error of a call whose caller has to log in at the server of the tool first.
+    pub fn login_required(tool: ToolName, login: LoginRequired) -> Self {
+        let message = format!(
+            "' did not run: its user has to log in at the server {} first. Open {} in a browser and log in, then repeat the call. \
+             The link is for this user alone, and valid for {} minutes",
+            login.client,
+            login.url,
+            LOGIN_LINK_LIFE.as_secs() / 60,
+        );
+        Self::about(tool, ErrorKind::AuthRequired, HostCode::LoginRequired, ("tool '", message))
+            .with_details(Details::LoginRequired(Box::new(login)))
+    }
+
+    /// Creates the error of a call whose caller is anonymous, of a tool that acts for one user.
+    pub fn identity_required(tool: ToolName) -> Self {
+        let message = (
+            "tool '",
+            "' acts at its server with an account of its user's own, and this caller is anonymous: call it with a virtual key, \
+             or at /mcp with an access token",
+        );
+        Self::about(tool, ErrorKind::AuthRequired, HostCode::IdentityRequired, message)
+    }
+
     /// Creates the error of answers that no call waits for.
     pub fn not_waiting(tool: ToolName) -> Self {
         let message = (
@@ -426,6 +452,11 @@ impl CallError {
     /// Returns the tool's own error.
     pub fn tool_error(&self) -> Option<&ToolError> {
         if let Details::Tool(error) = &self.0.details { Some(error) } else { None }
+    }
+
+    /// Returns the login that the call needs.
+    pub fn needed_login(&self) -> Option<&LoginRequired> {
+        if let Details::LoginRequired(login) = &self.0.details { Some(login) } else { None }
     }
 
     /// Returns the code of the tool's own error.

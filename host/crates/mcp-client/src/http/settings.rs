@@ -43,6 +43,9 @@ pub struct HttpSettings {
     pub allow_private: bool,
     /// Authorization with OAuth; `None` for a server that needs no more than `headers`.
     pub oauth: Option<Oauth>,
+    /// True if each call is made with a login of its caller, over a connection of that caller's own. The
+    /// operator's login then lists the tools and nothing else. Needs `oauth`.
+    pub is_per_user: bool,
 }
 
 impl HttpSettings {

@@ -44,7 +44,7 @@ use self::{
     source::{StoredToken, TokenSource},
     state::LoginState,
 };
-use super::{logins::Logins, outbound::Outbound};
+use super::{logins::StoredLogin, outbound::Outbound};
 use crate::{
     http::{HttpSettings, InvalidSettings},
     secrets::Redactor,
@@ -67,26 +67,26 @@ pub(crate) struct Authorizer {
 type Answer = oneshot::Sender<Result<Option<Bearer>, AuthorizationError>>;
 
 impl Authorizer {
-    /// Creates the source of one server. Nothing is read yet. Fails if the settings can never work.
+    /// Creates the source of one server, with this login. Nothing is read yet. Fails if the settings can never work.
     pub(crate) fn new(
         client: &ClientName,
         http: &HttpSettings,
-        logins: &Logins,
+        stored: StoredLogin,
         redactor: Arc<Redactor>,
     ) -> Result<Self, InvalidSettings> {
-        Self::with_clock(client, http, logins, redactor, Arc::new(SystemTime::now))
+        Self::with_clock(client, http, stored, redactor, Arc::new(SystemTime::now))
     }
 
     fn with_clock(
         client: &ClientName,
         http: &HttpSettings,
-        logins: &Logins,
+        stored: StoredLogin,
         redactor: Arc<Redactor>,
         clock: Clock,
     ) -> Result<Self, InvalidSettings> {
         let source = TokenSource {
             client: client.clone(),
-            stored: logins.of(client, http),
+            stored,
             outbound: Outbound::new(http)?,
             clock,
             state: LoginState::new(redactor),

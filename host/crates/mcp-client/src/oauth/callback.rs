@@ -158,24 +158,30 @@ fn is_for(head: &str, port: u16) -> bool {
 /// Parses the head of a request. `None` if it is no redirect, or has a parameter twice.
 fn redirected(head: &str) -> Option<Redirected> {
     let target = head.lines().next()?.strip_prefix("GET ")?.strip_suffix(" HTTP/1.1")?;
-    let query = target.strip_prefix(PATH)?.strip_prefix('?')?;
-    let mut state = None;
-    let mut found = Redirected::default();
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let place = match &*name {
-            "state" => &mut state,
-            "code" => &mut found.code,
-            "iss" => &mut found.issuer,
-            "error" => &mut found.error,
-            "error_description" => &mut found.description,
-            _ => continue,
-        };
-        if place.replace(value.into_owned()).is_some() {
-            return None;
+    Redirected::parse(target.strip_prefix(PATH)?.strip_prefix('?')?)
+}
+
+impl Redirected {
+    /// Parses the query of a redirect. `None` if it has no state, or a parameter twice.
+    pub(super) fn parse(query: &str) -> Option<Self> {
+        let mut state = None;
+        let mut found = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let place = match &*name {
+                "state" => &mut state,
+                "code" => &mut found.code,
+                "iss" => &mut found.issuer,
+                "error" => &mut found.error,
+                "error_description" => &mut found.description,
+                _ => continue,
+            };
+            if place.replace(value.into_owned()).is_some() {
+                return None;
+            }
         }
+        found.state = state?;
+        Some(found)
     }
-    found.state = state?;
-    Some(found)
 }
 
 #[cfg(test)]

@@ -1,32 +1,26 @@
-//! A login of the operator: from the discovery of the authorization server to the stored tokens.
+//! A login: from the discovery of the authorization server to the stored tokens.
 
 mod prepare;
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
-use rmcp::transport::auth::{AuthError, AuthorizationManager};
-use serde_json::Value;
-
+pub(super) use self::prepare::{Preparation, prepare};
 use super::{
-    super::{limits::MAX_REASON_BYTES, secrets::Redactor, settings::Settings},
+    super::{secrets::Redactor, settings::Settings},
     callback::{Callback, CallbackError, Redirected},
-    logins::{Logins, LoginsUnavailable, StoredLogin},
-    outbound::{Outbound, OutboundError, TIMEOUT},
-    tokens::{BadTokens, LoggedIn, Tokens, quoted},
+    exchange::AuthorizationRequest,
+    logins::{Logins, LoginsUnavailable, StoredLogin, login_id},
+    outbound::{Outbound, OutboundError},
+    tokens::{BadTokens, LoggedIn, quoted},
 };
-use airlock_core::secret::Scrubber;
-use airlock_store::login::UpstreamLogin;
-use airlock_strings::{cut, with_causes};
-
-const EXCHANGE: &str = "exchanging the code for tokens";
-/// Error code of a login with scopes that the authorization server does not know.
-const INVALID_SCOPE: &str = "invalid_scope";
 
 /// Reason that a login failed. It names no secret.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     /// The client has no login.
-    #[error("its `auth_type` is not \"oauth\", so there is nothing to log in to")]
+    #[error(
+        "its `auth_type` is neither \"oauth\" nor \"per_user_oauth\", so there is nothing to log in to"
+    )]
     NotConfigured,
     /// The settings can never work.
     #[error("{0}")]
@@ -80,6 +74,9 @@ pub enum LoginError {
     /// The redirect belongs to no login, or to another one.
     #[error("the redirect belongs to another login")]
     Stranger,
+    /// The authorization server does not know the scopes that were asked for.
+    #[error("the authorization server refuses the login: invalid_scope")]
+    UnknownScope,
     /// The authorization server refuses the login.
     #[error("the authorization server refuses the login: {0}")]
     Denied(String),
@@ -94,20 +91,19 @@ pub enum LoginError {
     Callback(#[from] CallbackError),
 }
 
-/// A login that waits for the browser of the operator.
-pub struct PendingLogin {
-    manager: AuthorizationManager,
+/// A login of the operator, which waits for the browser.
+pub struct PendingLogin(PreparedLogin);
+
+/// A login that waits for the browser.
+pub(super) struct PreparedLogin {
+    pub(super) request: AuthorizationRequest,
+    /// URL that is to be opened.
+    pub(super) url: String,
     outbound: Arc<Outbound>,
     stored: StoredLogin,
     /// Access token of the stored login that asks for more scopes, if there is one.
     widened: Option<String>,
     redactor: Redactor,
-    url: String,
-    state: String,
-    /// True if the redirect must name the issuer (RFC 9207).
-    requires_issuer: bool,
-    /// The login as far as it is known, without tokens.
-    login: UpstreamLogin,
 }
 
 impl PendingLogin {
@@ -118,23 +114,30 @@ impl PendingLogin {
         logins: &Logins,
         callback: &Callback,
     ) -> Result<Self, LoginError> {
-        Box::pin(prepare::prepare(settings, logins, callback.url())).await
+        let http = settings.transport.http().ok_or(LoginError::NotConfigured)?;
+        let preparation = Preparation {
+            stored: logins.stored(login_id(&settings.name, http)),
+            holder: None,
+            redirect: callback.url(),
+            clients: None,
+        };
+        Box::pin(prepare(settings, preparation)).await.map(Self)
     }
 
     /// Returns the URL that the operator opens in a browser.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.0.url
     }
 
     /// Returns the host to which the URL leads, with its port.
     pub fn host(&self) -> String {
-        let url = reqwest::Url::parse(&self.url).ok();
+        let url = reqwest::Url::parse(&self.0.url).ok();
         url.map(|url| url.authority().to_owned()).unwrap_or_default()
     }
 
     /// Returns the scopes that are asked for, in quotes; empty if there are none.
     pub fn quoted_scopes(&self) -> String {
-        quoted(&self.login.scopes)
+        quoted(&self.0.request.login.scopes)
     }
 
     /// Waits for the redirect, exchanges its code for tokens, and stores them. Any number of other
@@ -142,59 +145,30 @@ impl PendingLogin {
     pub async fn complete(self, callback: &Callback) -> Result<LoggedIn, LoginError> {
         loop {
             let (redirected, browser) = callback.next().await?;
-            let finished = Box::pin(self.finish(redirected)).await;
+            let finished = Box::pin(self.0.finish(redirected)).await;
             browser.show(finished.is_ok()).await;
             if !matches!(finished, Err(LoginError::Stranger)) {
                 return finished;
             }
         }
     }
+}
 
+impl PreparedLogin {
     async fn finish(&self, redirected: Redirected) -> Result<LoggedIn, LoginError> {
-        if redirected.state != self.state {
-            return Err(LoginError::Stranger);
-        }
-        self.check_issuer(redirected.issuer.as_deref())?;
-        if let Some(error) = redirected.error {
-            if error == INVALID_SCOPE {
-                self.forget_wanted().await;
+        let finishing = self.request.finish(redirected, &self.outbound, &self.redactor);
+        let login = match finishing.await {
+            Ok(login) => login,
+            Err(error) => {
+                if matches!(error, LoginError::UnknownScope) {
+                    self.forget_wanted().await;
+                }
+                return Err(error);
             }
-            let reason = match redirected.description {
-                Some(description) => format!("{error} ({description})"),
-                None => error,
-            };
-            return Err(LoginError::Denied(
-                self.redactor.scrubber().line(&reason, MAX_REASON_BYTES),
-            ));
-        }
-        let code = redirected.code.ok_or(LoginError::Stranger)?;
-        self.redactor.add_tokens([("code", code.clone())]);
-        // Without an issuer to compare with, `rmcp` refuses every redirect that names one.
-        let issuer = redirected.issuer.as_deref().filter(|_| !self.login.issuer.is_empty());
-        let exchanging =
-            self.manager.exchange_code_for_token_with_issuer(&code, &self.state, issuer);
-        let exchanged = tokio::time::timeout(TIMEOUT, exchanging).await;
-        let exchanged = exchanged.map_err(|_| LoginError::TimedOut(EXCHANGE))?;
-        let Ok(response) = exchanged else { return Err(self.not_exchanged().await) };
-        let response = serde_json::to_value(&response).unwrap_or(Value::Null);
-        let login = Tokens::read(&response)?.into_login(self.login.clone(), SystemTime::now());
+        };
         let logged_in = LoggedIn::of(&login);
         self.stored.put(login).await?;
         Ok(logged_in)
-    }
-
-    /// Returns the error of an exchange. That of `rmcp` has text of the response, which may repeat what
-    /// was sent.
-    async fn not_exchanged(&self) -> LoginError {
-        let reason = self.outbound.failure();
-        if reason.as_ref().is_some_and(|reason| reason.ends_with(INVALID_SCOPE)) {
-            self.forget_wanted().await;
-        }
-        let reason = reason.unwrap_or_else(|| "the response has no tokens".to_owned());
-        LoginError::Failed {
-            step: EXCHANGE,
-            reason: self.redactor.scrubber().line(&reason, MAX_REASON_BYTES),
-        }
     }
 
     /// Forgets the scopes that the MCP server has asked for, so that they do not prevent every
@@ -205,28 +179,4 @@ impl PendingLogin {
             let _ = self.stored.want(token, "").await;
         }
     }
-
-    /// Compares the issuer of a redirect, whether it has a code or an error, with that of the
-    /// metadata (RFC 9207, section 2.4). If the issuer is not known, because the operator has set the
-    /// endpoints, the code goes to that token endpoint alone.
-    fn check_issuer(&self, received: Option<&str>) -> Result<(), LoginError> {
-        let expected = &self.login.issuer;
-        match received {
-            _ if expected.is_empty() => Ok(()),
-            Some(received) if received == expected => Ok(()),
-            None if !self.requires_issuer => Ok(()),
-            None => Err(LoginError::WrongIssuer(format!("it does not name {expected:?}"))),
-            Some(received) => {
-                let received = self.redactor.scrubber().line(received, MAX_REASON_BYTES);
-                let expected = cut(expected.clone(), MAX_REASON_BYTES);
-                let reason = format!("it names {received:?}, expected {expected:?}");
-                Err(LoginError::WrongIssuer(reason))
-            }
-        }
-    }
-}
-
-/// Returns the error of a step, without secrets.
-fn failed(step: &'static str, error: &AuthError, scrubber: &Scrubber) -> LoginError {
-    LoginError::Failed { step, reason: scrubber.line(&with_causes(error), MAX_REASON_BYTES) }
 }

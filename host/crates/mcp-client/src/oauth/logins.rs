@@ -1,12 +1,12 @@
 //! The stored logins.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use super::{super::http::HttpSettings, settings::Oauth};
 use airlock_core::tool::ClientName;
 use airlock_store::{
-    Database, LazyDatabase, OpenError, Unavailable,
-    login::{RefreshClaim, UpstreamLogin},
+    Database, LazyDatabase, OpenError, OwnerId, Unavailable,
+    login::{LoginId, RefreshClaim, UpstreamLogin, UserLogin},
 };
 
 /// Reason that a login cannot be read or stored.
@@ -31,47 +31,88 @@ impl Logins {
         Self(database)
     }
 
-    /// Removes the logins of a client. Returns whether there were any.
+    /// Removes the operator's logins of a client. Returns whether there were any.
     pub async fn remove(&self, client: &ClientName) -> Result<bool, LoginsUnavailable> {
         Ok(self.database().await?.remove_upstream_logins(client.as_str()).await? > 0)
     }
 
-    async fn database(&self) -> Result<&Database, OpenError> {
+    /// Returns whether there is a login that has tokens.
+    pub async fn has(&self, id: &LoginId) -> Result<bool, LoginsUnavailable> {
+        Ok(self.database().await?.upstream_login(id).await?.is_some())
+    }
+
+    /// Returns the logins of one holder, or of all: see [`Database::user_logins`].
+    pub async fn of_users(
+        &self,
+        holder: Option<OwnerId>,
+        offset: u32,
+    ) -> Result<Vec<UserLogin>, LoginsUnavailable> {
+        Ok(self.database().await?.user_logins(holder, offset).await?)
+    }
+
+    /// Removes the login of a holder: see [`Database::remove_user_login`].
+    pub async fn remove_of_user(
+        &self,
+        session: &str,
+        holder: Option<OwnerId>,
+    ) -> Result<Option<UserLogin>, LoginsUnavailable> {
+        Ok(self.database().await?.remove_user_login(session, holder).await?)
+    }
+
+    /// Removes all logins of some holders: see [`Database::remove_logins_of`]. A store in a file that
+    /// does not exist has none, and is not made.
+    pub async fn remove_of_holders(
+        &self,
+        holders: &[OwnerId],
+    ) -> Result<Vec<UserLogin>, LoginsUnavailable> {
+        if holders.is_empty() || self.0.location().is_missing_file() {
+            return Ok(Vec::new());
+        }
+        Ok(self.database().await?.remove_logins_of(holders).await?)
+    }
+
+    pub(super) async fn database(&self) -> Result<&Database, OpenError> {
         self.0.open().await
     }
 
-    /// Returns the login of a client at one server with these settings: with other ones of OAuth, it
-    /// is another login.
-    pub(super) fn of(&self, client: &ClientName, http: &HttpSettings) -> StoredLogin {
-        let logins = self.clone();
-        let client = client.as_str().to_owned();
-        let fingerprint = http.oauth.as_ref().and_then(Oauth::fingerprint);
-        // No URL has a space.
-        let server = match fingerprint {
-            Some(fingerprint) => format!("{} {fingerprint}", http.url),
-            None => http.url.clone(),
-        };
-        StoredLogin { logins, client, server }
+    /// Returns the stored login with this name.
+    pub(crate) fn stored(&self, id: LoginId) -> StoredLogin {
+        StoredLogin { logins: self.clone(), id, session: OnceLock::new() }
     }
 }
 
-/// The stored login of one client at one server.
-pub(super) struct StoredLogin {
+/// Names the operator's login of a client at a server with these settings: with other ones of OAuth, it
+/// is another login.
+pub(crate) fn login_id(client: &ClientName, http: &HttpSettings) -> LoginId {
+    let fingerprint = http.oauth.as_ref().and_then(Oauth::fingerprint);
+    // No URL has a space.
+    let server = match fingerprint {
+        Some(fingerprint) => format!("{} {fingerprint}", http.url),
+        None => http.url.clone(),
+    };
+    LoginId::of_operator(client.as_str(), server)
+}
+
+/// One stored login. That of a holder is the one which was read first: another one, for which the holder
+/// has logged in since, counts as none. A connection is never used with the account of another login
+/// than it began with.
+pub(crate) struct StoredLogin {
     logins: Logins,
-    client: String,
-    server: String,
+    id: LoginId,
+    /// Session of the login that was read first, if it has a holder.
+    session: OnceLock<String>,
 }
 
 impl StoredLogin {
     /// Returns the login; `None` if there is none.
     pub(super) async fn read(&self) -> Result<Option<UpstreamLogin>, LoginsUnavailable> {
-        Ok(self.logins.database().await?.upstream_login(&self.client, &self.server).await?)
+        let read = self.logins.database().await?.upstream_login(&self.id).await?;
+        Ok(read.filter(|login| self.is_same(login)))
     }
 
     /// Stores a login in place of an earlier one.
     pub(super) async fn put(&self, login: UpstreamLogin) -> Result<(), LoginsUnavailable> {
-        let database = self.logins.database().await?;
-        Ok(database.put_upstream_login(&self.client, &self.server, login).await?)
+        Ok(self.logins.database().await?.put_upstream_login(&self.id, login).await?)
     }
 
     /// Claims the right to refresh the tokens of this version of the login.
@@ -81,7 +122,10 @@ impl StoredLogin {
         time: Duration,
     ) -> Result<RefreshClaim, LoginsUnavailable> {
         let database = self.logins.database().await?;
-        Ok(database.claim_refresh(&self.client, &self.server, access_token, time).await?)
+        Ok(match database.claim_refresh(&self.id, access_token, time).await? {
+            RefreshClaim::Changed(login) if !self.is_same(&login) => RefreshClaim::Gone,
+            claim => claim,
+        })
     }
 
     /// Stores the refreshed tokens of a version. Returns false if the login has changed meanwhile.
@@ -91,15 +135,22 @@ impl StoredLogin {
         login: UpstreamLogin,
     ) -> Result<bool, LoginsUnavailable> {
         let database = self.logins.database().await?;
-        let renewing =
-            database.renew_upstream_login(&self.client, &self.server, access_token, login);
-        Ok(renewing.await?)
+        Ok(database.renew_upstream_login(&self.id, access_token, login).await?)
     }
 
     /// Ends a claim without new tokens.
     pub(super) async fn release(&self, access_token: &str) -> Result<(), LoginsUnavailable> {
         let database = self.logins.database().await?;
-        Ok(database.release_refresh(&self.client, &self.server, access_token).await?)
+        Ok(database.release_refresh(&self.id, access_token).await?)
+    }
+
+    /// Removes the tokens of a version that is not renewed any more, if the login has a holder. That of
+    /// the operator stays as it is: its message names the command to run.
+    pub(super) async fn void(&self, access_token: &str) -> Result<(), LoginsUnavailable> {
+        if self.has_holder() {
+            self.logins.database().await?.void_user_login(&self.id, access_token).await?;
+        }
+        Ok(())
     }
 
     /// Stores the scopes that the server asks for, for the next login.
@@ -109,6 +160,16 @@ impl StoredLogin {
         scopes: &str,
     ) -> Result<(), LoginsUnavailable> {
         let database = self.logins.database().await?;
-        Ok(database.want_scopes(&self.client, &self.server, access_token, scopes).await?)
+        Ok(database.want_scopes(&self.id, access_token, scopes).await?)
+    }
+
+    /// Returns whether the login is that of one holder, and not the operator's.
+    pub(super) fn has_holder(&self) -> bool {
+        self.id.holder.is_some()
+    }
+
+    fn is_same(&self, login: &UpstreamLogin) -> bool {
+        let Some(holder) = &login.holder else { return true };
+        *self.session.get_or_init(|| holder.session.clone()) == holder.session
     }
 }

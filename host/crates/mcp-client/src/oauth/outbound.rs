@@ -7,10 +7,8 @@ use std::{
 };
 
 use http::{Request, Response};
-use parking_lot::Mutex;
 use reqwest::{Url, redirect};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
-use serde_json::Value;
 use tokio::time::timeout;
 use url::Host;
 
@@ -18,9 +16,7 @@ use super::super::{
     http::{HttpSettings, InvalidSettings},
     limits::MAX_URL_BYTES,
 };
-use super::tokens::error_code;
 use airlock_egress::{Guard, Unreachable};
-use airlock_strings::with_causes;
 
 /// Time for one request with its response.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
@@ -67,8 +63,6 @@ pub(super) struct Outbound {
     http: reqwest::Client,
     guard: Guard,
     sent: AtomicUsize,
-    /// Reason that the last request of a login failed, without secrets.
-    failure: Mutex<Option<String>>,
 }
 
 impl Outbound {
@@ -84,7 +78,7 @@ impl Outbound {
         check(&guard, &url).map_err(|reason| {
             invalid(format!("a token cannot be sent to the URL of the server: {reason}"))
         })?;
-        Ok(Self { http, guard, sent: AtomicUsize::new(0), failure: Mutex::default() })
+        Ok(Self { http, guard, sent: AtomicUsize::new(0) })
     }
 
     /// Checks a URL to which the browser of the operator is sent.
@@ -98,25 +92,6 @@ impl Outbound {
             Ok(()) => Ok(parsed),
             Err(reason) => Err(OutboundError::Refused { url: shown(&parsed), reason }),
         }
-    }
-
-    /// Returns the reason that the last request of a login failed, without any text of the response
-    /// but its error code.
-    pub(super) fn failure(&self) -> Option<String> {
-        self.failure.lock().clone()
-    }
-
-    fn record(&self, sent: &Result<Response<Vec<u8>>, OutboundError>) {
-        let failure = match sent {
-            Ok(response) if response.status().is_success() => None,
-            Ok(response) => {
-                let body = serde_json::from_slice::<Value>(response.body()).unwrap_or_default();
-                let code = error_code(&body).map(|code| format!(" {code}")).unwrap_or_default();
-                Some(format!("HTTP {}{code}", response.status()))
-            }
-            Err(error) => Some(with_causes(error)),
-        };
-        *self.failure.lock() = failure;
     }
 
     /// Sends a request, and reads the response. A redirect is a response.
@@ -158,9 +133,7 @@ impl OAuthHttpClient for Outbound {
             if self.sent.fetch_add(1, Ordering::Relaxed) >= MAX_REQUESTS {
                 return Err(OutboundError::TooMany.into());
             }
-            let sent = self.send(request.request).await;
-            self.record(&sent);
-            Ok(sent?)
+            Ok(self.send(request.request).await?)
         })
     }
 }

@@ -2,126 +2,33 @@
 
 use std::time::SystemTime;
 
-use base64::engine::{Engine as _, general_purpose::STANDARD};
-use http::{HeaderValue, Request, header};
-use serde_json::Value;
-use url::form_urlencoded::{Serializer, byte_serialize};
-
 use super::{
-    outbound::{Outbound, OutboundError},
-    settings::TokenAuthentication,
-    tokens::{BadTokens, Tokens, error_code},
+    outbound::Outbound,
+    token_endpoint::{TokenError, request_tokens},
 };
 use airlock_store::login::UpstreamLogin;
-
-/// Errors after which no further attempt can succeed.
-const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
-
-/// Reason that there are no new tokens.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RefreshError {
-    /// The login has no refresh token.
-    #[error("the login has no refresh token")]
-    NoRefreshToken,
-    /// The authorization server refuses the refresh token or the client for good.
-    #[error("the authorization server refuses it: {0}")]
-    Refused(String),
-    /// The authorization server does not issue tokens at present.
-    #[error("the authorization server responds with HTTP {status}{code}")]
-    Status {
-        /// The status.
-        status: http::StatusCode,
-        /// The error code after a space, if the response has one.
-        code: String,
-    },
-    /// The stored login cannot be used by this version.
-    #[error("the stored login cannot be used")]
-    Unusable,
-    /// The request failed.
-    #[error(transparent)]
-    Outbound(#[from] OutboundError),
-    /// The response cannot be read.
-    #[error("the response of the token endpoint is no JSON")]
-    Unreadable,
-    /// The response has no tokens.
-    #[error(transparent)]
-    Tokens(#[from] BadTokens),
-}
 
 /// Requests new tokens. Returns the login with them.
 pub(super) async fn refresh(
     outbound: &Outbound,
     login: &UpstreamLogin,
     now: impl FnOnce() -> SystemTime,
-) -> Result<UpstreamLogin, RefreshError> {
-    let response = outbound.send(request(login)?).await?;
-    let status = response.status();
-    let body: Option<Value> = serde_json::from_slice(response.body()).ok();
-    if !status.is_success() {
-        return Err(refusal(status, body.as_ref()));
-    }
-    let tokens = Tokens::read(&body.ok_or(RefreshError::Unreadable)?)?;
+) -> Result<UpstreamLogin, TokenError> {
+    let refresh_token = login.refresh_token.as_deref().ok_or(TokenError::NoRefreshToken)?;
+    let grant = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)];
+    let tokens = request_tokens(outbound, login, &grant).await?;
     Ok(tokens.into_login(login.clone(), now()))
-}
-
-fn request(login: &UpstreamLogin) -> Result<Request<Vec<u8>>, RefreshError> {
-    let refresh_token = login.refresh_token.as_deref().ok_or(RefreshError::NoRefreshToken)?;
-    let method = TokenAuthentication::find(&login.authentication).ok_or(RefreshError::Unusable)?;
-    let mut form = Serializer::new(String::new());
-    form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh_token);
-    if !login.resource.is_empty() {
-        form.append_pair("resource", &login.resource);
-    }
-    let mut request = Request::post(&login.token_endpoint)
-        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-        .header(header::ACCEPT, "application/json");
-    let secret = login.client_secret.as_deref();
-    match (method, secret) {
-        (TokenAuthentication::Basic, Some(secret)) => {
-            request = request.header(header::AUTHORIZATION, basic(&login.client_id, secret)?);
-        }
-        (TokenAuthentication::Post, Some(secret)) => {
-            form.append_pair("client_id", &login.client_id).append_pair("client_secret", secret);
-        }
-        _ => {
-            form.append_pair("client_id", &login.client_id);
-        }
-    }
-    request.body(form.finish().into_bytes()).map_err(|_| RefreshError::Unusable)
-}
-
-/// Returns the credentials in the header of a client with a secret.
-pub(super) fn basic_pair(id: &str, secret: &str) -> String {
-    STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))
-}
-
-fn encoded(text: &str) -> String {
-    byte_serialize(text.as_bytes()).collect()
-}
-
-/// Returns the header of a client with a secret (RFC 6749, section 2.3.1).
-fn basic(id: &str, secret: &str) -> Result<HeaderValue, RefreshError> {
-    let value = HeaderValue::try_from(format!("Basic {}", basic_pair(id, secret)));
-    let mut value = value.map_err(|_| RefreshError::Unusable)?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-fn refusal(status: http::StatusCode, body: Option<&Value>) -> RefreshError {
-    match body.and_then(error_code) {
-        Some(code) if FINAL.contains(&code) => RefreshError::Refused(code.to_owned()),
-        code => {
-            let code = code.map(|code| format!(" {code}")).unwrap_or_default();
-            RefreshError::Status { status, code }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use airlock_test_http::{Answer, Server, ok, says};
+    use base64::engine::{Engine as _, general_purpose::STANDARD};
 
-    use super::{super::tokens::tests::login, *};
+    use super::{
+        super::{settings::TokenAuthentication, tokens::tests::login},
+        *,
+    };
     use crate::HttpSettings;
 
     const NEW: &str = r#"{"access_token": "new", "token_type": "Bearer"}"#;

@@ -188,6 +188,7 @@ pub(super) mod tests {
     /// Returns a login for tests.
     pub(crate) fn login(access_token: &str) -> UpstreamLogin {
         UpstreamLogin {
+            holder: None,
             issuer: "https://as.example.com".to_owned(),
             client_id: "id".to_owned(),
             client_secret: None,

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Hooks, Management, ManagementRefusal, ManagementRequest, NotDone, NotReloaded, Reload,
-    Upstreams,
+    Hooks, LoginOffer, LoginRefusal, Management, ManagementRefusal, ManagementRequest, NotDone,
+    NotReloaded, Reload, Upstreams, UserLogins,
 };
 use airlock_agent::{
     ApprovalList, ApprovalVerdict,
@@ -30,13 +30,62 @@ use airlock_core::{
     tenant::Tenant,
     tool::Tool,
 };
-use airlock_store::{self as store, LazyDatabase};
+use airlock_store::{self as store, LazyDatabase, login::UserLogin};
 
 /// Path at which no database can be made.
 const NO_DATABASE: &str = "/dev/null/airlock.db";
 /// Room for no results.
 const NO_RESULTS: results::Settings =
     results::Settings { max_inline_bytes: 0, expire_after: Duration::ZERO, total_bytes: 0 };
+
+/// No server acts for single users.
+struct NoLogins;
+
+impl UserLogins for NoLogins {
+    fn is_secure(&self) -> bool {
+        false
+    }
+
+    fn new_secret(&self) -> String {
+        "secret".to_owned()
+    }
+
+    fn is_secret(&self, text: &str) -> bool {
+        text == "secret"
+    }
+
+    fn find<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<LoginOffer, LoginRefusal>> {
+        Box::pin(async { Err(LoginRefusal::Gone) })
+    }
+
+    fn begin<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+        Box::pin(async { Err(LoginRefusal::Gone) })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+        Box::pin(async { Err(LoginRefusal::Gone) })
+    }
+
+    fn list(
+        &self,
+        _: Option<[u8; 32]>,
+        _: u32,
+    ) -> BoxFuture<'_, Result<Vec<UserLogin>, LoginRefusal>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn revoke<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<[u8; 32]>,
+    ) -> BoxFuture<'a, Result<bool, LoginRefusal>> {
+        Box::pin(async { Ok(false) })
+    }
+}
 
 /// Returns hooks to fake plugins and no MCP servers. They deny every call that waits, and keep neither
 /// results, calls nor runs. Without `store`, nothing may use the database.
@@ -53,6 +102,7 @@ pub(crate) fn hooks(store: Option<store::Settings>) -> Hooks {
         metrics: Registry::default(),
         plugins: Arc::new(Shelf),
         upstreams: Arc::new(NoServers),
+        logins: Arc::new(NoLogins),
         database,
         replicas: None,
         management: Some(Arc::new(Desk::default())),

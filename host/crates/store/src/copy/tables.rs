@@ -20,7 +20,7 @@ pub(super) enum CopiedColumn {
 
 use CopiedColumn::{Bytes, Number, Text};
 
-pub(super) const TABLES: [CopiedTable; 19] = [
+pub(super) const TABLES: [CopiedTable; 21] = [
     CopiedTable {
         name: "kv_store",
         columns: &[
@@ -94,6 +94,45 @@ pub(super) const TABLES: [CopiedTable; 19] = [
             Number("obtained_ms"),
             Number("expires_ms"),
             Number("refreshing_until_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "user_login",
+        columns: &[
+            Text("client"),
+            Text("server"),
+            Text("holder"),
+            Text("session"),
+            Text("key_name"),
+            Text("user_issuer"),
+            Text("user_subject"),
+            Text("issuer"),
+            Text("client_id"),
+            Bytes("client_secret"),
+            Text("authentication"),
+            Text("token_endpoint"),
+            Text("resource"),
+            Text("scopes"),
+            Text("wanted"),
+            Bytes("access_token"),
+            Bytes("refresh_token"),
+            Number("obtained_ms"),
+            Number("expires_ms"),
+            Number("refreshing_until_ms"),
+        ],
+        identity: None,
+    },
+    CopiedTable {
+        name: "login_link",
+        columns: &[
+            Text("id"),
+            Text("client"),
+            Text("server"),
+            Text("holder"),
+            Number("expires_ms"),
+            Text("state"),
+            Bytes("document"),
         ],
         identity: None,
     },

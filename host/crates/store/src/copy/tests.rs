@@ -8,7 +8,7 @@ use crate::{
     approvals::CallVerdict,
     entries::{EntryChange, EntryKind, EntryValue},
     kv::Opener,
-    login::UpstreamLogin,
+    login::{LoginId, UpstreamLogin},
     responses::{NewResponse, ResponseBounds, Texts},
     schema::VERSION,
     tests::{
@@ -36,7 +36,7 @@ async fn fill(database: &Database) {
     database.pin_first_list("c", vec![("t".into(), "{}".into())]).await.expect("written");
     let asked = database.ask_approval(ANN, ANN, "a".into(), "é".into(), Duration::from_hours(1));
     asked.await.expect("written");
-    database.put_upstream_login("c", "s", login()).await.expect("written");
+    database.put_upstream_login(&LoginId::of_operator("c", "s"), login()).await.expect("written");
     let change = EntryChange {
         actor: "ann".into(),
         action: "client.add".into(),
@@ -50,6 +50,7 @@ async fn fill(database: &Database) {
 
 fn login() -> UpstreamLogin {
     UpstreamLogin {
+        holder: None,
         issuer: String::new(),
         client_id: "id".into(),
         client_secret: Some("secret".into()),
@@ -83,7 +84,10 @@ async fn check(database: &Database) {
     assert_eq!(database.upstream_pins("c").await.expect("read")[0].definition, "{}");
     let again = database.ask_approval(ANN, ANN, "b".into(), "é".into(), Duration::from_hours(1));
     assert_eq!(again.await.expect("written"), CallVerdict::Waiting("a".into()));
-    assert_eq!(database.upstream_login("c", "s").await.expect("read"), Some(login()));
+    assert_eq!(
+        database.upstream_login(&LoginId::of_operator("c", "s")).await.expect("read"),
+        Some(login())
+    );
     let entries = database.entries().await.expect("read");
     assert_eq!((entries.revision, entries.entries.len()), (1, 1));
     assert_eq!(entries.entries[0].document.as_deref(), Some("{}"));

@@ -1,11 +1,12 @@
 use super::*;
 use crate::{
-    SealKey, schema,
+    SealError, SealKey, schema,
     tests::home::{TestHome, on_both},
 };
 
 fn login(access_token: &str) -> UpstreamLogin {
     UpstreamLogin {
+        holder: None,
         issuer: "https://as.example.com".to_owned(),
         client_id: "id".to_owned(),
         client_secret: None,
@@ -21,6 +22,10 @@ fn login(access_token: &str) -> UpstreamLogin {
     }
 }
 
+fn id() -> LoginId {
+    LoginId::of_operator("up", "s")
+}
+
 const TIME: Duration = Duration::from_secs(30);
 
 on_both! {
@@ -33,20 +38,112 @@ on_both! {
     a_login_whose_key_is_missing_names_the_key_and_can_be_replaced,
     a_token_that_was_moved_to_another_login_does_not_open,
     a_plain_login_is_read_with_a_key_and_sealed_by_the_next_change,
+    the_logins_of_holders_are_apart_from_each_other_and_from_that_of_the_operator,
+    a_login_that_is_not_renewed_loses_its_tokens_and_stays_in_the_list,
+    logins_are_removed_by_their_session_and_their_holder,
+}
+
+/// Returns the login of a holder, whose session and key have its number.
+fn user_login(holder: u8, access_token: &str) -> UpstreamLogin {
+    let holder = LoginHolder {
+        session: format!("session-{holder}"),
+        key_name: format!("key-{holder}"),
+        ..LoginHolder::default()
+    };
+    UpstreamLogin { holder: Some(holder), ..login(access_token) }
+}
+
+async fn put_user_login(database: &Database, holder: u8, access_token: &str) {
+    let id = id().of_holder([holder; 32]);
+    let put = database.put_upstream_login(&id, user_login(holder, access_token)).await;
+    put.expect("written");
+}
+
+/// Returns the sessions of the listed logins, with whether they are active.
+async fn sessions(database: &Database, holder: Option<u8>) -> Vec<(String, bool)> {
+    let logins = database.user_logins(holder.map(|holder| [holder; 32]), 0).await.expect("read");
+    logins.into_iter().map(|login| (login.holder.session, login.is_active)).collect()
+}
+
+async fn the_logins_of_holders_are_apart_from_each_other_and_from_that_of_the_operator(
+    mut home: TestHome,
+) {
+    home.set_keys(1, &[]);
+    let database = home.open().await;
+    database.put_upstream_login(&id(), login("operator")).await.expect("written");
+    for (holder, token) in [(1, "first"), (2, "other"), (1, "second")] {
+        put_user_login(&database, holder, token).await;
+    }
+    for (holder, token) in [(1, "second"), (2, "other")] {
+        let id = id().of_holder([holder; 32]);
+        let read = database.upstream_login(&id).await.expect("read");
+        assert_eq!(read, Some(user_login(holder, token)));
+        let claimed = database.claim_refresh(&id, token, TIME).await.expect("written");
+        assert_eq!(claimed, RefreshClaim::Claimed(user_login(holder, token)));
+    }
+    let nobodys = database.upstream_login(&id().of_holder([3; 32])).await;
+    assert_eq!(nobodys.expect("read"), None);
+    let operators = database.claim_refresh(&id(), "operator", TIME).await.expect("written");
+    assert_eq!(operators, RefreshClaim::Claimed(login("operator")), "not claimed by a holder");
+    database.remove_upstream_logins("up").await.expect("written");
+    let all = [("session-1".to_owned(), true), ("session-2".to_owned(), true)];
+    assert_eq!(sessions(&database, None).await, all);
+    assert_eq!(sessions(&database, Some(2)).await, all[1..]);
+}
+
+async fn a_login_that_is_not_renewed_loses_its_tokens_and_stays_in_the_list(home: TestHome) {
+    let database = home.open().await;
+    put_user_login(&database, 1, "hunter2-token").await;
+    let id = id().of_holder([1; 32]);
+    database.void_user_login(&id, "another").await.expect("written");
+    assert!(database.upstream_login(&id).await.expect("read").is_some());
+    database.void_user_login(&id, "hunter2-token").await.expect("written");
+    assert_eq!(database.upstream_login(&id).await.expect("read"), None);
+    assert_eq!(claim_of(&database, &id).await, RefreshClaim::Gone);
+    assert_eq!(sessions(&database, Some(1)).await, [("session-1".to_owned(), false)]);
+    put_user_login(&database, 1, "next").await;
+    assert_eq!(sessions(&database, Some(1)).await, [("session-1".to_owned(), true)]);
+}
+
+async fn claim_of(database: &Database, id: &LoginId) -> RefreshClaim {
+    database.claim_refresh(id, "hunter2-token", TIME).await.expect("written")
+}
+
+async fn logins_are_removed_by_their_session_and_their_holder(home: TestHome) {
+    let database = home.open().await;
+    for holder in 1..=3 {
+        put_user_login(&database, holder, "token").await;
+    }
+    let others = database.remove_user_login("session-1", Some([2; 32])).await.expect("written");
+    assert_eq!((others, sessions(&database, None).await.len()), (None, 3));
+    let own = database.remove_user_login("session-1", Some([1; 32])).await.expect("written");
+    assert_eq!(own.expect("removed").id, id().of_holder([1; 32]));
+    let removed = database.remove_logins_of(&[[2; 32], [9; 32]]).await.expect("written");
+    assert_eq!(removed.len(), 1);
+    assert_eq!(sessions(&database, None).await, [("session-3".to_owned(), true)]);
+    let by_operator = database.remove_user_login("session-3", None).await.expect("written");
+    assert!(by_operator.is_some() && sessions(&database, None).await.is_empty());
 }
 
 async fn a_login_belongs_to_a_client_and_a_server(home: TestHome) {
     let database = home.open().await;
-    database.put_upstream_login("up", "https://a/", login("1")).await.expect("written");
+    database
+        .put_upstream_login(&LoginId::of_operator("up", "https://a/"), login("1"))
+        .await
+        .expect("written");
     for (client, server, found) in
         [("up", "https://a/", true), ("up", "https://b/", false), ("other", "https://a/", false)]
     {
-        let read = database.upstream_login(client, server).await.expect("read");
+        let read =
+            database.upstream_login(&LoginId::of_operator(client, server)).await.expect("read");
         assert_eq!(read, found.then(|| login("1")), "{client} {server}");
     }
     assert!(!format!("{:?}", login("hunter2")).contains("hunter2"));
     assert_eq!(database.remove_upstream_logins("up").await.expect("written"), 1);
-    assert_eq!(database.upstream_login("up", "https://a/").await.expect("read"), None);
+    assert_eq!(
+        database.upstream_login(&LoginId::of_operator("up", "https://a/")).await.expect("read"),
+        None
+    );
 }
 
 #[tokio::test]
@@ -54,7 +151,7 @@ async fn nothing_of_a_removed_login_stays_in_the_files() {
     let home = TestHome::sqlite();
     let database = home.open().await;
     for token in ["first-hunter2", "second-hunter2"] {
-        database.put_upstream_login("up", "s", login(token)).await.expect("written");
+        database.put_upstream_login(&id(), login(token)).await.expect("written");
     }
     assert!(home.has_bytes(b"hunter2"));
     database.remove_upstream_logins("up").await.expect("written");
@@ -64,37 +161,42 @@ async fn nothing_of_a_removed_login_stays_in_the_files() {
 async fn one_process_refreshes_at_a_time_until_its_claim_ends(home: TestHome) {
     let database = home.open().await;
     assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Gone);
-    database.put_upstream_login("up", "s", login("1")).await.expect("written");
+    database.put_upstream_login(&id(), login("1")).await.expect("written");
     assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Claimed(login("1")));
     assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
     home.clock.pass(Duration::from_secs(29));
     assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Busy);
     home.clock.pass(Duration::from_secs(1));
     assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Claimed(login("1")));
-    database.release_refresh("up", "s", "1").await.expect("written");
+    database.release_refresh(&id(), "1").await.expect("written");
     assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Claimed(login("1")));
     home.clock.set(Duration::from_secs(1));
     assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Claimed(login("1")));
-    let renewed = database.renew_upstream_login("up", "s", "1", login("2")).await;
+    let renewed = database.renew_upstream_login(&id(), "1", login("2")).await;
     assert!(renewed.expect("written"));
     assert_eq!(claim(&database, "1").await.expect("written"), RefreshClaim::Changed(login("2")));
     assert_eq!(claim(&database, "2").await.expect("written"), RefreshClaim::Claimed(login("2")));
 }
 
 async fn claim(database: &Database, token: &str) -> Result<RefreshClaim, Unavailable> {
-    database.claim_refresh("up", "s", token, TIME).await
+    database.claim_refresh(&id(), token, TIME).await
 }
 
 async fn a_change_of_an_earlier_version_is_not_made(home: TestHome) {
     let database = home.open().await;
-    database.put_upstream_login("up", "s", login("2")).await.expect("written");
-    assert!(!database.renew_upstream_login("up", "s", "1", login("3")).await.expect("written"));
-    database.want_scopes("up", "s", "1", "write").await.expect("written");
-    assert_eq!(database.upstream_login("up", "s").await.expect("read"), Some(login("2")));
-    database.want_scopes("up", "s", "2", "write").await.expect("written");
-    let wanted = database.upstream_login("up", "s").await.expect("read").expect("a login");
+    database.put_upstream_login(&id(), login("2")).await.expect("written");
+    assert!(!database.renew_upstream_login(&id(), "1", login("3")).await.expect("written"));
+    database.want_scopes(&id(), "1", "write").await.expect("written");
+    assert_eq!(database.upstream_login(&id()).await.expect("read"), Some(login("2")));
+    database.want_scopes(&id(), "2", "write").await.expect("written");
+    let wanted = database.upstream_login(&id()).await.expect("read").expect("a login");
     assert_eq!(wanted.wanted, "write");
-    assert!(!database.renew_upstream_login("up", "t", "2", login("3")).await.expect("written"));
+    assert!(
+        !database
+            .renew_upstream_login(&LoginId::of_operator("up", "t"), "2", login("3"))
+            .await
+            .expect("written")
+    );
 }
 
 async fn with_a_key_one_process_refreshes_at_a_time_too(mut home: TestHome) {
@@ -129,8 +231,8 @@ async fn stored(database: &Database) -> Vec<Vec<u8>> {
 async fn with_a_key_no_secret_is_readable_in_the_database(mut home: TestHome) {
     home.set_keys(1, &[]);
     let database = home.open().await;
-    database.put_upstream_login("up", "s", secrets()).await.expect("written");
-    assert_eq!(database.upstream_login("up", "s").await.expect("read"), Some(secrets()));
+    database.put_upstream_login(&id(), secrets()).await.expect("written");
+    assert_eq!(database.upstream_login(&id()).await.expect("read"), Some(secrets()));
     let stored = stored(&database).await;
     assert_eq!(stored.len(), 3);
     for value in stored {
@@ -143,33 +245,36 @@ async fn a_login_whose_key_is_missing_names_the_key_and_can_be_replaced(mut home
     let keyless = home.open().await;
     home.set_keys(1, &[]);
     let first = home.open().await;
-    first.put_upstream_login("up", "s", login("1")).await.expect("written");
+    first.put_upstream_login(&id(), login("1")).await.expect("written");
     home.set_keys(2, &[]);
     let other = home.open().await;
-    let id = SealKey::new(&[1; 32]).id();
+    let key = SealKey::new(&[1; 32]).id();
     for database in [&keyless, &other] {
-        let read = database.upstream_login("up", "s").await.map(drop);
+        let read = database.upstream_login(&id()).await.map(drop);
         let claimed = claim(database, "1").await.map(drop);
-        let released = database.release_refresh("up", "s", "1").await;
-        let renewed = database.renew_upstream_login("up", "s", "1", login("2")).await.map(drop);
+        let released = database.release_refresh(&id(), "1").await;
+        let renewed = database.renew_upstream_login(&id(), "1", login("2")).await.map(drop);
         for refused in [read, claimed, released, renewed] {
             let refused = refused.expect_err("the key is missing");
             assert!(
-                matches!(refused, Unavailable::Sealed(SealError::UnknownKey(key)) if key == id)
+                matches!(refused, Unavailable::Sealed(SealError::UnknownKey(named)) if named == key)
             );
-            assert!(airlock_strings::with_causes(&refused).contains(&id.to_string()));
+            assert!(airlock_strings::with_causes(&refused).contains(&key.to_string()));
         }
     }
     assert_eq!(claim(&first, "1").await.expect("written"), RefreshClaim::Claimed(login("1")));
-    other.put_upstream_login("up", "s", login("3")).await.expect("written");
-    assert_eq!(other.upstream_login("up", "s").await.expect("read"), Some(login("3")));
+    other.put_upstream_login(&id(), login("3")).await.expect("written");
+    assert_eq!(other.upstream_login(&id()).await.expect("read"), Some(login("3")));
 }
 
 async fn a_token_that_was_moved_to_another_login_does_not_open(mut home: TestHome) {
     home.set_keys(1, &[]);
     let database = home.open().await;
     for (server, token) in [("a", "1"), ("b", "2")] {
-        database.put_upstream_login("up", server, login(token)).await.expect("written");
+        database
+            .put_upstream_login(&LoginId::of_operator("up", server), login(token))
+            .await
+            .expect("written");
     }
     let moved = "UPDATE upstream_login SET access_token = \
                  (SELECT access_token FROM upstream_login WHERE server = ?1)";
@@ -177,20 +282,23 @@ async fn a_token_that_was_moved_to_another_login_does_not_open(mut home: TestHom
         .write(Subject::login("up"), move |sql| sql.run(moved, params!["a"]))
         .await
         .expect("written");
-    assert_eq!(database.upstream_login("up", "a").await.expect("read"), Some(login("1")));
-    let refused = database.upstream_login("up", "b").await;
+    assert_eq!(
+        database.upstream_login(&LoginId::of_operator("up", "a")).await.expect("read"),
+        Some(login("1"))
+    );
+    let refused = database.upstream_login(&LoginId::of_operator("up", "b")).await;
     assert!(matches!(refused, Err(Unavailable::Sealed(SealError::Altered(_)))), "{refused:?}");
     let swapped = "UPDATE upstream_login SET refresh_token = access_token WHERE server = ?1";
     database
         .write(Subject::login("up"), move |sql| sql.run(swapped, params!["a"]))
         .await
         .expect("written");
-    let refused = database.upstream_login("up", "a").await;
+    let refused = database.upstream_login(&LoginId::of_operator("up", "a")).await;
     assert!(matches!(refused, Err(Unavailable::Sealed(SealError::Altered(_)))), "{refused:?}");
 }
 
 async fn a_plain_login_is_read_with_a_key_and_sealed_by_the_next_change(mut home: TestHome) {
-    home.open().await.put_upstream_login("up", "s", secrets()).await.expect("written");
+    home.open().await.put_upstream_login(&id(), secrets()).await.expect("written");
     home.set_keys(1, &[]);
     let database = home.open().await;
     assert_eq!(
@@ -198,10 +306,10 @@ async fn a_plain_login_is_read_with_a_key_and_sealed_by_the_next_change(mut home
         RefreshClaim::Claimed(secrets())
     );
     assert!(stored(&database).await.contains(&b"hunter2-access".to_vec()));
-    let renewed = database.renew_upstream_login("up", "s", "hunter2-access", secrets()).await;
+    let renewed = database.renew_upstream_login(&id(), "hunter2-access", secrets()).await;
     assert!(renewed.expect("written"));
     assert!(!stored(&database).await.concat().windows(7).any(|window| window == b"hunter2"));
-    assert_eq!(database.upstream_login("up", "s").await.expect("read"), Some(secrets()));
+    assert_eq!(database.upstream_login(&id()).await.expect("read"), Some(secrets()));
 }
 
 #[tokio::test]
@@ -221,7 +329,7 @@ async fn a_login_of_the_version_before_is_kept_and_leaves_no_trace_of_its_old_ta
     old.execute(insert, [&secret]).expect("written");
     drop(old);
     let database = home.open().await;
-    assert_eq!(database.upstream_login("up", "s").await.expect("read"), Some(login(&secret)));
+    assert_eq!(database.upstream_login(&id()).await.expect("read"), Some(login(&secret)));
     database.remove_upstream_logins("up").await.expect("written");
     assert!(!home.has_bytes(b"hunter2"));
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     SealError, SealKey,
     entries::{EntryChange, EntryChanged, EntryKind, EntryValue},
-    login::{RefreshClaim, UpstreamLogin},
+    login::{LoginId, RefreshClaim, UpstreamLogin},
     operators::StoredOperator,
     sql::params,
     tests::home::{TestHome, on_both, until_one_waits},
@@ -18,6 +18,7 @@ const LOGINS: u8 = 40;
 
 fn login(token: &str) -> UpstreamLogin {
     UpstreamLogin {
+        holder: None,
         issuer: String::new(),
         client_id: "id".to_owned(),
         client_secret: None,
@@ -37,7 +38,8 @@ fn login(token: &str) -> UpstreamLogin {
 async fn fill(database: &Database) -> u64 {
     for number in 0..LOGINS {
         let server = number.to_string();
-        let put = database.put_upstream_login("up", &server, login(&server));
+        let id = LoginId::of_operator("up", &server);
+        let put = database.put_upstream_login(&id, login(&server));
         put.await.expect("written");
     }
     for revision in 0..2 {
@@ -71,7 +73,8 @@ async fn fill(database: &Database) -> u64 {
 async fn check(database: &Database) {
     for number in 0..LOGINS {
         let number = number.to_string();
-        let read = database.upstream_login("up", &number).await.expect("read");
+        let read =
+            database.upstream_login(&LoginId::of_operator("up", &number)).await.expect("read");
         assert_eq!(read, Some(login(&number)));
     }
     let entries = database.entries().await.expect("read").entries;
@@ -136,9 +139,13 @@ async fn renew(database: &Database, number: u8) {
     let server = number.to_string();
     let expected = login(&server);
     let token = &expected.access_token;
-    let claimed = database.claim_refresh("up", &server, token, Duration::from_secs(9)).await;
+    let claimed = database
+        .claim_refresh(&LoginId::of_operator("up", &server), token, Duration::from_secs(9))
+        .await;
     assert_eq!(claimed.expect("written"), RefreshClaim::Claimed(login(&server)));
-    let renewed = database.renew_upstream_login("up", &server, token, login(&server)).await;
+    let renewed = database
+        .renew_upstream_login(&LoginId::of_operator("up", &server), token, login(&server))
+        .await;
     assert!(renewed.expect("written"));
 }
 
@@ -147,7 +154,7 @@ async fn a_secret_whose_key_is_missing_stops_it_and_the_next_time_goes_on(mut ho
     let values = fill(&home.open().await).await;
     home.set_keys(3, &[]);
     let lost = home.open().await;
-    lost.put_upstream_login("up", "7", login("7")).await.expect("written");
+    lost.put_upstream_login(&LoginId::of_operator("up", "7"), login("7")).await.expect("written");
     home.set_keys(2, &[1]);
     let refused = rekey(home.settings()).await.expect_err("a key is missing");
     let shown = airlock_strings::with_causes(&refused);
@@ -164,7 +171,10 @@ async fn a_secret_whose_key_is_missing_stops_it_and_the_next_time_goes_on(mut ho
 async fn a_page_waits_for_a_change_of_its_logins() {
     let Some(mut home) = TestHome::postgres() else { return };
     let database = home.open().await;
-    database.put_upstream_login("up", "s", login("old")).await.expect("written");
+    database
+        .put_upstream_login(&LoginId::of_operator("up", "s"), login("old"))
+        .await
+        .expect("written");
     let (begun, has_begun) = oneshot::channel();
     let (go, wait) = mpsc::channel::<()>();
     let gateway = database.clone();
@@ -185,7 +195,8 @@ async fn a_page_waits_for_a_change_of_its_logins() {
     }
     assert_eq!(changing.await.expect("no panic").expect("written"), 1);
     assert_eq!(rekeying.await.expect("no panic").expect("sealed"), 2);
-    let read = home.open().await.upstream_login("up", "s").await.expect("read");
+    let read =
+        home.open().await.upstream_login(&LoginId::of_operator("up", "s")).await.expect("read");
     assert_eq!(read.expect("a login").access_token, "new");
 }
 

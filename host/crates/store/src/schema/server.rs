@@ -26,7 +26,7 @@ struct ServerMigration {
 }
 
 /// Migrations, in the order of their versions. A released one is never changed; new ones are appended.
-const MIGRATIONS: [ServerMigration; 3] = [
+const MIGRATIONS: [ServerMigration; 4] = [
     ServerMigration {
         version: 10,
         compatible_from: 10,
@@ -43,6 +43,12 @@ const MIGRATIONS: [ServerMigration; 3] = [
         version: 12,
         compatible_from: 10,
         text: include_str!("postgres/12_replicas.sql"),
+    },
+    // Adds tables only.
+    ServerMigration {
+        version: 13,
+        compatible_from: 10,
+        text: include_str!("postgres/13_user_logins.sql"),
     },
 ];
 

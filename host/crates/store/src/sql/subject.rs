@@ -25,6 +25,9 @@ impl Subject {
     /// All running gateways.
     pub(crate) const REPLICAS: Self = Self { class: class(11), hash: 0 };
 
+    /// All links by which users log in.
+    pub(crate) const LOGIN_LINKS: Self = Self { class: class(11), hash: 0 };
+
     /// Returns the store of a plugin.
     pub(crate) fn kv(plugin: &str, name: &str, holder: Option<&[u8]>) -> Self {
         let holder = holder.unwrap_or(b"none");
@@ -51,7 +54,7 @@ impl Subject {
         Self::new(6, &[digest])
     }
 
-    /// Returns the logins of a client.
+    /// Returns the logins of a client, those of its users included.
     pub(crate) fn login(client: &str) -> Self {
         Self::new(7, &[client.as_bytes()])
     }

@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 
 use crate::{
     Database, OpenError, Settings,
+    login::LoginId,
     schema::VERSION,
     sql::{Subject, first, params},
     tests::home::TestHome,
@@ -69,13 +70,13 @@ async fn a_schema_of_version_10_is_migrated_and_gateways_of_version_10_can_use_i
                  NULL, 1, NULL, 0)";
     let server = home.server.as_ref().expect("a server");
     server.execute(&format!(
-        "{login}; DROP TABLE operator, setting_entry, setting_change, replica; \
+        "{login}; DROP TABLE operator, setting_entry, setting_change, replica, user_login, login_link; \
          DELETE FROM airlock_schema WHERE version > 10"
     ));
     drop(database);
     let database = open(&home).await.expect("it is migrated");
     assert_eq!(database.entries().await.expect("read").revision, 0);
-    let login = database.upstream_login("c", "s").await.expect("read");
+    let login = database.upstream_login(&LoginId::of_operator("c", "s")).await.expect("read");
     assert_eq!(login.map(|login| login.access_token).as_deref(), Some("t"));
     let compatible = database.read(|sql| {
         let select = "SELECT max(compatible_from) FROM airlock_schema";

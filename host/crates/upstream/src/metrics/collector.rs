@@ -213,7 +213,7 @@ mod tests {
         let catalog = Catalog::new();
         catalog.add_client(&up, airlock_catalog::SourceKind::Server("stdio"), Policy::default());
         let settings = Settings::new(up.clone(), Process::default());
-        let server = Server::new(&settings, Handle::current(), None);
+        let server = Server::new(&settings, Handle::current(), None, None);
         let tools = json!([{"name": "echo", "inputSchema": {}}]);
         let tools = serde_json::from_value(tools).expect("definitions");
         catalog.blocking_publish(&up, tools, server.clone());

@@ -40,6 +40,8 @@ pub(crate) enum ParkedRequest<C> {
     Running(C),
     /// A request that is sent once more.
     Retry(Again),
+    /// A call that was not sent, because its user has to log in.
+    Login,
 }
 
 /// Requests of one server that wait for answers. `C` is a running call.

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::{limits::RECONNECT_PATIENCE, metrics::Metrics, status::Status};
+use crate::{limits::RECONNECT_PATIENCE, metrics::Metrics, status::Status, users::Users};
 use airlock_core::{
     tenant::Tenant,
     tool::{Cause, ClientName, QuestionKinds},
@@ -40,6 +40,8 @@ pub(super) struct Shared {
     pub(super) heartbeat: Option<Duration>,
     /// Questions that the server may ask callers.
     pub(super) questions: QuestionKinds,
+    /// Users of the server; `None` if it acts for the operator alone.
+    pub(super) users: Option<Arc<Users>>,
     /// Permits for running calls.
     pub(super) permits: Arc<Semaphore>,
     /// Permits for the running calls of each tenant that has a running or waiting call. There are
@@ -59,6 +61,8 @@ pub(crate) enum Access {
     Up(UsedLink),
     /// Over a connection of the call's own.
     PerCall(Arc<PerCall>),
+    /// Over the connection of the caller's user.
+    OfUser(Arc<Users>),
 }
 
 /// A link in use. A connection that is replaced is closed once every clone is dropped.
@@ -105,6 +109,8 @@ pub(super) enum Unavailable {
     NotConnected,
     #[error("it could not be started for the call; nothing was sent")]
     NotStarted(#[source] ConnectionError),
+    #[error("no connection was opened for the caller; nothing was sent")]
+    UserNotConnected(#[source] Arc<ConnectionError>),
     #[error("nothing was sent")]
     NotSent(#[source] Cause),
     #[error("the connection broke; the tool may have run")]
@@ -152,7 +158,10 @@ impl Shared {
     ) -> Result<T, NoLink> {
         let permits = self.permits(tenant).await.ok_or(NoLink::Busy)?;
         match self.access().await {
-            Access::Down | Access::OnDemand => Err(no_link(Unavailable::NotConnected)),
+            // What is relayed is listed with the operator's account, and is not that of a user.
+            Access::Down | Access::OnDemand | Access::OfUser(_) => {
+                Err(no_link(Unavailable::NotConnected))
+            }
             // The use ends with the work.
             Access::Up(used) => Ok(work(used.link.clone(), Some(Arc::new(permits))).await),
             Access::PerCall(own) => {
@@ -194,6 +203,9 @@ impl Shared {
 
     /// Returns the way to the server. Waits for a server that is started on demand.
     pub(super) async fn access(&self) -> Access {
+        if let Some(users) = &self.users {
+            return Access::OfUser(users.clone());
+        }
         let mut access = self.access.subscribe();
         loop {
             let now = access.borrow_and_update().clone();
@@ -256,7 +268,7 @@ mod tests {
     async fn permits_are_shared_by_the_calls_of_a_tenant_and_dropped_with_its_last_call() {
         let name = ClientName::parse("up").expect("a good name");
         let settings = Settings::new(name, Process::default());
-        let server = Server::new(&settings, Handle::current(), None);
+        let server = Server::new(&settings, Handle::current(), None, None);
         let first = server.shared.tenant_permits(&tenant(0));
         assert!(Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(0))));
         assert!(!Arc::ptr_eq(&first, &server.shared.tenant_permits(&tenant(1))));
@@ -314,7 +326,7 @@ mod tests {
         let name = ClientName::parse("up").expect("a good name");
         let mut settings = Settings::new(name, Process::default());
         settings.timeouts.heartbeat = heartbeat;
-        Server::new(&settings, Handle::current(), None)
+        Server::new(&settings, Handle::current(), None, None)
     }
 
     /// Returns a link, and the other end, which must live as long.

@@ -12,6 +12,9 @@
 //!       with the answers  Running
 //! ```
 //!
+//! A call whose user has to log in first is not sent. If its caller can open links, it is parked too, and
+//! sent once the user has logged in.
+//!
 //! The time in which a call is parked is not counted.
 
 use std::{
@@ -36,11 +39,13 @@ use crate::{
     result,
 };
 use airlock_core::{
-    door::Admitted,
+    door::{Admitted, Origin},
     tool::{
-        Answers, CallError, Cause, InputRequired, Question, QuestionKinds, ToolName, ToolOutput,
+        Answers, CallError, Cause, ErrorKind, HostCode, InputRequired, Question, QuestionKind,
+        QuestionKinds, ToolName, ToolOutput,
     },
 };
+use airlock_json::raw;
 
 /// Additions to a request that is sent once more.
 #[derive(Default)]
@@ -66,6 +71,8 @@ struct Waiter {
     deadline: Instant,
     /// Time until the deadline, at the start.
     limit: Duration,
+    /// True if the caller can have its user open a link.
+    opens_links: bool,
 }
 
 impl Server {
@@ -77,7 +84,7 @@ impl Server {
     ) -> Option<Result<Retry, Refused>> {
         match self.parked.take(&answers.token, bound)? {
             ParkedRequest::Retry(again) => Some(Retry::new(&again, answers)),
-            ParkedRequest::Running(_) => None,
+            ParkedRequest::Running(_) | ParkedRequest::Login => None,
         }
     }
 
@@ -108,7 +115,9 @@ impl Server {
 
     /// Sends a call, and waits for it.
     pub(crate) async fn send(&self, call: Admitted, retry: Retry) -> Result<ToolOutput, CallError> {
-        let waiter = self.waiter(&call);
+        let mut waiter = self.waiter(&call);
+        // Its user is asked to log in once.
+        waiter.opens_links &= retry.rounds == 0;
         let running = self.spawn(call, waiter.permitted, retry.parameters)?;
         self.wait(waiter, running, retry.rounds).await
     }
@@ -133,7 +142,53 @@ impl Server {
                 }
                 self.wait(waiter, running, 0).await
             }
+            ParkedRequest::Login => self.send_after_login(call, waiter, &answers).await,
         }
+    }
+
+    /// Sends a call whose user was asked to log in, once the user has: the answer may come when the link
+    /// was opened.
+    async fn send_after_login(
+        &self,
+        call: Admitted,
+        waiter: Waiter,
+        answers: &Answers,
+    ) -> Result<ToolOutput, CallError> {
+        let mut given = answers.given.values();
+        match given.next().map(Option::as_deref) {
+            Some(Some(answer)) if is_accepted(answer) => {}
+            // A question without an answer is asked again.
+            None => {
+                let Some(users) = self.users() else {
+                    return Err(CallError::not_waiting(waiter.tool));
+                };
+                let error = users.login_required(&waiter.tool, call.chain().tenant()).await;
+                return Err(self.ask_for_login(waiter, error));
+            }
+            Some(_) => {
+                let message =
+                    ("tool '", "' did not run: its user declined to log in at its server");
+                let kind = ErrorKind::AuthRequired;
+                return Err(CallError::about(waiter.tool, kind, HostCode::Declined, message));
+            }
+        }
+        if let Some(users) = self.users() {
+            let left = waiter.deadline.saturating_duration_since(Instant::now());
+            // A quarter is left for the call itself.
+            users.logged_in(call.chain().tenant(), left / 4 * 3).await;
+        }
+        self.send(call, Retry { rounds: 1, ..Retry::default() }).await
+    }
+
+    /// Returns the error of a call whose user has to log in: the question for it, if the caller can ask.
+    fn ask_for_login(&self, waiter: Waiter, error: CallError) -> CallError {
+        let Some(login) = error.needed_login().filter(|_| waiter.opens_links) else { return error };
+        let until = Instant::now() + QUESTION_TIMEOUT;
+        let parked = self.parked.park(waiter.bound, ParkedRequest::Login, until.into());
+        let Ok(token) = parked else { return error };
+        let questions = vec![login.to_question(&token)];
+        let asked = InputRequired { client: login.client.clone(), questions, token };
+        CallError::needs_input(waiter.tool, Box::new(asked))
     }
 
     fn waiter(&self, call: &Admitted) -> Waiter {
@@ -146,6 +201,7 @@ impl Server {
             permitted: self.permitted(call.chain().heard().questions),
             deadline,
             limit: whole_millis(deadline.saturating_duration_since(Instant::now())),
+            opens_links: opens_links(call),
         }
     }
 
@@ -185,7 +241,7 @@ impl Server {
                     Ok(Ok(ServerResponse::InputRequired(asked))) => {
                         Err(self.input_required(waiter, asked, rounds))
                     }
-                    Ok(Err(error)) => Err(error),
+                    Ok(Err(error)) => Err(self.ask_for_login(waiter, error)),
                     Err(lost) => {
                         let cause = Unavailable::ConnectionLost(Cause::from(lost));
                         Err(unavailable(&waiter.tool, cause))
@@ -230,7 +286,7 @@ impl Server {
                 Ok(running)
             }
             // What was given is returned.
-            Err((_, ParkedRequest::Retry(_))) => Err(CallError::busy()),
+            Err((_, ParkedRequest::Retry(_) | ParkedRequest::Login)) => Err(CallError::busy()),
         }
     }
 }
@@ -241,6 +297,20 @@ fn bound(call: &Admitted) -> Bound {
     let tool = call.tool();
     let parts = [&*tool.original, tool.input_schema.as_str(), call.arguments().as_str()];
     Bound::new(call.chain().tenant(), &parts)
+}
+
+/// Returns whether the caller of a call can have its user open a link. Other callers than MCP clients read
+/// it in the error.
+fn opens_links(call: &Admitted) -> bool {
+    let chain = call.chain();
+    matches!(chain.starter(), Origin::McpClient(_))
+        && chain.heard().questions.has(QuestionKind::Url)
+}
+
+/// Returns whether a user has accepted to open a link (MCP's `ElicitResult`).
+fn is_accepted(answer: &str) -> bool {
+    let action = raw::member(answer, "action").and_then(raw::string);
+    action.is_some_and(|action| action == "accept")
 }
 
 /// Rounds a time up to whole milliseconds. A deadline is an instant, so the time left of 30 s would

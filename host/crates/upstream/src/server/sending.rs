@@ -14,9 +14,11 @@ use crate::{
     log_messages,
     questions::{ServerResponse, TASK},
     result, tasks,
+    users::{NoUserLink, Users},
 };
 use airlock_core::{
     door::Admitted,
+    tenant::Tenant,
     tool::{CallError, Cause, QuestionKinds, Tool, ToolName},
 };
 use airlock_json::raw;
@@ -66,6 +68,10 @@ impl Shared {
                     Err(unavailable(&tool.name, Unavailable::ConnectionLost(cause)))
                 })
             }
+            Access::OfUser(users) => {
+                let permits: HeldPermits = Arc::new(permits);
+                send_for_user(&users, sending, &permits).await
+            }
             // The use ends with the call.
             Access::Up(used) => {
                 let link = used.link.clone();
@@ -86,6 +92,73 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+/// Sends a call over the connection of its caller's user, and once more over another one if the
+/// connection is of no use and the call may be repeated.
+async fn send_for_user(users: &Users, sending: &Sending, permits: &HeldPermits) -> CallResponse {
+    let tool = sending.call.tool();
+    let tenant = sending.call.chain().tenant();
+    let mut may_retry = true;
+    loop {
+        let user = match users.link(tenant).await {
+            Ok(user) => user,
+            Err(reason) => return Err(no_user_link(users, &tool.name, tenant, reason).await),
+        };
+        let asked = ask(user.link(), sending, Some(permits)).await;
+        let error = match asked {
+            Err(error) if ends_connection(&error) => error,
+            asked => {
+                let response = read(tool, user.link(), asked);
+                user.done();
+                return response;
+            }
+        };
+        users.replace(&user);
+        let needs_login = matches!(error, AskError::Send(SendError::LoginNeeded(_)));
+        // The user may have logged in again since the connection was opened.
+        let is_repeatable =
+            if needs_login { users.has_login(tenant).await } else { may_repeat(&error, tool) };
+        if may_retry && is_repeatable && !sending.taker.has_asked() {
+            may_retry = false;
+            continue;
+        }
+        return if needs_login {
+            Err(users.login_required(&tool.name, tenant).await)
+        } else {
+            read(tool, user.link(), Err(error))
+        };
+    }
+}
+
+/// Returns whether an error means that the connection is of no use for later calls.
+fn ends_connection(error: &AskError) -> bool {
+    match error {
+        AskError::Lost => true,
+        AskError::Send(error) => matches!(
+            error,
+            SendError::LoginNeeded(_)
+                | SendError::NotSent(_)
+                | SendError::SessionExpired
+                | SendError::Closed
+        ),
+        _ => false,
+    }
+}
+
+/// Returns the error of a call that has no connection of its user.
+async fn no_user_link(
+    users: &Users,
+    tool: &ToolName,
+    tenant: &Tenant,
+    reason: NoUserLink,
+) -> CallError {
+    match reason {
+        NoUserLink::Anonymous => CallError::identity_required(tool.clone()),
+        NoUserLink::Full => CallError::busy(),
+        NoUserLink::LoginNeeded => users.login_required(tool, tenant).await,
+        NoUserLink::Failed(error) => unavailable(tool, Unavailable::UserNotConnected(error)),
     }
 }
 
@@ -200,4 +273,9 @@ pub(super) fn unavailable(tool: &ToolName, cause: Unavailable) -> CallError {
     let may_have_run = matches!(cause, Unavailable::ConnectionLost(_));
     let error = CallError::unavailable(tool.clone(), cause);
     if may_have_run { error } else { error.not_begun() }
+}
+
+/// Returns the error of a call that was not sent.
+pub(crate) fn unavailable_before_sent(tool: &ToolName, cause: impl Into<Cause>) -> CallError {
+    unavailable(tool, Unavailable::NotSent(cause.into()))
 }

@@ -24,6 +24,7 @@ use crate::{
     questions::{Conversation, Parked, ServerResponse},
     status::Status,
     subscriptions::Relaying,
+    users::Users,
 };
 use airlock_core::{
     tenant::{Pool, Tenant},
@@ -50,12 +51,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Creates a server that is not connected, whose calls run on `runtime`. It goes on with the counters
-    /// and the subscriptions of its `predecessor`.
+    /// Creates a server that is not connected, whose calls run on `runtime`: for its `users`, if it acts
+    /// for them. It goes on with the counters and the subscriptions of its `predecessor`.
     pub(crate) fn new(
         settings: &Settings,
         runtime: Handle,
         predecessor: Option<&Arc<Self>>,
+        users: Option<Arc<Users>>,
     ) -> Arc<Self> {
         let bounds = settings.bounds;
         let metrics = predecessor.map(|server| server.shared.metrics.clone());
@@ -71,6 +73,7 @@ impl Server {
             bounds,
             heartbeat: settings.timeouts.heartbeat,
             questions: settings.questions,
+            users,
             permits: Arc::new(Semaphore::new(bounds.running)),
             tenant_permits: Mutex::default(),
         };
@@ -102,6 +105,11 @@ impl Server {
     /// Returns the stored stderr of its processes.
     pub(crate) fn logs(&self) -> &StderrLogs {
         &self.shared.logs
+    }
+
+    /// Returns the users that it acts for; `None` if it acts for the operator.
+    pub(crate) fn users(&self) -> Option<&Arc<Users>> {
+        self.shared.users.as_ref()
     }
 
     /// Returns the counters of its calls.
@@ -177,6 +185,9 @@ impl Server {
         // While all permits are held, no call can take the link.
         let held = timeout(limit, idle).await;
         self.set_access(Access::Down);
+        if let Some(users) = self.users() {
+            users.stop();
+        }
         drop(held);
     }
 

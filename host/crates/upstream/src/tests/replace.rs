@@ -21,7 +21,7 @@ impl Successor {
         let (control, supervising) = supervise(
             settings.clone(),
             pins.add(settings),
-            &logins,
+            &Accounts::new(logins),
             old.catalog.clone(),
             Some(&old.control),
             stop.clone(),

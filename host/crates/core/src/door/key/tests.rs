@@ -122,5 +122,6 @@ fn a_key_with_certificates_is_found_with_one_of_them_alone() {
     for shown in [Some(own), None] {
         assert!(keys.find("sk-bf-bob", shown, at(0)).is_some(), "{shown:?}");
     }
-    assert!(!keys.named("ann").is_some_and(|key| key.on_behalf_of(&["x"]).permits(None)));
+    let user = User { issuer: "i".to_owned(), subject: "s".to_owned() };
+    assert!(!keys.named("ann").is_some_and(|key| key.on_behalf_of(user).permits(None)));
 }

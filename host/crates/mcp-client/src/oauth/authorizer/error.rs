@@ -1,6 +1,8 @@
 //! Reasons that a request has no access token.
 
-use crate::oauth::{logins::LoginsUnavailable, refresh::RefreshError};
+use std::fmt;
+
+use crate::oauth::{logins::LoginsUnavailable, token_endpoint::TokenError};
 use airlock_core::tool::ClientName;
 
 /// Reason that a request has no access token. Nothing was executed.
@@ -17,7 +19,7 @@ pub(crate) enum AuthorizationError {
     Unusable,
     /// The tokens could not be refreshed. A later attempt may succeed.
     #[error("the access token was not refreshed")]
-    Refresh(#[from] RefreshError),
+    Refresh(#[from] TokenError),
     /// The token is refused, and none may be requested in its place: the login cannot be renewed, or
     /// it was for the same reason a moment ago.
     #[error("there is no other access token")]
@@ -36,13 +38,24 @@ pub(crate) enum AuthorizationError {
     Interrupted,
 }
 
-/// Reason that only the operator can help, with the command to run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason} run `airlock upstream login {client}`")]
+/// Reason that only a person can help, with the command to run if it is the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoginNeeded {
-    pub(super) client: ClientName,
+    /// Client of which the operator has to log in; `None` if the user of the caller has to.
+    pub(super) operator_of: Option<ClientName>,
     pub(super) reason: LoginReason,
 }
+
+impl fmt::Display for LoginNeeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.operator_of {
+            Some(client) => write!(f, "{} run `airlock upstream login {client}`", self.reason),
+            None => write!(f, "{} its user has to log in", self.reason),
+        }
+    }
+}
+
+impl std::error::Error for LoginNeeded {}
 
 /// Reason that a login is needed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

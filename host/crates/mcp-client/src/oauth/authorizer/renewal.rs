@@ -20,10 +20,7 @@ use super::{
     error::{AuthorizationError, LoginReason},
     source::TokenSource,
 };
-use crate::oauth::{
-    outbound,
-    refresh::{RefreshError, refresh},
-};
+use crate::oauth::{outbound, refresh::refresh, token_endpoint::TokenError};
 use airlock_store::login::{RefreshClaim, UpstreamLogin};
 use airlock_strings::with_causes;
 
@@ -96,8 +93,12 @@ impl TokenSource {
         }
         warn!(%client, error = with_causes(&error), "access token of an upstream server not refreshed");
         match error {
-            RefreshError::Refused(code) => {
+            TokenError::Refused(code) => {
                 self.state.refuse_refresh(&login, &code);
+                if self.stored.has_holder() {
+                    self.stored.void(&login.access_token).await?;
+                    self.state.remember(None);
+                }
                 Err(self.needs(LoginReason::Refused(code)))
             }
             error => {

@@ -28,7 +28,7 @@ pub(super) struct TokenSource {
 
 /// The login that the store has, by what a request may do with its token.
 pub(super) enum StoredToken {
-    /// It is sent. There may be none.
+    /// It is sent. The operator may have none.
     Valid(Option<Arc<UpstreamLogin>>),
     /// It is sent, and refreshed meanwhile.
     Expiring(Arc<UpstreamLogin>),
@@ -43,6 +43,7 @@ impl TokenSource {
             return None;
         }
         match self.state.login() {
+            None if self.stored.has_holder() => None,
             None => Some(Ok(None)),
             Some(login) if self.state.is_rejected(&login) => None,
             Some(login) if self.is_expired(&login) => None,
@@ -78,7 +79,7 @@ impl TokenSource {
         };
         let Some(login) = login else {
             return match refused {
-                RefusedRequest::None => Ok(StoredToken::Valid(None)),
+                RefusedRequest::None if !self.stored.has_holder() => Ok(StoredToken::Valid(None)),
                 _ => Err(self.needs(LoginReason::Missing)),
             };
         };
@@ -123,7 +124,8 @@ impl TokenSource {
 
     /// Returns the error of a request that needs a login.
     pub(super) fn needs(&self, reason: LoginReason) -> AuthorizationError {
-        LoginNeeded { client: self.client.clone(), reason }.into()
+        let operator_of = (!self.stored.has_holder()).then(|| self.client.clone());
+        LoginNeeded { operator_of, reason }.into()
     }
 
     /// Returns whether a token is to be refreshed: a minute before it expires, or after half its life

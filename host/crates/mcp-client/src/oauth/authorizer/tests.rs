@@ -7,11 +7,14 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{
-    super::{logins::StoredLogin, tokens::tests::login},
+    super::{
+        logins::{Logins, StoredLogin, login_id},
+        tokens::tests::login,
+    },
     renewal::CLAIM,
     *,
 };
-use airlock_store::login::RefreshClaim;
+use airlock_store::login::{LoginHolder, RefreshClaim};
 
 /// Life of a token, in seconds.
 const LIFE: u64 = 3_600;
@@ -24,18 +27,34 @@ struct World {
     logins: Logins,
     home: tempfile::TempDir,
     seconds: Arc<AtomicU64>,
+    /// Holder of the login; `None` for the operator's.
+    holder: Option<[u8; 32]>,
 }
 
 impl World {
     /// Creates the world, with a login that is as old as the clock.
     async fn new(answer: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
+        let world = Self::without_login(answer, None).await;
+        world.log_in("first").await;
+        world
+    }
+
+    /// Creates the world in which a holder has logged in.
+    async fn of_holder(answer: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
+        let world = Self::without_login(answer, Some([7; 32])).await;
+        world.log_in("first").await;
+        world
+    }
+
+    async fn without_login(
+        answer: impl Fn(usize) -> Answer + Send + Sync + 'static,
+        holder: Option<[u8; 32]>,
+    ) -> Self {
         let asked = AtomicUsize::new(0);
         let issuer = Server::start(move |_| answer(asked.fetch_add(1, Ordering::Relaxed))).await;
         let home = tempfile::tempdir().expect("a directory");
         let logins = Logins::new(airlock_store::Settings::new(home.path().join("a.db")).into());
-        let world = Self { issuer, logins, home, seconds: Arc::new(AtomicU64::new(START)) };
-        world.log_in("first").await;
-        world
+        Self { issuer, logins, home, seconds: Arc::new(AtomicU64::new(START)), holder }
     }
 
     fn http(&self) -> HttpSettings {
@@ -43,11 +62,19 @@ impl World {
     }
 
     fn stored(&self) -> StoredLogin {
-        self.logins.of(&name(), &self.http())
+        let mut id = login_id(&name(), &self.http());
+        id.holder = self.holder;
+        self.logins.stored(id)
     }
 
     async fn log_in(&self, token: &str) {
+        let holder = self.holder.map(|_| LoginHolder {
+            session: format!("session-of-{token}"),
+            key_name: "ann".to_owned(),
+            ..LoginHolder::default()
+        });
         let login = UpstreamLogin {
+            holder,
             refresh_token: Some(format!("refresh-of-{token}")),
             token_endpoint: self.issuer.url("127.0.0.1", "/token"),
             obtained_ms: i64::try_from(START * 1_000).expect("it fits"),
@@ -66,7 +93,10 @@ impl World {
         });
         let logins =
             Logins::new(airlock_store::Settings::new(self.home.path().join("a.db")).into());
-        Authorizer::with_clock(&name(), &self.http(), &logins, Arc::default(), clock)
+        let mut id = login_id(&name(), &self.http());
+        id.holder = self.holder;
+        let stored = logins.stored(id);
+        Authorizer::with_clock(&name(), &self.http(), stored, Arc::default(), clock)
             .expect("good settings")
     }
 
@@ -275,7 +305,7 @@ async fn a_login_belongs_to_the_settings_with_which_it_was_made() {
     let world = World::new(tokens).await;
     assert!(has_login(&world, "").await && !has_login(&world, "a").await);
     let http = with_client_id(&world, "a");
-    world.logins.of(&name(), &http).put(login("a")).await.expect("stored");
+    world.logins.stored(login_id(&name(), &http)).put(login("a")).await.expect("stored");
     assert!(has_login(&world, "a").await && !has_login(&world, "b").await);
 }
 
@@ -287,7 +317,7 @@ fn with_client_id(world: &World, id: &str) -> HttpSettings {
 
 async fn has_login(world: &World, client_id: &str) -> bool {
     let http = with_client_id(world, client_id);
-    world.logins.of(&name(), &http).read().await.expect("read").is_some()
+    world.logins.stored(login_id(&name(), &http)).read().await.expect("read").is_some()
 }
 
 #[tokio::test]
@@ -338,4 +368,38 @@ async fn tokens_are_refreshed_to_the_end_if_the_request_is_given_up() {
     // The next request waits for the turn of the one that was given up.
     assert_eq!(text(authorizer.bearer().await), "access-0");
     assert_eq!(world.refreshes(), 1);
+}
+
+#[tokio::test]
+async fn without_a_login_of_the_holder_no_request_is_sent() {
+    let world = World::without_login(tokens, Some([7; 32])).await;
+    insta::assert_snapshot!(text(world.authorizer().bearer().await), @"it needs a login; its user has to log in");
+    let operators = World::without_login(tokens, None).await;
+    assert_eq!(text(operators.authorizer().bearer().await), "none");
+}
+
+#[tokio::test]
+async fn a_connection_is_not_used_with_another_login_of_its_holder() {
+    let world = World::of_holder(tokens).await;
+    let [first, later] = [world.authorizer(), world.authorizer()];
+    assert_eq!(text(first.bearer().await), "first");
+    world.pass(LIFE);
+    assert_eq!(text(first.bearer().await), "access-0", "renewed tokens are of the same login");
+    world.log_in("second").await;
+    let replaced = first.replace(first.bearer().await.expect("known").as_ref()).await;
+    insta::assert_snapshot!(text(replaced), @"it needs a login; its user has to log in");
+    assert_eq!(text(later.bearer().await), "access-1", "a new connection has the new login");
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_holder_whose_renewal_is_refused_are_removed() {
+    let world = World::of_holder(refused).await;
+    let authorizer = world.authorizer();
+    world.pass(LIFE);
+    insta::assert_snapshot!(text(authorizer.bearer().await), @"the authorization server does not renew the login (invalid_grant); its user has to log in");
+    assert_eq!(world.stored().read().await.expect("read"), None);
+    assert_eq!(world.refreshes(), 1);
+    insta::assert_snapshot!(text(world.authorizer().bearer().await), @"it needs a login; its user has to log in");
+    let [listed] = &world.logins.of_users(None, 0).await.expect("read")[..] else { panic!("one") };
+    assert!(!listed.is_active);
 }

@@ -3,31 +3,36 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, header};
+use parking_lot::Mutex;
 use reqwest::Url;
 use rmcp::transport::auth::{
-    AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource, OAuthClientConfig,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource,
+    OAuthClientConfig, StateStore, StoredAuthorizationState,
 };
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{LoginError, PendingLogin, failed};
+use super::{LoginError, PreparedLogin};
 use crate::{
     http::{Endpoint, HttpSettings},
     limits::MAX_REASON_BYTES,
     oauth::{
         challenge,
-        logins::Logins,
+        clients::{RegisteredClients, RegistrationKey},
+        exchange::AuthorizationRequest,
+        logins::StoredLogin,
         outbound::Outbound,
-        refresh::basic_pair,
         settings::{Oauth, TokenAuthentication},
+        token_endpoint::basic_pair,
         tokens::{MAX_QUOTED_BYTES, scopes},
     },
     secrets::Redactor,
     settings::Settings,
 };
 use airlock_core::{secret::Scrubber, tool::ClientName};
-use airlock_store::login::UpstreamLogin;
+use airlock_store::login::{LoginHolder, UpstreamLogin};
 use airlock_strings::{cut, with_causes};
 use airlock_wire::method;
 
@@ -41,12 +46,22 @@ const DISCOVERY: &str = "finding the authorization server";
 const REGISTRATION: &str = "registering the client";
 const REQUEST: &str = "preparing the request for a login";
 
-/// Prepares a login whose redirect goes to `redirect`.
-pub(super) async fn prepare(
+/// A login that is to be prepared.
+pub(in super::super) struct Preparation<'a> {
+    pub(in super::super) stored: StoredLogin,
+    /// The holder; `None` for the operator's login.
+    pub(in super::super) holder: Option<LoginHolder>,
+    /// URL to which the browser is to be redirected.
+    pub(in super::super) redirect: String,
+    /// Clients that were registered before, for the same redirect; `None` if it is a new one each time.
+    pub(in super::super) clients: Option<&'a RegisteredClients>,
+}
+
+/// Prepares a login at the server of these settings.
+pub(in super::super) async fn prepare(
     settings: &Settings,
-    logins: &Logins,
-    redirect: String,
-) -> Result<PendingLogin, LoginError> {
+    preparation: Preparation<'_>,
+) -> Result<PreparedLogin, LoginError> {
     let http = settings.transport.http().filter(|http| http.oauth.is_some());
     let (http, oauth) = http
         .and_then(|http| Some((http, http.oauth.as_ref()?)))
@@ -56,13 +71,68 @@ pub(super) async fn prepare(
     let manager = AuthorizationManager::new_with_oauth_http_client(&*http.url, outbound.clone());
     let manager = manager.await.map_err(|error| invalid(&error))?;
     let scrubber = redactor.scrubber();
-    let preparing =
-        Preparing { client: &settings.name, http, oauth, outbound, manager, scrubber, redirect };
-    Box::pin(preparing.run(logins, redactor)).await
+    let Preparation { stored, holder, redirect, clients } = preparation;
+    let preparing = Preparing {
+        client: &settings.name,
+        http,
+        oauth,
+        outbound,
+        manager,
+        scrubber,
+        redirect,
+        clients,
+    };
+    Box::pin(preparing.run(stored, holder, redactor)).await
 }
 
 fn invalid(error: &dyn std::error::Error) -> LoginError {
     LoginError::InvalidSettings(error.to_string())
+}
+
+/// Returns the error of a step, without secrets.
+fn failed(step: &'static str, error: &AuthError, scrubber: &Scrubber) -> LoginError {
+    LoginError::Failed { step, reason: scrubber.line(&with_causes(error), MAX_REASON_BYTES) }
+}
+
+/// Takes the proof of possession that `rmcp` makes for the URL of a login.
+#[derive(Clone, Default)]
+struct Verifier(Arc<Mutex<Option<String>>>);
+
+impl StateStore for Verifier {
+    fn save<'s, 't, 'f>(
+        &'s self,
+        _: &'t str,
+        state: StoredAuthorizationState,
+    ) -> BoxFuture<'f, Result<(), AuthError>>
+    where
+        's: 'f,
+        't: 'f,
+        Self: 'f,
+    {
+        *self.0.lock() = Some(state.pkce_verifier);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn load<'s, 't, 'f>(
+        &'s self,
+        _: &'t str,
+    ) -> BoxFuture<'f, Result<Option<StoredAuthorizationState>, AuthError>>
+    where
+        's: 'f,
+        't: 'f,
+        Self: 'f,
+    {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn delete<'s, 't, 'f>(&'s self, _: &'t str) -> BoxFuture<'f, Result<(), AuthError>>
+    where
+        's: 'f,
+        't: 'f,
+        Self: 'f,
+    {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 struct Preparing<'a> {
@@ -73,15 +143,16 @@ struct Preparing<'a> {
     manager: AuthorizationManager,
     scrubber: Arc<Scrubber>,
     redirect: String,
+    clients: Option<&'a RegisteredClients>,
 }
 
 impl Preparing<'_> {
     async fn run(
         mut self,
-        logins: &Logins,
+        stored: StoredLogin,
+        holder: Option<LoginHolder>,
         redactor: Redactor,
-    ) -> Result<PendingLogin, LoginError> {
-        let stored = logins.of(self.client, self.http);
+    ) -> Result<PreparedLogin, LoginError> {
         let previous = stored.read().await?;
         let discovering = timeout(TIMEOUT, self.metadata()).await;
         let mut metadata = discovering.map_err(|_| LoginError::TimedOut(DISCOVERY))??;
@@ -102,12 +173,16 @@ impl Preparing<'_> {
             let pair = basic_pair(&client.client_id, secret);
             redactor.add_tokens([("client secret", secret.clone()), ("client secret", pair)]);
         }
+        let verifier = Verifier::default();
+        self.manager.set_state_store(verifier.clone());
         let url = self.manager.get_authorization_url(&scopes).await;
         let url = url.map_err(|error| failed(REQUEST, &error, &self.scrubber))?;
+        let verifier = verifier.0.lock().take().ok_or(LoginError::NoPkce)?;
         // None of its parameters is the server's.
         let state = parameter(&url, "state");
         let resource = parameter(&url, "resource");
         let login = UpstreamLogin {
+            holder,
             issuer: metadata.issuer.clone().unwrap_or_default(),
             authentication: authentication(&client, &metadata).name().to_owned(),
             client_id: client.client_id,
@@ -121,16 +196,20 @@ impl Preparing<'_> {
             obtained_ms: 0,
             expires_ms: None,
         };
-        Ok(PendingLogin {
-            requires_issuer: is_set(&metadata, "authorization_response_iss_parameter_supported"),
+        let request = AuthorizationRequest {
             state: state.ok_or(LoginError::Stranger)?,
-            manager: self.manager,
+            verifier,
+            redirect: self.redirect,
+            requires_issuer: is_set(&metadata, "authorization_response_iss_parameter_supported"),
+            login,
+        };
+        Ok(PreparedLogin {
+            request,
+            url: with_query(url, query.as_deref()),
             outbound: self.outbound,
-            redactor,
             stored,
             widened,
-            url: with_query(url, query.as_deref()),
-            login,
+            redactor,
         })
     }
 
@@ -226,8 +305,8 @@ impl Preparing<'_> {
         scopes(own.iter().map(String::as_str).chain(earlier.into_iter().flatten()))
     }
 
-    /// Returns the client of the settings, one that its document describes, or one that is
-    /// registered now: an earlier one has another redirect.
+    /// Returns the client of the settings, one that its document describes, one that was registered
+    /// before for the same redirect, or one that is registered now.
     async fn client(
         &mut self,
         metadata: &AuthorizationMetadata,
@@ -237,15 +316,32 @@ impl Preparing<'_> {
             let takes_urls = is_set(metadata, "client_id_metadata_document_supported");
             self.oauth.client_metadata_url.as_ref().filter(|_| takes_urls)
         });
-        let Some(id) = known else { return self.register(metadata, scopes).await };
+        let registration = metadata.registration_endpoint.as_deref().unwrap_or_default();
+        let key = RegistrationKey::new(self.client, registration, &self.redirect, scopes);
+        let registered = self.clients.and_then(|clients| clients.get(&key));
+        let client = match (known, registered) {
+            (Some(id), _) => self.known_client(id),
+            (None, Some(registered)) => registered,
+            (None, None) => {
+                let client = self.register(metadata, scopes).await?;
+                if let Some(clients) = self.clients {
+                    clients.add(key, client.clone());
+                }
+                return Ok(client);
+            }
+        };
+        let configured = self.manager.configure_client(client.clone());
+        configured.map_err(|error| failed(REQUEST, &error, &self.scrubber))?;
+        Ok(client)
+    }
+
+    fn known_client(&self, id: &str) -> OAuthClientConfig {
         let mut client = OAuthClientConfig::new(id, &self.redirect);
         if self.oauth.client_id.is_some() {
             client.client_secret =
                 self.oauth.client_secret.as_ref().map(|secret| secret.expose().to_owned());
         }
-        let configured = self.manager.configure_client(client.clone());
-        configured.map_err(|error| failed(REQUEST, &error, &self.scrubber))?;
-        Ok(client)
+        client
     }
 
     async fn register(
@@ -255,6 +351,12 @@ impl Preparing<'_> {
     ) -> Result<OAuthClientConfig, LoginError> {
         if metadata.registration_endpoint.is_none() {
             return Err(LoginError::NoRegistration(self.redirect.clone()));
+        }
+        if self.redirect.starts_with("https://") {
+            // A native client has redirects to loopback addresses only.
+            let web = OAuthClientConfig::new("", &self.redirect).with_application_type("web");
+            let configured = self.manager.configure_client(web);
+            configured.map_err(|error| failed(REQUEST, &error, &self.scrubber))?;
         }
         let name = format!("Airlock ({})", self.client);
         let registered = self.manager.register_client(&name, &self.redirect, scopes).await;

@@ -8,7 +8,7 @@ use crate::{
     Database, OwnerId,
     entries::{EntryChange, EntryKind, EntryValue, RecordedChange},
     kv::{Holder, Opener, Store},
-    login::UpstreamLogin,
+    login::{LoginId, UpstreamLogin},
     operators::StoredOperator,
     recall::{NewRecord, RecallBounds},
     responses::{NewResponse, ResponseBounds, Responses, Texts},
@@ -214,9 +214,12 @@ impl Step {
                 shown(database.pin_later_tools("c\0", tools, vec![tool]).await)
             }
             Self::Login { token, is_removed: false } => {
-                let put = database.put_upstream_login("c", "s\0", login(token.clone())).await;
-                let claimed = database.claim_refresh("c", "s\0", &token, SECOND).await;
-                let read = database.upstream_login("c", "s\0").await;
+                let put = database
+                    .put_upstream_login(&LoginId::of_operator("c", "s\0"), login(token.clone()))
+                    .await;
+                let claimed =
+                    database.claim_refresh(&LoginId::of_operator("c", "s\0"), &token, SECOND).await;
+                let read = database.upstream_login(&LoginId::of_operator("c", "s\0")).await;
                 let token =
                     read.as_ref().ok().and_then(Option::as_ref).map(|login| &login.access_token);
                 shown(put) + &claimed.is_ok().to_string() + &format!("{token:?}")
@@ -341,6 +344,7 @@ async fn read_runs(database: &Database, owner: Option<u8>, id: u8) -> String {
 
 fn login(access_token: String) -> UpstreamLogin {
     UpstreamLogin {
+        holder: None,
         issuer: String::new(),
         client_id: "id".to_owned(),
         client_secret: None,

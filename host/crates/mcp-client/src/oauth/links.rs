@@ -1,0 +1,317 @@
+//! Links by which users log in at the servers of tools that act for them.
+//!
+//! ```text
+//! a call without a login ─► offer ─► the user opens the link ─► find: the page names who asked
+//!                                                                 │ the user confirms
+//!                                        authorization server ◄── begin
+//!                                                 │ redirect
+//!                                                 └──► complete ─► the login of who asked
+//! ```
+//!
+//! A link is bound to the tenant that asked, and its login to the browser that confirmed: the redirect
+//! is of use only there. All of it is in the store, so each of several gateways can take the next step.
+
+mod document;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use base64::engine::{Engine as _, general_purpose::URL_SAFE_NO_PAD};
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use tracing::info;
+use url::Url;
+use uuid::Uuid;
+
+use self::document::{LinkDocument, LinkHolder, StartedLogin};
+use super::{
+    callback::Redirected,
+    clients::RegisteredClients,
+    login::{LoginError, Preparation, prepare},
+    logins::{Logins, LoginsUnavailable, login_id},
+    outbound::Outbound,
+};
+use crate::{secrets::Redactor, settings::Settings};
+use airlock_core::{tenant::Identity, tool::LOGIN_LINK_LIFE};
+use airlock_store::{
+    login::LoginId,
+    login_link::{LinkDigest, LoginLink},
+};
+
+/// Path of links, before their identifiers.
+const LINK: &str = "oauth/login/";
+/// Path to which authorization servers redirect browsers.
+const CALLBACK: &str = "oauth/callback";
+/// Least time that a link which is offered again can still be followed.
+const LEAST_LIFE: Duration = Duration::from_mins(5);
+/// Maximum links that this process remembers to offer again.
+const MAX_OFFERED: usize = 10_000;
+/// Maximum logins that are begun at the same time. Each takes some requests, one after the other.
+const MAX_BEGINNING: usize = 16;
+/// Length of the identifiers of links and of the secrets of browsers, in characters.
+const SECRET_CHARS: usize = 43;
+
+/// Reason that no link is made.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The gateway is not reachable by browsers.
+    #[error("this process does not serve HTTP, so its users cannot log in")]
+    NoAddress,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] LoginsUnavailable),
+}
+
+/// Reason that a link cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// There is no such link: it has expired, was used, or never was.
+    #[error("the link has expired or was used")]
+    Gone,
+    /// The redirect comes from another browser than the one that confirmed.
+    #[error("the redirect belongs to another browser")]
+    OtherBrowser,
+    /// The login failed.
+    #[error(transparent)]
+    Login(#[from] LoginError),
+}
+
+impl From<LoginsUnavailable> for FollowError {
+    fn from(error: LoginsUnavailable) -> Self {
+        Self::Login(error.into())
+    }
+}
+
+/// A link that can be followed, as its page describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenLink {
+    /// Name of the client.
+    pub client: String,
+    /// Name of the virtual key of the tenant that asked.
+    pub key_name: String,
+    /// Issuer and subject of the user who asked with an access token; `None` if the virtual key was the
+    /// credential.
+    pub user: Option<(String, String)>,
+}
+
+/// Links by which users log in. Cheap to clone.
+#[derive(Clone)]
+pub struct LoginLinks(Arc<Inner>);
+
+struct Inner {
+    logins: Logins,
+    /// URL at which browsers reach the gateway, with a slash at its end.
+    base: OnceLock<Url>,
+    clients: RegisteredClients,
+    /// Permits for logins that are begun: each causes requests to other servers.
+    beginning: Semaphore,
+    /// The links that were offered last, with the time of each.
+    offered: Mutex<HashMap<LoginId, (String, tokio::time::Instant)>>,
+}
+
+impl LoginLinks {
+    /// Creates the links of a gateway, which keeps them with its logins.
+    pub fn new(logins: Logins) -> Self {
+        Self(Arc::new(Inner {
+            logins,
+            base: OnceLock::new(),
+            clients: RegisteredClients::default(),
+            beginning: Semaphore::new(MAX_BEGINNING),
+            offered: Mutex::default(),
+        }))
+    }
+
+    /// Sets the URL at which browsers reach the gateway. The first one counts.
+    pub fn serve_at(&self, mut base: Url) {
+        if !base.path().ends_with('/') {
+            let path = format!("{}/", base.path());
+            base.set_path(&path);
+        }
+        let _ = self.0.base.set(base);
+    }
+
+    /// Returns whether browsers reach the gateway over TLS.
+    pub fn is_secure(&self) -> bool {
+        self.0.base.get().is_some_and(|base| base.scheme() == "https")
+    }
+
+    /// Returns a link for a tenant at the server of these settings: the last one, if it can be followed for
+    /// some time yet, so that a model that repeats its call does not end the link that its user reads.
+    pub async fn offer(
+        &self,
+        settings: &Settings,
+        identity: &Identity<'_>,
+    ) -> Result<String, LinkError> {
+        let base = self.0.base.get().ok_or(LinkError::NoAddress)?;
+        let http = settings.transport.http();
+        let http = http.ok_or(LinkError::NoAddress)?;
+        let id = login_id(&settings.name, http).of_holder(identity.scope);
+        let link = match self.offered(&id).await? {
+            Some(link) => link,
+            None => self.make(id, identity).await?,
+        };
+        Ok(format!("{base}{LINK}{link}"))
+    }
+
+    /// Returns the link that was offered last, if it can be followed for [`LEAST_LIFE`].
+    async fn offered(&self, id: &LoginId) -> Result<Option<String>, LoginsUnavailable> {
+        let last = self.0.offered.lock().get(id).cloned();
+        let recent = last.filter(|(_, at)| at.elapsed() + LEAST_LIFE < LOGIN_LINK_LIFE);
+        let Some((link, _)) = recent else { return Ok(None) };
+        let database = self.0.logins.database().await?;
+        Ok(database.login_link(digest(&link)).await?.map(|_| link))
+    }
+
+    async fn make(&self, id: LoginId, identity: &Identity<'_>) -> Result<String, LinkError> {
+        let link = new_secret();
+        let document = LinkDocument { holder: LinkHolder::from(identity), started: None };
+        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
+        let putting =
+            database.put_login_link(digest(&link), id.clone(), document.to_text(), LOGIN_LINK_LIFE);
+        putting.await.map_err(LoginsUnavailable::from)?;
+        let mut offered = self.0.offered.lock();
+        if offered.len() >= MAX_OFFERED {
+            offered.retain(|_, (_, at)| at.elapsed() < LOGIN_LINK_LIFE);
+        }
+        if offered.len() < MAX_OFFERED {
+            offered.insert(id, (link.clone(), tokio::time::Instant::now()));
+        }
+        Ok(link)
+    }
+
+    /// Returns the link with this identifier.
+    pub async fn find(&self, link: &str) -> Result<OpenLink, FollowError> {
+        let (found, document) = self.read(link).await?;
+        let LinkHolder { key_name, issuer, subject } = document.holder;
+        let user = (!issuer.is_empty()).then_some((issuer, subject));
+        Ok(OpenLink { client: found.id.client, key_name, user })
+    }
+
+    async fn read(&self, link: &str) -> Result<(LoginLink, LinkDocument), FollowError> {
+        if !is_secret(link) {
+            return Err(FollowError::Gone);
+        }
+        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
+        let found = database.login_link(digest(link)).await.map_err(LoginsUnavailable::from)?;
+        let found = found.ok_or(FollowError::Gone)?;
+        let document = LinkDocument::parse(&found.document).ok_or(FollowError::Gone)?;
+        Ok((found, document))
+    }
+
+    /// Begins the login of a link, which its user has confirmed in the browser with this secret. Returns
+    /// the URL of the authorization server. `settings` are those of the client. A link may be begun
+    /// again; the last time counts.
+    pub async fn begin(
+        &self,
+        link: &str,
+        browser: &str,
+        settings: &Settings,
+    ) -> Result<String, FollowError> {
+        let (found, document) = self.read(link).await?;
+        check_settings(&found.id, settings)?;
+        let base = self.0.base.get().ok_or(FollowError::Gone)?;
+        // The semaphore is never closed.
+        let _permit = self.0.beginning.acquire().await;
+        let preparation = Preparation {
+            stored: self.0.logins.stored(found.id),
+            holder: Some(document.holder.to_holder(new_secret())),
+            redirect: format!("{base}{CALLBACK}"),
+            clients: Some(&self.0.clients),
+        };
+        let prepared = Box::pin(prepare(settings, preparation)).await?;
+        let state = digest(&prepared.request.state);
+        let started = StartedLogin::new(&prepared.request, browser_digest(browser));
+        let document = LinkDocument { started: Some(started), ..document };
+        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
+        let is_open = database.start_login_link(digest(link), state, document.to_text()).await;
+        if !is_open.map_err(LoginsUnavailable::from)? {
+            return Err(FollowError::Gone);
+        }
+        Ok(prepared.url)
+    }
+
+    /// Returns the name of the client whose login a redirect with this query ends.
+    pub async fn client_of(&self, query: &str) -> Result<String, FollowError> {
+        let redirected = Redirected::parse(query).ok_or(FollowError::Gone)?;
+        Ok(self.started(&redirected).await?.id.client)
+    }
+
+    async fn started(&self, redirected: &Redirected) -> Result<LoginLink, FollowError> {
+        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
+        let found = database.started_login_link(digest(&redirected.state)).await;
+        found.map_err(LoginsUnavailable::from)?.ok_or(FollowError::Gone)
+    }
+
+    /// Completes a login with the query of the redirect, in the browser with this secret. `settings` are
+    /// those of the client. Returns the stored login. Of two redirects of one login, the second fails.
+    pub async fn complete(
+        &self,
+        query: &str,
+        browser: &str,
+        settings: &Settings,
+    ) -> Result<LoginId, FollowError> {
+        let redirected = Redirected::parse(query).ok_or(FollowError::Gone)?;
+        let state = digest(&redirected.state);
+        let link = self.started(&redirected).await?;
+        let document = LinkDocument::parse(&link.document).ok_or(FollowError::Gone)?;
+        let started = document.started.ok_or(FollowError::Gone)?;
+        if started.browser != browser_digest(browser) {
+            return Err(FollowError::OtherBrowser);
+        }
+        check_settings(&link.id, settings)?;
+        let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
+        // Of many that come at once, one goes on.
+        if !database.take_login_link(state).await.map_err(LoginsUnavailable::from)? {
+            return Err(FollowError::Gone);
+        }
+        let http = settings.transport.http().ok_or(LoginError::NotConfigured)?;
+        let outbound =
+            Outbound::new(http).map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
+        let redactor = Redactor::new(settings.transport.secrets())
+            .map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
+        let holder = document.holder.to_holder(Uuid::new_v4().simple().to_string());
+        let request = started.into_request(redirected.state.clone(), holder);
+        let client_id = request.login.client_id.clone();
+        let login = request.finish(redirected, &outbound, &redactor).await.inspect_err(|_| {
+            self.0.clients.forget(&client_id);
+        })?;
+        self.0.logins.stored(link.id.clone()).put(login).await?;
+        info!(client = link.id.client, key = document.holder.key_name, "a user has logged in");
+        Ok(link.id)
+    }
+}
+
+/// Fails if the settings of a client have changed so that a link is for another login.
+fn check_settings(id: &LoginId, settings: &Settings) -> Result<(), FollowError> {
+    let http = settings.transport.http().filter(|http| http.is_per_user);
+    let present = http.map(|http| login_id(&settings.name, http).server);
+    if present.as_ref() == Some(&id.server) { Ok(()) } else { Err(FollowError::Gone) }
+}
+
+/// Returns a random text that cannot be guessed: 256 bits.
+pub fn new_secret() -> String {
+    // Four random bits of each UUID are lost to its version and variant, so three are hashed.
+    let random = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()].map(Uuid::into_bytes);
+    URL_SAFE_NO_PAD.encode(Sha256::digest(random.concat()))
+}
+
+/// Returns whether a text may be one of [`new_secret`].
+pub fn is_secret(text: &str) -> bool {
+    text.len() == SECRET_CHARS
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+fn digest(secret: &str) -> LinkDigest {
+    Sha256::digest(secret).into()
+}
+
+fn browser_digest(secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::new().chain_update("browser ").chain_update(secret).finalize())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Tests with a token endpoint; the authorization server's page is a URL that nothing opens.
+
+use airlock_test_http::{Server, ok};
+use url::form_urlencoded;
+
+use super::*;
+use crate::{HttpServer, HttpSettings, HttpTransport, Oauth};
+use airlock_core::{
+    tenant::{Tenant, User},
+    tool::ClientName,
+};
+
+const TOKENS: &str = r#"{"access_token": "access", "token_type": "Bearer"}"#;
+const BROWSER: &str = "browser";
+
+struct World {
+    issuer: Server,
+    links: LoginLinks,
+    _home: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let issuer = Server::start(|_| ok(TOKENS)).await;
+        let home = tempfile::tempdir().expect("a directory");
+        let logins = Logins::new(airlock_store::Settings::new(home.path().join("a.db")).into());
+        let links = LoginLinks::new(logins);
+        links.serve_at(Url::parse("http://127.0.0.1:7/airlock").expect("a URL"));
+        Self { issuer, links, _home: home }
+    }
+
+    fn settings(&self, scope: &str) -> Settings {
+        let oauth = Oauth {
+            client_id: Some("id".to_owned()),
+            authorize_url: Some(self.issuer.url("127.0.0.1", "/authorize")),
+            token_url: Some(self.issuer.url("127.0.0.1", "/token")),
+            scopes: vec![scope.to_owned()],
+            ..Oauth::default()
+        };
+        let settings = HttpSettings {
+            oauth: Some(oauth),
+            is_per_user: true,
+            ..HttpSettings::new(self.issuer.url("127.0.0.1", "/mcp"))
+        };
+        let name = ClientName::parse("up").expect("a good name");
+        Settings::new(name, HttpServer { transport: HttpTransport::Streamable, settings })
+    }
+
+    /// Returns the identifier of the link that is offered to a tenant.
+    async fn offer(&self, tenant: &Tenant) -> String {
+        let identity = tenant.identity().expect("it has one");
+        let url = self.links.offer(&self.settings("read"), &identity).await.expect("a link");
+        let link = url.strip_prefix("http://127.0.0.1:7/airlock/oauth/login/").expect("its URL");
+        assert!(is_secret(link), "{link}");
+        link.to_owned()
+    }
+
+    /// Begins a login. Returns the query of the redirect that follows.
+    async fn begin(&self, link: &str) -> String {
+        let url = self.links.begin(link, BROWSER, &self.settings("read")).await.expect("begun");
+        let url = Url::parse(&url).expect("a URL");
+        let parameter = |name: &str| {
+            let mut pairs = url.query_pairs();
+            pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+        };
+        let redirect = parameter("redirect_uri");
+        assert_eq!(redirect.as_deref(), Some("http://127.0.0.1:7/airlock/oauth/callback"));
+        assert_eq!(parameter("code_challenge_method").as_deref(), Some("S256"));
+        let state = parameter("state").expect("a state");
+        form_urlencoded::Serializer::new(String::new())
+            .append_pair("state", &state)
+            .append_pair("code", "the-code")
+            .finish()
+    }
+
+    async fn complete(&self, query: &str, browser: &str) -> Result<LoginId, FollowError> {
+        self.links.complete(query, browser, &self.settings("read")).await
+    }
+}
+
+fn ann() -> Tenant {
+    Tenant::of_key([1; 32], "ann")
+}
+
+fn bob() -> Tenant {
+    let user = User { issuer: "https://idp.example".to_owned(), subject: "bob".to_owned() };
+    Tenant::of_user([2; 32], "staff", user)
+}
+
+#[tokio::test]
+async fn a_link_names_who_asked_and_is_offered_again_until_it_was_used() {
+    let world = World::new().await;
+    let link = world.offer(&ann()).await;
+    let other = world.offer(&bob()).await;
+    assert_eq!(world.offer(&ann()).await, link);
+    assert_ne!(link, other);
+    let found = world.links.find(&link).await.expect("it is open");
+    let expected = OpenLink { client: "up".to_owned(), key_name: "ann".to_owned(), user: None };
+    assert_eq!(found, expected);
+    let found = world.links.find(&other).await.expect("it is open");
+    let user = ("https://idp.example".to_owned(), "bob".to_owned());
+    assert_eq!((found.key_name.as_str(), found.user), ("staff", Some(user)));
+    let query = world.begin(&link).await;
+    assert_eq!(world.offer(&ann()).await, link, "the user may have to begin again");
+    world.complete(&query, BROWSER).await.expect("completed");
+    assert!(matches!(world.links.find(&link).await, Err(FollowError::Gone)));
+    assert_ne!(world.offer(&ann()).await, link);
+    for no_link in ["", "x", &link[1..], "../../../../../../../../../../../etc/passwd"] {
+        assert!(matches!(world.links.find(no_link).await, Err(FollowError::Gone)), "{no_link}");
+    }
+}
+
+#[tokio::test]
+async fn a_login_is_completed_once_and_in_the_browser_that_began_it_alone() {
+    let world = World::new().await;
+    let link = world.offer(&ann()).await;
+    let replaced = world.begin(&link).await;
+    let query = world.begin(&link).await;
+    for (query, browser) in [(&replaced, BROWSER), (&"state=guessed&code=x".to_owned(), BROWSER)] {
+        assert!(matches!(world.complete(query, browser).await, Err(FollowError::Gone)), "{query}");
+    }
+    let foreign = world.complete(&query, "another browser").await;
+    assert!(matches!(foreign, Err(FollowError::OtherBrowser)));
+    assert!(world.issuer.requests().is_empty(), "no code was sent");
+    let id = world.complete(&query, BROWSER).await.expect("completed");
+    assert_eq!(id.holder, Some(ann().scope()));
+    assert!(matches!(world.complete(&query, BROWSER).await, Err(FollowError::Gone)));
+    let requests = world.issuer.requests();
+    let [request] = &requests[..] else { panic!("{requests:?}") };
+    for part in ["code=the-code", "code_verifier=", "resource=http%3A%2F%2F127.0.0.1"] {
+        assert!(request.contains(part), "{part}: {request}");
+    }
+    let logins = world.links.0.logins.of_users(Some(bob().scope()), 0).await.expect("read");
+    assert!(logins.is_empty());
+    assert!(world.links.0.logins.has(&id).await.expect("read"));
+}
+
+#[tokio::test]
+async fn a_link_is_of_no_use_after_the_settings_of_its_client_have_changed() {
+    let world = World::new().await;
+    let link = world.offer(&ann()).await;
+    let changed = world.settings("write");
+    let begun = world.links.begin(&link, BROWSER, &changed).await;
+    assert!(matches!(begun, Err(FollowError::Gone)));
+    let query = world.begin(&link).await;
+    let completed = world.links.complete(&query, BROWSER, &changed).await;
+    assert!(matches!(completed, Err(FollowError::Gone)));
+    let mut shared = world.settings("read");
+    let http = shared.transport.http().expect("it is over HTTP").clone();
+    let http = HttpSettings { is_per_user: false, ..http };
+    shared.transport =
+        Arc::new(HttpServer { transport: HttpTransport::Streamable, settings: http });
+    let completed = world.links.complete(&query, BROWSER, &shared).await;
+    assert!(matches!(completed, Err(FollowError::Gone)), "it is the operator's server now");
+    assert!(world.complete(&query, BROWSER).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_process_that_serves_no_http_offers_no_link() {
+    let world = World::new().await;
+    let links = LoginLinks::new(world.links.0.logins.clone());
+    let ann = ann();
+    let identity = ann.identity().expect("it has one");
+    let offered = links.offer(&world.settings("read"), &identity).await;
+    assert!(matches!(offered, Err(LinkError::NoAddress)));
+}
+
+#[test]
+fn secrets_differ_and_have_the_form_of_secrets() {
+    let [first, second] = [new_secret(), new_secret()];
+    assert!(first != second && is_secret(&first) && is_secret(&second));
+}

@@ -1,0 +1,143 @@
+//! `/api/mcp/sessions`: the logins of users at MCP servers, for a caller itself and for operators.
+
+use std::time::{Duration, SystemTime};
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tracing::info;
+
+use super::LoginRefusal;
+use crate::{
+    App,
+    admin::Page,
+    operator,
+    respond::{self, ApiError, Reply},
+    sender::Sender,
+};
+use airlock_core::{
+    operator::{Operator, Right},
+    tenant::Tenant,
+};
+use airlock_store::{OwnerId, login::UserLogin};
+
+const PATH: &str = "/api/mcp/sessions";
+/// The last second of the year 9999, the latest that is written in RFC 3339.
+const LATEST: Duration = Duration::from_secs(253_402_300_799);
+
+/// The list, or one login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionTarget<'p> {
+    /// The list.
+    All,
+    /// One login, by its identifier.
+    One(&'p str),
+}
+
+impl<'p> SessionTarget<'p> {
+    /// Finds the target of a path; `None` for other paths.
+    pub(crate) fn parse(path: &'p str) -> Option<Self> {
+        let rest = path.strip_prefix(PATH)?;
+        if rest.is_empty() {
+            return Some(Self::All);
+        }
+        let id = rest.strip_prefix('/')?;
+        (!id.is_empty() && !id.contains('/')).then_some(Self::One(id))
+    }
+
+    pub(crate) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::All => &[Method::GET, Method::HEAD],
+            Self::One(_) => &[Method::DELETE],
+        }
+    }
+}
+
+/// Lists the logins of a caller, or those of all for an operator; or removes one of them.
+pub(crate) async fn run(
+    app: &App,
+    sender: &Sender,
+    operator: Option<&Operator>,
+    target: SessionTarget<'_>,
+    query: Option<&str>,
+) -> Result<Reply, ApiError> {
+    let holder = match operator {
+        Some(_) => None,
+        None => Some(own_scope(&sender.tenant())?),
+    };
+    match target {
+        SessionTarget::All => {
+            if let Some(operator) = operator {
+                operator::check_right(operator, Right::Read, "list the logins of users")?;
+            }
+            list(app, holder, query).await
+        }
+        SessionTarget::One(id) => {
+            if let Some(operator) = operator {
+                operator::check_right(operator, Right::Change, "remove the logins of users")?;
+            }
+            let removed =
+                app.hooks.logins.revoke(id, holder).await.map_err(|error| unavailable(&error))?;
+            if !removed {
+                let message = format!("there is no login {:?}", respond::excerpt(id));
+                let status = StatusCode::NOT_FOUND;
+                let kind = "invalid_request_error";
+                return Err(ApiError::new(status, kind, "unknown_session", message));
+            }
+            if let Some(Operator { name, .. }) = operator {
+                info!(operator = name, session = id, "an operator has removed the login of a user");
+            }
+            Ok(respond::json(&json!({"status": "success", "id": id})))
+        }
+    }
+}
+
+async fn list(app: &App, holder: Option<OwnerId>, query: Option<&str>) -> Result<Reply, ApiError> {
+    let page = Page::parse(query.unwrap_or_default())?;
+    let offset = u32::try_from(page.offset).unwrap_or(u32::MAX);
+    let mut logins =
+        app.hooks.logins.list(holder, offset).await.map_err(|error| unavailable(&error))?;
+    logins.truncate(page.limit);
+    let sessions: Vec<_> = logins.iter().map(shown).collect();
+    let count = sessions.len();
+    Ok(respond::json(&json!({
+        "sessions": sessions, "count": count, "limit": page.limit, "offset": page.offset,
+    })))
+}
+
+/// Describes a login, without its tokens.
+fn shown(login: &UserLogin) -> Value {
+    let holder = &login.holder;
+    let user = (!holder.issuer.is_empty())
+        .then(|| json!({"issuer": holder.issuer, "subject": holder.subject}));
+    json!({
+        "id": holder.session,
+        "mcp_client_id": login.id.client,
+        "mcp_client_name": login.id.client,
+        "auth_type": "per_user_oauth",
+        "status": if login.is_active { "active" } else { "needs_reauth" },
+        "virtual_key_name": holder.key_name,
+        "user": user,
+        "scopes": login.scopes.split_ascii_whitespace().collect::<Vec<_>>(),
+        "obtained_at": time(login.obtained_ms),
+        "token_expires_at": login.expires_ms.map(time),
+    })
+}
+
+/// Renders milliseconds since 1970.
+fn time(milliseconds: i64) -> String {
+    let since = Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default());
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since.min(LATEST)).to_string()
+}
+
+fn own_scope(tenant: &Tenant) -> Result<OwnerId, ApiError> {
+    let identity = tenant.identity();
+    identity.map(|identity| identity.scope).ok_or_else(|| {
+        ApiError::unauthorized("a virtual key or an access token is required: logins belong to one")
+    })
+}
+
+fn unavailable(refusal: &LoginRefusal) -> ApiError {
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let message = format!("the logins of users cannot be used: {refusal}");
+    ApiError::new(status, "server_error", "store_unavailable", message)
+}

@@ -1,0 +1,181 @@
+//! The pages, with a login that begins and ends at once.
+
+use futures_util::FutureExt as _;
+use parking_lot::Mutex;
+
+use super::*;
+
+const LINKED: &str = "the-link";
+const SECRET: &str = "browser-secret";
+
+/// One link, and the browsers in which it was begun and completed.
+#[derive(Default)]
+struct OneLogin {
+    is_secure: bool,
+    begun: Mutex<Vec<String>>,
+}
+
+impl UserLogins for OneLogin {
+    fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    fn new_secret(&self) -> String {
+        SECRET.to_owned()
+    }
+
+    fn is_secret(&self, text: &str) -> bool {
+        text.ends_with("-secret")
+    }
+
+    fn find<'a>(&'a self, link: &'a str) -> BoxFuture<'a, Result<LoginOffer, LoginRefusal>> {
+        let offer = LoginOffer {
+            client: "up".to_owned(),
+            host: "mcp.example.com".to_owned(),
+            key_name: "ann".to_owned(),
+            user: None,
+        };
+        let found = if link == LINKED { Ok(offer) } else { Err(LoginRefusal::Gone) };
+        Box::pin(async { found })
+    }
+
+    fn begin<'a>(
+        &'a self,
+        _: &'a str,
+        browser: &'a str,
+    ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+        self.begun.lock().push(browser.to_owned());
+        Box::pin(async { Ok("https://as.example.com/authorize".to_owned()) })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        query: &'a str,
+        browser: &'a str,
+    ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+        let is_own = self.begun.lock().iter().any(|begun| begun == browser);
+        Box::pin(async move {
+            match query {
+                _ if !is_own => Err(LoginRefusal::OtherBrowser),
+                "denied" => Err(LoginRefusal::Failed("s3cret reason".to_owned())),
+                _ => Ok("up".to_owned()),
+            }
+        })
+    }
+
+    fn list(
+        &self,
+        _: Option<OwnerId>,
+        _: u32,
+    ) -> BoxFuture<'_, Result<Vec<UserLogin>, LoginRefusal>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn revoke<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<OwnerId>,
+    ) -> BoxFuture<'a, Result<bool, LoginRefusal>> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+fn with_cookie(cookie: &str) -> HeaderMap {
+    let value = HeaderValue::try_from(cookie).expect("header text");
+    HeaderMap::from_iter([(header::COOKIE, value)])
+}
+
+fn text(reply: &Reply) -> String {
+    let Payload::Whole(body) = reply.body() else { panic!("it is whole") };
+    String::from_utf8(body.to_vec()).expect("text")
+}
+
+fn now<T>(work: impl Future<Output = T>) -> T {
+    Box::pin(work).now_or_never().expect("it waits for nothing")
+}
+
+#[test]
+fn a_login_begins_after_a_confirmation_in_the_same_browser_alone() {
+    let logins = OneLogin::default();
+    let page = now(offer(&logins, LINKED, &HeaderMap::new()));
+    let cookie = page.headers()[header::SET_COOKIE].to_str().expect("text");
+    assert_eq!(cookie, "airlock-login=browser-secret; Path=/; Max-Age=900; HttpOnly; SameSite=Lax");
+    let html = text(&page);
+    assert!(!html.contains(SECRET), "{html}");
+    let code = confirmation(SECRET, LINKED);
+    assert!(html.contains(&code), "{html}");
+    let form = format!("{CONFIRMATION}={code}");
+    let other_link = format!("{CONFIRMATION}={}", confirmation(SECRET, "other"));
+    for (browser, form) in [
+        (None, form.as_str()),
+        (Some("other-secret"), &form),
+        (Some(SECRET), ""),
+        (Some(SECRET), &other_link),
+    ] {
+        let refused = now(begin(&logins, LINKED, browser.map(str::to_owned), form));
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{browser:?} {form}");
+    }
+    assert!(logins.begun.lock().is_empty());
+    let begun = now(begin(&logins, LINKED, Some(SECRET.to_owned()), &form));
+    assert_eq!(begun.status(), StatusCode::SEE_OTHER);
+    assert_eq!(begun.headers()[header::LOCATION], "https://as.example.com/authorize");
+}
+
+#[test]
+fn a_redirect_counts_in_the_browser_that_began_and_shows_no_reason() {
+    let logins = OneLogin::default();
+    logins.begun.lock().push(SECRET.to_owned());
+    let own = with_cookie("a=b; airlock-login=browser-secret");
+    for (headers, query, status) in [
+        (&HeaderMap::new(), "code=x", 403),
+        (&with_cookie("airlock-login=other-secret"), "code=x", 403),
+        (&own, "denied", 400),
+        (&own, "code=x", 200),
+    ] {
+        let page = now(complete(&logins, headers, query));
+        assert_eq!(page.status().as_u16(), status, "{query}");
+        assert!(!text(&page).contains("s3cret"));
+    }
+}
+
+#[test]
+fn a_browser_keeps_its_secret_and_over_tls_no_other_host_sets_it() {
+    let logins = OneLogin { is_secure: true, ..OneLogin::default() };
+    let kept = with_cookie("__Host-airlock-login=kept-secret; airlock-login=tossed-secret");
+    let page = now(offer(&logins, LINKED, &kept));
+    let cookie = page.headers()[header::SET_COOKIE].to_str().expect("text");
+    assert!(cookie.starts_with("__Host-airlock-login=kept-secret; Path=/;"), "{cookie}");
+    assert!(cookie.ends_with("; Secure"), "{cookie}");
+    let odd = with_cookie("__Host-airlock-login=<script>");
+    assert_eq!(browser(&logins, &odd), None);
+}
+
+#[test]
+fn pages_are_not_framed_cached_or_told_to_other_sites() {
+    let logins = OneLogin::default();
+    let unknown = now(offer(&logins, "another", &HeaderMap::new()));
+    assert_eq!(unknown.status(), StatusCode::NOT_FOUND);
+    assert!(!unknown.headers().contains_key(header::SET_COOKIE));
+    for page in [unknown, now(offer(&logins, LINKED, &HeaderMap::new()))] {
+        let headers = page.headers();
+        assert_eq!(headers[header::CONTENT_SECURITY_POLICY], POLICY);
+        assert_eq!(headers[header::X_FRAME_OPTIONS], "DENY");
+        assert_eq!(headers[header::CACHE_CONTROL], "no-store");
+        assert_eq!(headers[header::REFERRER_POLICY], "same-origin");
+        assert!(!text(&page).contains("<script"));
+    }
+}
+
+#[test]
+fn the_pages_of_logins_are_told_from_other_paths() {
+    for (path, expected) in [
+        ("/oauth/login/x", Some(LoginRoute::Link("x"))),
+        ("/oauth/callback", Some(LoginRoute::Callback)),
+        ("/oauth/login/", None),
+        ("/oauth/login/x/y", None),
+        ("/oauth/callback/", None),
+        ("/oauth", None),
+    ] {
+        assert_eq!(LoginRoute::parse(path), expected, "{path}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Logins of users at the servers that act for them, for the pages and the API of the server.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time::sleep;
+use tracing::{info, warn};
+use url::Url;
+
+use super::UpstreamServers;
+use airlock_mcp_client::{
+    FollowError, LoginError, LoginsUnavailable, OpenLink, Settings, is_secret, new_secret,
+};
+use airlock_server::{LoginOffer, LoginRefusal, UserLogins};
+use airlock_store::{OwnerId, login::UserLogin};
+use airlock_strings::with_causes;
+use airlock_upstream::Accounts;
+
+/// Time before logins of removed keys are removed again after a failure. It doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// Longest time before that.
+const LAST_RETRY: Duration = Duration::from_mins(1);
+
+impl UpstreamServers {
+    /// Sets the URL at which browsers reach the gateway.
+    pub(in super::super) fn serve_logins_at(&self, base: Url) {
+        self.accounts.links().serve_at(base);
+    }
+
+    /// Removes the logins of tenants that no longer exist, in the background, and closes their connections.
+    pub(in super::super) fn forget_tenants(&self, holders: Vec<OwnerId>) {
+        if !holders.is_empty() {
+            self.tasks.spawn(forget(self.accounts.clone(), holders));
+        }
+    }
+
+    /// Returns the settings of a client that is kept connected.
+    fn settings(&self, client: &str) -> Result<Settings, LoginRefusal> {
+        self.find(client).map(|server| server.settings).ok_or(LoginRefusal::Gone)
+    }
+}
+
+/// Completes a login. The next call uses it, over another connection.
+async fn complete(
+    accounts: Accounts,
+    query: String,
+    browser: String,
+    settings: Settings,
+) -> Result<(), LoginRefusal> {
+    let login = accounts.links().complete(&query, &browser, &settings).await.map_err(refusal)?;
+    if let Some(holder) = login.holder {
+        accounts.disconnect(holder, Some(&login.client));
+    }
+    Ok(())
+}
+
+async fn forget(accounts: Accounts, holders: Vec<OwnerId>) {
+    let mut delay = FIRST_RETRY;
+    loop {
+        for holder in &holders {
+            accounts.disconnect(*holder, None);
+        }
+        match accounts.logins().remove_of_holders(&holders).await {
+            Ok(removed) if removed.is_empty() => return,
+            Ok(removed) => {
+                info!(logins = removed.len(), "the logins of removed virtual keys were removed");
+                return;
+            }
+            Err(error) => {
+                let error = with_causes(&error);
+                warn!(error, "the logins of removed virtual keys stay for now");
+            }
+        }
+        sleep(delay).await;
+        delay = (delay * 2).min(LAST_RETRY);
+    }
+}
+
+impl UserLogins for UpstreamServers {
+    fn is_secure(&self) -> bool {
+        self.accounts.links().is_secure()
+    }
+
+    fn new_secret(&self) -> String {
+        new_secret()
+    }
+
+    fn is_secret(&self, text: &str) -> bool {
+        is_secret(text)
+    }
+
+    fn find<'a>(&'a self, link: &'a str) -> BoxFuture<'a, Result<LoginOffer, LoginRefusal>> {
+        Box::pin(async move {
+            let OpenLink { client, key_name, user } =
+                self.accounts.links().find(link).await.map_err(refusal)?;
+            let settings = self.settings(&client)?;
+            let url = settings.transport.http().and_then(|http| Url::parse(&http.url).ok());
+            let host = url.map(|url| url.authority().to_owned()).unwrap_or_default();
+            Ok(LoginOffer { client, host, key_name, user })
+        })
+    }
+
+    fn begin<'a>(
+        &'a self,
+        link: &'a str,
+        browser: &'a str,
+    ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+        Box::pin(async move {
+            let links = self.accounts.links();
+            let client = links.find(link).await.map_err(refusal)?.client;
+            let settings = self.settings(&client)?;
+            links.begin(link, browser, &settings).await.map_err(refusal)
+        })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        query: &'a str,
+        browser: &'a str,
+    ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+        Box::pin(async move {
+            let links = self.accounts.links();
+            let client = links.client_of(query).await.map_err(refusal)?;
+            let settings = self.settings(&client)?;
+            let completing =
+                complete(self.accounts.clone(), query.to_owned(), browser.to_owned(), settings);
+            // In a task of its own: the code is used up, so a browser that leaves must not lose the tokens.
+            let completed = tokio::spawn(completing).await;
+            completed.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
+            Ok(client)
+        })
+    }
+
+    fn list(
+        &self,
+        holder: Option<OwnerId>,
+        offset: u32,
+    ) -> BoxFuture<'_, Result<Vec<UserLogin>, LoginRefusal>> {
+        Box::pin(async move {
+            self.accounts
+                .logins()
+                .of_users(holder, offset)
+                .await
+                .map_err(|error| unavailable(&error))
+        })
+    }
+
+    fn revoke<'a>(
+        &'a self,
+        session: &'a str,
+        holder: Option<OwnerId>,
+    ) -> BoxFuture<'a, Result<bool, LoginRefusal>> {
+        Box::pin(async move {
+            let removing = self.accounts.logins().remove_of_user(session, holder);
+            let Some(removed) = removing.await.map_err(|error| unavailable(&error))? else {
+                return Ok(false);
+            };
+            if let Some(holder) = removed.id.holder {
+                self.accounts.disconnect(holder, Some(&removed.id.client));
+            }
+            Ok(true)
+        })
+    }
+}
+
+fn refusal(error: FollowError) -> LoginRefusal {
+    match error {
+        FollowError::Gone => LoginRefusal::Gone,
+        FollowError::OtherBrowser => LoginRefusal::OtherBrowser,
+        FollowError::Login(LoginError::Store(error)) => unavailable(&error),
+        FollowError::Login(error) => LoginRefusal::Failed(with_causes(&error)),
+    }
+}
+
+fn unavailable(error: &LoginsUnavailable) -> LoginRefusal {
+    LoginRefusal::Unavailable(with_causes(error))
+}
