@@ -324,5 +324,6 @@ fn external_url(settings: &server::Settings, listener: &TcpListener) -> Option<U
         return settings.external_url.clone();
     }
     let address = listener.local_addr().ok().filter(|address| address.ip().is_loopback())?;
-    Url::parse(&format!("http://{address}")).ok()
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    Url::parse(&format!("{scheme}://{address}")).ok()
 }

@@ -50,13 +50,15 @@ async fn a_call_goes_to_the_fallback_while_its_server_is_away() {
     let server = binary("misbehaving-server").display().to_string();
     // It starts once.
     let script = format!("mkdir {} && exec \"$0\"", mark.display());
-    let main = Client::stdio("main", "/bin/sh", ["-c", &script, &server])
-        .set("/tool_fallbacks", json!({"echo": "other-echo", "pid": "other-pid"}));
+    let main = Client::stdio("main", "/bin/sh", ["-c", &script, &server]).set(
+        "/tool_fallbacks",
+        json!({"die": "other-pid", "echo": "other-echo", "pid": "other-pid"}),
+    );
     let other = misbehaving("other", []).auto(&["echo", "pid"]);
     let gateway = setup.client(main).client(other).serve_connected().await;
     let own = gateway.execute("main-echo", &json!({"text": "a"})).await.ok();
     assert_eq!(own["airlock"].get("result"), None, "{own}");
-    // It may have run, so it has no fallback.
+    // It may have run, so its fallback is not called, which would succeed.
     assert_eq!(gateway.execute("main-die", &json!({})).await.code(), "unavailable");
     gateway.in_state("main", "disconnected").await;
     let reply = gateway.execute("main-echo", &json!({"text": "b"})).await.ok();
@@ -67,6 +69,7 @@ async fn a_call_goes_to_the_fallback_while_its_server_is_away() {
     assert_eq!(gateway.execute("main-fail", &json!({})).await.code(), "unavailable");
     let main = gateway.client("main").await.expect("it is listed");
     let expected = json!([
+        {"tool": "die", "fallback": "other-pid", "problem": null},
         {"tool": "echo", "fallback": "other-echo", "problem": null},
         {"tool": "pid", "fallback": "other-pid", "problem": null},
     ]);

@@ -83,7 +83,7 @@ async fn each_key_acts_with_its_own_account_also_at_once_and_after_refreshes() {
     let gateways = [&gateway, &other];
     wait::until("refreshes of both", async || {
         let calls = (0..24).map(async |number: usize| {
-            let (key, user) = if number % 2 == 0 { (ANN, "ann") } else { (BOB, "bob") };
+            let (key, user) = [(ANN, "ann"), (BOB, "bob")][number % 2];
             let gateway = gateways[number % 3 % 2];
             assert_eq!(whoami(gateway, key).await.content(), format!("you are {user}"));
         });
@@ -124,12 +124,22 @@ async fn a_login_belongs_to_the_key_that_asked_and_to_the_browser_that_confirmed
     assert_eq!(Browser::new().open(&redirect).await.status, 403, "another browser");
     let forged = redirect.replace("iss=http%3A%2F%2F127", "iss=https%3A%2F%2Fother");
     assert_ne!(forged, redirect);
-    assert_eq!(browser.open(&forged).await.status, 400, "another issuer");
-    assert_eq!(browser.open(&redirect).await.status, 404, "the login was used up by that");
+    let path = "/oauth/callback/";
+    let elsewhere = redirect.replace(&format!("{path}up"), &format!("{path}other"));
+    assert_ne!(elsewhere, redirect);
+    assert_eq!(browser.open(&elsewhere).await.status, 404, "the redirect of another client");
+    assert_eq!(browser.finish(&forged).await, 400, "another issuer");
+    assert_eq!(browser.finish(&redirect).await, 404, "the login was used up by that");
 
     let redirect = browser.authorize(&self::link(&whoami(&gateway, ANN).await), "ann").await;
-    assert_eq!(browser.open(&redirect).await.status, 200);
-    assert_eq!(browser.open(&redirect).await.status, 404, "replayed");
+    let page = browser.open(&redirect).await;
+    assert!(page.status == 200 && page.text.contains("“ann”"), "{}", page.text);
+    let code = confirmation(&page.text);
+    let foreign = browser.send(&redirect, code, Some("http://127.0.0.1:1")).await;
+    assert_eq!(foreign.status().as_u16(), 403, "another program of this machine");
+    assert_eq!(whoami(&gateway, ANN).await.status, 401, "not before it is confirmed");
+    assert_eq!(browser.finish(&redirect).await, 200);
+    assert_eq!(browser.finish(&redirect).await, 404, "replayed");
     assert_eq!(browser.open(&link).await.status, 404);
     assert_eq!(whoami(&gateway, ANN).await.content(), "you are ann");
     assert_eq!(whoami(&gateway, BOB).await.status, 401);

@@ -96,7 +96,8 @@ fn coverage(isolation: NetworkIsolation) -> &'static str {
         }
         NetworkIsolation::WithoutAbstractSockets => {
             "this machine refuses all sockets but Unix sockets; abstract Unix sockets of others stay \
-             reachable (refused from Linux 6.12, with Landlock)"
+             reachable (refused from Linux 6.12, with Landlock), and before Linux 6.7 so does the memory \
+             of the user's other processes in /proc, unless `confine` is set"
         }
         NetworkIsolation::Unavailable => "this machine cannot keep a process from the network",
     }

@@ -7,7 +7,7 @@ use reqwest::{ClientBuilder, Url};
 
 use airlock_config::environment;
 use airlock_egress::tls;
-use airlock_tls::{IdentitySource, KeySource, read_certificates};
+use airlock_tls::{BadIdentity, IdentitySource, KeySource, read_certificates};
 
 /// Environment variable with the PEM file of the certificate that commands show to a gateway that asks for
 /// one.
@@ -26,7 +26,8 @@ pub(super) enum GatewayTrust<'c> {
 }
 
 /// Returns a builder of the client for a gateway at `url`. A gateway that asks for a certificate gets that of
-/// the environment. Fails if a certificate cannot be used.
+/// the environment. With one, the client takes no proxy from the environment, which could get it too. Fails
+/// if a certificate cannot be used.
 pub(super) fn http(url: &Url, trust: GatewayTrust<'_>) -> anyhow::Result<ClientBuilder> {
     if url.scheme() != "https" {
         return Ok(tls::client());
@@ -40,16 +41,15 @@ pub(super) fn http(url: &Url, trust: GatewayTrust<'_>) -> anyhow::Result<ClientB
         }
     };
     let config = config.context("no certificate can be checked")?;
-    let config = match identity()? {
-        Some(source) => {
-            let identity = source.read().with_context(|| {
-                format!("{CERTIFICATE_VARIABLE} and {KEY_VARIABLE} cannot be used")
-            })?;
-            tls::identified(&config, &identity)
-        }
-        None => config,
-    };
-    Ok(tls::client().tls_backend_preconfigured(config))
+    let Some(source) = identity()? else { return Ok(tls::client_with(config)) };
+    let identity = source.read().map_err(|error| {
+        let variable = match &error {
+            BadIdentity::Certificate(_) => CERTIFICATE_VARIABLE,
+            BadIdentity::Key(_) => KEY_VARIABLE,
+        };
+        anyhow::Error::from(error).context(format!("{variable} cannot be used"))
+    })?;
+    Ok(tls::client_with(tls::identified(&config, &identity)).no_proxy())
 }
 
 /// Returns the certificate that the environment names; `None` if it names none.

@@ -1,12 +1,14 @@
 //! The certificate of the listener: reads its files at the start, whenever they change, and at a SIGHUP.
 //!
-//! Make before break: files that cannot be used are logged, and connections get the certificate before.
+//! Make before break: files that cannot be used are logged, and connections get the certificate before. The
+//! files are read again after a pause, because the reason may not show in their versions: a directory that
+//! could not be searched, or a file system that failed.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::{
     sync::Mutex,
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::{error, info, warn};
 
@@ -14,22 +16,77 @@ use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
 use airlock_server::{BadTls, ListenerTls, TlsSettings, Untimely};
 use airlock_strings::with_causes;
 
+/// Pause before files that cannot be used are read again. It doubles after each failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+/// Longest pause before files that cannot be used are read again.
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Interval between checks of the time in which the certificate is valid.
+const VALIDITY_PERIOD: Duration = Duration::from_hours(24);
+
 /// Versions of the files of a certificate, in the order of the settings.
 type Versions = Vec<Option<FileVersion>>;
+
+/// The last time that the files were read.
+struct Attempt {
+    /// Versions of the files, examined before they were read: a change meanwhile is another change.
+    versions: Versions,
+    /// `None` if they can be used.
+    failure: Option<Failure>,
+}
+
+/// Files that cannot be used.
+struct Failure {
+    reason: String,
+    /// Pause after this failure.
+    pause: Duration,
+    retry_at: Instant,
+}
+
+/// Occasion on which the files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// They have changed, or the pause after a failure has ended.
+    Watch,
+    /// An operator has asked for it.
+    Request,
+}
+
+impl Attempt {
+    /// Creates an attempt that fails now, after `last`.
+    fn failed(versions: Versions, reason: String, last: &Self, now: Instant) -> Self {
+        let last_pause = match &last.failure {
+            Some(failure) if last.versions == versions => Some(failure.pause),
+            _ => None,
+        };
+        let pause = last_pause.map_or(FIRST_PAUSE, |pause| LONGEST_PAUSE.min(pause * 2));
+        Self { versions, failure: Some(Failure { reason, pause, retry_at: now + pause }) }
+    }
+
+    /// Returns whether files with these versions are to be read now.
+    fn is_due(&self, versions: &[Option<FileVersion>], now: Instant) -> bool {
+        self.versions != *versions
+            || self.failure.as_ref().is_some_and(|failure| failure.retry_at <= now)
+    }
+
+    /// Returns the reason for which the files cannot be used, if there is one.
+    fn reason(&self) -> Option<&str> {
+        self.failure.as_ref().map(|failure| failure.reason.as_str())
+    }
+}
 
 /// The certificate of the listener. Clones share it.
 #[derive(Clone)]
 pub(super) struct Certificate {
     tls: ListenerTls,
-    /// Versions of the files that were read last, usable or not; `None` until the start has read them.
-    /// Held while they are read.
-    taken: Arc<Mutex<Option<Versions>>>,
+    /// `None` until the start has read the files. Held while they are read, so that what was read first
+    /// does not replace what was read later. Only regular files of a limited size are read.
+    last: Arc<Mutex<Option<Attempt>>>,
 }
 
 impl Certificate {
     /// Creates the certificate of a listener. Nothing is read yet.
     pub(super) fn new(settings: TlsSettings) -> Self {
-        Self { tls: ListenerTls::new(settings), taken: Arc::default() }
+        Self { tls: ListenerTls::new(settings), last: Arc::default() }
     }
 
     /// Returns what the listener takes the certificate from.
@@ -39,49 +96,69 @@ impl Certificate {
 
     /// Reads the files for the first time; does nothing after that. Fails if a file cannot be used.
     pub(super) async fn start(&self) -> Result<(), BadTls> {
-        let mut taken = self.taken.lock().await;
-        if taken.is_none() {
+        let mut last = self.last.lock().await;
+        if last.is_none() {
             let versions = self.versions().await;
             report(self.tls.load().await?);
-            *taken = Some(versions);
+            *last = Some(Attempt { versions, failure: None });
         }
         Ok(())
     }
 
     /// Reads the files again, and logs the outcome. Does nothing before [`Self::start`].
     pub(super) async fn reload(&self) {
-        let mut taken = self.taken.lock().await;
-        if taken.is_none() {
-            return;
-        }
-        // Before they are read: a change meanwhile is another change.
-        *taken = Some(self.versions().await);
+        self.take(Occasion::Request).await;
+    }
+
+    /// Reads the files again. A reason that was logged before is logged again only on request.
+    async fn take(&self, occasion: Occasion) {
+        let mut last = self.last.lock().await;
+        let Some(last) = last.as_mut() else { return };
+        let versions = self.versions().await;
         match self.tls.load().await {
             Ok(untimely) => {
                 info!("the certificate of the listener was read; new connections get it");
                 report(untimely);
+                *last = Attempt { versions, failure: None };
             }
-            Err(error) => error!(
-                reason = with_causes(&error),
-                "the certificate of the listener cannot be used; connections get the one before"
-            ),
+            Err(error) => {
+                let reason = with_causes(&error);
+                if occasion == Occasion::Request || last.reason() != Some(reason.as_str()) {
+                    error!(
+                        reason,
+                        "the certificate of the listener cannot be used; connections get the one before"
+                    );
+                }
+                *last = Attempt::failed(versions, reason, last, Instant::now());
+            }
         }
     }
 
-    /// Reads the files again whenever they change. They must look the same in two checks before they are
-    /// read, so that a certificate is not read without its key. Never returns.
+    /// Reads the files again whenever they change, and after a pause if they cannot be used. They must look
+    /// the same in two checks before they are read, so that a certificate is not read without its key. Warns
+    /// each day of a certificate that clients refuse, or soon will. Never returns.
     pub(super) async fn watch(&self) -> Infallible {
         let mut ticks = interval(WATCH_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut before = None;
+        let mut reported = Instant::now();
         loop {
             ticks.tick().await;
-            let now = Some(self.versions().await);
-            if now == before && *self.taken.lock().await != now {
-                self.reload().await;
+            let now = self.versions().await;
+            if before.as_ref() == Some(&now) && self.is_due(&now).await {
+                self.take(Occasion::Watch).await;
             }
-            before = now;
+            before = Some(now);
+            if reported.elapsed() >= VALIDITY_PERIOD {
+                reported = Instant::now();
+                report(self.tls.untimely());
+            }
         }
+    }
+
+    async fn is_due(&self, versions: &[Option<FileVersion>]) -> bool {
+        let last = self.last.lock().await;
+        last.as_ref().is_some_and(|last| last.is_due(versions, Instant::now()))
     }
 
     async fn versions(&self) -> Versions {
@@ -93,9 +170,59 @@ impl Certificate {
     }
 }
 
-/// Logs the reason for which clients refuse a certificate that can be used.
+/// Logs the reason for which clients refuse a certificate that can be used, or soon will.
 fn report(untimely: Option<Untimely>) {
     if let Some(reason) = untimely {
         warn!(%reason, "the certificate of the listener is used all the same");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_server::ClientAuth;
+
+    use super::*;
+
+    fn missing() -> Versions {
+        vec![None, None]
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_read_again_after_pauses_that_grow() {
+        let now = Instant::now();
+        let mut last = Attempt { versions: missing(), failure: None };
+        assert!(!last.is_due(&missing(), now + LONGEST_PAUSE));
+        assert!(last.is_due(&[None], now));
+        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+            last = Attempt::failed(missing(), "reason".to_owned(), &last, now);
+            let pause = Duration::from_secs(seconds);
+            assert!(!last.is_due(&missing(), now + Duration::from_secs(seconds - 1)), "{seconds}");
+            assert!(last.is_due(&missing(), now + pause), "{seconds}");
+            assert!(last.is_due(&[None], now), "other versions are read at once");
+        }
+        let changed = Attempt::failed(vec![None], "reason".to_owned(), &last, now);
+        assert!(changed.is_due(&[None], now + FIRST_PAUSE));
+    }
+
+    #[tokio::test]
+    async fn a_failed_read_is_due_again_although_the_files_look_the_same() {
+        let certificate = Certificate::new(TlsSettings {
+            certificate: "/nowhere/c.pem".into(),
+            key: "/nowhere/k.pem".into(),
+            client_ca: None,
+            client_auth: ClientAuth::None,
+        });
+        // Nothing is watched before the start.
+        certificate.reload().await;
+        assert!(!certificate.is_due(&missing()).await);
+        let used = Attempt { versions: missing(), failure: None };
+        *certificate.last.lock().await = Some(used);
+        assert!(!certificate.is_due(&missing()).await);
+        certificate.take(Occasion::Watch).await;
+        let last = certificate.last.lock().await;
+        let last = last.as_ref().expect("it was read");
+        assert!(last.reason().is_some_and(|reason| reason.contains("/nowhere/c.pem")));
+        assert!(!last.is_due(&missing(), Instant::now()));
+        assert!(last.is_due(&missing(), Instant::now() + FIRST_PAUSE));
     }
 }

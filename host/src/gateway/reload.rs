@@ -45,7 +45,7 @@ use airlock_config::{Config, ConfigError, ConfigSource, Fingerprint, Loaded, Mer
 use airlock_core::door::{Keys, LiveKeys};
 use airlock_lock::{FileVersion, WATCH_PERIOD, file_version};
 use airlock_plugin::{Configured, PluginError, Plugins, Reconfigured, Reloaded, StoreError};
-use airlock_sandbox::Sandbox;
+use airlock_sandbox::{OffLimits, Sandbox};
 use airlock_server::{NotReloaded, Reload};
 use airlock_store::{LazyDatabase, entries::Entries};
 use airlock_strings::with_causes;
@@ -61,6 +61,9 @@ struct Inner {
     parts: LiveParts,
     /// The configuration that the gateway was started with.
     started: Fingerprint,
+    /// Files that were granted to no plugin at the start. The gateway goes on using them, whatever the
+    /// configuration says now: the key of the listener, the store.
+    own_files: OffLimits,
     /// Cancelled once the entries of the store were read, or there are none.
     settings_read: CancellationToken,
     taken: tokio::sync::Mutex<Taken>,
@@ -132,24 +135,26 @@ impl Reloader {
             source: config.file.clone().map(|file| Arc::new(ConfigSource::new(file))),
             parts,
             started,
+            own_files: config.sandbox.off_limits.clone(),
             settings_read,
             taken: tokio::sync::Mutex::new(taken),
             plugins_taken: tokio::sync::Mutex::new(0),
         }))
     }
 
-    /// Reads the certificate of the listener again, takes the clients and the virtual keys of the
-    /// configuration file and the store, and reloads every plugin whose component has changed.
+    /// Takes the clients and the virtual keys of the configuration file and the store, reads the certificate
+    /// of the listener again, and reloads every plugin whose component has changed.
     pub async fn reload_all(&self) {
-        if let Some(certificate) = &self.0.parts.certificate {
-            certificate.reload().await;
-        }
         match self.take_file(Freshness::Last).await {
             Ok(outcome) if outcome.is_empty() => {
                 info!("no client or virtual key of the configuration file has changed");
             }
             // Both were logged.
             Ok(_) | Err(_) => {}
+        }
+        // After the keys: a file system that does not respond must not delay a revocation.
+        if let Some(certificate) = &self.0.parts.certificate {
+            certificate.reload().await;
         }
         self.0.parts.plugins.reload_all().await;
     }
@@ -280,14 +285,15 @@ impl Reloader {
         }
     }
 
-    /// Makes the switch, the keys, the groups and the servers follow a configuration. What may take
-    /// something away comes first.
+    /// Makes the switch, the keys, the groups and the servers follow a configuration. The switch comes
+    /// first if it takes the tools away, and last if it gives them back. A request that begins between the
+    /// other steps may combine new keys with the groups and policies before: any order of these steps has
+    /// changes for which that permits more than either configuration does, for as long as this function
+    /// runs.
     fn apply(&self, config: &mut Config) -> ServerChanges {
         let LiveParts { keys, requires_key, catalog, upstreams, has_code_mode, .. } = &self.0.parts;
-        if catalog.switch_off(config.tools_off) {
-            let is_off = config.tools_off;
-            info!(is_off, "the switch of all tools has changed");
-            warnings::report_switch(is_off);
+        if config.tools_off {
+            self.switch_tools(true);
         }
         for client in &mut config.clients {
             // A client is left out of code mode if the gateway has none.
@@ -298,7 +304,18 @@ impl Reloader {
         keys.replace(config.keys.clone());
         catalog.set_groups(config.groups.clone());
         upstreams.forget_tenants(removed_tenants(&before, &config.keys));
-        upstreams.configure(config)
+        let changes = upstreams.configure(config);
+        if !config.tools_off {
+            self.switch_tools(false);
+        }
+        changes
+    }
+
+    fn switch_tools(&self, is_off: bool) {
+        if self.0.parts.catalog.switch_off(is_off) {
+            info!(is_off, "the switch of all tools has changed");
+            warnings::report_switch(is_off);
+        }
     }
 
     /// Makes the plugins follow the configuration with this number, unless those of a later one did.
@@ -317,7 +334,8 @@ impl Reloader {
         }
         *last = number;
         let is_first = !self.0.settings_read.is_cancelled();
-        let has_other_limits = sandbox.set_off_limits(config.sandbox.off_limits.clone());
+        let off_limits = config.sandbox.off_limits.clone().union(&self.0.own_files);
+        let has_other_limits = sandbox.set_off_limits(off_limits);
         // What was revoked is gone by now. The first plugins are in the catalog before requests are.
         let (plugins, ()) = join(plugins.configure(configured(config), has_other_limits), async {
             self.0.settings_read.cancel();

@@ -73,8 +73,16 @@ impl Browser {
     /// Logs in by a link as a user.
     pub(super) async fn log_in(&mut self, link: &str, user: &str) {
         let redirect = self.authorize(link, user).await;
-        let page = self.open(&redirect).await;
-        assert_eq!(page.status, 200, "{}", page.text);
+        assert_eq!(self.finish(&redirect).await, 200);
+    }
+
+    /// Opens a redirect, and confirms its page: tests are over plain HTTP. Returns the last status.
+    pub(super) async fn finish(&mut self, redirect: &str) -> u16 {
+        let page = self.open(redirect).await;
+        if page.status != 200 {
+            return page.status;
+        }
+        self.confirm(redirect, &page.text).await.status().as_u16()
     }
 }
 

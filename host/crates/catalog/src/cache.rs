@@ -4,7 +4,8 @@
 //! gets no result of a tool that it may not call. The key of a result is the tenant (unless the rule is
 //! shared), the tool with the digest of its definition, and the arguments, whatever the order of their
 //! members. Results that are not whole are not kept: failures, those of calls that were resumed with
-//! answers, and those with parts before the result. Nor are parts other than texts: a link or a resource
+//! answers, and those with parts before the result. Nor are those of a call that has made calls of its own,
+//! each of which was decided for its caller alone. Nor are parts other than texts: a link or a resource
 //! may be valid for one session alone, and images and sounds would displace everything else.
 //!
 //! Equal calls that run at the same time each reach the source. One call for all of them would run with the
@@ -30,7 +31,7 @@ use self::store::{Group, Insertion, KeptResult, Key};
 use super::MAX_REASONS;
 use airlock_core::{
     door::Admitted,
-    tool::{CacheRule, ClientName, ContentBlock, Tool, ToolOutput},
+    tool::{Allowlist, CacheRule, ClientName, ContentBlock, Tool, ToolOutput},
 };
 use airlock_json::{
     raw,
@@ -105,14 +106,16 @@ impl ClientCache {
         for tool in tools {
             let rule = rules.iter().position(|rule| rule.tools.allows_tool(tool));
             let Some(rule) = rule else { continue };
-            if let Some(reason) = CacheRule::contradiction(tool) {
+            if let Some(reason) = rules[rule].refusal(tool) {
                 refused.insert(tool.original.clone(), reason);
             } else {
                 let definition = tool.digest();
                 cached.insert(tool.original.clone(), CachedTool { rule, definition });
             }
         }
-        for (tool, reason) in &refused {
+        // A rule for all tools is no word about each of them.
+        let named = rules.iter().any(|rule| rule.tools != Allowlist::All);
+        for (tool, reason) in refused.iter().filter(|_| named) {
             if before.is_none_or(|before| !before.refused.contains_key(tool)) {
                 warn!(%client, tool, reason, "results of a tool that `tool_cache` names are not kept");
             }
@@ -145,12 +148,13 @@ impl ClientCache {
         let key = key(tenant, &tool.original, &cached.definition, arguments);
         let Some(key) = key else { return Lookup::Uncached };
         let epoch = self.results.epoch.load(Ordering::Acquire);
-        let key = Key { group: self.results.group(cached.rule), digest: key };
+        let group = self.results.group(cached.rule, tenant.unwrap_or_default());
+        let key = Key { group, digest: key };
         if let Some(found) = self.results.store.get(&key, Instant::now()) {
             self.results.hits.fetch_add(1, Ordering::Relaxed);
             let age = found.kept.elapsed();
             debug!(tool = %tool.name, ?age, "tool result is from the cache");
-            Lookup::Hit(Box::new(marked(&found.output, age)))
+            Lookup::Hit(Box::new(marked(&found.output, age, rule.is_shared)))
         } else {
             self.results.misses.fetch_add(1, Ordering::Relaxed);
             Lookup::Miss(Miss { key, rule: cached.rule, epoch })
@@ -196,11 +200,13 @@ impl ClientCache {
     }
 }
 
-/// Returns a result with the mark that it is an earlier one.
-fn marked(output: &ToolOutput, age: Duration) -> ToolOutput {
+/// Returns a result with the mark that it is an earlier one. Its age is the time of a call, which may be
+/// another tenant's if it `is_shared`.
+fn marked(output: &ToolOutput, age: Duration, is_shared: bool) -> ToolOutput {
     let mut output = output.clone();
     let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-    output.meta.get_or_insert_default().insert(CACHED.to_owned(), json!({"age_ms": age}));
+    let mark = if is_shared { json!({}) } else { json!({"age_ms": age}) };
+    output.meta.get_or_insert_default().insert(CACHED.to_owned(), mark);
     output
 }
 
@@ -215,8 +221,8 @@ impl ClientResults {
         })
     }
 
-    fn group(&self, rule: usize) -> Group {
-        Group { client: self.number, rule }
+    fn group(&self, rule: usize, tenant: [u8; 32]) -> Group {
+        Group { client: self.number, rule, tenant }
     }
 }
 

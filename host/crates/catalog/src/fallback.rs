@@ -5,24 +5,40 @@
 //! name. It takes a call of which the source has certainly seen nothing, or one of a tool that declares that
 //! running it twice does no more than running it once. A call that took another one's place has no fallback.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Weak},
+};
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tracing::{debug, info, warn};
 
 use super::{Snapshot, ToolSource, cache::CACHED};
 use airlock_core::{
     door::{Admitted, Arguments, Chain, Origin},
-    tool::{CallError, Details, HostCode, Policy, Tool, ToolOutput},
+    tool::{CallError, ErrorKind, HostCode, Policy, Tool, ToolOutput, Trust},
 };
 use airlock_json::schema::check_accepts_all;
 
 /// Key of a result's metadata that names the tool that took the call.
 const FALLBACK: &str = "airlock/fallback";
 
-/// The fallbacks of one client: full names of tools, by the names of its own tools at the source.
+/// The fallbacks of one client.
 #[derive(Default)]
-pub(super) struct Fallbacks(BTreeMap<String, String>);
+pub(super) struct Fallbacks {
+    /// Full names of tools, by the names of its own tools at the source.
+    names: BTreeMap<String, String>,
+    /// The last comparison of each own tool, by its name at the source.
+    compared: Mutex<HashMap<String, Comparison>>,
+}
+
+/// Outcome of comparing the arguments of two tools. It holds as long as both are the same.
+struct Comparison {
+    tool: Weak<Tool>,
+    fallback: Weak<Tool>,
+    outcome: Result<(), String>,
+}
 
 /// A tool with a fallback, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +53,10 @@ pub struct FallbackState {
 
 /// A call with a fallback.
 pub(super) struct Standby {
+    fallbacks: Arc<Fallbacks>,
     tool: Arc<Tool>,
+    /// True if models see its results marked as external.
+    is_external: bool,
     fallback: String,
     origin: Origin,
     arguments: Arguments,
@@ -49,19 +68,50 @@ impl Fallbacks {
         let fallbacks = tools
             .iter()
             .filter_map(|tool| Some((tool.original.clone(), policy.fallback(tool)?.to_owned())));
-        Arc::new(Self(fallbacks.collect()))
+        Arc::new(Self { names: fallbacks.collect(), compared: Mutex::default() })
     }
 
     /// Keeps what is needed to call the fallback of the call's tool; `None` if there is none.
-    pub(super) fn stand_by(&self, call: &Admitted) -> Option<Standby> {
-        let fallback = self.0.get(&call.tool().original).filter(|_| !call.is_substitute())?;
+    pub(super) fn stand_by(self: &Arc<Self>, call: &Admitted) -> Option<Standby> {
+        let fallback = self.names.get(&call.tool().original).filter(|_| !call.is_substitute())?;
         Some(Standby {
+            fallbacks: self.clone(),
             tool: call.tool().clone(),
+            is_external: is_external(call),
             fallback: fallback.clone(),
             origin: call.origin().clone(),
             arguments: call.arguments().clone(),
             chain: call.chain().clone(),
         })
+    }
+
+    /// Checks that a fallback accepts all arguments of a tool. Keeps the outcome, because a source may
+    /// announce large schemas and let many calls fail.
+    fn check(&self, fallback: &Arc<Tool>, tool: &Arc<Tool>) -> Result<(), String> {
+        let compared = Comparison {
+            tool: Arc::downgrade(tool),
+            fallback: Arc::downgrade(fallback),
+            outcome: Ok(()),
+        };
+        if let Some(known) = self.compared.lock().get(&tool.original)
+            && known.is_of_same(&compared)
+        {
+            return known.outcome.clone();
+        }
+        let outcome = accepts(fallback, tool);
+        if let Err(problem) = &outcome {
+            let fallback = &fallback.full_name;
+            warn!(tool = %tool.name, %fallback, problem, "a tool's fallback takes other arguments");
+        }
+        let compared = Comparison { outcome: outcome.clone(), ..compared };
+        self.compared.lock().insert(tool.original.clone(), compared);
+        outcome
+    }
+}
+
+impl Comparison {
+    fn is_of_same(&self, other: &Self) -> bool {
+        self.tool.ptr_eq(&other.tool) && self.fallback.ptr_eq(&other.fallback)
     }
 }
 
@@ -73,10 +123,13 @@ impl Standby {
         error.has_not_begun() || is_harmless && error.code() == HostCode::Unavailable
     }
 
-    /// Calls the fallback. Returns `error` if the caller may not call it, if it does not accept the same
-    /// arguments, or if it is not available either.
+    /// Calls the fallback. Returns `error` if the caller may not call it, if it is not the tool that the
+    /// operator names, if it does not accept the same arguments, or if its source has certainly not begun
+    /// the call either. If that may have, the error is the fallback's: `error` may tell that nothing was
+    /// sent, and the caller would repeat the call.
     pub(super) async fn call(self, error: CallError) -> Result<ToolOutput, CallError> {
-        let Self { tool, fallback, origin, arguments, chain } = self;
+        let is_own_external = self.is_external;
+        let Self { fallbacks, tool, fallback, origin, arguments, chain, .. } = self;
         let call = match chain.admit_in_place(&origin, &fallback, &arguments) {
             Ok(call) => call,
             Err(refused) => {
@@ -84,8 +137,15 @@ impl Standby {
                 return Err(error);
             }
         };
-        if let Err(problem) = accepts(call.tool(), &tool) {
-            warn!(tool = %tool.name, fallback, problem, "a tool's fallback takes other arguments");
+        if !is_named(call.tool(), &fallback) {
+            warn!(tool = %tool.name, fallback, "another tool has the name of a tool's fallback");
+            return Err(error);
+        }
+        if is_external(&call) && !is_own_external {
+            warn!(tool = %tool.name, fallback, "a tool's fallback is of a client that is not trusted");
+            return Err(error);
+        }
+        if fallbacks.check(call.tool(), &tool).is_err() {
             return Err(error);
         }
         let because = error.code().prefixed();
@@ -96,14 +156,37 @@ impl Standby {
                 output.meta.get_or_insert_default().insert(FALLBACK.to_owned(), mark);
                 Ok(output)
             }
-            // It has run, and says itself why it failed.
-            Err(failed) if matches!(failed.details(), Details::Tool(_)) => Err(failed),
-            Err(failed) => {
+            // A call whose user has to log in first was not sent.
+            Err(failed) if failed.has_not_begun() || failed.needed_login().is_some() => {
                 debug!(tool = %tool.name, fallback, %failed, "a tool's fallback failed too");
                 Err(error)
             }
+            Err(failed) => Err(in_doubt(failed)),
         }
     }
+}
+
+/// Returns whether models see the results of a call marked as external.
+fn is_external(call: &Admitted) -> bool {
+    call.server() == Some(Trust::Untrusted)
+}
+
+/// Returns whether a tool is the one with this full name. Another one may have it as its name on the wire.
+fn is_named(tool: &Tool, full_name: &str) -> bool {
+    let client = full_name.split_once('-').map(|(client, _)| client);
+    tool.full_name.as_str() == full_name
+        && tool.client.as_ref().is_some_and(|own| Some(own.as_str()) == client)
+}
+
+/// Returns the error of a fallback that may have run, which tells so.
+fn in_doubt(failed: CallError) -> CallError {
+    let Some(tool) = failed.tool().filter(|_| failed.code() == HostCode::Unavailable) else {
+        return failed;
+    };
+    let after = " is unavailable; it took the call as a fallback, and may have run it";
+    let message = ("the source of tool ", after);
+    CallError::about(tool.clone(), ErrorKind::Unavailable, HostCode::Unavailable, message)
+        .with_cause(failed)
 }
 
 impl Snapshot {
@@ -119,22 +202,42 @@ impl Snapshot {
 
     fn fallback_problem(&self, client: &ToolSource, tool: &str, fallback: &str) -> Option<String> {
         if !client.is_listed {
-            return None;
+            return Some("the client has not listed its tools yet".to_owned());
         }
-        let mut own = client.tools.iter();
-        let Some(own) = own.find(|own| client.policy.fallback(own) == Some(fallback)) else {
+        let Some(own) = client.tools.iter().find(|own| is_meant(own, tool)) else {
             return Some(format!("no tool of the client has the name {tool:?}"));
         };
         let (other, _) = fallback.split_once('-')?;
-        let other = self.clients.get(other)?;
-        if !other.is_listed {
-            return None;
+        let Some(source) = self.clients.get(other) else {
+            return Some(format!("there is no client {other:?}, or it is disabled"));
+        };
+        if !source.is_listed {
+            return Some(format!("client {other:?} has not listed its tools yet"));
         }
-        match other.tools.iter().find(|tool| tool.full_name.as_str() == fallback) {
-            None => Some(format!("there is no tool {fallback:?}")),
-            Some(other) => accepts(other, own).err(),
+        let Some(found) = source.tools.iter().find(|tool| is_named(tool, fallback)) else {
+            return Some(format!("there is no tool {fallback:?}"));
+        };
+        if source.unaccepted.contains(&found.original) {
+            return Some(format!("the definition of {fallback:?} is not accepted"));
+        }
+        if is_marked(source) && !is_marked(client) {
+            return Some(format!("client {other:?} is not trusted, as this client is"));
+        }
+        match &client.published {
+            Some(published) => published.fallbacks.check(found, own).err(),
+            None => accepts(found, own).err(),
         }
     }
+}
+
+/// Returns whether an entry of `tool_fallbacks` for `name` means a tool.
+fn is_meant(tool: &Tool, name: &str) -> bool {
+    tool.original == name || !tool.has_twin && tool.original.to_lowercase() == name.to_lowercase()
+}
+
+/// Returns whether models see the results of a client's tools marked as external.
+fn is_marked(client: &ToolSource) -> bool {
+    client.is_server() && client.policy.trust == Trust::Untrusted
 }
 
 /// Checks that a fallback accepts all arguments of a tool.

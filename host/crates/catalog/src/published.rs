@@ -84,9 +84,12 @@ impl Published {
             Lookup::Uncached => self.checked(call, |call| self.provider.call(call)).await,
             Lookup::Miss(miss) => {
                 let chain = call.chain().clone();
+                // A server makes no calls of the gateway's tools.
+                let may_call = call.server().is_none();
                 let output = self.checked(call, |call| self.provider.call(call)).await?;
+                let has_called = may_call && chain.ledger().may_have_acted(chain.id());
                 // Parts that were sent before the result are not in it.
-                if chain.reporter().emitted().is_empty() {
+                if !has_called && chain.reporter().emitted().is_empty() {
                     cache.keep(&miss, &output);
                 }
                 Ok(output)

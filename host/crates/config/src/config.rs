@@ -9,6 +9,7 @@ use airlock_core::{
     secret::{self, Secret},
     tool::{ClientName, Policy},
 };
+use airlock_mcp_client::Authorities;
 use airlock_model as model;
 use airlock_plugin as plugin;
 use airlock_sandbox::{self as sandbox, OffLimits};
@@ -169,6 +170,30 @@ impl Config {
         listener.into_iter().chain(servers).chain(providers)
     }
 
+    /// Returns the files by which servers and providers are trusted, and those of the gateway's certificates
+    /// for them.
+    fn outbound_certificates(&self) -> impl Iterator<Item = &Path> {
+        let servers = self.clients.iter().filter_map(|client| match &client.source {
+            Source::Upstream(upstream) => upstream.transport.http(),
+            Source::Plugin(_) => None,
+        });
+        let servers = servers.flat_map(|http| {
+            let authorities = match &http.authorities {
+                Authorities::File(path) => Some(path),
+                Authorities::System | Authorities::Pem(_) => None,
+            };
+            authorities.into_iter().chain(http.identity.as_ref().map(|own| &own.certificate))
+        });
+        let providers = self.providers.iter().filter_map(|provider| match &provider.kind {
+            model::Kind::Service(service) => Some(service),
+            model::Kind::Scripted { .. } => None,
+        });
+        let providers = providers.flat_map(|service| {
+            service.ca.iter().chain(service.identity.as_ref().map(|own| &own.certificate))
+        });
+        servers.chain(providers).map(PathBuf::as_path)
+    }
+
     /// Returns the files that no plugin may write or read: the configuration file at `path`, and
     /// files that it names.
     pub fn own_files(&self, path: &Path) -> OffLimits {
@@ -186,6 +211,7 @@ impl Config {
                 .chain(components)
                 .chain(self.server.management.socket.clone())
                 .chain(tls.into_iter().flat_map(TlsSettings::files).map(Path::to_owned))
+                .chain(self.outbound_certificates().map(Path::to_owned))
                 .collect(),
             unreadable: self
                 .store

@@ -32,7 +32,7 @@ pub(super) use self::{
     governance::{Environment, Governance, KeyRow, Role, VirtualKey},
     http_client::{OAuthConfig, TlsConfig},
     management::{Management, Operator, OperatorRole},
-    mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions, View},
+    mcp_server::{Approval, ApprovalRule, McpServer, OAuth, Sessions, TokenApis, View},
     plugin::{Access, FilesGrant, Grants, HttpRule, Inject, KvGrant, SecretGrant, Wasm},
     private_key::PrivateKey,
     process::{Confine, Docker, DockerMount, Network, ProcessLimits, Stdio},

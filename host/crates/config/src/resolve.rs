@@ -60,6 +60,8 @@ pub(super) struct AbsentNames {
     /// Active virtual keys. A gateway whose file has one requires keys, even if operators have removed
     /// it since.
     pub(super) keys: BTreeSet<String>,
+    /// All virtual keys of the file, active or not.
+    pub(super) file_keys: BTreeSet<String>,
     /// True if operators have ever changed a virtual key. The gateway requires keys from then on: the
     /// removal of the last one opens nothing, after a restart neither.
     pub(super) had_keys: bool,
@@ -88,7 +90,7 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         let mut names = problems.take(client_configs.clone(), names);
         names.extend(absent.clients.iter().cloned());
         let key_names = key::names(&virtual_keys);
-        let key_names = KeyNames { present: &key_names, absent: &absent.keys };
+        let key_names = KeyNames { present: &key_names, absent: &absent.file_keys };
         let sets = named_set::resolve(roles, environments, &names);
         let sets = problems.take(KeyPath::parse("governance"), sets);
         let context = GroupContext { clients: &names, keys: key_names };
@@ -96,19 +98,24 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
         let groups = problems.take(KeyPath::parse("mcp.virtual_mcps"), groups);
         let slugs = client::check_slugs(&file.mcp.client_configs, &groups);
         problems.take(client_configs.clone(), slugs);
-        let owned = client::owned(&file.mcp.client_configs, key_names);
+        let owned = client::owned(&file.mcp.client_configs, key_names, &absent.clients);
         let owned = problems.take(client_configs.clone(), owned);
         let disabled = client::disabled(&file.mcp.client_configs);
-        let callers = server::CallerKeys {
-            has_active: has_active_key,
-            can_be_added: !file.management.disabled,
+        let credentials = server::CallerCredentials {
+            has_active_key,
+            has_tokens: file.mcp_server.oauth.is_some(),
+            keys_can_be_added: !file.management.disabled,
         };
         let has_external_url = file.server.external_url.is_some();
-        let mut server = problems.take("server", server::resolve(file.server, callers, env));
+        let mut server = problems.take("server", server::resolve(file.server, credentials, env));
         let providers = problems.take("providers", provider::resolve(file.providers, env));
         let clients = client::resolve(file.mcp.client_configs, &names, env);
         let clients = problems.take(client_configs, clients);
-        if !has_external_url && !server.listen.ip().is_loopback() {
+        // Behind a proxy, the address of `listen` leads the browsers of users to their own machines.
+        let is_local = server.listen.ip().is_loopback()
+            && server.allowed_hosts.is_empty()
+            && server.allowed_origins.is_empty();
+        if !has_external_url && !is_local {
             problems.merge(require_external_url(&clients));
         }
         let asks_for_certificates =
@@ -124,7 +131,8 @@ fn config(file: File, env: FileEnv<'_>, absent: &AbsentNames) -> Resolved<Config
             let resolved = mcp_server::oauth(oauth, known_keys, &sets.roles);
             problems.take(KeyPath::parse("mcp_server.oauth"), resolved)
         });
-        let keys = keys.with_roles(sets.roles);
+        let views = oauth.iter().flat_map(|oauth| &oauth.views);
+        let keys = keys.with_roles(sets.roles).with_views(views.map(|rule| rule.view.as_str()));
         server.management = problems.take("management", management::resolve(file.management, env));
         let budget = tool_manager::budget(tool_manager);
         Config {

@@ -18,6 +18,17 @@ pub fn client() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
 }
 
+/// Returns a builder of HTTP clients with these settings of TLS. They name HTTP/1.1, the only version that
+/// the clients speak, to servers that choose by ALPN.
+pub fn client_with(config: ClientConfig) -> reqwest::ClientBuilder {
+    client().tls_backend_preconfigured(over_http1(config))
+}
+
+fn over_http1(mut config: ClientConfig) -> ClientConfig {
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config
+}
+
 /// Returns the settings of connections to servers whose certificates are signed by an authority of the
 /// operating system or by one of `authorities`. A server that asks for a certificate gets none. Fails if
 /// the certificates of the operating system or of `authorities` cannot be used.
@@ -39,4 +50,17 @@ pub fn identified(config: &ClientConfig, identity: &Identity) -> ClientConfig {
     let mut config = config.clone();
     config.client_auth_cert_resolver = identity.resolver();
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_reqwest_name_http_1_1_and_can_be_built() {
+        let config = pinned_config(CertificateDer::from(vec![0])).expect("good settings");
+        assert!(config.alpn_protocols.is_empty(), "the connector of hyper-rustls needs none");
+        assert_eq!(over_http1(config.clone()).alpn_protocols, [b"http/1.1"]);
+        assert!(client_with(config).build().is_ok());
+    }
 }

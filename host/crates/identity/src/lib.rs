@@ -55,7 +55,7 @@ pub use self::{
     jws::MAX_TOKEN_BYTES,
     part::ResourcePart,
     refusal::{Invalid, TokenRefusal},
-    settings::{BadSettings, VerifierSettings},
+    settings::{BadSettings, TokenApis, VerifierSettings},
     verifier::{Verifier, VerifierError},
     view::ViewRule,
 };

@@ -32,22 +32,27 @@ pub(crate) fn find(settings: &VerifierSettings, resource: &Url, path: &str) -> O
         return Some(metadata(settings, None));
     }
     let segment = path.strip_prefix(own.trim_end_matches('/'))?.strip_prefix('/')?;
-    let part = ResourcePart::parse(segment).filter(|_| has_parts(resource))?;
+    let part = ResourcePart::parse(segment).filter(|_| has_parts(settings, resource))?;
     Some(metadata(settings, Some(&part)))
 }
 
-/// Returns whether paths below that of the resource are parts of it.
-pub(crate) fn has_parts(resource: &Url) -> bool {
+/// Returns whether paths below that of the resource are parts of it. With `audiences`, tokens do not
+/// name the resource, and the issuer may know no other one: a client must not ask it for a part.
+pub(crate) fn has_parts(settings: &VerifierSettings, resource: &Url) -> bool {
+    has_path(resource) && settings.audiences.is_empty()
+}
+
+fn has_path(resource: &Url) -> bool {
     resource.path() != "/"
 }
 
 /// Returns the path of the metadata.
 fn path(resource: &Url, part: Option<&ResourcePart>) -> String {
-    let own = if has_parts(resource) { resource.path().trim_end_matches('/') } else { "" };
+    let own = if has_path(resource) { resource.path().trim_end_matches('/') } else { "" };
     match part {
         Some(part) => format!("{WELL_KNOWN}{own}/{}", part.as_str()),
         // A slash at the end of the resource is part of the path.
-        None if has_parts(resource) => format!("{WELL_KNOWN}{}", resource.path()),
+        None if has_path(resource) => format!("{WELL_KNOWN}{}", resource.path()),
         None => WELL_KNOWN.to_owned(),
     }
 }

@@ -41,6 +41,18 @@ pub struct VerifierSettings {
     pub clock_skew: Duration,
     /// The table of views. The first matching row decides, and a token without one is refused.
     pub views: Vec<ViewRule>,
+    /// APIs that accept tokens. The caller of this crate keeps to it.
+    pub apis: TokenApis,
+}
+
+/// APIs that accept access tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TokenApis {
+    /// MCP, and what belongs to it.
+    #[default]
+    Mcp,
+    /// All APIs for callers, but for approvals.
+    All,
 }
 
 /// Reason that settings are refused.
@@ -76,6 +88,7 @@ impl VerifierSettings {
             scopes: Vec::new(),
             clock_skew: CLOCK_SKEW,
             views: views.into_iter().collect(),
+            apis: TokenApis::default(),
         }
     }
 

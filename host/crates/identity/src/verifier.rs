@@ -16,7 +16,7 @@ use crate::{
     metadata,
     part::ResourcePart,
     refusal::{Invalid, TokenRefusal},
-    settings::{BadSettings, VerifierSettings},
+    settings::{BadSettings, TokenApis, VerifierSettings},
     verified,
 };
 
@@ -116,9 +116,14 @@ impl Verifier {
         metadata::find(&self.settings, &self.resource, path)
     }
 
+    /// APIs that accept tokens.
+    pub fn apis(&self) -> TokenApis {
+        self.settings.apis
+    }
+
     /// Returns the part, if the resource has any.
     fn known<'p>(&self, part: Option<&'p ResourcePart>) -> Option<&'p ResourcePart> {
-        part.filter(|_| metadata::has_parts(&self.resource))
+        part.filter(|_| metadata::has_parts(&self.settings, &self.resource))
     }
 }
 

@@ -10,12 +10,14 @@ use std::{
 /// half-written file is read.
 pub const WATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// Version of one file. Another version is another content.
+/// Version of one file. Another version is another content, or other rights to read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileVersion {
     inode: u64,
     bytes: u64,
     modified: Option<SystemTime>,
+    /// Seconds and nanoseconds of the last change of the content, the owner or the permissions.
+    changed: [i64; 2],
 }
 
 /// Returns the version of a file; `None` if it cannot be examined.
@@ -25,5 +27,33 @@ pub async fn file_version(path: &Path) -> Option<FileVersion> {
         inode: metadata.ino(),
         bytes: metadata.len(),
         modified: metadata.modified().ok(),
+        changed: [metadata.ctime(), metadata.ctime_nsec()],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{Permissions, set_permissions},
+        os::unix::fs::PermissionsExt as _,
+        time::Instant,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn other_permissions_are_another_version() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let before = file_version(file.path()).await;
+        assert!(before.is_some());
+        assert_eq!(file_version(file.path()).await, before);
+        // The clock of the file system advances every few milliseconds.
+        let begin = Instant::now();
+        let mut now = before.clone();
+        while now == before && begin.elapsed() < Duration::from_secs(10) {
+            set_permissions(file.path(), Permissions::from_mode(0o600)).expect("it is its own");
+            now = file_version(file.path()).await;
+        }
+        assert_ne!(now, before);
+    }
 }

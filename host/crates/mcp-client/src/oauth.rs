@@ -12,6 +12,7 @@
 //! | `login` | a login of the operator, up to the stored tokens; the preparation of any login |
 //! | `callback` | receives the redirect of the operator's browser |
 //! | `links`, `clients` | the links by which users log in; the OAuth clients that are registered for them |
+//! | `turns` | bounds what runs at once for each key |
 //! | `exchange`, `token_endpoint` | exchanges a code for tokens; requests to a token endpoint |
 //! | `tokens` | the response of a token endpoint, and the login that is made of it |
 //! | `logins` | the stored logins |
@@ -39,6 +40,7 @@ mod refresh;
 mod settings;
 mod token_endpoint;
 mod tokens;
+mod turns;
 
 pub(super) use self::{
     authorizer::{AuthorizationError, Authorizer, Bearer},

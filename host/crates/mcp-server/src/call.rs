@@ -113,6 +113,9 @@ impl ToolCall<'_> {
 
         // A question may have taken minutes.
         let current = self.service.toolboxes().open(&self.client.selection);
+        if current.view().is_switched_off() {
+            return Err(NoOutput::Failed(CallError::tools_disabled()));
+        }
         let tool = self.find_unchanged(&current, entry)?;
         if let Some(deferral) = &mut deferral {
             become_task(deferral)?;
@@ -170,7 +173,7 @@ impl ToolCall<'_> {
         dialog: &Dialog<'_>,
         hears_events: bool,
     ) -> (Caller, Option<Events>) {
-        let view = toolbox.view().clone();
+        let view = toolbox.view_for(&self.client.selection);
         let origin = Origin::McpClient(approval);
         let budget = self.service.budget().within(self.client.timeout);
         let hearing = dialog.hearing();

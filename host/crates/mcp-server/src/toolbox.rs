@@ -18,7 +18,7 @@ use super::{
 };
 use airlock_catalog::{Catalog, Snapshot, ToolSource};
 use airlock_core::{
-    door::{Approval, Entry, Filter, GroupSlug, Origin, View, VirtualKey},
+    door::{Approval, Entry, Filter, GroupSlug, Origin, ScriptLanguage, View, VirtualKey},
     tenant::Tenant,
     tool::{Annotations, ClientName, Tool, ToolName},
 };
@@ -109,6 +109,12 @@ impl Toolbox {
     /// The view that calls are decided with.
     pub(crate) fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Returns the view for a call of a request. The toolbox may be kept from an earlier one, whose headers
+    /// are not to reach the sources of tools again.
+    pub(crate) fn view_for(&self, selection: &Selection) -> View {
+        self.view.clone().with_headers_of(&selection.filter)
     }
 
     /// Finds a tool by the name that the client knows it by; `None` if there is none, or if it is
@@ -247,6 +253,11 @@ struct Kept {
     /// several.
     key: Option<Arc<VirtualKey>>,
     scope: Scope,
+    /// True for the operator's own requests, which see the clients of all owners.
+    is_of_operator: bool,
+    /// Language of scripts, which selects the texts of the meta-tools; `None` for that of the
+    /// configuration.
+    language: Option<ScriptLanguage>,
     toolbox: Arc<Toolbox>,
 }
 
@@ -255,6 +266,8 @@ impl Kept {
         Arc::ptr_eq(&self.snapshot, snapshot)
             && self.tenant == selection.tenant()
             && self.scope == selection.scope
+            && self.is_of_operator == selection.filter.is_of_operator()
+            && self.language == selection.filter.language()
             && match (&self.key, &selection.key) {
                 (Some(own), Some(other)) => own.name == other.name && own.grants == other.grants,
                 (own, other) => own.is_none() && other.is_none(),
@@ -313,6 +326,8 @@ impl Toolboxes {
             tenant,
             key: selection.key.clone(),
             scope: selection.scope.clone(),
+            is_of_operator: selection.filter.is_of_operator(),
+            language: selection.filter.language(),
             toolbox: toolbox.clone(),
             snapshot,
         });

@@ -359,3 +359,36 @@ print(made, ended.returncode)";
     let out = output(Command { network: Network::None, ..python(script) }).await;
     assert_eq!(out.trim(), "-1 1");
 }
+
+#[tokio::test]
+async fn a_child_without_a_network_has_no_pairs_but_unix_ones_and_no_access_to_processes_or_keys() {
+    if NetworkIsolation::detect() == NetworkIsolation::Unavailable {
+        return;
+    }
+    let calls = [
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+        libc::SYS_keyctl,
+    ];
+    let pair = libc::SYS_socketpair;
+    // Each of them fails in another way without the filter.
+    let script = format!(
+        "\
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+def is_refused(number, *arguments):
+    ctypes.set_errno(0)
+    return libc.syscall(number, *arguments) == -1 and ctypes.get_errno() == errno.EACCES
+print(*[call for call in {calls:?} if not is_refused(call, -1, 0, 0, 0, 0, 0)])
+inet, tipc = 2, 30
+print(is_refused({pair}, inet, 1, 0, 0), is_refused({pair}, tipc, 1, 0, 0))"
+    );
+    let out = output(Command { network: Network::None, ..python(&script) }).await;
+    assert_eq!(out, "\nTrue True\n");
+    let out = output(python(&script)).await;
+    assert!(out.ends_with("False False\n"), "{out}");
+}

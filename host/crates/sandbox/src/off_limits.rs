@@ -22,6 +22,21 @@ impl OffLimits {
         self
     }
 
+    /// Adds the files and directories of `other`.
+    #[must_use]
+    pub fn union(mut self, other: &Self) -> Self {
+        for (own, others) in
+            [(&mut self.unwritable, &other.unwritable), (&mut self.unreadable, &other.unreadable)]
+        {
+            for path in others {
+                if !own.contains(path) {
+                    own.push(path.clone());
+                }
+            }
+        }
+        self
+    }
+
     /// Checks granted directories at load and not at the first call. Fails if one does not exist or
     /// must not be granted. A plugin that can write to the gateway's own files can run any code in
     /// this process, or grant itself anything.
@@ -65,8 +80,19 @@ fn resolved(path: &Path) -> Option<PathBuf> {
         .or_else(|| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
 }
 
+/// Returns the directory entries of a path with the links in their parents resolved. A link among them could
+/// be replaced.
+fn entries(path: &Path) -> Vec<PathBuf> {
+    let path = std::path::absolute(path).unwrap_or_default();
+    let entries = path
+        .ancestors()
+        .filter_map(|entry| Some(entry.parent()?.canonicalize().ok()?.join(entry.file_name()?)));
+    entries.collect()
+}
+
 fn overlaps(own: &Path, path: &Path) -> bool {
     resolved(own).is_some_and(|own| own.starts_with(path) || path.starts_with(&own))
+        || entries(own).iter().any(|entry| entry.starts_with(path))
 }
 
 #[cfg(test)]
@@ -110,6 +136,41 @@ mod tests {
             "links are followed"
         );
         assert!(!is_granted(&off_limits, home.path().join("missing"), Access::ReadOnly));
+    }
+
+    #[test]
+    fn the_links_to_the_gateways_own_files_are_not_granted_to_plugins() {
+        let home = tempfile::tempdir().expect("a directory");
+        for directory in ["files", "links", "below/directory", "other"] {
+            std::fs::create_dir_all(home.path().join(directory)).expect("a directory");
+        }
+        std::fs::write(home.path().join("files/key.pem"), "").expect("a file");
+        for (target, link) in
+            [("files/key.pem", "links/key.pem"), ("files", "below/directory/link")]
+        {
+            let link = home.path().join(link);
+            std::os::unix::fs::symlink(home.path().join(target), link).expect("a link");
+        }
+        for own in ["links/key.pem", "below/directory/link/key.pem"] {
+            let unwritable = vec![home.path().join(own)];
+            let off_limits = OffLimits { unwritable, unreadable: Vec::new() };
+            let directory = home.path().join(own.split_once('/').expect("a directory").0);
+            assert!(!is_granted(&off_limits, directory, Access::ReadWrite), "{own}");
+            assert!(!is_granted(&off_limits, home.path().join("files"), Access::ReadWrite));
+            assert!(is_granted(&off_limits, home.path().join("other"), Access::ReadWrite));
+        }
+    }
+
+    #[test]
+    fn a_union_has_the_files_of_both_once() {
+        let [first, second] = ["a", "b"].map(|name| OffLimits {
+            unwritable: vec!["both".into(), name.into()],
+            unreadable: vec![name.into()],
+        });
+        let union = first.union(&second);
+        assert_eq!(union.unwritable, ["both", "a", "b"].map(PathBuf::from));
+        assert_eq!(union.unreadable, ["a", "b"].map(PathBuf::from));
+        assert_eq!(union.clone().union(&second), union);
     }
 
     fn is_granted(off_limits: &OffLimits, path: PathBuf, access: Access) -> bool {

@@ -2,12 +2,13 @@
 //!
 //! With an identity provider the gateway is an OAuth 2.1 resource server (MCP, section
 //! "Authorization"; RFC 6750, RFC 9728). A token selects a virtual key or roles whose tools its sender
-//! sees, and its sender is a tenant of its own. Tokens are never passed on. Every API for callers takes
-//! them; only that of MCP tells a client where to get one.
+//! sees, and its sender is a tenant of its own. Tokens are never passed on. The API of MCP takes them, and
+//! tells a client where to get one; the other APIs for callers take them if the operator says so, and
+//! approvals never.
 
 use std::{sync::Arc, time::SystemTime};
 
-use airlock_identity::{ResourcePart, TokenRefusal, Verifier};
+use airlock_identity::{ResourcePart, TokenApis, TokenRefusal, Verifier};
 use http::{HeaderMap, HeaderValue, header};
 use tracing::info;
 
@@ -48,16 +49,43 @@ pub(super) enum CredentialRules<'p> {
     /// credential, every bearer credential is a virtual key or an access token, and a refusal tells the
     /// client where to get a token.
     Mcp(&'p str),
+    /// The logins of users, which belong to MCP. As for [`Self::Other`], but for the setting.
+    Logins,
     /// Another API. Its clients also send keys of other services, which are ignored: only a JWT is an
-    /// access token.
+    /// access token, if the settings permit tokens here.
     Other,
+    /// Approvals. Usually the agent whose calls are to be approved holds a token, so none is accepted.
+    Approvals,
 }
 
 impl CredentialRules<'_> {
+    /// Returns whether access tokens are accepted.
+    fn takes_tokens(self, apis: TokenApis) -> bool {
+        match self {
+            Self::Mcp(_) | Self::Logins => true,
+            Self::Other => apis == TokenApis::All,
+            Self::Approvals => false,
+        }
+    }
+
+    /// Returns the credential that is an access token by its form, whether it is accepted or not.
     fn token(self, headers: &HeaderMap) -> Option<&str> {
         match self {
             Self::Mcp(_) => auth::token(headers),
-            Self::Other => auth::jwt(headers),
+            Self::Logins | Self::Other | Self::Approvals => auth::jwt(headers),
+        }
+    }
+
+    /// Returns the message to a sender without a credential that is accepted.
+    fn requirement(self, apis: TokenApis) -> &'static str {
+        match self {
+            Self::Approvals => "a virtual key is required: approvals accept no access tokens",
+            Self::Other if !self.takes_tokens(apis) => {
+                "a virtual key is required: access tokens are accepted at /mcp alone, unless `mcp_server.oauth.apis` is \"all\""
+            }
+            Self::Mcp(_) | Self::Logins | Self::Other => {
+                "an access token or a virtual key is required"
+            }
         }
     }
 
@@ -65,7 +93,7 @@ impl CredentialRules<'_> {
     fn part(self) -> Option<ResourcePart> {
         match self {
             Self::Mcp(rest) => ResourcePart::parse(rest.trim_matches('/')),
-            Self::Other => None,
+            Self::Logins | Self::Other | Self::Approvals => None,
         }
     }
 
@@ -78,7 +106,7 @@ impl CredentialRules<'_> {
     ) -> ApiError {
         let challenge = match self {
             Self::Mcp(_) => verifier.challenge(self.part().as_ref(), refusal),
-            Self::Other => None,
+            Self::Logins | Self::Other | Self::Approvals => None,
         };
         match challenge {
             Some(challenge) => error.with_header(header::WWW_AUTHENTICATE, challenge),
@@ -104,6 +132,11 @@ pub(super) async fn sender(
     let Some(token) = rules.token(headers) else {
         return without_token(app, rules, headers, ingress, verifier);
     };
+    if !rules.takes_tokens(verifier.apis()) {
+        // It may be a token for the gateway, so it is not passed on either.
+        let headers = without_authorization(headers);
+        return without_token(app, rules, &headers, ingress, verifier);
+    }
     let parked = seat.map(|seat| seat.park(Parking::Reading));
     let principal = verifier.verify(token, rules.part().as_ref()).await;
     drop(parked);
@@ -117,12 +150,16 @@ pub(super) async fn sender(
     let user = User { issuer: principal.issuer, subject: principal.subject };
     let key = key.on_behalf_of(user);
     // The token is for the gateway alone and must not be passed on.
-    let mut headers = headers.clone();
-    headers.remove(header::AUTHORIZATION);
-    Sender::new(Some(Arc::new(key)), &headers)
+    Sender::new(Some(Arc::new(key)), &without_authorization(headers))
 }
 
-/// Finds the sender of a request without an access token.
+fn without_authorization(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    headers.remove(header::AUTHORIZATION);
+    headers
+}
+
+/// Finds the sender of a request without an access token that is accepted.
 fn without_token(
     app: &App,
     rules: CredentialRules<'_>,
@@ -132,7 +169,7 @@ fn without_token(
 ) -> Result<Sender, ApiError> {
     let is_required = matches!(rules, CredentialRules::Mcp(_)) || app.requires_key();
     if is_required && !auth::is_sent(headers) {
-        let missing = ApiError::unauthorized("an access token or a virtual key is required");
+        let missing = ApiError::unauthorized(rules.requirement(verifier.apis()));
         return Err(rules.challenged(missing, verifier, None));
     }
     let key = auth::key(&app.keys, is_required, headers, ingress.certificate());
@@ -225,6 +262,19 @@ mod tests {
         for (shown, is_selected) in [(Some(own), true), (Some(other), false), (None, false)] {
             let found = view_key(&keys, "ann", shown, SystemTime::UNIX_EPOCH);
             assert_eq!(found.is_some(), is_selected, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_for_mcp_unless_the_settings_permit_more_and_never_for_approvals() {
+        for (rules, by_default, with_all) in [
+            (CredentialRules::Mcp(""), true, true),
+            (CredentialRules::Logins, true, true),
+            (CredentialRules::Other, false, true),
+            (CredentialRules::Approvals, false, false),
+        ] {
+            assert_eq!(rules.takes_tokens(TokenApis::default()), by_default, "{rules:?}");
+            assert_eq!(rules.takes_tokens(TokenApis::All), with_all, "{rules:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The ways that requests come in, and the paths that each of them serves.
 
-use std::net::IpAddr;
+use std::{future::pending, net::IpAddr, time::SystemTime};
 
 use http::StatusCode;
 
@@ -16,10 +16,26 @@ pub(super) enum Ingress {
         address: IpAddr,
         /// Certificate that it has shown, which an authority of the operator has signed; `None` if it has
         /// shown none, and without TLS.
-        certificate: Option<CertificateDigest>,
+        certificate: Option<ShownCertificate>,
     },
     /// The Unix socket, whose token makes a request an administrator's.
     Socket(SocketToken),
+}
+
+/// Certificate that a caller has shown in the handshake of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ShownCertificate {
+    digest: CertificateDigest,
+    /// Last time at which it is valid.
+    end: SystemTime,
+}
+
+impl ShownCertificate {
+    /// Reads a certificate in DER format; `None` if the end of its validity cannot be read from it.
+    pub(super) fn new(der: &[u8]) -> Option<Self> {
+        let end = airlock_tls::validity(der)?.end;
+        Some(Self { digest: CertificateDigest::of(der), end })
+    }
 }
 
 impl Ingress {
@@ -31,8 +47,20 @@ impl Ingress {
         }
     }
 
-    /// Returns the certificate that the remote end has shown, if any.
+    /// Returns the certificate that the remote end has shown; `None` if it has shown none, or one that has
+    /// expired by now.
     pub(super) fn certificate(self) -> Option<CertificateDigest> {
+        let shown = self.shown()?;
+        (SystemTime::now() <= shown.end).then_some(shown.digest)
+    }
+
+    /// Waits until the certificate that the remote end has shown expires; for ever if it has shown none.
+    pub(super) async fn certificate_expired(self) {
+        let Some(ShownCertificate { end, .. }) = self.shown() else { return pending().await };
+        tokio::time::sleep(end.duration_since(SystemTime::now()).unwrap_or_default()).await;
+    }
+
+    fn shown(self) -> Option<ShownCertificate> {
         match self {
             Self::Remote { certificate, .. } => certificate,
             Self::Socket(_) => None,
@@ -40,7 +68,7 @@ impl Ingress {
     }
 
     /// Returns the way of a connection on which the remote end has shown a certificate.
-    pub(super) fn with_certificate(self, shown: Option<CertificateDigest>) -> Self {
+    pub(super) fn with_certificate(self, shown: Option<ShownCertificate>) -> Self {
         match self {
             Self::Remote { address, .. } => Self::Remote { address, certificate: shown },
             Self::Socket(_) => self,
@@ -71,7 +99,28 @@ impl Ingress {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_that_has_expired_is_none() {
+        let digest = CertificateDigest::of(b"certificate");
+        let address = [127, 0, 0, 1].into();
+        let hour = Duration::from_hours(1);
+        for (end, expected) in
+            [(SystemTime::now() + hour, Some(digest)), (SystemTime::now() - hour, None)]
+        {
+            let shown = ShownCertificate { digest, end };
+            let ingress = Ingress::Remote { address, certificate: None };
+            let ingress = ingress.with_certificate(Some(shown));
+            assert_eq!(ingress.certificate(), expected);
+            let waiting =
+                tokio::time::timeout(Duration::from_secs(1), ingress.certificate_expired());
+            assert_eq!(waiting.await.is_ok(), expected.is_none());
+        }
+        assert_eq!(ShownCertificate::new(b"no certificate"), None);
+    }
 
     #[test]
     fn the_unix_socket_serves_the_management_api_and_the_state_of_the_gateway() {

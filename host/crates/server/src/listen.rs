@@ -67,12 +67,15 @@ const LAST_IDLE: Duration = Duration::from_secs(1);
 
 /// Error of a listener whose certificate was not loaded.
 const NOT_LOADED: &str = "the certificate of the listener was not loaded";
+/// Error of settings with TLS, without the certificate: the listener would speak plain HTTP.
+const NO_CERTIFICATE: &str =
+    "the settings have `tls`, and the hooks have none: create a `ListenerTls` and load it";
 
 /// Serves until `shutdown` completes: all APIs over `listener`, and the management API over
 /// `socket`. Then it stops accepting connections, removes the path of the socket and lets the
 /// requests in flight end, for at most `drain_timeout`. Dropping the future stops them at once.
-/// Fails if the settings are unsafe or cannot work, or if the listener has TLS whose files were never
-/// loaded; errors of connections are logged.
+/// Fails if the settings are unsafe or cannot work, or if they have TLS and its files were never loaded;
+/// errors of connections are logged.
 pub async fn serve(
     listener: TcpListener,
     socket: Option<SocketListener>,
@@ -80,8 +83,12 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     app.settings.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    if app.hooks.tls.as_ref().is_some_and(|tls| !tls.is_loaded()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_LOADED));
+    let unusable = match &app.hooks.tls {
+        Some(tls) => (!tls.is_loaded()).then_some(NOT_LOADED),
+        None => app.settings.tls.as_ref().map(|_| NO_CERTIFICATE),
+    };
+    if let Some(problem) = unusable {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     }
     let tasks = Tasks::default();
     let _stop = tasks.stop.clone().drop_guard();
@@ -89,6 +96,7 @@ pub async fn serve(
         served: Arc::new(Served {
             builder: builder(&app.settings, tasks.clone()),
             draining: CancellationToken::new(),
+            failed_handshakes: tls::FailedHandshakes::default(),
             app: app.clone(),
         }),
         connections: Connections::new(
@@ -132,6 +140,7 @@ struct Served {
     app: Arc<App>,
     builder: Builder<Tasks>,
     draining: CancellationToken,
+    failed_handshakes: tls::FailedHandshakes,
 }
 
 impl Server {
@@ -195,7 +204,7 @@ impl Served {
                 let ingress = ingress.with_certificate(certificate);
                 self.serve(Accepted { stream: Box::new(stream), ingress, slot }).await;
             }
-            Err(error) => debug!(%error, "no handshake of TLS"),
+            Err(error) => self.failed_handshakes.report(&error),
         }
     }
 
@@ -231,6 +240,17 @@ impl Served {
                 tokio::select! {
                     result = &mut connection => return ended(result),
                     reason = slot.activity.end(&waits) => reason,
+                }
+            }
+            () = ingress.certificate_expired() => {
+                debug!("the certificate of the caller has expired, so the gateway closes its connection");
+                connection.as_mut().graceful_shutdown();
+                let waits = ConnectionTimeouts { first_head: LAST_IDLE, idle: LAST_IDLE, ..waits };
+                tokio::select! {
+                    result = &mut connection => return ended(result),
+                    reason = slot.activity.end(&waits) => reason,
+                    // A stream has no end of its own.
+                    () = sleep(drain_timeout) => return,
                 }
             }
         };

@@ -1,10 +1,11 @@
-//! `/oauth/login/{link}` and `/oauth/callback`: pages at which users log in at MCP servers that act for
-//! them.
+//! `/oauth/login/{link}` and `/oauth/callback/{client}`: pages at which users log in at MCP servers that act
+//! for them.
 //!
 //! A link says for whom it is, and begins nothing before its user confirms: a link that another person has
 //! sent binds the account of who follows it to that person. The confirmation is a form with a code that
 //! only a page for this browser has, and the browser's secret is a cookie. The redirect of the
-//! authorization server counts in that browser alone.
+//! authorization server counts in that browser alone, and at the address of its own client. Over plain HTTP,
+//! another program of the machine can set the cookie, so the redirect has to be confirmed as well.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -34,13 +35,15 @@ use airlock_store::{OwnerId, login::UserLogin};
 use airlock_strings::hex;
 
 const LINK: &str = "/oauth/login/";
-const CALLBACK: &str = "/oauth/callback";
+const CALLBACK: &str = "/oauth/callback/";
 /// Name of the cookie with the secret of a browser. Over TLS, the prefix keeps other hosts from setting it;
 /// browsers refuse the prefix over plain HTTP, which is for this machine alone.
 const SECURE_COOKIE: &str = "__Host-airlock-login";
 const COOKIE: &str = "airlock-login";
 /// Time for which a browser keeps its secret, in seconds: as long as a link.
 const COOKIE_SECONDS: u64 = 900;
+/// Time after which a browser may try again to begin a login, in seconds.
+const RETRY_SECONDS: u16 = 5;
 /// Field of the form.
 const CONFIRMATION: &str = "confirmation";
 /// No scripts, nothing from elsewhere, and no frame of another page around it. Forms are not restricted:
@@ -70,13 +73,23 @@ pub trait UserLogins: Send + Sync + 'static {
         browser: &'a str,
     ) -> BoxFuture<'a, Result<String, LoginRefusal>>;
 
-    /// Completes a login with the query of the redirect, in the browser with this secret. Returns the name
-    /// of the client. Dropping the future does not undo it.
-    fn complete<'a>(
+    /// Returns the login that a redirect would complete, if its user has to confirm that once more; `None`
+    /// if the redirect is enough. `client` is the one whose address the redirect came to. Completes nothing.
+    fn unconfirmed<'a>(
         &'a self,
+        client: &'a str,
         query: &'a str,
         browser: &'a str,
-    ) -> BoxFuture<'a, Result<String, LoginRefusal>>;
+    ) -> BoxFuture<'a, Result<Option<LoginOffer>, LoginRefusal>>;
+
+    /// Completes a login of this client with the query of the redirect, in the browser with this secret.
+    /// Fails if the login is that of another client. Dropping the future does not undo it.
+    fn complete<'a>(
+        &'a self,
+        client: &'a str,
+        query: &'a str,
+        browser: &'a str,
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>>;
 
     /// Returns the logins of one tenant, or of all, at most a thousand from `offset` on.
     fn list(
@@ -114,6 +127,8 @@ pub enum LoginRefusal {
     Gone,
     /// The redirect comes from another browser than the one that confirmed.
     OtherBrowser,
+    /// Too many logins at the server are being begun.
+    Busy,
     /// The authorization server refuses it, or the login failed otherwise. The reason is for the operator.
     Failed(String),
     /// The store is not available, with the reason for the operator.
@@ -125,6 +140,7 @@ impl fmt::Display for LoginRefusal {
         match self {
             Self::Gone => f.write_str("the link has expired or was used"),
             Self::OtherBrowser => f.write_str("the redirect came to another browser"),
+            Self::Busy => f.write_str("too many logins at this server are being begun"),
             Self::Failed(reason) | Self::Unavailable(reason) => f.write_str(reason),
         }
     }
@@ -135,24 +151,24 @@ impl fmt::Display for LoginRefusal {
 pub(super) enum LoginRoute<'p> {
     /// That of a link.
     Link(&'p str),
-    /// The one to which the authorization server redirects.
-    Callback,
+    /// The one to which the authorization server of this client redirects.
+    Callback(&'p str),
 }
 
 impl<'p> LoginRoute<'p> {
     /// Finds the page of a path; `None` for other paths.
     pub(super) fn parse(path: &'p str) -> Option<Self> {
-        if path == CALLBACK {
-            return Some(Self::Callback);
-        }
-        let link = path.strip_prefix(LINK)?;
-        (!link.is_empty() && !link.contains('/')).then_some(Self::Link(link))
+        let found = match path.strip_prefix(CALLBACK) {
+            Some(client) => Self::Callback(client),
+            None => Self::Link(path.strip_prefix(LINK)?),
+        };
+        let (Self::Callback(name) | Self::Link(name)) = found;
+        (!name.is_empty() && !name.contains('/')).then_some(found)
     }
 
     pub(super) fn methods(self) -> &'static [Method] {
         match self {
-            Self::Link(_) => &[Method::GET, Method::POST],
-            Self::Callback => &[Method::GET],
+            Self::Link(_) | Self::Callback(_) => &[Method::GET, Method::POST],
         }
     }
 }
@@ -166,9 +182,15 @@ pub(super) async fn answer(
 ) -> Result<Reply, ApiError> {
     let logins = &*app.hooks.logins;
     match (route, request.method()) {
-        (LoginRoute::Callback, _) => {
+        (LoginRoute::Callback(client), &Method::POST) => {
             let query = request.uri().query().unwrap_or_default().to_owned();
-            Ok(complete(logins, request.headers(), &query).await)
+            let browser = browser(logins, request.headers());
+            let form = body::form(request, &app.settings, charge).await?;
+            Ok(finish(logins, client, &query, browser, &form).await)
+        }
+        (LoginRoute::Callback(client), _) => {
+            let query = request.uri().query().unwrap_or_default();
+            Ok(redirected(logins, client, query, request.headers()).await)
         }
         (LoginRoute::Link(link), &Method::POST) => {
             let browser = browser(logins, request.headers());
@@ -199,11 +221,7 @@ async fn offer(logins: &dyn UserLogins, link: &str, headers: &HeaderMap) -> Repl
 
 /// Begins a confirmed login: redirects to the authorization server.
 async fn begin(logins: &dyn UserLogins, link: &str, browser: Option<String>, form: &str) -> Reply {
-    let mut fields = form_urlencoded::parse(form.as_bytes());
-    let sent = fields.find(|(name, _)| name == CONFIRMATION).map(|(_, value)| value);
-    let confirmed =
-        browser.filter(|browser| sent.as_deref() == Some(&*confirmation(browser, link)));
-    let Some(browser) = confirmed else {
+    let Some(browser) = browser.filter(|browser| is_confirmed(browser, link, form)) else {
         return reply(StatusCode::FORBIDDEN, &Page::unconfirmed());
     };
     match logins.begin(link, &browser).await {
@@ -217,12 +235,43 @@ async fn begin(logins: &dyn UserLogins, link: &str, browser: Option<String>, for
     }
 }
 
-async fn complete(logins: &dyn UserLogins, headers: &HeaderMap, query: &str) -> Reply {
+/// Completes the login of a redirect, or shows for whom it is and asks for a confirmation.
+async fn redirected(
+    logins: &dyn UserLogins,
+    client: &str,
+    query: &str,
+    headers: &HeaderMap,
+) -> Reply {
     let Some(browser) = browser(logins, headers) else {
         return refused(&LoginRefusal::OtherBrowser);
     };
-    match logins.complete(query, &browser).await {
-        Ok(client) => reply(StatusCode::OK, &Page::done(&client)),
+    match logins.unconfirmed(client, query, &browser).await {
+        Ok(Some(offer)) => {
+            let page = Page::finish(&offer, &confirmation(&browser, query));
+            reply(StatusCode::OK, &page)
+        }
+        Ok(None) => complete(logins, client, query, &browser).await,
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// Completes a confirmed login.
+async fn finish(
+    logins: &dyn UserLogins,
+    client: &str,
+    query: &str,
+    browser: Option<String>,
+    form: &str,
+) -> Reply {
+    match browser.filter(|browser| is_confirmed(browser, query, form)) {
+        Some(browser) => complete(logins, client, query, &browser).await,
+        None => reply(StatusCode::FORBIDDEN, &Page::unconfirmed()),
+    }
+}
+
+async fn complete(logins: &dyn UserLogins, client: &str, query: &str, browser: &str) -> Reply {
+    match logins.complete(client, query, browser).await {
+        Ok(()) => reply(StatusCode::OK, &Page::done(client)),
         Err(refusal) => refused(&refusal),
     }
 }
@@ -238,11 +287,18 @@ fn browser(logins: &dyn UserLogins, headers: &HeaderMap) -> Option<String> {
     found.next()
 }
 
-/// Returns the code of the form of a link in the browser with this secret. The form does not have the
-/// secret itself.
-fn confirmation(browser: &str, link: &str) -> String {
+/// Returns whether a form has the code of this page in the browser with this secret.
+fn is_confirmed(browser: &str, page: &str, form: &str) -> bool {
+    let mut fields = form_urlencoded::parse(form.as_bytes());
+    let sent = fields.find(|(name, _)| name == CONFIRMATION).map(|(_, value)| value);
+    sent.as_deref() == Some(&*confirmation(browser, page))
+}
+
+/// Returns the code of the form of a page, which is a link or the query of a redirect, in the browser with
+/// this secret. The form does not have the secret itself.
+fn confirmation(browser: &str, page: &str) -> String {
     let mut hasher = Sha256::new().chain_update("airlock confirmation ");
-    for part in [browser, link] {
+    for part in [browser, page] {
         hasher = hasher.chain_update((part.len() as u64).to_be_bytes()).chain_update(part);
     }
     hex(&hasher.finalize())
@@ -252,6 +308,7 @@ fn refused(refusal: &LoginRefusal) -> Reply {
     let status = match refusal {
         LoginRefusal::Gone => StatusCode::NOT_FOUND,
         LoginRefusal::OtherBrowser => StatusCode::FORBIDDEN,
+        LoginRefusal::Busy => StatusCode::SERVICE_UNAVAILABLE,
         LoginRefusal::Failed(reason) => {
             warn!(reason, "a login of a user has failed");
             StatusCode::BAD_REQUEST
@@ -261,7 +318,12 @@ fn refused(refusal: &LoginRefusal) -> Reply {
             StatusCode::SERVICE_UNAVAILABLE
         }
     };
-    reply(status, &Page::refusal(refusal))
+    let mut reply = reply(status, &Page::refusal(refusal));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let seconds = HeaderValue::from(RETRY_SECONDS);
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    reply
 }
 
 fn reply(status: StatusCode, page: &Page) -> Reply {

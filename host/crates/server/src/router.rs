@@ -422,6 +422,8 @@ impl<'p> Route<'p> {
         match self {
             Self::Mcp(rest) => CredentialRules::Mcp(rest),
             Self::Sse(_) => CredentialRules::Mcp(""),
+            Self::LoginSessions(_) => CredentialRules::Logins,
+            Self::Approvals(..) => CredentialRules::Approvals,
             _ => CredentialRules::Other,
         }
     }

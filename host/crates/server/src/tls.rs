@@ -7,11 +7,12 @@
 //! ```
 
 mod accept;
+mod failures;
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use arc_swap::ArcSwapOption;
@@ -21,8 +22,12 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-pub(super) use self::accept::accept;
-use airlock_tls::{BadIdentity, BadPem, Identity, IdentitySource, KeySource, read_certificates};
+pub(super) use self::{accept::accept, failures::FailedHandshakes};
+use airlock_tls::{BadIdentity, BadPem, IdentitySource, KeySource, Validity, read_certificates};
+
+/// Time before the end of a certificate from which on it is reported. One that is valid for a short time is
+/// reported in the last third of it, because it is renewed late.
+const NOTICE: Duration = Duration::from_hours(14 * 24);
 
 /// Protocols of the connection, in the gateway's order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -78,9 +83,12 @@ pub enum TlsProblem {
     /// The cryptography of an embedding program cannot be used.
     #[error("the cryptography of this process has no version of TLS")]
     Versions(#[source] rustls::Error),
+    /// The gateway stops while the files are read.
+    #[error("the gateway stops")]
+    Stopped,
 }
 
-/// Reason that clients refuse a certificate at present.
+/// Reason that clients refuse a certificate at present, or soon will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Untimely {
     /// It was valid.
@@ -89,6 +97,9 @@ pub enum Untimely {
     /// It will be valid.
     #[error("clients refuse the certificate, because it is not valid yet")]
     Early,
+    /// It is valid for less than another two weeks, or for less than a third of its time.
+    #[error("the certificate expires soon: renew it")]
+    Expiring,
 }
 
 /// TLS of a listener, with the certificate that new connections get. Clones share it.
@@ -98,7 +109,19 @@ pub struct ListenerTls(Arc<Shared>);
 struct Shared {
     settings: TlsSettings,
     /// `None` until the files are read.
-    current: ArcSwapOption<ServerConfig>,
+    current: ArcSwapOption<Loaded>,
+}
+
+/// The content of the files.
+struct Loaded {
+    config: Arc<ServerConfig>,
+    validity: Option<Validity>,
+}
+
+impl Loaded {
+    fn untimely(&self) -> Option<Untimely> {
+        untimely(self.validity?, SystemTime::now())
+    }
 }
 
 impl TlsSettings {
@@ -109,10 +132,10 @@ impl TlsSettings {
 
     /// Reads and checks the files, as [`ListenerTls::load`] does. Blocks.
     pub fn check(&self) -> Result<Option<Untimely>, BadTls> {
-        self.read().map(|(_, untimely)| untimely)
+        self.read().map(|loaded| loaded.untimely())
     }
 
-    fn read(&self) -> Result<(ServerConfig, Option<Untimely>), BadTls> {
+    fn read(&self) -> Result<Loaded, BadTls> {
         let source = IdentitySource {
             certificate: self.certificate.clone(),
             key: KeySource::File(self.key.clone()),
@@ -135,7 +158,7 @@ impl TlsSettings {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok((config, untimely(&identity, SystemTime::now())))
+        Ok(Loaded { config: Arc::new(config), validity: identity.validity() })
     }
 
     /// Returns what checks the certificates of callers; `None` if they are not asked for one.
@@ -153,6 +176,8 @@ impl TlsSettings {
         }
         let provider = airlock_tls::provider();
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
+        // Callers need no list of the authorities, and one of more than 64 KiB breaks every handshake.
+        let builder = builder.clear_root_hint_subjects();
         let builder = match self.client_auth {
             ClientAuth::Required => builder,
             ClientAuth::Optional | ClientAuth::None => builder.allow_unauthenticated(),
@@ -186,26 +211,38 @@ impl ListenerTls {
     pub async fn load(&self) -> Result<Option<Untimely>, BadTls> {
         let shared = self.0.clone();
         let reading = tokio::task::spawn_blocking(move || shared.settings.read()).await;
-        let read = reading.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()));
-        let (config, untimely) = read?;
-        self.0.current.store(Some(Arc::new(config)));
+        let loaded = match reading {
+            Ok(read) => read?,
+            Err(lost) if lost.is_panic() => std::panic::resume_unwind(lost.into_panic()),
+            // The runtime shuts down.
+            Err(_) => return Err(bad("certificate", TlsProblem::Stopped)),
+        };
+        let untimely = loaded.untimely();
+        self.0.current.store(Some(Arc::new(loaded)));
         Ok(untimely)
+    }
+
+    /// Returns the reason for which clients refuse the certificate at present, or soon will; `None` if there
+    /// is none, or if the files were never read.
+    pub fn untimely(&self) -> Option<Untimely> {
+        self.0.current.load().as_ref()?.untimely()
     }
 
     /// Returns what makes the handshakes of connections that are accepted now; `None` if the files were
     /// never read.
     pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
-        self.0.current.load_full().map(TlsAcceptor::from)
+        let current = self.0.current.load();
+        current.as_ref().map(|loaded| TlsAcceptor::from(loaded.config.clone()))
     }
 }
 
-fn untimely(identity: &Identity, now: SystemTime) -> Option<Untimely> {
-    let validity = identity.validity()?;
-    if now > validity.end {
-        Some(Untimely::Expired)
-    } else {
-        (now < validity.begin).then_some(Untimely::Early)
+fn untimely(validity: Validity, now: SystemTime) -> Option<Untimely> {
+    let Ok(left) = validity.end.duration_since(now) else { return Some(Untimely::Expired) };
+    if now < validity.begin {
+        return Some(Untimely::Early);
     }
+    let whole = validity.end.duration_since(validity.begin).unwrap_or_default();
+    (left < NOTICE.min(whole / 3)).then_some(Untimely::Expiring)
 }
 
 fn bad(key: &'static str, problem: TlsProblem) -> BadTls {
@@ -214,4 +251,30 @@ fn bad(key: &'static str, problem: TlsProblem) -> BadTls {
 
 fn bad_authority(problem: TlsProblem) -> BadTls {
     bad("client_ca", problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    #[test]
+    fn a_certificate_is_reported_two_weeks_or_a_third_of_its_time_before_its_end() {
+        let begin = SystemTime::UNIX_EPOCH + 1_000 * DAY;
+        let second = Duration::from_secs(1);
+        for (days, reported_after) in [(90, 76), (3, 2)] {
+            let validity = Validity { begin, end: begin + days * DAY };
+            for (now, expected) in [
+                (begin - second, Some(Untimely::Early)),
+                (begin, None),
+                (begin + reported_after * DAY, None),
+                (begin + reported_after * DAY + second, Some(Untimely::Expiring)),
+                (validity.end, Some(Untimely::Expiring)),
+                (validity.end + second, Some(Untimely::Expired)),
+            ] {
+                assert_eq!(untimely(validity, now), expected, "{days}");
+            }
+        }
+    }
 }

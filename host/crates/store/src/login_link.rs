@@ -31,6 +31,21 @@ const PURGED_AT_ONCE: u32 = 100;
 /// SHA-256 of a secret of a link.
 pub type LinkDigest = [u8; 32];
 
+/// A link that is to be stored. It always has a holder: the operator logs in without a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewLoginLink {
+    /// Digest of its identifier.
+    pub digest: LinkDigest,
+    /// Name of the client.
+    pub client: String,
+    /// The MCP server, and the settings of the login.
+    pub server: String,
+    /// Tenant that the login is for.
+    pub holder: OwnerId,
+    /// What the gateway remembers of it.
+    pub document: String,
+}
+
 /// A link that can be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginLink {
@@ -43,16 +58,13 @@ pub struct LoginLink {
 }
 
 impl Database {
-    /// Stores a link of a holder, which can be followed for `life`. Does nothing if the login has no
-    /// holder. Fails if the database cannot be used.
+    /// Stores a link, which can be followed for `life`. Fails if the database cannot be used.
     pub async fn put_login_link(
         &self,
-        digest: LinkDigest,
-        id: LoginId,
-        document: String,
+        link: NewLoginLink,
         life: Duration,
     ) -> Result<(), Unavailable> {
-        let Some(holder) = id.holder else { return Ok(()) };
+        let NewLoginLink { digest, client, server, holder, document } = link;
         let sealer = self.sealer();
         self.write(Subject::LOGIN_LINKS, move |sql| {
             let digest = hex(&digest);
@@ -62,7 +74,7 @@ impl Database {
             let expires = sql.now().saturating_add(milliseconds(life));
             let insert = "INSERT INTO login_link (id, client, server, holder, expires_ms, document) \
                           VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-            let values = params![&digest, &id.client, &id.server, &holder, expires, &document];
+            let values = params![&digest, &client, &server, &holder, expires, &document];
             sql.run(insert, values).map(drop)
         })
         .await
@@ -115,16 +127,31 @@ impl Database {
         .await
     }
 
-    /// Removes the link whose authorization has this state. Of many callers, one gets true. Fails if the
-    /// database cannot be used.
+    /// Removes the link whose authorization has this state, and all other links for the same login. Of
+    /// many callers, one gets true. Fails if the database cannot be used.
     pub async fn take_login_link(&self, state: LinkDigest) -> Result<bool, Unavailable> {
         self.write(Subject::LOGIN_LINKS, move |sql| {
             sql.overwrite_deleted()?;
-            let delete = "DELETE FROM login_link WHERE state = ?1 AND expires_ms > ?2";
-            Ok(sql.run(delete, params![&hex(&state), sql.now()])? > 0)
+            let select = "SELECT client, server, holder FROM login_link \
+                          WHERE state = ?1 AND expires_ms > ?2";
+            let taken = sql.find(select, params![&hex(&state), sql.now()], target)?;
+            let Some(LinkTarget { client, server, holder }) = taken else { return Ok(false) };
+            let delete = "DELETE FROM login_link WHERE client = ?1 AND server = ?2 AND holder = ?3";
+            Ok(sql.run(delete, params![&client, &server, &holder])? > 0)
         })
         .await
     }
+}
+
+/// The login that a link is for, as it is stored.
+struct LinkTarget {
+    client: String,
+    server: String,
+    holder: String,
+}
+
+fn target(row: &Row<'_>) -> Result<LinkTarget, SqlError> {
+    Ok(LinkTarget { client: row.get(0)?, server: row.get(1)?, holder: row.get(2)? })
 }
 
 const COLUMNS: &str = "id, client, server, holder, expires_ms, document";

@@ -28,6 +28,12 @@ pub enum BadPem {
     /// The file cannot be read.
     #[error("the file {} cannot be read", .0.display())]
     Unreadable(PathBuf, #[source] io::Error),
+    /// A path that is not shown, because it may be the content of a file.
+    #[error("expected the path of a PEM file, and not its content")]
+    Content,
+    /// The path is that of a directory, a pipe, a socket or a device.
+    #[error("{} is not a regular file", .0.display())]
+    NotRegular(PathBuf),
     /// The file is too large.
     #[error("the file {} is larger than {} MiB", .0.display(), MAX_BYTES >> 20)]
     TooLarge(PathBuf),

@@ -112,13 +112,17 @@ impl Identity {
 
     /// Returns the time in which the certificate is valid; `None` if it cannot be read from it.
     pub fn validity(&self) -> Option<Validity> {
-        let certificate = Certificate::from_der(self.certificate()).ok()?;
-        let validity = certificate.tbs_certificate.validity;
-        Some(Validity {
-            begin: validity.not_before.to_system_time(),
-            end: validity.not_after.to_system_time(),
-        })
+        validity(self.certificate())
     }
+}
+
+/// Returns the time in which a certificate in DER format is valid; `None` if it cannot be read from it.
+pub fn validity(der: &[u8]) -> Option<Validity> {
+    let validity = Certificate::from_der(der).ok()?.tbs_certificate.validity;
+    Some(Validity {
+        begin: validity.not_before.to_system_time(),
+        end: validity.not_after.to_system_time(),
+    })
 }
 
 impl fmt::Debug for Identity {

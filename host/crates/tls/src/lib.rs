@@ -17,8 +17,8 @@ use rustls::crypto::{CryptoProvider, ring};
 
 pub use self::{
     error::{BadIdentity, BadPem},
-    identity::{Identity, IdentitySource, KeySource, Validity},
-    pem::{MAX_BYTES, parse_certificates, read_certificates},
+    identity::{Identity, IdentitySource, KeySource, Validity, validity},
+    pem::{MAX_BYTES, is_content, parse_certificates, read_certificates},
 };
 
 /// Returns the cryptography of this process: that of an embedding program if it has installed one before,

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{
     runtime::Handle,
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
     time::{Instant, sleep, timeout_at},
 };
 use tokio_util::{
@@ -109,6 +109,7 @@ pub(super) fn supervise_with(
         announced: None,
         suspicions: 0,
         retiring: TaskTracker::new(),
+        retiring_place: Arc::new(Semaphore::new(1)),
     };
     (control, run(supervisor, unusable, stop))
 }
@@ -161,6 +162,9 @@ struct Supervisor {
     suspicions: usize,
     /// Replaced connections, whose last calls still run.
     retiring: TaskTracker,
+    /// The place of a replaced connection that still has calls. It outlives the connection that took over,
+    /// so that no third process starts beside the two after a reconnect.
+    retiring_place: Arc<Semaphore>,
 }
 
 /// Reason that a connection was closed.

@@ -196,10 +196,21 @@ impl Users {
         }
     }
 
-    /// Waits until a tenant has logged in, for at most `limit`.
-    pub(crate) async fn logged_in(&self, tenant: &Tenant, limit: Duration) {
+    /// Returns the session of the login of a tenant; `None` if it has none that has tokens, or if the store
+    /// cannot be read.
+    pub(crate) async fn session(&self, tenant: &Tenant) -> Option<String> {
+        let login = Credentials::login_of(&self.settings, tenant.identity()?.scope)?;
+        self.accounts.logins.session(&login).await.ok().flatten()
+    }
+
+    /// Waits until a tenant has another login than the one with the session `refused`, for at most `limit`.
+    pub(crate) async fn logged_in(&self, tenant: &Tenant, refused: Option<&str>, limit: Duration) {
         let until = Instant::now() + limit;
-        while !self.has_login(tenant).await && Instant::now() + LOGIN_POLL < until {
+        while Instant::now() + LOGIN_POLL < until {
+            let session = self.session(tenant).await;
+            if session.is_some_and(|session| Some(&*session) != refused) {
+                return;
+            }
             sleep(LOGIN_POLL).await;
         }
     }
@@ -245,3 +256,6 @@ impl Drop for UserLink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,10 +34,30 @@ impl UpstreamServers {
         }
     }
 
-    /// Returns the settings of a client that is kept connected.
+    /// Returns the settings of a client that is kept connected and acts for single users.
     fn settings(&self, client: &str) -> Result<Settings, LoginRefusal> {
-        self.find(client).map(|server| server.settings).ok_or(LoginRefusal::Gone)
+        let settings = self.find(client).map(|server| server.settings);
+        settings.filter(is_per_user).ok_or(LoginRefusal::Gone)
     }
+
+    /// Fails if no client acts for single users, so that nobody can log in and the store need not be read.
+    fn check_has_users(&self) -> Result<(), LoginRefusal> {
+        let present = self.present.lock();
+        let has_users = present.running.values().any(|server| is_per_user(&server.settings));
+        if has_users { Ok(()) } else { Err(LoginRefusal::Gone) }
+    }
+}
+
+fn is_per_user(settings: &Settings) -> bool {
+    settings.transport.http().is_some_and(|http| http.is_per_user)
+}
+
+/// Describes the login of a link at the server of these settings.
+fn offer(link: OpenLink, settings: &Settings) -> LoginOffer {
+    let OpenLink { client, key_name, user } = link;
+    let url = settings.transport.http().and_then(|http| Url::parse(&http.url).ok());
+    let host = url.map(|url| url.authority().to_owned()).unwrap_or_default();
+    LoginOffer { client, host, key_name, user }
 }
 
 /// Completes a login. The next call uses it, over another connection.
@@ -91,12 +111,10 @@ impl UserLogins for UpstreamServers {
 
     fn find<'a>(&'a self, link: &'a str) -> BoxFuture<'a, Result<LoginOffer, LoginRefusal>> {
         Box::pin(async move {
-            let OpenLink { client, key_name, user } =
-                self.accounts.links().find(link).await.map_err(refusal)?;
-            let settings = self.settings(&client)?;
-            let url = settings.transport.http().and_then(|http| Url::parse(&http.url).ok());
-            let host = url.map(|url| url.authority().to_owned()).unwrap_or_default();
-            Ok(LoginOffer { client, host, key_name, user })
+            self.check_has_users()?;
+            let link = self.accounts.links().find(link).await.map_err(refusal)?;
+            let settings = self.settings(&link.client)?;
+            Ok(offer(link, &settings))
         })
     }
 
@@ -106,6 +124,7 @@ impl UserLogins for UpstreamServers {
         browser: &'a str,
     ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
         Box::pin(async move {
+            self.check_has_users()?;
             let links = self.accounts.links();
             let client = links.find(link).await.map_err(refusal)?.client;
             let settings = self.settings(&client)?;
@@ -113,21 +132,33 @@ impl UserLogins for UpstreamServers {
         })
     }
 
-    fn complete<'a>(
+    fn unconfirmed<'a>(
         &'a self,
+        client: &'a str,
         query: &'a str,
         browser: &'a str,
-    ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+    ) -> BoxFuture<'a, Result<Option<LoginOffer>, LoginRefusal>> {
         Box::pin(async move {
+            let settings = self.settings(client)?;
             let links = self.accounts.links();
-            let client = links.client_of(query).await.map_err(refusal)?;
-            let settings = self.settings(&client)?;
+            let link = links.unconfirmed(query, browser, &settings).await.map_err(refusal)?;
+            Ok(link.map(|link| offer(link, &settings)))
+        })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        client: &'a str,
+        query: &'a str,
+        browser: &'a str,
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>> {
+        Box::pin(async move {
+            let settings = self.settings(client)?;
             let completing =
                 complete(self.accounts.clone(), query.to_owned(), browser.to_owned(), settings);
             // In a task of its own: the code is used up, so a browser that leaves must not lose the tokens.
             let completed = tokio::spawn(completing).await;
-            completed.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))?;
-            Ok(client)
+            completed.unwrap_or_else(|lost| std::panic::resume_unwind(lost.into_panic()))
         })
     }
 
@@ -167,6 +198,7 @@ fn refusal(error: FollowError) -> LoginRefusal {
     match error {
         FollowError::Gone => LoginRefusal::Gone,
         FollowError::OtherBrowser => LoginRefusal::OtherBrowser,
+        FollowError::Busy => LoginRefusal::Busy,
         FollowError::Login(LoginError::Store(error)) => unavailable(&error),
         FollowError::Login(error) => LoginRefusal::Failed(with_causes(&error)),
     }

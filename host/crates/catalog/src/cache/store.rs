@@ -1,8 +1,11 @@
-//! The results of all clients, within one bound on their memory. Of the results that were used least
-//! recently, the first is dropped: in its rule if that is full, else in all.
+//! The results of all clients, within one bound on their memory. If a rule is full, or all are, the tenant
+//! with most bytes loses the result that it used least recently. So no tenant can displace the results of
+//! those that have less.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, HashMap},
+    ops::RangeInclusive,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,14 +19,19 @@ use airlock_core::tool::ToolOutput;
 
 /// Memory for the results of all clients together, in bytes.
 const MAX_BYTES: usize = 256 << 20;
-/// Memory of one entry besides its result, in bytes: its keys in the three maps, and its times.
-const ENTRY_BYTES: usize = 512;
+/// The rules of a client.
+const ALL_RULES: RangeInclusive<usize> = 0..=usize::MAX;
+/// Memory of one entry besides its result, in bytes: its keys in the two maps, its times, and the maps if it
+/// is the only one of its group.
+const ENTRY_BYTES: usize = 1024;
 
-/// A rule of one client.
+/// A rule of one client, for one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Group {
     pub(super) client: u64,
     pub(super) rule: usize,
+    /// Scope of the tenant; zeros if the rule is shared.
+    pub(super) tenant: [u8; 32],
 }
 
 /// Key of a result.
@@ -60,9 +68,6 @@ pub(crate) struct ResultStore {
 
 #[derive(Default)]
 struct Results {
-    entries: HashMap<Key, Entry>,
-    /// Keys by their last use.
-    order: BTreeMap<u64, Key>,
     groups: BTreeMap<Group, GroupResults>,
     bytes: usize,
     /// Number of the last use.
@@ -75,9 +80,13 @@ struct Entry {
     used: u64,
 }
 
+/// The results of one rule and tenant. They are apart from those of others, so that all of them can be
+/// dropped at once.
 #[derive(Default)]
 struct GroupResults {
-    order: BTreeMap<u64, Key>,
+    entries: HashMap<[u8; 32], Entry>,
+    /// Digests by their last use.
+    order: BTreeMap<u64, [u8; 32]>,
     bytes: usize,
 }
 
@@ -101,7 +110,7 @@ impl ResultStore {
     /// Returns a result, and counts this as its last use. Drops it if its time has passed.
     pub(super) fn get(&self, key: &Key, now: Instant) -> Option<KeptResult> {
         let mut results = self.results.lock();
-        let entry = results.entries.get(key)?;
+        let entry = results.groups.get(&key.group)?.entries.get(&key.digest)?;
         if entry.result.until <= now {
             results.remove(key);
             return None;
@@ -119,32 +128,29 @@ impl ResultStore {
         }
         let mut results = self.results.lock();
         results.remove(&key);
-        while results.group_bytes(key.group) + bytes > max_bytes {
-            let Some(oldest) = results.oldest_of(key.group) else { break };
-            results.remove(&oldest);
+        let Group { client, rule, .. } = key.group;
+        while results.rule_bytes(client, rule) + bytes > max_bytes {
+            let Some(first) = first_to_drop(results.groups_of(client, rule..=rule)) else { break };
+            results.remove(&first);
         }
         while results.bytes + bytes > self.max_bytes {
-            let Some(oldest) = results.order.values().next().copied() else { break };
-            results.remove(&oldest);
+            let Some(first) = first_to_drop(results.groups.iter()) else { break };
+            results.remove(&first);
         }
         results.add(key, result, bytes);
     }
 
     /// Drops all results of a client.
     pub(super) fn remove_client(&self, client: u64) {
-        let mut results = self.results.lock();
-        let groups: Vec<_> = results.groups_of(client).map(|(group, _)| *group).collect();
-        for group in groups {
-            while let Some(key) = results.oldest_of(group) {
-                results.remove(&key);
-            }
-        }
+        let dropped = self.results.lock().take_client(client);
+        // There may be many, and calls wait for the lock.
+        drop(dropped);
     }
 
     /// Returns the number of results of a client, and their memory in bytes.
     pub(super) fn usage(&self, client: u64) -> (usize, usize) {
         let results = self.results.lock();
-        let groups = results.groups_of(client);
+        let groups = results.groups_of(client, ALL_RULES);
         groups.fold((0, 0), |(count, bytes), (_, group)| {
             (count + group.order.len(), bytes + group.bytes)
         })
@@ -152,56 +158,67 @@ impl ResultStore {
 }
 
 impl Results {
-    fn groups_of(&self, client: u64) -> impl Iterator<Item = (&Group, &GroupResults)> {
-        let first = Group { client, rule: 0 };
-        self.groups.range(first..=Group { client, rule: usize::MAX })
+    fn groups_of(
+        &self,
+        client: u64,
+        rules: RangeInclusive<usize>,
+    ) -> impl Iterator<Item = (&Group, &GroupResults)> {
+        let first = Group { client, rule: *rules.start(), tenant: [0; 32] };
+        let last = Group { client, rule: *rules.end(), tenant: [u8::MAX; 32] };
+        self.groups.range(first..=last)
     }
 
-    fn group_bytes(&self, group: Group) -> usize {
-        self.groups.get(&group).map_or(0, |group| group.bytes)
+    fn rule_bytes(&self, client: u64, rule: usize) -> usize {
+        self.groups_of(client, rule..=rule).map(|(_, results)| results.bytes).sum()
     }
 
-    fn oldest_of(&self, group: Group) -> Option<Key> {
-        self.groups.get(&group)?.order.values().next().copied()
+    fn take_client(&mut self, client: u64) -> Vec<GroupResults> {
+        let groups: Vec<_> = self.groups_of(client, ALL_RULES).map(|(group, _)| *group).collect();
+        let taken: Vec<_> = groups.iter().filter_map(|group| self.groups.remove(group)).collect();
+        self.bytes -= taken.iter().map(|results| results.bytes).sum::<usize>();
+        taken
     }
 
     fn add(&mut self, key: Key, result: KeptResult, bytes: usize) {
         self.uses += 1;
         let used = self.uses;
-        self.order.insert(used, key);
         let group = self.groups.entry(key.group).or_default();
-        group.order.insert(used, key);
+        group.order.insert(used, key.digest);
+        group.entries.insert(key.digest, Entry { result, bytes, used });
         group.bytes += bytes;
         self.bytes += bytes;
-        self.entries.insert(key, Entry { result, bytes, used });
     }
 
     fn touch(&mut self, key: &Key) -> Option<KeptResult> {
         self.uses += 1;
-        let used = self.uses;
-        let entry = self.entries.get_mut(key)?;
-        let before = std::mem::replace(&mut entry.used, used);
-        let result = entry.result.clone();
-        self.order.remove(&before);
-        self.order.insert(used, *key);
-        let group = self.groups.entry(key.group).or_default();
+        let group = self.groups.get_mut(&key.group)?;
+        let entry = group.entries.get_mut(&key.digest)?;
+        let before = std::mem::replace(&mut entry.used, self.uses);
         group.order.remove(&before);
-        group.order.insert(used, *key);
-        Some(result)
+        group.order.insert(self.uses, key.digest);
+        Some(entry.result.clone())
     }
 
     fn remove(&mut self, key: &Key) {
-        let Some(entry) = self.entries.remove(key) else { return };
-        self.order.remove(&entry.used);
+        let Some(group) = self.groups.get_mut(&key.group) else { return };
+        let Some(entry) = group.entries.remove(&key.digest) else { return };
+        group.order.remove(&entry.used);
+        group.bytes -= entry.bytes;
         self.bytes -= entry.bytes;
-        if let Some(group) = self.groups.get_mut(&key.group) {
-            group.order.remove(&entry.used);
-            group.bytes -= entry.bytes;
-            if group.order.is_empty() {
-                self.groups.remove(&key.group);
-            }
+        if group.entries.is_empty() {
+            self.groups.remove(&key.group);
         }
     }
+}
+
+/// Returns the result that is dropped first: of the group with most bytes, the one that was used least
+/// recently. Of groups with as many bytes, it is the one whose result was used before.
+fn first_to_drop<'g>(groups: impl Iterator<Item = (&'g Group, &'g GroupResults)>) -> Option<Key> {
+    let (group, results) = groups.max_by_key(|(_, results)| {
+        (results.bytes, Reverse(results.order.keys().next().copied()))
+    })?;
+    let digest = *results.order.values().next()?;
+    Some(Key { group: *group, digest })
 }
 
 #[cfg(test)]
@@ -210,9 +227,9 @@ mod tests {
 
     use super::*;
 
-    const FIRST: Group = Group { client: 1, rule: 0 };
-    const SECOND: Group = Group { client: 1, rule: 1 };
-    const OTHER: Group = Group { client: 2, rule: 0 };
+    const FIRST: Group = Group { client: 1, rule: 0, tenant: [1; 32] };
+    const SECOND: Group = Group { client: 1, rule: 1, tenant: [1; 32] };
+    const OTHER: Group = Group { client: 2, rule: 0, tenant: [1; 32] };
     /// Memory of a result in these tests, with its entry.
     const SIZE: usize = 100 + ENTRY_BYTES;
 
@@ -230,7 +247,8 @@ mod tests {
     /// Returns which of the results of a rule are kept, without using them.
     fn kept(store: &ResultStore, group: Group) -> Vec<u8> {
         let results = store.results.lock();
-        (0..10).filter(|number| results.entries.contains_key(&key(group, *number))).collect()
+        let Some(group) = results.groups.get(&group) else { return Vec::new() };
+        (0..10).filter(|number| group.entries.contains_key(&[*number; 32])).collect()
     }
 
     #[tokio::test]
@@ -251,6 +269,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_tenant_displaces_its_own_results_before_those_of_a_tenant_with_less() {
+        for (max_bytes, max_of_rule) in [(usize::MAX, 3 * SIZE), (3 * SIZE, usize::MAX)] {
+            let store = ResultStore::new(max_bytes);
+            let second = Group { tenant: [2; 32], ..FIRST };
+            insert(&store, second, 0, max_of_rule);
+            for number in 0..6 {
+                insert(&store, FIRST, number, max_of_rule);
+            }
+            assert_eq!((kept(&store, FIRST), kept(&store, second)), (vec![4, 5], vec![0]));
+        }
+    }
+
+    #[tokio::test]
     async fn all_results_together_are_bounded_whatever_their_clients() {
         let store = ResultStore::new(3 * SIZE);
         insert(&store, FIRST, 0, usize::MAX);
@@ -265,7 +296,6 @@ mod tests {
         assert_eq!((store.usage(1), store.usage(2)), ((1, SIZE), (0, 0)));
         store.remove_client(1);
         let results = store.results.lock();
-        assert!(results.entries.is_empty() && results.order.is_empty());
         assert!(results.groups.is_empty() && results.bytes == 0);
     }
 

@@ -37,6 +37,11 @@ impl Provider for Counting {
                 "forges" => {
                     output.meta = Some(Map::from_iter([(CACHED.to_owned(), json!(1))]));
                 }
+                "calls" => {
+                    let granted = Origin::Plugin(Arc::new(["db-other".to_owned()].into()));
+                    let nested = call.chain().admit(&granted, "db-other", "{}");
+                    drop(nested.expect("admitted").run().await);
+                }
                 "waits" => drop(self.may_end.acquire().await),
                 "is_large" => output.structured = Some(json!("x".repeat(64 << 10))),
                 _ => {}
@@ -76,8 +81,12 @@ fn key(name: &str) -> VirtualKey {
 
 impl Cached {
     async fn new() -> Self {
+        Self::of(SourceKind::Server("stdio")).await
+    }
+
+    async fn of(kind: SourceKind) -> Self {
         let catalog = Catalog::new();
-        catalog.add_client(&client("db"), SourceKind::Server("stdio"), policy(&rules()));
+        catalog.add_client(&client("db"), kind, policy(&rules()));
         let provider = Arc::new(Counting { calls: 0.into(), may_end: Semaphore::new(0) });
         let this = Self { catalog, provider };
         this.publish("").await;
@@ -101,7 +110,7 @@ impl Cached {
 
     fn caller(&self, key: Option<&VirtualKey>) -> Caller {
         let deadline = Duration::from_secs(30);
-        let budget = Budget { deadline, script: deadline, nested_calls: 0, depth: 1, in_flight: 1 };
+        let budget = Budget { deadline, script: deadline, nested_calls: 8, depth: 2, in_flight: 1 };
         Caller::new(self.catalog.snapshot().view(&Filter::none(), key), Origin::Caller, budget)
     }
 
@@ -166,6 +175,9 @@ async fn another_tenant_gets_a_result_only_if_the_rule_is_shared() {
             assert_eq!(db.output(Some(key), tool, "{}").await.to_text(), expected, "{tool}");
         }
     }
+    // The age would tell when another tenant made the call.
+    let meta = db.output(Some(&keys[1]), "shared", "{}").await.meta;
+    assert_eq!(json!(meta), json!({"airlock/cache": {}}));
 }
 
 #[tokio::test]
@@ -192,6 +204,15 @@ async fn results_that_are_not_whole_texts_are_not_kept() {
     let long = json!({"text": "x".repeat(MAX_ARGUMENT_BYTES)}).to_string();
     assert_ne!(db.call("read", &long).await, db.call("read", &long).await);
     assert_eq!(db.status()["results"], 0);
+}
+
+#[tokio::test]
+async fn the_result_of_a_plugins_call_that_made_another_one_is_not_kept() {
+    let db = Cached::of(SourceKind::Plugin).await;
+    assert_eq!(db.call("read", "{}").await, db.call("read", "{}").await);
+    let arguments = r#"{"how":"calls"}"#;
+    assert_ne!(db.call("read", arguments).await, db.call("read", arguments).await);
+    assert_eq!(db.status()["results"], 1);
 }
 
 #[tokio::test]

@@ -102,11 +102,8 @@ impl Place<'_> {
             HidingRule::SwitchedOff => {
                 "All tools of the gateway are switched off. Set `mcp.disabled` to false.".to_owned()
             }
-            HidingRule::Owner => format!(
-                "The client {client} belongs to virtual keys, and the request has none of them. Add the key to `virtual_keys` {}, \
-                 or leave `virtual_keys` out.",
-                self.in_client()
-            ),
+            // Explanations leave such a client out, see `ToolRules::conceal`.
+            HidingRule::Owner => return conceals(1, self.key),
             HidingRule::ToolsToExclude => format!(
                 "`tools_to_exclude` of the client {client} is `*`, so no tool of it may be called. Remove the entry from \
                  `tools_to_exclude` {}.",

@@ -13,7 +13,7 @@ use super::*;
 use crate::{Catalog, SourceKind, tests::client};
 use airlock_core::{
     door::{Budget, Caller, Filter, Provider, VirtualKey},
-    tool::{Allowlist, ErrorKind, ToolError},
+    tool::{Allowlist, ToolError},
 };
 
 /// What a source does with a call.
@@ -206,4 +206,66 @@ async fn a_call_falls_back_once_and_its_error_is_that_of_its_own_source() {
     *pair.other.does.lock() = Does::Fails;
     let error = pair.call("search").await.expect_err("the fallback has run and failed");
     assert_eq!(error.code(), HostCode::ToolError);
+}
+
+#[tokio::test]
+async fn the_error_of_a_fallback_that_may_have_run_is_returned_and_says_so() {
+    let pair = Pair::new().await;
+    *pair.main.does.lock() = Does::IsAway;
+    *pair.other.does.lock() = Does::IsLate;
+    let error = pair.call("search").await.expect_err("the fallback is late");
+    assert_eq!((error.code(), error.has_not_begun()), (HostCode::Deadline, false));
+    *pair.other.does.lock() = Does::LosesTheConnection;
+    let error = pair.call("search").await.expect_err("the fallback is lost");
+    assert_eq!((error.code(), error.has_not_begun()), (HostCode::Unavailable, false));
+    let expected = "the source of tool other-find is unavailable; it took the call as a fallback, and may have run it";
+    assert_eq!(error.to_string(), expected);
+    *pair.other.does.lock() = Does::IsAway;
+    let error = pair.call("search").await.expect_err("both are away");
+    assert!(error.has_not_begun());
+}
+
+#[tokio::test]
+async fn a_tool_of_another_client_with_the_name_of_the_fallback_is_not_called() {
+    let pair = Pair::new().await;
+    pair.catalog.set_policy(&client("main"), policy(&[("search", "gone-find")]));
+    let bare = Policy {
+        auto_execute: Allowlist::All,
+        prefix: airlock_core::tool::Prefix::Off,
+        ..policy(&[])
+    };
+    pair.catalog.add_client(&client("third"), SourceKind::Server("http"), bare);
+    let third =
+        Arc::new(Scripted { name: "third", does: Mutex::new(Does::Answers), calls: 0.into() });
+    let query = object(&json!({"q": {"type": "string"}}));
+    let tools = json!([{"name": "gone-find", "inputSchema": query}]);
+    publish(&pair.catalog, "third", tools, &third).await;
+    let view = pair.catalog.snapshot().view(&Filter::none(), None);
+    assert!(view.find(&Origin::Caller, "gone-find").is_some(), "its name on the wire");
+    *pair.main.does.lock() = Does::IsAway;
+    let error = pair.call("search").await.expect_err("there is no such fallback");
+    assert_eq!(error.code(), HostCode::Unavailable);
+    assert_eq!(third.calls.load(Ordering::Relaxed), 0);
+    let snapshot = pair.catalog.snapshot();
+    let main = snapshot.clients().find(|source| source.name == client("main")).expect("a client");
+    let problem = snapshot.fallbacks(main).remove(0).problem;
+    assert_eq!(problem.as_deref(), Some("there is no client \"gone\", or it is disabled"));
+}
+
+#[tokio::test]
+async fn a_fallback_of_an_untrusted_client_takes_no_call_of_a_trusted_one() {
+    let pair = Pair::new().await;
+    let fallbacks = [("search", "other-find")];
+    let trusted = Policy { trust: Trust::Trusted, ..policy(&fallbacks) };
+    pair.catalog.set_policy(&client("main"), trusted);
+    *pair.main.does.lock() = Does::IsAway;
+    assert!(pair.call("search").await.is_err());
+    assert_eq!(pair.calls_of_other(), 0);
+    let snapshot = pair.catalog.snapshot();
+    let main = snapshot.clients().next().expect("a client");
+    let problem = snapshot.fallbacks(main).remove(0).problem;
+    assert_eq!(problem.as_deref(), Some("client \"other\" is not trusted, as this client is"));
+    let trusted = Policy { trust: Trust::Trusted, ..policy(&[]) };
+    pair.catalog.set_policy(&client("other"), trusted);
+    assert_eq!(pair.call("search").await.expect("a result").to_text(), "other");
 }

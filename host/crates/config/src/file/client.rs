@@ -174,7 +174,8 @@ pub(crate) struct Client {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolCache {
-    /// The tools, by the source's own names; `["*"]` for all. Each must be in `tools_to_auto_execute`.
+    /// The tools, by the source's own names; `["*"]` for all with `readOnlyHint: true`. Each must be in
+    /// `tools_to_auto_execute`.
     pub(crate) tools: Vec<String>,
     /// Time for which a result is returned to equal calls.
     pub(crate) ttl: Time<SECOND, { 30 * DAY }>,

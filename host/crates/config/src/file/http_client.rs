@@ -45,8 +45,8 @@ pub(crate) struct TlsConfig {
     /// File of such certificates.
     pub(crate) ca_file: Option<PathBuf>,
     /// For servers that ask their clients for a certificate: PEM file of the gateway's certificate, and
-    /// after it of those that connect it to its authority. Needs `client_key` beside it. Read for each
-    /// connection.
+    /// after it of those that connect it to its authority. Needs `client_key` beside it, and a
+    /// URL that begins with `https://`. Read when the gateway connects to the server.
     pub(crate) client_certificate: Option<PathBuf>,
     /// Private key of `client_certificate`: a PEM file, or `env.NAME` for a variable that has the key in PEM
     /// format.

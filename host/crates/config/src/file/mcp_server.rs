@@ -35,8 +35,8 @@ pub(crate) struct McpServer {
     /// True to serve `/sse` too, for clients that speak nothing newer than the deprecated transport
     /// HTTP+SSE of 2024-11-05.
     pub(crate) sse: bool,
-    /// Access tokens of an identity provider, which every API for callers accepts. With it, every
-    /// request to `/mcp` needs a token or a virtual key.
+    /// Access tokens of an identity provider, for `/mcp`, and with `apis` for other APIs. With it,
+    /// every request to `/mcp` needs a token or a virtual key.
     pub(crate) oauth: Option<OAuth>,
 }
 
@@ -66,8 +66,24 @@ pub(crate) struct OAuth {
     /// Difference between the clocks of issuer and gateway that is tolerated.
     #[serde(default)]
     pub(crate) clock_skew: Time<0, { 5 * MINUTE }, MINUTE>,
+    /// APIs that accept the tokens.
+    #[serde(default)]
+    pub(crate) apis: TokenApis,
     /// The table of views. The first row that matches decides; a token without one is refused.
     pub(crate) views: Vec<View>,
+}
+
+/// APIs that accept access tokens.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TokenApis {
+    /// `/mcp` and `/sse`, and `/api/mcp/sessions` with the logins of the sender.
+    #[default]
+    Mcp,
+    /// Those, and the other APIs for callers: chat completions, responses, messages, models, execution of
+    /// tools, results, runs and `/api/mcp/clients`. `/v1/approvals` accepts no tokens: usually the agent
+    /// whose calls are to be approved holds them.
+    All,
 }
 
 /// A row of the table of views.

@@ -1,12 +1,18 @@
 //! Place of a private key, as written.
 
-use std::{borrow::Cow, fmt, path::PathBuf};
+use std::{
+    borrow::Cow,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
     de::{self, Visitor},
 };
+
+use airlock_tls::is_content;
 
 /// Place of a private key. The key itself is not written in the file.
 pub(crate) enum PrivateKey {
@@ -33,7 +39,7 @@ impl Visitor<'_> for PrivateKeyVisitor {
 
     // The text is not quoted: it may be the key.
     fn visit_str<E: de::Error>(self, text: &str) -> Result<PrivateKey, E> {
-        if text.contains("-----BEGIN") {
+        if is_content(Path::new(text)) {
             return Err(E::custom(
                 "expected the path of a PEM file, or \"env.NAME\"; the key itself is never written here",
             ));

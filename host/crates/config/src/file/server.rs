@@ -18,14 +18,16 @@ pub(crate) struct Server {
     /// IP address and port; port 0 chooses a free one. Default: `127.0.0.1:8080`.
     pub(crate) listen: Option<String>,
     /// True if every request needs a virtual key. If false, `listen` must be a loopback address.
-    /// Default: true if `governance.virtual_keys` has an active key, else false.
+    /// Default: true if `governance.virtual_keys` has an active key, or `mcp_server.oauth` is set, else
+    /// false.
     pub(crate) require_virtual_key: Option<bool>,
     /// TLS, with HTTP/2 and HTTP/1.1. Default: plain HTTP.
     pub(crate) tls: Option<Tls>,
     /// URL at which the browsers of users reach the gateway, such as `https://airlock.example.com`: where
     /// users log in at servers with the `auth_type` `per_user_oauth`. It begins with `https://`, unless
-    /// its host is `localhost` or a loopback address. Default: that of `listen`, which must be a loopback
-    /// address if there is such a server.
+    /// its host is `localhost` or a loopback address. Default: that of `listen`, if it is a loopback
+    /// address; required if there is such a server and `listen` is another address, or `allowed_hosts` or
+    /// `allowed_origins` is not empty.
     pub(crate) external_url: Option<String>,
     /// Host names that requests may have in `Host`, on any port, besides loopback names and the
     /// address of `listen`.

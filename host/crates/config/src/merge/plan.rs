@@ -104,6 +104,9 @@ impl<'j> Plan<'j> {
         let elements = self.json.pointer(part(kind).pointer()).and_then(Value::as_array);
         for (index, value) in elements.into_iter().flatten().enumerate() {
             let Some(name) = value["name"].as_str() else { continue };
+            if kind == EntryKind::VirtualKey {
+                self.absent.file_keys.insert(name.to_owned());
+            }
             let in_file = Some(InFile { index, digest: digest(value), value });
             self.slots.insert((kind, name.to_owned()), Slot { in_file, change: None });
         }

@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    file_env::FileEnv, key::KeyNames, plugin, resolved::Resolved, same_variants::same_variants,
+    file_env::FileEnv,
+    key::{self, KeyNames},
+    plugin,
+    resolved::Resolved,
+    same_variants::same_variants,
     tool_cache, tool_fallbacks, upstream,
 };
 use crate::{
@@ -50,19 +54,27 @@ pub(super) fn disabled(clients: &[file::Client]) -> Vec<Disabled> {
     disabled.collect()
 }
 
-/// Returns the clients that belong to virtual keys, by the names of the keys.
+/// Returns the clients that belong to virtual keys, by the names of the keys. A client of the store may
+/// name keys that do not exist: a key is never kept from being revoked by a client that belongs to it,
+/// and the client does not exist for others then either.
 pub(super) fn owned(
     clients: &[file::Client],
     keys: KeyNames<'_>,
+    of_store: &BTreeSet<ClientName>,
 ) -> Resolved<BTreeMap<String, BTreeSet<ClientName>>> {
     Resolved::new(|problems| {
         let mut owned = BTreeMap::<String, BTreeSet<ClientName>>::new();
         for (index, client) in clients.iter().enumerate() {
             let Some(owners) = &client.virtual_keys else { continue };
             let key = KeyPath::default().element(index).member("virtual_keys");
-            problems.take(key, keys.check_all(owners));
             // `names` has already noted an invalid name.
             let Ok(name) = ClientName::parse(&client.name) else { continue };
+            let checked = if of_store.contains(&name) {
+                key::check_not_empty(owners)
+            } else {
+                keys.check_all(owners)
+            };
+            problems.take(key, checked);
             for owner in owners {
                 owned.entry(owner.clone()).or_default().insert(name.clone());
             }

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     env_text::EnvText,
     file::{self, AuthType, OAuthConfig, TlsConfig},
+    key_path::KeyPath,
 };
 use airlock_mcp_client::{Authorities, ExtraHeaders, HttpSettings, Oauth, is_reserved_header};
 use airlock_tls::IdentitySource;
@@ -49,6 +50,10 @@ pub(super) fn resolve(client: file::Client, env: FileEnv<'_>) -> Resolved<Option
         }
         let url = problems.required("connection_string", client.connection_string)?;
         let url = problems.accept("connection_string", endpoint::url(url, env))?;
+        if super::tls::is_without_tls(identity.as_ref(), &url) {
+            let key = KeyPath::parse("tls_config.client_certificate");
+            problems.refuse(key, super::tls::NEEDS_HTTPS);
+        }
         Some(HttpSettings {
             url,
             headers,
@@ -220,7 +225,9 @@ fn authorities(
             let pem = problems.accept("ca_cert_pem", env.text(pem));
             pem.map(|pem| Authorities::Pem(pem.expose().to_owned())).unwrap_or_default()
         }
-        (None, Some(path)) => Authorities::File(problems.take("ca_file", env.path(&path))),
+        (None, Some(path)) => {
+            Authorities::File(problems.take("ca_file", super::tls::path(&path, env)))
+        }
         (None, None) => Authorities::System,
     })
 }

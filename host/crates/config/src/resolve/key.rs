@@ -57,11 +57,7 @@ impl KeyNames<'_> {
     /// Refuses a list that is empty or names a key that does not exist.
     pub(super) fn check_all(self, names: &[String]) -> Resolved<()> {
         Resolved::new(|problems| {
-            if names.is_empty() {
-                problems.refuse_whole(
-                    "names no key, so nobody could use it; leave it out, or name one",
-                );
-            }
+            problems.merge(check_not_empty(names));
             for (index, name) in names.iter().enumerate() {
                 if !self.present.contains(name) && !self.absent.contains(name) {
                     let known = self.present.iter().map(String::as_str);
@@ -71,6 +67,16 @@ impl KeyNames<'_> {
             }
         })
     }
+}
+
+/// Refuses a list of keys without a name.
+pub(super) fn check_not_empty(names: &[String]) -> Resolved<()> {
+    Resolved::new(|problems| {
+        if names.is_empty() {
+            problems
+                .refuse_whole("names no key, so nobody could use it; leave it out, or name one");
+        }
+    })
 }
 
 /// Names and credentials of earlier keys of the list, which no other key may have.

@@ -43,6 +43,7 @@ fn count(value: Option<file::Sessions>, default: usize) -> usize {
 }
 
 same_variants!(file::Approval => ApprovalMode { Never, Elicit, Client, AlwaysAllow });
+same_variants!(file::TokenApis => identity::TokenApis { Mcp, All });
 
 /// Returns the rules of approvals. Refuses one that has no condition, or names no virtual key.
 fn rules(rules: &[file::ApprovalRule], keys: KnownKeys<'_>) -> Resolved<Vec<ApprovalRule>> {
@@ -91,6 +92,7 @@ pub(super) fn oauth(
             settings.resource_name = name;
         }
         settings.clock_skew = file.clock_skew.get().0;
+        settings.apis = file.apis.into();
         settings.audiences = file.audiences;
         settings.jwks_uri = file.jwks_uri;
         settings.scopes = file.scopes;

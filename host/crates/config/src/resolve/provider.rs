@@ -159,10 +159,14 @@ fn service(
         let retries = network::retries(&file.retries.unwrap_or_default(), &network);
         let retries = problems.merge(retries);
         let proxy = problems.merge(network::proxy(file.proxy, file.proxy_config, env));
-        let ca = file.ca.map(|path| problems.take("ca", env.path(&path)));
+        let ca = file.ca.map(|path| problems.take("ca", tls::path(&path, env)));
         let identity = tls::identity(file.client_certificate, file.client_key, env);
         let identity = problems.merge(identity);
-        let defaults = Service::new(api, base_url?);
+        let base_url = base_url?;
+        if tls::is_without_tls(identity.as_ref(), &base_url) {
+            problems.refuse("client_certificate", tls::NEEDS_HTTPS);
+        }
+        let defaults = Service::new(api, base_url);
         let images_in_tool_results =
             file.images_in_tool_results.unwrap_or(defaults.images_in_tool_results);
         Some(Kind::Service(Box::new(Service {

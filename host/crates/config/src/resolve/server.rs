@@ -23,18 +23,27 @@ use airlock_server as server;
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_REQUEST_MEMORY: Size = Size::mib(256);
 
-/// The virtual keys that requests may have.
+/// The credentials that requests may have.
 #[derive(Clone, Copy)]
-pub(super) struct CallerKeys {
-    /// True if there is an active one.
-    pub(super) has_active: bool,
-    /// True if operators may add some while the gateway runs.
-    pub(super) can_be_added: bool,
+pub(super) struct CallerCredentials {
+    /// True if there is an active virtual key.
+    pub(super) has_active_key: bool,
+    /// True if access tokens are accepted.
+    pub(super) has_tokens: bool,
+    /// True if operators may add virtual keys while the gateway runs.
+    pub(super) keys_can_be_added: bool,
+}
+
+impl CallerCredentials {
+    /// Returns whether requests may have a credential at present.
+    fn exist(self) -> bool {
+        self.has_active_key || self.has_tokens
+    }
 }
 
 pub(super) fn resolve(
     file: file::Server,
-    keys: CallerKeys,
+    credentials: CallerCredentials,
     env: FileEnv<'_>,
 ) -> Resolved<server::Settings> {
     let max_connections = file.max_connections.count() as usize;
@@ -45,8 +54,9 @@ pub(super) fn resolve(
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut settings = server::Settings {
             listen: problems.accept("listen", listen).unwrap_or(loopback),
-            // An optional key protects nothing, so with an active key `false` must be set explicitly.
-            require_virtual_key: file.require_virtual_key.unwrap_or(keys.has_active),
+            // An optional credential protects nothing, so where there is one, `false` must be set
+            // explicitly.
+            require_virtual_key: file.require_virtual_key.unwrap_or(credentials.exist()),
             tls: file.tls.as_ref().map(|tls| problems.take("tls", tls::listener(tls, env))),
             external_url: file
                 .external_url
@@ -77,10 +87,11 @@ pub(super) fn resolve(
         let memory = request_memory(file.max_request_memory, &settings);
         settings.max_request_memory_bytes =
             problems.accept("max_request_memory", memory).map_or(0, Size::bytes);
-        if settings.require_virtual_key && !keys.has_active && !keys.can_be_added {
+        let may_have_one = credentials.exist() || credentials.keys_can_be_added;
+        if settings.require_virtual_key && !may_have_one {
             problems.refuse("require_virtual_key", InvalidValue::absent(
                 Referent::ElementOf(NamedPart::VirtualKeys),
-                "is true, but `governance.virtual_keys` has no active key, and `management.disabled` lets no operator add one: every request would be refused",
+                "is true, but `governance.virtual_keys` has no active key, there is no `mcp_server.oauth`, and `management.disabled` lets no operator add a key: every request would be refused",
             ));
         }
         if !settings.require_virtual_key && !settings.listen.ip().is_loopback() {

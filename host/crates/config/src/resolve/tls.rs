@@ -1,17 +1,40 @@
 //! Certificates and keys of TLS: those of the listener, and those of the gateway for servers and providers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{file_env::FileEnv, resolved::Resolved};
 use crate::file::{self, PrivateKey};
 use airlock_server::{ClientAuth, TlsSettings};
-use airlock_tls::{IdentitySource, KeySource};
+use airlock_tls::{IdentitySource, KeySource, is_content};
+
+/// Message about the content of a file in the place of its path. It may be a private key, so it is not quoted.
+const NO_PATH: &str = "expected the path of a PEM file, and not its content: without line breaks, and up to 4096 bytes";
+/// Message about a certificate for a service without TLS.
+pub(super) const NEEDS_HTTPS: &str =
+    "is shown on connections with TLS only, so that the URL must begin with https://";
+
+/// Returns the path that the path of a certificate or a private key means.
+pub(super) fn path(path: &Path, env: FileEnv<'_>) -> Resolved<PathBuf> {
+    if is_content(path) {
+        return Resolved::new(|problems| {
+            problems.refuse_whole(NO_PATH);
+            PathBuf::new()
+        });
+    }
+    env.path(path)
+}
+
+/// Returns whether a certificate of the gateway would never be shown at a URL.
+pub(super) fn is_without_tls(identity: Option<&IdentitySource>, url: &str) -> bool {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    identity.is_some() && !scheme.eq_ignore_ascii_case("https")
+}
 
 /// Resolves `server.tls`.
 pub(super) fn listener(file: &file::Tls, env: FileEnv<'_>) -> Resolved<TlsSettings> {
     Resolved::new(|problems| {
         let client_ca = file.client_ca.as_ref();
-        let client_ca = client_ca.map(|path| problems.take("client_ca", env.path(path)));
+        let client_ca = client_ca.map(|path| problems.take("client_ca", self::path(path, env)));
         let client_auth = match (file.client_auth, &client_ca) {
             (Some(file::ClientAuth::None), _) | (None, None) => ClientAuth::None,
             (Some(file::ClientAuth::Optional), Some(_)) => ClientAuth::Optional,
@@ -25,8 +48,8 @@ pub(super) fn listener(file: &file::Tls, env: FileEnv<'_>) -> Resolved<TlsSettin
             }
         };
         TlsSettings {
-            certificate: problems.take("certificate", env.path(&file.certificate)),
-            key: problems.take("key", env.path(&file.key)),
+            certificate: problems.take("certificate", path(&file.certificate, env)),
+            key: problems.take("key", path(&file.key, env)),
             client_ca,
             client_auth,
         }
@@ -52,10 +75,10 @@ pub(super) fn identity(
                 return None;
             }
         };
-        let certificate = problems.take("client_certificate", env.path(&certificate));
+        let certificate = problems.take("client_certificate", path(&certificate, env));
         let key = match key {
-            PrivateKey::File(path) => {
-                Some(KeySource::File(problems.take("client_key", env.path(&path))))
+            PrivateKey::File(file) => {
+                Some(KeySource::File(problems.take("client_key", path(&file, env))))
             }
             PrivateKey::Variable(name) => {
                 problems.accept("client_key", env.variable(&name)).map(KeySource::Pem)

@@ -39,6 +39,11 @@ fn check_one(
     let Some(other) = clients.iter().find(|other| other.name == name) else {
         return Err(format!("there is no client {name:?}"));
     };
+    if other.disabled {
+        return Err(format!(
+            "client {name:?} is disabled, so its tools take no calls; enable it, or name a tool of another client"
+        ));
+    }
     let mut of_other = other.tool_fallbacks.keys();
     if of_other.any(|own| own.to_lowercase() == other_tool.to_lowercase()) {
         return Err(format!("{fallback:?} has a fallback itself, and a call falls back once"));

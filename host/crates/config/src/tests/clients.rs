@@ -238,7 +238,8 @@ fn a_fallback_is_a_tool_of_another_client_that_needs_no_approval_and_has_none_it
     let other = with(other, "tool_fallbacks", json!({}));
     for (main, other) in [
         (with(main.clone(), "trust", json!("trusted")), other.clone()),
-        (main.clone(), with(other, "is_code_mode_client", json!(true))),
+        (main.clone(), with(other.clone(), "is_code_mode_client", json!(true))),
+        (main.clone(), with(other, "disabled", json!(true))),
     ] {
         let error = error(&clients(json!([main, other])));
         assert!(error.contains("tool_fallbacks.search: "), "{error}");

@@ -94,15 +94,27 @@ async fn a_certificate_for_a_server_needs_its_key_which_is_never_written_in_the_
             json!({"client_certificate": "a", "client_key": "env.GONE"}),
             ".client_key: the environment variable GONE is not set",
         ),
+        (
+            json!({"ca_file": "a\nb"}),
+            ".ca_file: expected the path of a PEM file, and not its content: without line breaks, and up to 4096 bytes",
+        ),
     ] {
         let found = error(&client("http", json!({"tls_config": tls})));
         assert_eq!(found, format!("mcp.client_configs[0].tls_config{expected}"));
     }
-    let written =
-        json!({"client_certificate": "a", "client_key": "-----BEGIN PRIVATE KEY-----hunter2"});
-    let found = error(&client("http", json!({"tls_config": written})));
-    assert!(found.contains("client_key") && found.contains("never written here"), "{found}");
-    assert!(!found.contains("hunter2"), "{found}");
+    // The second is Base64 without the lines around it.
+    let der = format!("MIGHAgEAhunter2{}", "A".repeat(160));
+    for key in ["-----BEGIN PRIVATE KEY-----hunter2", der.as_str()] {
+        let written = json!({"client_certificate": "a", "client_key": key});
+        let found = error(&client("http", json!({"tls_config": written})));
+        assert!(found.contains("client_key") && found.contains("never written here"), "{found}");
+        assert!(!found.contains("hunter2"), "{found}");
+    }
+    let plain = json!({
+        "connection_string": "http://example.com/mcp",
+        "tls_config": {"client_certificate": "a", "client_key": "b"},
+    });
+    assert_snapshot!(error(&client("http", plain)), @"mcp.client_configs[0].tls_config.client_certificate: is shown on connections with TLS only, so that the URL must begin with https://");
 
     let missing =
         json!({"client_certificate": "/nowhere/own.pem", "client_key": "/nowhere/key.pem"});

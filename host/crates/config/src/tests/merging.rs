@@ -301,6 +301,30 @@ fn rows_rules_and_grants_for_what_an_entry_removes_are_kept() {
 }
 
 #[test]
+fn owners_of_a_client_may_be_inactive_withheld_or_removed() {
+    let off = json!({"name": "off", "value": format!("{SECRET}-off"), "is_active": false});
+    let mut file = file();
+    file["mcp"]["client_configs"] = json!([with(stdio("fs"), "virtual_keys", json!(["off"]))]);
+    file["mcp"]["virtual_mcps"] = json!([{"name": "g", "tools": [], "virtual_keys": ["off"]}]);
+    file["governance"]["virtual_keys"].as_array_mut().expect("a list").push(off.clone());
+    let replaces = Some(digest(&file, EntryKind::VirtualKey, "off"));
+    let withheld = key("off", replaces, Some(with(off, "roles", json!(["gone"]))));
+    for entry in [withheld, key("off", replaces, None)] {
+        // Fails if the file is not valid any more.
+        let merged = merged(&file, &[entry]);
+        assert!(merged.config.keys.named("off").is_none());
+        assert!(merged.config.clients[0].policy.is_owned);
+    }
+    let own = with(stdio("own"), "virtual_keys", json!(["bob"]));
+    let merged = merged(&file, &[client("own", None, Some(own))]);
+    assert_eq!(left_out(&merged), "", "its key can be removed");
+    assert!(merged.config.clients[1].policy.is_owned);
+    let nobody = with(stdio("own"), "virtual_keys", json!([]));
+    let merged = self::merged(&file, &[client("own", None, Some(nobody))]);
+    assert!(left_out(&merged).contains("names no key"));
+}
+
+#[test]
 fn the_last_key_of_a_file_can_be_removed_without_opening_the_gateway() {
     for listen in ["127.0.0.1:8080", "0.0.0.0:8080"] {
         let file = with(file(), "server", json!({"listen": listen}));

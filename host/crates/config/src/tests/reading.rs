@@ -156,6 +156,16 @@ fn a_server_for_single_users_is_reached_by_browsers_over_streamable_http() {
         error(&reachable(json!("http://airlock.example.com"))),
         @r#"server.external_url: found "http://airlock.example.com", expected a URL without user name, query and fragment that begins with https://, such as "https://airlock.example.com"; http:// is for loopback addresses"#
     );
+    let required = "server.external_url: is required";
+    for (proxied, value) in [
+        ("allowed_hosts", "airlock.example.com"),
+        ("allowed_origins", "https://airlock.example.com"),
+    ] {
+        let server = with(json!({"listen": "127.0.0.1:8080"}), proxied, json!([value]));
+        let behind_proxy = with(clients(json!([http])), "server", server);
+        assert!(error(&behind_proxy).starts_with(required), "{}", error(&behind_proxy));
+    }
+    good(&with(clients(json!([http])), "server", json!({"listen": "127.0.0.1:8080"})));
     let without = with(with(clients(json!([http])), "server", open), "governance", key);
     assert_snapshot!(
         error(&without),

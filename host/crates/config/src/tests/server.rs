@@ -4,6 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use super::*;
 use airlock_core::door::ApprovalChoice;
+use airlock_identity::TokenApis;
 use airlock_server as server;
 
 #[test]
@@ -15,7 +16,7 @@ fn a_public_listen_address_needs_virtual_keys() {
     let closed = json!({"listen": "0.0.0.0:80", "require_virtual_key": true});
     assert_snapshot!(
         error(&json!({"server": closed, "management": {"disabled": true}})),
-        @"server.require_virtual_key: is true, but `governance.virtual_keys` has no active key, and `management.disabled` lets no operator add one: every request would be refused"
+        @"server.require_virtual_key: is true, but `governance.virtual_keys` has no active key, there is no `mcp_server.oauth`, and `management.disabled` lets no operator add a key: every request would be refused"
     );
     assert!(good(&json!({"server": closed})).server.require_virtual_key, "keys are added later");
     assert_snapshot!(error(&json!({"server": {"listen": "localhost:80", "allowed_hosts": ["https://a.example"]}})), @r#"
@@ -45,6 +46,29 @@ fn a_public_listen_address_needs_virtual_keys() {
         &json!({"server": {"listen": "[::]:80", "require_virtual_key": true}, "governance": keys}),
     );
     assert!(config.keys.find(&format!("{SECRET}-GOOD"), None, UNIX_EPOCH).is_some());
+}
+
+#[test]
+fn access_tokens_close_the_gateway_as_virtual_keys_do() {
+    let oauth = json!({
+        "issuer": "https://idp.example.com", "resource": "https://gw.example.com/mcp",
+        "views": [{"claim": "groups", "value": "staff", "roles": ["reader"]}],
+    });
+    let mut file = json!({
+        "governance": {"roles": [{"name": "reader", "mcp_configs": []}]},
+        "mcp_server": {"oauth": oauth},
+        "management": {"disabled": true},
+    });
+    assert!(good(&file).server.require_virtual_key, "no virtual key is needed for it");
+    file["server"] = json!({"listen": "0.0.0.0:80"});
+    assert!(good(&file).server.require_virtual_key);
+    file["server"] = json!({"require_virtual_key": true});
+    assert!(good(&file).server.require_virtual_key, "tokens are credentials");
+    file["server"] = json!({"require_virtual_key": false});
+    assert!(!good(&file).server.require_virtual_key, "the operator says so");
+    assert_eq!(good(&file).oauth.expect("it is set").apis, TokenApis::Mcp);
+    file["mcp_server"]["oauth"]["apis"] = json!("all");
+    assert_eq!(good(&file).oauth.expect("it is set").apis, TokenApis::All);
 }
 
 #[test]
@@ -134,6 +158,16 @@ fn the_files_of_tls_are_relative_to_the_configuration_and_certificates_need_an_a
     }
     assert_snapshot!(error(&tls(json!({"client_auth": "required"}))), @"server.tls.client_auth: needs a `client_ca` beside it: the authorities that sign the certificates");
     assert_snapshot!(error(&tls(json!({"certificate": ""}))), @"server.tls.certificate: is empty");
+    for key in ["certificate", "key", "client_ca"] {
+        for content in ["-----BEGIN PRIVATE KEY-----hunter2", "hunter2\n"] {
+            assert_eq!(
+                error(&tls(json!({key: content}))),
+                format!(
+                    "server.tls.{key}: expected the path of a PEM file, and not its content: without line breaks, and up to 4096 bytes"
+                )
+            );
+        }
+    }
     // TLS is no authentication.
     let open = json!({"server": {
         "listen": "0.0.0.0:443",
@@ -146,17 +180,19 @@ fn the_files_of_tls_are_relative_to_the_configuration_and_certificates_need_an_a
 fn plugins_cannot_read_private_keys_and_cannot_replace_certificates() {
     let file = json!({
         "server": {"tls": {"certificate": "c.pem", "key": "k.pem", "client_ca": "ca.pem"}},
-        "providers": {"ollama": {"client_certificate": "p.pem", "client_key": "p-key.pem"}},
+        "providers": {"openai": {
+            "api_key": "env.GOOD", "ca": "p-ca.pem", "client_certificate": "p.pem", "client_key": "p-key.pem",
+        }},
         "mcp": {"client_configs": [{
             "name": "web", "connection_type": "http", "connection_string": "https://example.com/mcp",
-            "tls_config": {"client_certificate": "w.pem", "client_key": "w-key.pem"},
+            "tls_config": {"client_certificate": "w.pem", "client_key": "w-key.pem", "ca_file": "w-ca.pem"},
         }]},
     });
     let files = good(&file).own_files("/etc/airlock/airlock.json".as_ref());
     for name in ["k.pem", "p-key.pem", "w-key.pem"] {
         assert!(files.unreadable.contains(&format!("/etc/airlock/{name}").into()), "{name}");
     }
-    for name in ["c.pem", "k.pem", "ca.pem"] {
+    for name in ["c.pem", "k.pem", "ca.pem", "p.pem", "p-ca.pem", "w.pem", "w-ca.pem"] {
         assert!(files.unwritable.contains(&format!("/etc/airlock/{name}").into()), "{name}");
     }
 }

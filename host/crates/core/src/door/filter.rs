@@ -22,11 +22,12 @@ pub const INCLUDE_TOOLS: &str = "x-bf-mcp-include-tools";
 pub const EXCLUDE_TOOLS: &str = "x-bf-mcp-exclude-tools";
 
 /// Selection of clients and tools by the headers of a request, and by its path. Names are compared
-/// exactly.
+/// exactly; those of excluded tools in any case, so that a request never sees more than was meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     clients: Option<BTreeSet<String>>,
     tools: Option<BTreeSet<String>>,
+    /// Names in lower case.
     excluded: BTreeSet<String>,
     group: Option<Selected>,
     is_of_operator: bool,
@@ -67,7 +68,8 @@ impl Filter {
     /// Adds the value of the header of excluded tools; `None` if the request does not have it.
     #[must_use]
     pub fn excluding(mut self, exclude_tools: Option<&str>) -> Self {
-        self.excluded = exclude_tools.map(items).unwrap_or_default();
+        let excluded = exclude_tools.map(items).unwrap_or_default();
+        self.excluded = excluded.iter().map(|name| name.to_lowercase()).collect();
         self
     }
 
@@ -145,14 +147,19 @@ impl Filter {
     pub(super) fn excludes_tool(&self, client: &ClientName, tool: &Tool) -> bool {
         !self.excluded.is_empty()
             && (self.excludes_all_of(client)
-                || names_tool(&self.excluded, client, tool)
-                || self.excluded.contains(tool.full_name.as_str()))
+                || self.excludes_name(tool.name.as_str())
+                || self.excludes_name(tool.full_name.as_str())
+                || self.excludes_name(&format!("{client}-{}", tool.original)))
+    }
+
+    fn excludes_name(&self, name: &str) -> bool {
+        self.excluded.contains(&name.to_lowercase())
     }
 
     /// Returns whether the header of excluded tools takes away all tools of `client`.
     pub(super) fn excludes_all_of(&self, client: &ClientName) -> bool {
         !self.excluded.is_empty()
-            && (self.excluded.contains("*") || self.excluded.contains(&format!("{client}-*")))
+            && (self.excluded.contains("*") || self.excludes_name(&format!("{client}-*")))
     }
 
     /// Returns whether the path of the request has a tool of `client`.

@@ -192,6 +192,8 @@ pub struct Keys {
     rotated: BTreeMap<[u8; 32], Arc<VirtualKey>>,
     by_name: BTreeMap<String, Arc<VirtualKey>>,
     roles: BTreeMap<String, Grants>,
+    /// The keys that stand for the roles of the configured views, by view.
+    views: BTreeMap<String, Arc<VirtualKey>>,
 }
 
 impl Keys {
@@ -236,16 +238,34 @@ impl Keys {
     /// Adds the roles, by name. A name has no `,`.
     #[must_use]
     pub fn with_roles(self, roles: BTreeMap<String, Grants>) -> Self {
-        Self { roles, ..self }
+        Self { roles, views: BTreeMap::new(), ..self }
+    }
+
+    /// Makes the keys that stand for the roles of these views, so that no request has to. Call it after
+    /// [`Self::with_roles`].
+    #[must_use]
+    pub fn with_views<'v>(self, views: impl IntoIterator<Item = &'v str>) -> Self {
+        let views = views.into_iter();
+        let views = views.filter_map(|view| Some((view.to_owned(), self.of_roles(view)?)));
+        let views: BTreeMap<_, _> = views.collect();
+        Self { views, ..self }
     }
 
     /// Finds the key with the tools that a view names: that of this name, expired or not, or the one
     /// that stands for the [roles](roles_view) of the view, which no credential finds. `None` if the key
     /// or one of the roles does not exist.
     pub fn view(&self, view: &str) -> Option<Arc<VirtualKey>> {
-        let Some(roles) = view.strip_prefix(ROLES_PREFIX) else {
+        if !view.starts_with(ROLES_PREFIX) {
             return self.named(view).cloned();
-        };
+        }
+        // The running verifier may have views of an older configuration.
+        self.views.get(view).cloned().or_else(|| self.of_roles(view))
+    }
+
+    /// Makes the key that stands for the roles of a view; `None` if it names none, or one of them does
+    /// not exist.
+    fn of_roles(&self, view: &str) -> Option<Arc<VirtualKey>> {
+        let roles = view.strip_prefix(ROLES_PREFIX)?;
         let mut grants = Grants::default();
         for role in roles.split(ROLES_SEPARATOR) {
             grants.add_rows(self.roles.get(role)?);

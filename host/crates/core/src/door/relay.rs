@@ -20,7 +20,9 @@ pub use self::{
 use super::{Filter, Hearing, Provider, RelayRow, SessionId, ToolRules, ToolSwitch, VirtualKey};
 use crate::{
     tenant::Tenant,
-    tool::{Answers, Cause, ClientName, InputRequired, Offer, Offers, Policy, QuestionKinds},
+    tool::{
+        Answers, Cause, ClientName, Exclusions, InputRequired, Offer, Offers, Policy, QuestionKinds,
+    },
 };
 
 /// Resources and prompts one request may use. Cheap to clone. It does not change when the catalog
@@ -257,7 +259,7 @@ impl RelayView {
                 .may_relay()
         });
         let clients = admitted
-            .map(|source| (source.client.clone(), Granted::new(&source, key)))
+            .map(|source| (source.client.clone(), Granted::new(&source, filter, key)))
             .filter(|(_, granted)| !granted.is_empty());
         Self {
             clients: Arc::new(clients.collect()),
@@ -370,7 +372,7 @@ impl RelayView {
 }
 
 impl Granted {
-    fn new(source: &RelaySource<'_>, key: Option<&VirtualKey>) -> Self {
+    fn new(source: &RelaySource<'_>, filter: &Filter, key: Option<&VirtualKey>) -> Self {
         let RelaySource { client, policy, offers, provider, .. } = *source;
         let grants = key.map(|key| &key.grants);
         // Instructions tell of a client's tools, so they are for those who may use one.
@@ -378,13 +380,19 @@ impl Granted {
             grants.knows(client, policy)
                 && grants.rows.get(client).is_none_or(|row| !row.is_empty())
         });
+        let are_excluded = policy.exclude.covers_all()
+            || filter.excludes_all_of(client)
+            || grants.is_some_and(|grants| {
+                grants.excludes_all(client)
+                    || grants.taken_away(client).is_some_and(Exclusions::covers_all)
+            });
         Self {
             permitted: RelayRow {
                 resources: policy.resources.clone(),
                 prompts: policy.prompts.clone(),
             },
             key: grants.map(|grants| grants.relayed(client, policy)),
-            instructions: policy.relays_instructions && knows,
+            instructions: policy.relays_instructions && knows && !are_excluded,
             offers: offers.clone(),
             provider: provider.cloned(),
         }

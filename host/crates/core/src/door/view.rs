@@ -233,6 +233,12 @@ impl View {
         }
     }
 
+    /// Returns the view of another request of the same tenant, which selects the same tools.
+    #[must_use]
+    pub fn with_headers_of(self, filter: &Filter) -> Self {
+        Self { headers: filter.headers().clone(), ..self }
+    }
+
     /// Returns the number of tools, whatever origin they are listed for.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -84,6 +84,11 @@ fn a_part_has_metadata_of_its_own_below_that_of_the_resource() {
             assert_eq!(verifier.metadata(&other), None, "{other}");
         }
     }
+    // An issuer that does not know the resource by its URL knows no part of it either.
+    let audiences = vec!["api://gateway".to_owned()];
+    let by_audience = verifier(VerifierSettings { audiences, ..settings() });
+    assert_eq!(by_audience.metadata(&format!("{ROOT}/mcp/on-call")), None);
+    assert_eq!(by_audience.challenge(Some(&part), None), by_audience.challenge(None, None));
     // A resource without a path is the whole host.
     let whole = verifier_of("https://gw.example.com/");
     assert_eq!(whole.metadata(&format!("{ROOT}/on-call")), None);

@@ -244,6 +244,6 @@ mod tests {
         let mut settings = HttpSettings::new("https://h/");
         settings.authorities = Authorities::Pem("no certificate".to_owned());
         let Err(error) = Endpoint::new(&settings, None) else { panic!("it was taken") };
-        insta::assert_snapshot!(error.to_string(), @"the text has no certificate in PEM format");
+        insta::assert_snapshot!(error.to_string(), @"`tls_config.ca_cert_pem` cannot be used: the text has no certificate in PEM format");
     }
 }

@@ -36,8 +36,8 @@ pub struct HttpSettings {
     pub extra_headers: ExtraHeaders,
     /// Certificates that are trusted in addition to the system's.
     pub authorities: Authorities,
-    /// Certificate of the gateway for the server, if it asks for one. Its files are read for each
-    /// connection to the server.
+    /// Certificate of the gateway for the server, if it asks for one. Its files are read when
+    /// the client connects to the server; HTTP connections that it opens after that have the same one.
     pub identity: Option<IdentitySource>,
     /// True to permit private addresses although the URL's host is neither one nor `localhost`.
     pub allow_private: bool,
@@ -68,8 +68,7 @@ impl HttpSettings {
         let guard = Guard::new(&host, self.allow_private)
             .map_err(|error| invalid(format!("the URL cannot be used: {error}")))?;
         let config = client_config(&self.authorities, identity)?;
-        let client = tls::client()
-            .tls_backend_preconfigured(config)
+        let client = tls::client_with(config)
             .dns_resolver(guard.clone())
             .no_proxy()
             .connect_timeout(HTTP_CONNECT_TIMEOUT)
@@ -86,15 +85,10 @@ impl HttpSettings {
     /// Returns the files of TLS that cannot be used, each as the key below `tls_config` and the reason.
     pub(crate) fn unusable_files(&self) -> Vec<(&'static str, String)> {
         let authorities = self.authorities.read().err();
-        let authorities = authorities.map(|error| {
-            let is_text = matches!(self.authorities, Authorities::Pem(_));
-            (if is_text { "ca_cert_pem" } else { "ca_file" }, with_causes(&error))
-        });
+        let authorities =
+            authorities.map(|error| (authorities_key(&self.authorities), with_causes(&error)));
         let identity = self.identity.as_ref().and_then(|source| source.read().err());
-        let identity = identity.map(|error| match &error {
-            BadIdentity::Certificate(_) => ("client_certificate", with_causes(&error)),
-            BadIdentity::Key(_) => ("client_key", with_causes(&error)),
-        });
+        let identity = identity.map(|error| (identity_key(&error), with_causes(&error)));
         authorities.into_iter().chain(identity).collect()
     }
 
@@ -112,15 +106,35 @@ fn client_config(
     authorities: &Authorities,
     identity: Option<&IdentitySource>,
 ) -> Result<ClientConfig, InvalidSettings> {
-    let authorities = authorities.read();
-    let authorities = authorities.map_err(|error| InvalidSettings(with_causes(&error)))?;
+    let key = authorities_key(authorities);
+    let authorities = authorities.read().map_err(|error| unusable(key, &error))?;
     let config = tls::client_config(authorities).map_err(|error| {
         InvalidSettings(format!("the certificates cannot be used: {}", with_causes(&error)))
     })?;
     let identity = identity.map(IdentitySource::read).transpose();
-    let identity = identity.map_err(|error| InvalidSettings(with_causes(&error)))?;
+    let identity = identity.map_err(|error| unusable(identity_key(&error), &error))?;
     Ok(match identity {
         Some(identity) => tls::identified(&config, &identity),
         None => config,
     })
+}
+
+/// Returns the key of the authorities below `tls_config`.
+fn authorities_key(authorities: &Authorities) -> &'static str {
+    match authorities {
+        Authorities::Pem(_) => "ca_cert_pem",
+        Authorities::System | Authorities::File(_) => "ca_file",
+    }
+}
+
+/// Returns the key below `tls_config` that an error is about.
+fn identity_key(error: &BadIdentity) -> &'static str {
+    match error {
+        BadIdentity::Certificate(_) => "client_certificate",
+        BadIdentity::Key(_) => "client_key",
+    }
+}
+
+fn unusable(key: &str, error: &(dyn std::error::Error + 'static)) -> InvalidSettings {
+    InvalidSettings(format!("`tls_config.{key}` cannot be used: {}", with_causes(error)))
 }

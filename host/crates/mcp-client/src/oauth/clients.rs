@@ -60,9 +60,22 @@ impl RegisteredClients {
         clients.insert(key, (client, Instant::now()));
     }
 
-    /// Forgets a client, which its authorization server may not know any more.
-    pub(super) fn forget(&self, client_id: &str) {
-        self.0.lock().retain(|_, (client, _)| client.client_id != client_id);
+    /// Forgets the client with this identifier that was registered for this redirect and these scopes of
+    /// one server, because its authorization server does not know it any more. An identifier that another
+    /// server has issued as well stays.
+    pub(super) fn forget(
+        &self,
+        client: &ClientName,
+        redirect: &str,
+        scopes: &str,
+        client_id: &str,
+    ) {
+        self.0.lock().retain(|key, (registered, _)| {
+            key.client != *client
+                || key.redirect != redirect
+                || key.scopes != scopes
+                || registered.client_id != client_id
+        });
     }
 }
 
@@ -85,7 +98,13 @@ mod tests {
         tokio::time::advance(LIFE).await;
         assert!(clients.get(&key("https://a/", &["read"])).is_none());
         clients.add(key("https://a/", &["read"]), OAuthClientConfig::new("2", "https://a/"));
-        clients.forget("2");
+        let other = ClientName::parse("other").expect("a good name");
+        clients.forget(&other, "https://a/", "read", "2");
+        clients.forget(&client, "https://b/", "read", "2");
+        clients.forget(&client, "https://a/", "write", "2");
+        clients.forget(&client, "https://a/", "read", "1");
+        assert!(clients.get(&key("https://a/", &["read"])).is_some());
+        clients.forget(&client, "https://a/", "read", "2");
         assert!(clients.get(&key("https://a/", &["read"])).is_none());
     }
 }

@@ -8,7 +8,7 @@ use super::{
     callback::Redirected,
     login::LoginError,
     outbound::Outbound,
-    token_endpoint::{TokenError, request_tokens},
+    token_endpoint::{INVALID_GRANT, TokenError, request_tokens},
 };
 use airlock_store::login::UpstreamLogin;
 use airlock_strings::{cut, with_causes};
@@ -93,6 +93,7 @@ fn not_exchanged(error: TokenError, redactor: &Redactor) -> LoginError {
         TokenError::Status { code: Some(code), .. } if code == INVALID_SCOPE => {
             LoginError::UnknownScope
         }
+        TokenError::Refused(code) if code != INVALID_GRANT => LoginError::UnknownClient(code),
         error => LoginError::Failed {
             step: EXCHANGE,
             reason: redactor.scrubber().line(&with_causes(&error), MAX_REASON_BYTES),

@@ -22,8 +22,8 @@ use std::{
 use base64::engine::{Engine as _, general_purpose::URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
-use tracing::info;
+use tokio::time::timeout;
+use tracing::{info, warn};
 use url::Url;
 use uuid::Uuid;
 
@@ -31,27 +31,34 @@ use self::document::{LinkDocument, LinkHolder, StartedLogin};
 use super::{
     callback::Redirected,
     clients::RegisteredClients,
+    exchange::AuthorizationRequest,
     login::{LoginError, Preparation, prepare},
-    logins::{Logins, LoginsUnavailable, login_id},
+    logins::{Logins, LoginsUnavailable, StoredLogin, login_id},
     outbound::Outbound,
+    turns::Turns,
 };
 use crate::{secrets::Redactor, settings::Settings};
 use airlock_core::{tenant::Identity, tool::LOGIN_LINK_LIFE};
 use airlock_store::{
     login::LoginId,
-    login_link::{LinkDigest, LoginLink},
+    login_link::{LinkDigest, LoginLink, NewLoginLink},
 };
 
 /// Path of links, before their identifiers.
 const LINK: &str = "oauth/login/";
-/// Path to which authorization servers redirect browsers.
-const CALLBACK: &str = "oauth/callback";
+/// Path to which authorization servers redirect browsers, before the name of the client. Each client has
+/// its own, so that a hostile server cannot have the code of another server sent to its own token endpoint
+/// (RFC 9700, section 4.4.2.2): not all authorization servers name themselves in a redirect.
+const CALLBACK: &str = "oauth/callback/";
 /// Least time that a link which is offered again can still be followed.
 const LEAST_LIFE: Duration = Duration::from_mins(5);
 /// Maximum links that this process remembers to offer again.
 const MAX_OFFERED: usize = 10_000;
-/// Maximum logins that are begun at the same time. Each takes some requests, one after the other.
-const MAX_BEGINNING: usize = 16;
+/// Maximum logins of one client that are begun at the same time. Each takes some requests, one after the
+/// other, which a server that hangs holds up for two minutes.
+const MAX_BEGINNING: usize = 4;
+/// Time for which the beginning of a login waits for others of its link or its client.
+const BEGIN_WAIT: Duration = Duration::from_secs(2);
 /// Length of the identifiers of links and of the secrets of browsers, in characters.
 const SECRET_CHARS: usize = 43;
 
@@ -75,6 +82,9 @@ pub enum FollowError {
     /// The redirect comes from another browser than the one that confirmed.
     #[error("the redirect belongs to another browser")]
     OtherBrowser,
+    /// The link, or too many of its client, are being begun.
+    #[error("too many logins at this server are being begun")]
+    Busy,
     /// The login failed.
     #[error(transparent)]
     Login(#[from] LoginError),
@@ -107,8 +117,12 @@ struct Inner {
     /// URL at which browsers reach the gateway, with a slash at its end.
     base: OnceLock<Url>,
     clients: RegisteredClients,
-    /// Permits for logins that are begun: each causes requests to other servers.
-    beginning: Semaphore,
+    /// Tenants for which a link is looked for or made, so that calls at once get the same link.
+    offering: Turns<LoginId>,
+    /// Links that are begun, one at a time each.
+    links_beginning: Turns<LinkDigest>,
+    /// Clients at whose servers logins are begun: each causes requests to other servers.
+    clients_beginning: Turns<String>,
     /// The links that were offered last, with the time of each.
     offered: Mutex<HashMap<LoginId, (String, tokio::time::Instant)>>,
 }
@@ -120,7 +134,9 @@ impl LoginLinks {
             logins,
             base: OnceLock::new(),
             clients: RegisteredClients::default(),
-            beginning: Semaphore::new(MAX_BEGINNING),
+            offering: Turns::new(1),
+            links_beginning: Turns::new(1),
+            clients_beginning: Turns::new(MAX_BEGINNING),
             offered: Mutex::default(),
         }))
     }
@@ -150,9 +166,11 @@ impl LoginLinks {
         let http = settings.transport.http();
         let http = http.ok_or(LinkError::NoAddress)?;
         let id = login_id(&settings.name, http).of_holder(identity.scope);
+        // The operations of the store, for which it is held, are bounded in time.
+        let _turn = self.0.offering.take(&id).await;
         let link = match self.offered(&id).await? {
             Some(link) => link,
-            None => self.make(id, identity).await?,
+            None => self.make(id.clone(), identity).await?,
         };
         Ok(format!("{base}{LINK}{link}"))
     }
@@ -168,10 +186,15 @@ impl LoginLinks {
 
     async fn make(&self, id: LoginId, identity: &Identity<'_>) -> Result<String, LinkError> {
         let link = new_secret();
-        let document = LinkDocument { holder: LinkHolder::from(identity), started: None };
+        let new = NewLoginLink {
+            digest: digest(&link),
+            client: id.client.clone(),
+            server: id.server.clone(),
+            holder: identity.scope,
+            document: LinkDocument::new(&id.client, &id.server, identity).to_text(),
+        };
         let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
-        let putting =
-            database.put_login_link(digest(&link), id.clone(), document.to_text(), LOGIN_LINK_LIFE);
+        let putting = database.put_login_link(new, LOGIN_LINK_LIFE);
         putting.await.map_err(LoginsUnavailable::from)?;
         let mut offered = self.0.offered.lock();
         if offered.len() >= MAX_OFFERED {
@@ -186,25 +209,24 @@ impl LoginLinks {
     /// Returns the link with this identifier.
     pub async fn find(&self, link: &str) -> Result<OpenLink, FollowError> {
         let (found, document) = self.read(link).await?;
-        let LinkHolder { key_name, issuer, subject } = document.holder;
-        let user = (!issuer.is_empty()).then_some((issuer, subject));
-        Ok(OpenLink { client: found.id.client, key_name, user })
+        Ok(OpenLink::new(found.id.client, document.holder))
     }
 
     async fn read(&self, link: &str) -> Result<(LoginLink, LinkDocument), FollowError> {
-        if !is_secret(link) {
+        if !is_secret(link) || self.0.logins.is_absent() {
             return Err(FollowError::Gone);
         }
         let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
         let found = database.login_link(digest(link)).await.map_err(LoginsUnavailable::from)?;
         let found = found.ok_or(FollowError::Gone)?;
-        let document = LinkDocument::parse(&found.document).ok_or(FollowError::Gone)?;
+        let document = LinkDocument::open(&found).ok_or(FollowError::Gone)?;
         Ok((found, document))
     }
 
     /// Begins the login of a link, which its user has confirmed in the browser with this secret. Returns
     /// the URL of the authorization server. `settings` are those of the client. A link may be begun
-    /// again; the last time counts.
+    /// again; the last time counts. Fails with [`FollowError::Busy`] after a short wait if the link is being
+    /// begun already, or too many of its client are.
     pub async fn begin(
         &self,
         link: &str,
@@ -214,40 +236,81 @@ impl LoginLinks {
         let (found, document) = self.read(link).await?;
         check_settings(&found.id, settings)?;
         let base = self.0.base.get().ok_or(FollowError::Gone)?;
-        // The semaphore is never closed.
-        let _permit = self.0.beginning.acquire().await;
+        let digest = digest(link);
+        let link_turn = timeout(BEGIN_WAIT, self.0.links_beginning.take(&digest)).await;
+        let _link_turn = link_turn.map_err(|_| FollowError::Busy)?;
+        let client_turn = self.0.clients_beginning.take(&found.id.client);
+        let client_turn = timeout(BEGIN_WAIT, client_turn).await;
+        let _client_turn = client_turn.map_err(|_| FollowError::Busy)?;
+        let redirect = format!("{base}{CALLBACK}{}", settings.name);
         let preparation = Preparation {
             stored: self.0.logins.stored(found.id),
             holder: Some(document.holder.to_holder(new_secret())),
-            redirect: format!("{base}{CALLBACK}"),
+            redirect,
             clients: Some(&self.0.clients),
         };
         let prepared = Box::pin(prepare(settings, preparation)).await?;
-        let state = digest(&prepared.request.state);
+        let state = self::digest(&prepared.request.state);
         let started = StartedLogin::new(&prepared.request, browser_digest(browser));
-        let document = LinkDocument { started: Some(started), ..document };
+        let document = document.started(started);
         let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
-        let is_open = database.start_login_link(digest(link), state, document.to_text()).await;
+        let is_open = database.start_login_link(digest, state, document.to_text()).await;
         if !is_open.map_err(LoginsUnavailable::from)? {
             return Err(FollowError::Gone);
         }
         Ok(prepared.url)
     }
 
-    /// Returns the name of the client whose login a redirect with this query ends.
-    pub async fn client_of(&self, query: &str) -> Result<String, FollowError> {
+    /// Returns the link that a redirect would complete, if its user has to confirm that once more. Over plain
+    /// HTTP, any program of the machine can set the secret of the browser (cookies ignore ports), so the
+    /// login might be one that another person has begun. `None` over TLS, where no other host can, and if
+    /// the authorization server has refused the login. Completes nothing.
+    pub async fn unconfirmed(
+        &self,
+        query: &str,
+        browser: &str,
+        settings: &Settings,
+    ) -> Result<Option<OpenLink>, FollowError> {
         let redirected = Redirected::parse(query).ok_or(FollowError::Gone)?;
-        Ok(self.started(&redirected).await?.id.client)
+        if self.is_secure() || redirected.error.is_some() {
+            return Ok(None);
+        }
+        let (link, holder, _) = self.started(&redirected, browser, settings).await?;
+        Ok(Some(OpenLink::new(link.id.client, holder)))
     }
 
-    async fn started(&self, redirected: &Redirected) -> Result<LoginLink, FollowError> {
+    /// Returns the login that a redirect belongs to. Fails if the redirect came to the address of another
+    /// client, or to another browser.
+    async fn started(
+        &self,
+        redirected: &Redirected,
+        browser: &str,
+        settings: &Settings,
+    ) -> Result<(LoginLink, LinkHolder, StartedLogin), FollowError> {
+        if self.0.logins.is_absent() {
+            return Err(FollowError::Gone);
+        }
         let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
         let found = database.started_login_link(digest(&redirected.state)).await;
-        found.map_err(LoginsUnavailable::from)?.ok_or(FollowError::Gone)
+        let link = found.map_err(LoginsUnavailable::from)?.ok_or(FollowError::Gone)?;
+        if link.id.client != settings.name.as_str() {
+            let client = link.id.client;
+            warn!(client, to = %settings.name, "a redirect came to the address of another client");
+            return Err(FollowError::Gone);
+        }
+        let document = LinkDocument::open(&link).ok_or(FollowError::Gone)?;
+        let started = document.started.ok_or(FollowError::Gone)?;
+        if started.browser != browser_digest(browser) {
+            return Err(FollowError::OtherBrowser);
+        }
+        check_settings(&link.id, settings)?;
+        Ok((link, document.holder, started))
     }
 
     /// Completes a login with the query of the redirect, in the browser with this secret. `settings` are
-    /// those of the client. Returns the stored login. Of two redirects of one login, the second fails.
+    /// those of the client that the path of the redirect names; the redirect of another client's login
+    /// fails. Returns the stored login. Of two redirects of one login, the second fails. All other links
+    /// for the same login end with it.
     pub async fn complete(
         &self,
         query: &str,
@@ -256,13 +319,7 @@ impl LoginLinks {
     ) -> Result<LoginId, FollowError> {
         let redirected = Redirected::parse(query).ok_or(FollowError::Gone)?;
         let state = digest(&redirected.state);
-        let link = self.started(&redirected).await?;
-        let document = LinkDocument::parse(&link.document).ok_or(FollowError::Gone)?;
-        let started = document.started.ok_or(FollowError::Gone)?;
-        if started.browser != browser_digest(browser) {
-            return Err(FollowError::OtherBrowser);
-        }
-        check_settings(&link.id, settings)?;
+        let (link, holder, started) = self.started(&redirected, browser, settings).await?;
         let database = self.0.logins.database().await.map_err(LoginsUnavailable::from)?;
         // Of many that come at once, one goes on.
         if !database.take_login_link(state).await.map_err(LoginsUnavailable::from)? {
@@ -273,15 +330,48 @@ impl LoginLinks {
             Outbound::new(http).map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
         let redactor = Redactor::new(settings.transport.secrets())
             .map_err(|error| LoginError::InvalidSettings(error.to_string()))?;
-        let holder = document.holder.to_holder(Uuid::new_v4().simple().to_string());
-        let request = started.into_request(redirected.state.clone(), holder);
-        let client_id = request.login.client_id.clone();
-        let login = request.finish(redirected, &outbound, &redactor).await.inspect_err(|_| {
-            self.0.clients.forget(&client_id);
-        })?;
-        self.0.logins.stored(link.id.clone()).put(login).await?;
-        info!(client = link.id.client, key = document.holder.key_name, "a user has logged in");
+        let session = Uuid::new_v4().simple().to_string();
+        let request = started.into_request(redirected.state.clone(), holder.to_holder(session));
+        let stored = self.0.logins.stored(link.id.clone());
+        let login = match request.finish(redirected, &outbound, &redactor).await {
+            Ok(login) => login,
+            Err(error) => {
+                self.learn(&error, &request, &stored, settings).await;
+                return Err(error.into());
+            }
+        };
+        stored.put(login).await?;
+        info!(client = link.id.client, key = holder.key_name, "a user has logged in");
         Ok(link.id)
+    }
+
+    /// Forgets what made a login fail, so that the next one can succeed: the registered client if the token
+    /// endpoint does not know it, the scopes that the MCP server has asked for if they are unknown. A
+    /// redirect alone, which the user can write, has no client registered anew.
+    async fn learn(
+        &self,
+        error: &LoginError,
+        request: &AuthorizationRequest,
+        stored: &StoredLogin,
+        settings: &Settings,
+    ) {
+        let login = &request.login;
+        match error {
+            LoginError::UnknownClient(_) => {
+                let clients = &self.0.clients;
+                clients.forget(&settings.name, &request.redirect, &login.scopes, &login.client_id);
+            }
+            LoginError::UnknownScope => stored.forget_wanted().await,
+            _ => {}
+        }
+    }
+}
+
+impl OpenLink {
+    fn new(client: String, holder: LinkHolder) -> Self {
+        let LinkHolder { key_name, issuer, subject } = holder;
+        let user = (!issuer.is_empty()).then_some((issuer, subject));
+        Self { client, key_name, user }
     }
 }
 

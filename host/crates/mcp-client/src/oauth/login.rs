@@ -77,6 +77,9 @@ pub enum LoginError {
     /// The authorization server does not know the scopes that were asked for.
     #[error("the authorization server refuses the login: invalid_scope")]
     UnknownScope,
+    /// The token endpoint refuses the client, with this error code.
+    #[error("the authorization server refuses the client of the gateway: {0}")]
+    UnknownClient(String),
     /// The authorization server refuses the login.
     #[error("the authorization server refuses the login: {0}")]
     Denied(String),

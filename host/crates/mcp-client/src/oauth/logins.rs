@@ -41,6 +41,12 @@ impl Logins {
         Ok(self.database().await?.upstream_login(id).await?.is_some())
     }
 
+    /// Returns the session of the login of a holder; `None` if there is no login that has tokens.
+    pub async fn session(&self, id: &LoginId) -> Result<Option<String>, LoginsUnavailable> {
+        let login = self.database().await?.upstream_login(id).await?;
+        Ok(login.and_then(|login| login.holder).map(|holder| holder.session))
+    }
+
     /// Returns the logins of one holder, or of all: see [`Database::user_logins`].
     pub async fn of_users(
         &self,
@@ -65,10 +71,16 @@ impl Logins {
         &self,
         holders: &[OwnerId],
     ) -> Result<Vec<UserLogin>, LoginsUnavailable> {
-        if holders.is_empty() || self.0.location().is_missing_file() {
+        if holders.is_empty() || self.is_absent() {
             return Ok(Vec::new());
         }
         Ok(self.database().await?.remove_logins_of(holders).await?)
+    }
+
+    /// Returns whether the store is a file that does not exist, so that it has nothing and need not be
+    /// made to read it.
+    pub(super) fn is_absent(&self) -> bool {
+        self.0.location().is_missing_file()
     }
 
     pub(super) async fn database(&self) -> Result<&Database, OpenError> {
@@ -161,6 +173,16 @@ impl StoredLogin {
     ) -> Result<(), LoginsUnavailable> {
         let database = self.logins.database().await?;
         Ok(database.want_scopes(&self.id, access_token, scopes).await?)
+    }
+
+    /// Forgets the scopes that the MCP server has asked for beyond those of the login, so that they do not
+    /// prevent every further login. A failure is ignored: the login has failed in any case.
+    pub(super) async fn forget_wanted(&self) {
+        if let Ok(Some(previous)) = self.read().await
+            && !previous.wanted.is_empty()
+        {
+            let _ = self.want(&previous.access_token, "").await;
+        }
     }
 
     /// Returns whether the login is that of one holder, and not the operator's.

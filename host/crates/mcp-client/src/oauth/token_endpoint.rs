@@ -14,7 +14,9 @@ use super::{
 use airlock_store::login::UpstreamLogin;
 
 /// Errors after which no further attempt with the same grant can succeed.
-const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
+const FINAL: [&str; 3] = [INVALID_GRANT, "invalid_client", "unauthorized_client"];
+/// Error that is about the grant, and not about the client.
+pub(super) const INVALID_GRANT: &str = "invalid_grant";
 
 /// Reason that there are no tokens.
 #[derive(Debug, thiserror::Error)]

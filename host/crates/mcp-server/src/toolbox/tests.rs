@@ -9,7 +9,7 @@ use crate::{
     tests::{Unused, client},
 };
 use airlock_core::{
-    door::ToolGroup,
+    door::{CallerHeaders, ToolGroup},
     tool::{Allowlist, Policy},
 };
 
@@ -168,6 +168,40 @@ fn a_toolbox_is_not_kept_for_a_key_that_was_changed() {
     let after = with_row("t0001");
     assert!(after.find("fs-t0001").is_some() && after.find("fs-t0000").is_none());
     assert!(Arc::ptr_eq(&after, &with_row("t0001")), "an equal key has the same tools");
+}
+
+#[test]
+fn a_toolbox_of_the_operator_is_not_kept_for_callers() {
+    let catalog = Catalog::new();
+    let policy = Policy { execute: Allowlist::All, is_owned: true, ..Policy::default() };
+    catalog.add_client(&client("mail"), airlock_catalog::SourceKind::Server("stdio"), policy);
+    let definitions = serde_json::from_value(tools(0..1)).expect("definitions");
+    let dropped = catalog.blocking_publish(&client("mail"), definitions, Arc::new(Unused));
+    assert!(dropped.is_empty(), "{dropped:?}");
+    let boxes = Toolboxes::new(catalog);
+    let own = Selection { filter: Filter::of_operator(), ..everything(Scope::All) };
+    for _ in 0..2 {
+        assert!(boxes.open(&own).find("mail-t0000").is_some());
+        assert!(boxes.open(&everything(Scope::All)).find("mail-t0000").is_none());
+    }
+}
+
+#[test]
+fn a_kept_toolbox_has_the_language_of_the_request_and_calls_have_its_headers() {
+    let catalog = Catalog::new();
+    publish(&catalog, "fs", tools(0..1));
+    let boxes = Toolboxes::new(catalog);
+    let [of_ann, of_bob] = [b"ann", b"bob"].map(|value| {
+        let headers = CallerHeaders::collect([("x-user", value.as_slice())]);
+        Selection { filter: Filter::none().with_headers(headers), ..everything(Scope::All) }
+    });
+    let kept = boxes.open(&of_ann);
+    assert!(Arc::ptr_eq(&kept, &boxes.open(&of_bob)));
+    let headers = CallerHeaders::collect([("x-user", b"bob".as_slice())]);
+    assert_eq!(kept.view_for(&of_bob).headers(), &headers);
+    let filter = Filter::none().with_language(Some(ScriptLanguage::Python));
+    let python = Selection { filter, ..everything(Scope::All) };
+    assert!(!Arc::ptr_eq(&kept, &boxes.open(&python)));
 }
 
 fn account(name: &str) -> VirtualKey {

@@ -1,5 +1,9 @@
 //! Children without a network: a filter of system calls (seccomp) that permits Unix sockets alone.
 //!
+//! It also refuses the system calls that take the memory or the descriptors of another process, which may
+//! have the network, and those of the kernel's keys, because `request_key` can make the kernel ask a
+//! name server.
+//!
 //! Why it is no network namespace is in `docs/decisions/0017-no-network-by-seccomp.md`.
 
 use std::io;
@@ -28,7 +32,7 @@ const NUMBER: u32 = 0;
 const INTERFACE: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
 /// Instructions of the filter.
-const LENGTH: libc::c_ushort = 10;
+const LENGTH: libc::c_ushort = 18;
 
 /// The filter, ready to be installed in a new process.
 #[derive(Debug)]
@@ -42,11 +46,20 @@ impl SocketFilter {
             load(INTERFACE),
             // Another interface numbers its system calls differently, and may create sockets with
             // `socketcall`, whose arguments a filter cannot read.
-            if_equal(architecture, 0, 7),
+            if_equal(architecture, 0, 15),
             load(NUMBER),
-            if_at_least(X32, 5, 0),
-            if_equal(number(libc::SYS_io_uring_setup), 4, 0),
-            if_equal(number(libc::SYS_socket), 0, 2),
+            if_at_least(X32, 13, 0),
+            if_equal(number(libc::SYS_io_uring_setup), 12, 0),
+            if_equal(number(libc::SYS_ptrace), 11, 0),
+            if_equal(number(libc::SYS_process_vm_readv), 10, 0),
+            if_equal(number(libc::SYS_process_vm_writev), 9, 0),
+            if_equal(number(libc::SYS_pidfd_getfd), 8, 0),
+            if_equal(number(libc::SYS_add_key), 7, 0),
+            if_equal(number(libc::SYS_request_key), 6, 0),
+            if_equal(number(libc::SYS_keyctl), 5, 0),
+            // A socket of a pair can send to other addresses too, for example of TIPC.
+            if_equal(number(libc::SYS_socket), 1, 0),
+            if_equal(number(libc::SYS_socketpair), 0, 2),
             load(FIRST_ARGUMENT),
             if_equal(libc::AF_UNIX.unsigned_abs(), 0, 1),
             finish(libc::SECCOMP_RET_ALLOW),

@@ -16,29 +16,29 @@ pub(super) struct Page {
 impl Page {
     /// Asks the user to confirm a login. `confirmation` is the code of the form.
     pub(super) fn offer(offer: &LoginOffer, confirmation: &str) -> Self {
-        let LoginOffer { client, host, key_name, user } = offer;
-        let holder = match user {
-            Some((issuer, subject)) => format!(
-                "the user {} of {}, with the virtual key {}",
-                shown(subject),
-                shown(issuer),
-                shown(key_name)
-            ),
-            None => format!("everyone who uses the virtual key {}", shown(key_name)),
-        };
         let body = format!(
-            "<p>A program asks to use a server with your account there.</p>\
-             <dl><dt>Server</dt><dd>{} ({})</dd><dt>Your account will be used for</dt><dd>{holder}</dd></dl>\
+            "<p>A program asks to use a server with your account there.</p>{}\
              <p><strong>Continue only if you have just asked for this yourself</strong>, and if the line above \
              names you. If another person sent you this link, close this page: that person could use the \
-             server with your account.</p>\
-             <form method=\"post\"><input type=\"hidden\" name=\"{CONFIRMATION}\" value=\"{}\">\
-             <button type=\"submit\">Continue to log in</button></form>",
-            shown(client),
-            shown(host),
-            escaped(confirmation)
+             server with your account.</p>{}",
+            described(offer),
+            form("Continue to log in", confirmation)
         );
-        Self { title: format!("Log in at {}", visible_line(client)), body }
+        Self { title: format!("Log in at {}", visible_line(&offer.client)), body }
+    }
+
+    /// Asks the user of a browser that comes back from the authorization server to confirm for whom the
+    /// login is. `confirmation` is the code of the form.
+    pub(super) fn finish(offer: &LoginOffer, confirmation: &str) -> Self {
+        let body = format!(
+            "<p>The server has accepted the login.</p>{}\
+             <p><strong>Finish only if you have begun this login yourself, on a page of this gateway</strong>, \
+             and if the line above names you. Otherwise close this page: another person could use the server \
+             with your account.</p>{}",
+            described(offer),
+            form("Finish the login", confirmation)
+        );
+        Self { title: format!("Finish the login at {}", visible_line(&offer.client)), body }
     }
 
     /// Reports a form that does not belong to the browser.
@@ -70,6 +70,9 @@ impl Page {
             LoginRefusal::OtherBrowser => {
                 "This login was not begun in this browser. Open the link in the browser in which you log in."
             }
+            LoginRefusal::Busy => {
+                "Other logins at this server are being begun, or the server does not respond. Open the link again in a moment."
+            }
             LoginRefusal::Failed(_) => {
                 "The login failed or was refused. Open the link again, or ask the operator of the gateway: its log has the reason."
             }
@@ -91,6 +94,34 @@ impl Page {
              <body><main><h1>{title}</h1>{body}</main></body></html>\n"
         )
     }
+}
+
+/// Describes the server and the holder of a login as HTML.
+fn described(offer: &LoginOffer) -> String {
+    let LoginOffer { client, host, key_name, user } = offer;
+    let holder = match user {
+        Some((issuer, subject)) => format!(
+            "the user {} of {}, with the virtual key {}",
+            shown(subject),
+            shown(issuer),
+            shown(key_name)
+        ),
+        None => format!("everyone who uses the virtual key {}", shown(key_name)),
+    };
+    format!(
+        "<dl><dt>Server</dt><dd>{} ({})</dd><dt>Your account will be used for</dt><dd>{holder}</dd></dl>",
+        shown(client),
+        shown(host)
+    )
+}
+
+/// Returns a form that is sent to the URL of its own page.
+fn form(button: &str, confirmation: &str) -> String {
+    format!(
+        "<form method=\"post\"><input type=\"hidden\" name=\"{CONFIRMATION}\" value=\"{}\">\
+         <button type=\"submit\">{button}</button></form>",
+        escaped(confirmation)
+    )
 }
 
 /// Returns a name as HTML, in quotes, on one line and without invisible characters.

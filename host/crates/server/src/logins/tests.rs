@@ -13,6 +13,7 @@ const SECRET: &str = "browser-secret";
 struct OneLogin {
     is_secure: bool,
     begun: Mutex<Vec<String>>,
+    completed: Mutex<Vec<String>>,
 }
 
 impl UserLogins for OneLogin {
@@ -48,17 +49,37 @@ impl UserLogins for OneLogin {
         Box::pin(async { Ok("https://as.example.com/authorize".to_owned()) })
     }
 
-    fn complete<'a>(
+    fn unconfirmed<'a>(
         &'a self,
+        client: &'a str,
         query: &'a str,
         browser: &'a str,
-    ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+    ) -> BoxFuture<'a, Result<Option<LoginOffer>, LoginRefusal>> {
         let is_own = self.begun.lock().iter().any(|begun| begun == browser);
+        let asks = !self.is_secure && query != "denied";
+        Box::pin(async move {
+            if !is_own {
+                return Err(LoginRefusal::OtherBrowser);
+            }
+            let offer = self.find(LINKED).await?;
+            if client == offer.client { Ok(asks.then_some(offer)) } else { Err(LoginRefusal::Gone) }
+        })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        client: &'a str,
+        query: &'a str,
+        browser: &'a str,
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>> {
+        let is_own = self.begun.lock().iter().any(|begun| begun == browser);
+        self.completed.lock().push(query.to_owned());
         Box::pin(async move {
             match query {
                 _ if !is_own => Err(LoginRefusal::OtherBrowser),
+                _ if client != "up" => Err(LoginRefusal::Gone),
                 "denied" => Err(LoginRefusal::Failed("s3cret reason".to_owned())),
-                _ => Ok("up".to_owned()),
+                _ => Ok(()),
             }
         })
     }
@@ -123,19 +144,55 @@ fn a_login_begins_after_a_confirmation_in_the_same_browser_alone() {
 
 #[test]
 fn a_redirect_counts_in_the_browser_that_began_and_shows_no_reason() {
-    let logins = OneLogin::default();
+    let logins = OneLogin { is_secure: true, ..OneLogin::default() };
     logins.begun.lock().push(SECRET.to_owned());
-    let own = with_cookie("a=b; airlock-login=browser-secret");
-    for (headers, query, status) in [
-        (&HeaderMap::new(), "code=x", 403),
-        (&with_cookie("airlock-login=other-secret"), "code=x", 403),
-        (&own, "denied", 400),
-        (&own, "code=x", 200),
+    let own = with_cookie("a=b; __Host-airlock-login=browser-secret");
+    for (headers, client, query, status) in [
+        (&HeaderMap::new(), "up", "code=x", 403),
+        (&with_cookie("__Host-airlock-login=other-secret"), "up", "code=x", 403),
+        (&own, "other", "code=x", 404),
+        (&own, "up", "denied", 400),
+        (&own, "up", "code=x", 200),
     ] {
-        let page = now(complete(&logins, headers, query));
-        assert_eq!(page.status().as_u16(), status, "{query}");
+        let page = now(redirected(&logins, client, query, headers));
+        assert_eq!(page.status().as_u16(), status, "{client} {query}");
         assert!(!text(&page).contains("s3cret"));
     }
+}
+
+#[test]
+fn over_plain_http_a_redirect_completes_nothing_before_its_page_is_confirmed() {
+    let logins = OneLogin::default();
+    logins.begun.lock().push(SECRET.to_owned());
+    let own = with_cookie("airlock-login=browser-secret");
+    let page = now(redirected(&logins, "up", "code=x", &own));
+    assert_eq!(page.status(), StatusCode::OK);
+    assert!(logins.completed.lock().is_empty());
+    let code = confirmation(SECRET, "code=x");
+    assert!(text(&page).contains(&code) && text(&page).contains("“ann”"), "{}", text(&page));
+    let form = format!("{CONFIRMATION}={code}");
+    for (browser, query, form) in [
+        (None, "code=x", form.as_str()),
+        (Some("other-secret"), "code=x", &form),
+        (Some(SECRET), "code=y", &form),
+        (Some(SECRET), "code=x", ""),
+    ] {
+        let refused = now(finish(&logins, "up", query, browser.map(str::to_owned), form));
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{browser:?} {query} {form}");
+    }
+    assert!(logins.completed.lock().is_empty());
+    let done = now(finish(&logins, "up", "code=x", Some(SECRET.to_owned()), &form));
+    assert_eq!(done.status(), StatusCode::OK);
+    assert_eq!(*logins.completed.lock(), ["code=x"]);
+    let denied = now(redirected(&logins, "up", "denied", &own));
+    assert_eq!(denied.status(), StatusCode::BAD_REQUEST);
+}
+
+#[test]
+fn a_browser_is_told_when_to_begin_again() {
+    let busy = refused(&LoginRefusal::Busy);
+    assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(busy.headers()[header::RETRY_AFTER], "5");
 }
 
 #[test]
@@ -170,7 +227,9 @@ fn pages_are_not_framed_cached_or_told_to_other_sites() {
 fn the_pages_of_logins_are_told_from_other_paths() {
     for (path, expected) in [
         ("/oauth/login/x", Some(LoginRoute::Link("x"))),
-        ("/oauth/callback", Some(LoginRoute::Callback)),
+        ("/oauth/callback/up", Some(LoginRoute::Callback("up"))),
+        ("/oauth/callback", None),
+        ("/oauth/callback/up/", None),
         ("/oauth/login/", None),
         ("/oauth/login/x/y", None),
         ("/oauth/callback/", None),

@@ -5,7 +5,11 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use airlock_core::{replica::ReplicaId, tenant::Tenant};
+use airlock_core::{
+    door::{Grants, VirtualKey},
+    replica::ReplicaId,
+    tenant::Tenant,
+};
 use airlock_mcp_server::Input;
 
 /// Messages of one client that wait to be handled. A further one is refused.
@@ -18,6 +22,8 @@ pub(crate) struct Pipes(Mutex<HashMap<String, Pipe>>);
 /// The way to one client.
 struct Pipe {
     tenant: Tenant,
+    /// Grants of the virtual key that opened the stream; `None` without a key.
+    grants: Option<Arc<Grants>>,
     input: mpsc::Sender<Input>,
 }
 
@@ -28,21 +34,35 @@ pub(super) struct Registered {
 }
 
 impl Pipes {
-    /// Registers a client of a tenant. Returns the queue of its messages.
+    /// Registers a client of a tenant, which came with this virtual key. Returns the queue of its messages.
     pub(super) fn register(
         self: &Arc<Self>,
         tenant: Tenant,
+        key: Option<&VirtualKey>,
     ) -> (Registered, mpsc::Receiver<Input>) {
         let id = ReplicaId::handle().to_string();
         let (input, messages) = mpsc::channel(QUEUE);
-        self.0.lock().insert(id.clone(), Pipe { tenant, input });
+        let grants = key.map(|key| key.grants.clone());
+        self.0.lock().insert(id.clone(), Pipe { tenant, grants, input });
         (Registered { pipes: self.clone(), id }, messages)
     }
 
-    /// Finds a client of a tenant; `None` if there is none, or if it is another tenant's.
-    pub(super) fn find(&self, id: &str, tenant: &Tenant) -> Option<mpsc::Sender<Input>> {
-        let pipes = self.0.lock();
-        pipes.get(id).filter(|pipe| pipe.tenant == *tenant).map(|pipe| pipe.input.clone())
+    /// Finds a client of a tenant, which comes with this virtual key; `None` if there is none, or if it is
+    /// another tenant's. A stream has the rights with which it was opened, so a client whose key has other
+    /// grants by now is not found any more, and its stream gets no further message.
+    pub(super) fn find(
+        &self,
+        id: &str,
+        tenant: &Tenant,
+        key: Option<&VirtualKey>,
+    ) -> Option<mpsc::Sender<Input>> {
+        let mut pipes = self.0.lock();
+        let pipe = pipes.get(id).filter(|pipe| pipe.tenant == *tenant)?;
+        if pipe.grants.as_ref() != key.map(|key| &key.grants) {
+            pipes.remove(id);
+            return None;
+        }
+        Some(pipe.input.clone())
     }
 }
 
@@ -54,18 +74,37 @@ impl Drop for Registered {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use airlock_core::door::Environment;
+
+    #[test]
+    fn a_client_whose_key_has_other_grants_by_now_is_not_found_any_more() {
+        let pipes = Arc::<Pipes>::default();
+        let wide = VirtualKey::new("ann", "sk-bf-ann", BTreeMap::new());
+        let tenant = wide.tenant().clone();
+        let mut narrow = wide.clone();
+        Arc::make_mut(&mut narrow.grants).environment =
+            Some(Arc::new(Environment { name: "none".to_owned(), clients: BTreeMap::new() }));
+        let (registered, mut messages) = pipes.register(tenant.clone(), Some(&wide));
+        let id = registered.id.clone();
+        assert!(pipes.find(&id, &tenant, Some(&wide)).is_some());
+        assert!(pipes.find(&id, &tenant, Some(&narrow)).is_none());
+        assert!(pipes.find(&id, &tenant, Some(&wide)).is_none(), "it is closed");
+        assert!(matches!(messages.try_recv(), Err(mpsc::error::TryRecvError::Disconnected)));
+    }
 
     #[test]
     fn a_client_is_found_by_its_own_tenant_while_its_stream_is_open() {
         let pipes = Arc::<Pipes>::default();
         let ann = Tenant::of_key([1; 32], "ann");
-        let (registered, _messages) = pipes.register(ann.clone());
+        let (registered, _messages) = pipes.register(ann.clone(), None);
         let id = registered.id.clone();
-        assert!(pipes.find(&id, &ann).is_some());
-        assert!(pipes.find(&id, &Tenant::ANONYMOUS).is_none());
-        assert!(pipes.find("", &ann).is_none());
+        assert!(pipes.find(&id, &ann, None).is_some());
+        assert!(pipes.find(&id, &Tenant::ANONYMOUS, None).is_none());
+        assert!(pipes.find("", &ann, None).is_none());
         drop(registered);
-        assert!(pipes.find(&id, &ann).is_none());
+        assert!(pipes.find(&id, &ann, None).is_none());
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn open(
         Ok(slot) => slot,
         Err(error) => return Ok(refused(StatusCode::TOO_MANY_REQUESTS, &error)),
     };
-    let (registered, messages) = app.pipes.register(selection.tenant());
+    let (registered, messages) = app.pipes.register(selection.tenant(), selection.key.as_deref());
     // One message waits at most: the response of a request stays charged until it is in the queue.
     let (output, texts) = mpsc::channel(1);
     let ready = CancellationToken::new();
@@ -132,7 +132,8 @@ pub(crate) async fn post(
         let reply = elsewhere.pass_on(request, &app.settings, charge).await?;
         return reply.ok_or_else(no_stream);
     }
-    let input = app.pipes.find(&id, &sender.tenant()).ok_or_else(no_stream)?;
+    let key = sender.key.as_deref();
+    let input = app.pipes.find(&id, &sender.tenant(), key).ok_or_else(no_stream)?;
     let message = match body::message(request, &app.settings, charge).await? {
         Ok(message) => message,
         Err(bad) => return Ok(failed(bad.id.as_ref(), &bad.error, StatusCode::BAD_REQUEST)),

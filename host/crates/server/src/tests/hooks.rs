@@ -62,11 +62,21 @@ impl UserLogins for NoLogins {
         Box::pin(async { Err(LoginRefusal::Gone) })
     }
 
+    fn unconfirmed<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Option<LoginOffer>, LoginRefusal>> {
+        Box::pin(async { Err(LoginRefusal::Gone) })
+    }
+
     fn complete<'a>(
         &'a self,
         _: &'a str,
         _: &'a str,
-    ) -> BoxFuture<'a, Result<String, LoginRefusal>> {
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<(), LoginRefusal>> {
         Box::pin(async { Err(LoginRefusal::Gone) })
     }
 

@@ -1,11 +1,11 @@
 //! TLS: handshakes that are slow, wrong or none, the certificates of callers, and a certificate that is
 //! replaced while the gateway serves.
 
-use std::{fs, sync::LazyLock};
+use std::{fs, sync::LazyLock, time::SystemTime};
 
 use airlock_core::{door::CertificateDigest, secret::Secret};
 use airlock_tls::{IdentitySource, KeySource};
-use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::CertificateDer;
 use tempfile::TempDir;
 
@@ -45,8 +45,19 @@ impl Authority {
     }
 
     fn sign(&self) -> Signed {
+        self.sign_with(&CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name"))
+    }
+
+    /// Signs a certificate that expires after this time, in whole seconds.
+    fn sign_for(&self, time: Duration) -> Signed {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + now + time;
+        self.sign_with(&params)
+    }
+
+    fn sign_with(&self, params: &CertificateParams) -> Signed {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         Signed { certificate, key }
     }
@@ -110,7 +121,7 @@ fn client(authority: &Authority, own: Option<&Signed>) -> reqwest::Client {
             tls::identified(&config, &source.read().expect("a good pair"))
         }
     };
-    let client = tls::client().no_proxy().tls_backend_preconfigured(config);
+    let client = tls::client_with(config).no_proxy();
     client.build().expect("a client")
 }
 
@@ -244,6 +255,38 @@ async fn a_bound_key_opens_every_api_with_its_certificate_alone_and_is_unknown_w
 }
 
 #[tokio::test]
+async fn a_connection_ends_with_the_certificate_of_its_caller() {
+    let tls = Files::new().load(ClientAuth::Required).await;
+    let gateway = start(settings(), &tls).await;
+    let lasting = client(&OWN, Some(&TIA));
+    let short = client(&OWN, Some(&OWN.sign_for(Duration::from_secs(4))));
+    assert_eq!(health(&gateway, &lasting).await, Some(200));
+    assert_eq!(health(&gateway, &short).await, Some(200));
+    // It keeps its connection; a new one is refused in the handshake.
+    soon(async { while health(&gateway, &short).await.is_some() {} }).await;
+    assert_eq!(health(&gateway, &lasting).await, Some(200));
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn many_authorities_break_no_handshake_and_are_not_listed() {
+    let files = Files::new();
+    let key = KeyPair::generate().expect("a key");
+    let mut authorities = OWN.certificate.pem();
+    // Their names are longer than the 64 KiB that a handshake has for them.
+    for number in 0..600 {
+        let mut params = CertificateParams::new([]).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, format!("{number:0>120}"));
+        authorities.push_str(&params.self_signed(&key).expect("a certificate").pem());
+    }
+    files.set("ca.pem", &authorities);
+    let gateway = start(settings(), &files.load(ClientAuth::Required).await).await;
+    assert_eq!(health(&gateway, &client(&OWN, Some(&TIA))).await, Some(200));
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn a_replaced_certificate_is_for_new_connections_and_a_bad_one_replaces_none() {
     let files = Files::new();
     let tls = files.load(ClientAuth::None).await;
@@ -307,4 +350,9 @@ async fn a_listener_whose_certificate_was_not_loaded_does_not_serve() {
     let gateway = start(settings(), &tls).await;
     let ended = soon(gateway.running).await.expect("no panic");
     assert_eq!(ended.expect_err("it does not serve").kind(), std::io::ErrorKind::InvalidInput);
+    // It would speak plain HTTP.
+    let secure = Settings { tls: Some(Files::new().settings(ClientAuth::None)), ..settings() };
+    let gateway = Gateway::with_hooks(secure, fake::scripted(&turns()), hooks::hooks(None)).await;
+    let ended = soon(gateway.running).await.expect("no panic");
+    assert!(ended.expect_err("it does not serve").to_string().contains("the settings have `tls`"));
 }

@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use airlock_core::door::CertificateDigest;
+use crate::ingress::ShownCertificate;
 
 /// Maximum bytes of a connection that are encrypted and not sent yet. They are charged to no request any
 /// more; rustls itself would keep four times as many.
@@ -18,6 +18,9 @@ const UNSENT_BYTES: usize = 16 << 10;
 /// Time in which the request of a client that does not speak TLS is read and thrown away, so that the
 /// connection is not reset before the client has read the response.
 const GOODBYE: Duration = Duration::from_millis(100);
+
+/// Error of a certificate whose end cannot be read from it.
+const NO_TIMES: &str = "the time in which the caller's certificate is valid cannot be read";
 
 /// Body of the response to plain HTTP.
 const NO_TLS: &str = r#"{"error":{"message":"this port speaks TLS: use https://","type":"invalid_request_error","param":null,"code":"tls_required"}}"#;
@@ -28,7 +31,7 @@ const NO_TLS: &str = r#"{"error":{"message":"this port speaks TLS: use https://"
 pub(crate) async fn accept(
     acceptor: TlsAcceptor,
     mut stream: TcpStream,
-) -> io::Result<(TlsStream<TcpStream>, Option<CertificateDigest>)> {
+) -> io::Result<(TlsStream<TcpStream>, Option<ShownCertificate>)> {
     if speaks_http(&stream).await? {
         refuse(&mut stream).await?;
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the client speaks plain HTTP"));
@@ -38,8 +41,10 @@ pub(crate) async fn accept(
     });
     let stream = handshake.await?;
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let shown = shown.map(|certificate| CertificateDigest::of(certificate));
-    Ok((stream, shown))
+    let Some(certificate) = shown else { return Ok((stream, None)) };
+    let shown = ShownCertificate::new(certificate);
+    let shown = shown.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NO_TIMES))?;
+    Ok((stream, Some(shown)))
 }
 
 /// Returns whether the first byte is that of a method of HTTP, and not that of a handshake. Waits for it.

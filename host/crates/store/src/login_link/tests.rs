@@ -5,6 +5,7 @@ const LIFE: Duration = Duration::from_mins(15);
 
 on_both! {
     a_link_is_found_by_its_identifier_until_it_is_taken_by_its_state,
+    all_links_for_a_login_end_when_one_is_taken,
     a_link_expires_to_the_second,
     the_oldest_link_of_a_holder_ends_for_one_too_many,
     the_links_of_a_holder_are_removed_with_its_logins,
@@ -16,8 +17,18 @@ fn id(holder: u8) -> LoginId {
 }
 
 async fn put(database: &Database, link: u8, holder: u8) {
-    let stored = database.put_login_link([link; 32], id(holder), "hunter2".to_owned(), LIFE).await;
-    stored.expect("written");
+    put_at(database, link, "up", holder).await;
+}
+
+async fn put_at(database: &Database, link: u8, client: &str, holder: u8) {
+    let new = NewLoginLink {
+        digest: [link; 32],
+        client: client.to_owned(),
+        server: "s".to_owned(),
+        holder: [holder; 32],
+        document: "hunter2".to_owned(),
+    };
+    database.put_login_link(new, LIFE).await.expect("written");
 }
 
 async fn is_open(database: &Database, link: u8) -> bool {
@@ -47,6 +58,20 @@ async fn a_link_is_found_by_its_identifier_until_it_is_taken_by_its_state(home: 
     assert!(database.take_login_link([9; 32]).await.expect("written"));
     assert!(!database.take_login_link([9; 32]).await.expect("written"), "once");
     assert!(!is_open(&database, 1).await && !start(10).await);
+}
+
+async fn all_links_for_a_login_end_when_one_is_taken(home: TestHome) {
+    let database = home.open().await;
+    put(&database, 1, 7).await;
+    put(&database, 2, 7).await;
+    put(&database, 3, 8).await;
+    put_at(&database, 4, "other", 7).await;
+    let started = database.start_login_link([1; 32], [9; 32], String::new()).await;
+    assert!(started.expect("written"));
+    assert!(database.take_login_link([9; 32]).await.expect("written"));
+    assert!(!is_open(&database, 1).await && !is_open(&database, 2).await);
+    assert!(is_open(&database, 3).await, "another holder's");
+    assert!(is_open(&database, 4).await, "at another client");
 }
 
 async fn a_link_expires_to_the_second(home: TestHome) {

@@ -41,7 +41,10 @@ pub(crate) enum ParkedRequest<C> {
     /// A request that is sent once more.
     Retry(Again),
     /// A call that was not sent, because its user has to log in.
-    Login,
+    Login {
+        /// Session of the login that is of no use; `None` if the user has none.
+        refused: Option<String>,
+    },
 }
 
 /// Requests of one server that wait for answers. `C` is a running call.

@@ -40,6 +40,7 @@ use crate::{
 };
 use airlock_core::{
     door::{Admitted, Origin},
+    tenant::Tenant,
     tool::{
         Answers, CallError, Cause, ErrorKind, HostCode, InputRequired, Question, QuestionKind,
         QuestionKinds, ToolName, ToolOutput,
@@ -65,6 +66,8 @@ impl Retry {
 /// A call as its caller waits for it.
 struct Waiter {
     tool: ToolName,
+    /// Tenant of the caller.
+    tenant: Tenant,
     bound: Bound,
     /// Questions that the caller may be asked.
     permitted: QuestionKinds,
@@ -84,7 +87,7 @@ impl Server {
     ) -> Option<Result<Retry, Refused>> {
         match self.parked.take(&answers.token, bound)? {
             ParkedRequest::Retry(again) => Some(Retry::new(&again, answers)),
-            ParkedRequest::Running(_) | ParkedRequest::Login => None,
+            ParkedRequest::Running(_) | ParkedRequest::Login { .. } => None,
         }
     }
 
@@ -142,7 +145,9 @@ impl Server {
                 }
                 self.wait(waiter, running, 0).await
             }
-            ParkedRequest::Login => self.send_after_login(call, waiter, &answers).await,
+            ParkedRequest::Login { refused } => {
+                self.send_after_login(call, waiter, &answers, refused.as_deref()).await
+            }
         }
     }
 
@@ -153,6 +158,7 @@ impl Server {
         call: Admitted,
         waiter: Waiter,
         answers: &Answers,
+        refused: Option<&str>,
     ) -> Result<ToolOutput, CallError> {
         let mut given = answers.given.values();
         match given.next().map(Option::as_deref) {
@@ -163,7 +169,7 @@ impl Server {
                     return Err(CallError::not_waiting(waiter.tool));
                 };
                 let error = users.login_required(&waiter.tool, call.chain().tenant()).await;
-                return Err(self.ask_for_login(waiter, error));
+                return Err(self.ask_for_login(waiter, error).await);
             }
             Some(_) => {
                 let message =
@@ -175,17 +181,25 @@ impl Server {
         if let Some(users) = self.users() {
             let left = waiter.deadline.saturating_duration_since(Instant::now());
             // A quarter is left for the call itself.
-            users.logged_in(call.chain().tenant(), left / 4 * 3).await;
+            users.logged_in(call.chain().tenant(), refused, left / 4 * 3).await;
         }
         self.send(call, Retry { rounds: 1, ..Retry::default() }).await
     }
 
     /// Returns the error of a call whose user has to log in: the question for it, if the caller can ask.
-    fn ask_for_login(&self, waiter: Waiter, error: CallError) -> CallError {
-        let Some(login) = error.needed_login().filter(|_| waiter.opens_links) else { return error };
+    async fn ask_for_login(&self, waiter: Waiter, error: CallError) -> CallError {
+        if !waiter.opens_links || error.needed_login().is_none() {
+            return error;
+        }
+        let refused = match self.users() {
+            Some(users) => users.session(&waiter.tenant).await,
+            None => None,
+        };
         let until = Instant::now() + QUESTION_TIMEOUT;
-        let parked = self.parked.park(waiter.bound, ParkedRequest::Login, until.into());
+        let call = ParkedRequest::Login { refused };
+        let parked = self.parked.park(waiter.bound, call, until.into());
         let Ok(token) = parked else { return error };
+        let Some(login) = error.needed_login() else { return error };
         let questions = vec![login.to_question(&token)];
         let asked = InputRequired { client: login.client.clone(), questions, token };
         CallError::needs_input(waiter.tool, Box::new(asked))
@@ -197,6 +211,7 @@ impl Server {
         let deadline = own.map_or(deadline, |own| own.min(deadline));
         Waiter {
             tool: call.tool().name.clone(),
+            tenant: call.chain().tenant().clone(),
             bound: bound(call),
             permitted: self.permitted(call.chain().heard().questions),
             deadline,
@@ -241,7 +256,7 @@ impl Server {
                     Ok(Ok(ServerResponse::InputRequired(asked))) => {
                         Err(self.input_required(waiter, asked, rounds))
                     }
-                    Ok(Err(error)) => Err(self.ask_for_login(waiter, error)),
+                    Ok(Err(error)) => Err(self.ask_for_login(waiter, error).await),
                     Err(lost) => {
                         let cause = Unavailable::ConnectionLost(Cause::from(lost));
                         Err(unavailable(&waiter.tool, cause))
@@ -286,7 +301,9 @@ impl Server {
                 Ok(running)
             }
             // What was given is returned.
-            Err((_, ParkedRequest::Retry(_) | ParkedRequest::Login)) => Err(CallError::busy()),
+            Err((_, ParkedRequest::Retry(_) | ParkedRequest::Login { .. })) => {
+                Err(CallError::busy())
+            }
         }
     }
 }

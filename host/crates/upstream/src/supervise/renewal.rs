@@ -7,7 +7,7 @@
 //! ```
 //!
 //! At most two processes of a server run at a time: a process is not replaced while the one before it still
-//! has calls.
+//! has calls, also if the server was reconnected meanwhile.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,9 +16,9 @@ use tokio::{
     time::{Instant, interval, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use super::{super::relay, serve::Live};
+use super::serve::Live;
 use crate::{limits::RETIREMENT, server::Server};
 use airlock_catalog::EntryWriter;
 use airlock_core::tool::ClientName;
@@ -46,6 +46,8 @@ pub(super) struct Renewals {
     pace: Backoff,
     /// The place of a connection that is replaced and still has calls.
     place: Arc<Semaphore>,
+    /// Failure of the last attempt, which was logged; `None` if it had none.
+    logged: Option<String>,
 }
 
 impl Renewals {
@@ -55,6 +57,7 @@ impl Renewals {
         server: &Arc<Server>,
         entry: &Arc<EntryWriter>,
         attempt: Attempt,
+        place: Arc<Semaphore>,
     ) -> Self {
         Self {
             settings: settings.clone(),
@@ -63,7 +66,8 @@ impl Renewals {
             entry: entry.clone(),
             attempt,
             pace: Backoff::new(settings.restart, 0),
-            place: Arc::new(Semaphore::new(1)),
+            place,
+            logged: None,
         }
     }
 
@@ -82,16 +86,22 @@ impl Renewals {
                 Ok(replacement) => {
                     info!(%client, reason, "process of an upstream server is replaced");
                     status.record_replacement(&reason, None);
+                    self.logged = None;
                     return Box::new(replacement);
                 }
                 Err(failure) => {
-                    warn!(
-                        %client,
-                        reason,
-                        failure,
-                        "process of an upstream server is not replaced; the old one goes on"
-                    );
+                    if self.logged.as_ref() == Some(&failure) {
+                        debug!(%client, reason, failure, "process of an upstream server is still not replaced");
+                    } else {
+                        warn!(
+                            %client,
+                            reason,
+                            failure,
+                            "process of an upstream server is not replaced; the old one goes on"
+                        );
+                    }
                     status.record_replacement(&reason, Some(&failure));
+                    self.logged = Some(failure);
                     delay = self.pace.after(Duration::ZERO);
                 }
             }
@@ -104,7 +114,7 @@ impl Renewals {
         let place = self.place.clone().acquire_owned().await;
         // The semaphore is never closed.
         let place = place.map_err(|error| error.to_string())?;
-        let Self { settings, credentials, server, entry, attempt, .. } = self;
+        let Self { settings, credentials, server, attempt, .. } = self;
         let opening = Connection::open(settings, credentials, server.logs(), *attempt);
         let connection = match Box::pin(opening).await {
             Ok(connection) => connection,
@@ -122,7 +132,6 @@ impl Renewals {
                     connection.shut_down().await;
                     return Err(format!("it listed {listed} tools, of {tools} before"));
                 }
-                relay::publish_lists(entry, settings, server, &connection.link).await;
                 Ok(Replacement { connection, list, place })
             }
             Err(error) => {

@@ -81,8 +81,9 @@ impl Supervisor {
     ) -> Ended {
         let stale = self.settings.timeouts.stale;
         let attempt = Attempt { handshake, has_headers: self.framing.has_headers() };
-        let Self { settings, credentials, server, entry, .. } = &*self;
-        let mut renewals = Renewals::new(settings, credentials, server, entry, attempt);
+        let Self { settings, credentials, server, entry, retiring_place, .. } = &*self;
+        let place = retiring_place.clone();
+        let mut renewals = Renewals::new(settings, credentials, server, entry, attempt, place);
         let mut live = Live::new(connection, stale);
         let cut = loop {
             match self.follow(&mut live, &mut renewals, recheck, stop).await {
@@ -96,6 +97,14 @@ impl Supervisor {
                     recheck = self.adopt(list, &live.connection.link).await;
                     let client = self.settings.name.clone();
                     self.retiring.spawn(retire(client, old, place, stop.clone()));
+                    // Only now, because what is relayed is asked of the connection that calls use.
+                    let Self { entry, settings, server, .. } = &*self;
+                    let link = live.connection.link.clone();
+                    tokio::select! {
+                        () = relay::publish_lists(entry, settings, server, &link) => {}
+                        error = &mut live.upkeep => break Cut::Failed(error),
+                        () = stop.cancelled() => break Cut::Stopped,
+                    }
                 }
                 cut => break cut,
             }

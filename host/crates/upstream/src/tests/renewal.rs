@@ -78,6 +78,29 @@ async fn a_process_that_is_old_is_replaced_again_and_again_and_no_call_fails() {
 }
 
 #[tokio::test]
+async fn no_third_process_starts_after_a_reconnect_while_a_replaced_one_has_calls() {
+    let max_memory_bytes = Some(90 << 20);
+    let server = renewed("well", Renewal { max_memory_bytes, ..Renewal::default() }).await;
+    let process = server.answer("pid").await;
+    let hanging = tokio::spawn(server.admit("hang", "{}", PATIENCE).run());
+    let runs = || (server.control.status()["in_flight"] == 1).then_some(());
+    eventually(runs).await.expect("it runs");
+    server.answer("eat").await;
+    let next = other_process(&server, &process).await;
+    server.control.reconnect().await.expect("it connects");
+    let reconnected = other_process(&server, &next).await;
+    assert!(is_gone(&next).await);
+    server.answer("eat").await;
+    let third = timeout(MOMENT * 50, other_process(&server, &reconnected));
+    assert!(third.await.is_err(), "the call still runs on the first process");
+    assert!(!hanging.is_finished());
+    hanging.abort();
+    other_process(&server, &reconnected).await;
+    assert!(is_gone(&process).await);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_process_goes_on_until_another_one_starts_and_lists_its_tools() {
     for (how, reason) in [
         ("alone", "the connection ended; it ended with exit status: 4"),

@@ -99,6 +99,10 @@ fn a_view_of_roles_has_the_rows_of_all_of_them_and_an_exclusion_of_one_counts_fo
     let one = keys.view("roles:a").expect("it exists");
     assert!(one.grants.rows[&client("fs")].allows("read"));
     assert!(!one.grants.rows[&client("fs")].allows("write"));
+    let keys = keys.with_views(["roles:a", "roles:a,c", "ann"]);
+    let made = keys.view("roles:a").expect("it exists");
+    assert!(made == one && Arc::ptr_eq(&made, &keys.view("roles:a").expect("it is kept")));
+    assert_eq!(keys.view("roles:a,b"), Some(both), "another view");
     for gone in ["roles:a,c", "roles:", "a", "roles:ann"] {
         assert!(keys.view(gone).is_none(), "{gone}");
     }

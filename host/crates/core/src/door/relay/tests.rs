@@ -2,7 +2,7 @@ use futures_util::future::BoxFuture;
 
 use super::*;
 use crate::{
-    door::{Admitted, McpServer},
+    door::{Admitted, Environment, McpServer},
     tool::{Allowlist, CallError, ToolOutput, UriList, client},
 };
 
@@ -134,6 +134,30 @@ fn a_key_without_a_row_for_resources_sees_none_and_its_row_takes_precedence() {
     assert!(view(&open, &Filter::none(), Some(&other)).has_resources());
     let closed = view(&policy(), &Filter::none(), Some(&other));
     assert!(!closed.has_resources() && closed.instructions().next().is_none());
+}
+
+#[test]
+fn instructions_of_a_client_are_not_passed_on_if_all_its_tools_are_excluded() {
+    let open = Policy { allow_on_all_keys: true, relays_instructions: true, ..policy() };
+    let key = VirtualKey::new("k", "sk-bf-1", BTreeMap::new());
+    let none = Filter::none();
+    for (names, expected) in [(&["a"][..], 1), (&["*"], 0)] {
+        let names = Exclusions::parse(names).expect("a good list");
+        let mut narrow = key.clone();
+        Arc::make_mut(&mut narrow.grants).excluded.insert(client("notes"), names.clone());
+        assert_eq!(view(&open, &none, Some(&narrow)).instructions().count(), expected);
+        let mut bound = key.clone();
+        let clients = [(client("notes"), names.clone())].into();
+        let environment = Environment { name: "eu".to_owned(), clients };
+        Arc::make_mut(&mut bound.grants).environment = Some(Arc::new(environment));
+        assert_eq!(view(&open, &none, Some(&bound)).instructions().count(), expected);
+        let policy = Policy { exclude: names, ..open.clone() };
+        assert_eq!(view(&policy, &none, Some(&key)).instructions().count(), expected);
+    }
+    for (header, expected) in [("notes-a", 1), ("notes-*", 0)] {
+        let filter = Filter::none().excluding(Some(header));
+        assert_eq!(view(&open, &filter, None).instructions().count(), expected, "{header}");
+    }
 }
 
 #[test]

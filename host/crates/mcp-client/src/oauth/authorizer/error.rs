@@ -11,6 +11,12 @@ pub(crate) enum AuthorizationError {
     /// The operator has to log in.
     #[error(transparent)]
     Login(#[from] LoginNeeded),
+    /// The server refuses a request of a user with a new token too: no login mends that.
+    #[error("the server refuses this request with a new access token too")]
+    Declined,
+    /// The server asks for more rights than the settings permit: no login of a user mends that.
+    #[error("the server asks for more rights than `oauth_config.scopes` permits{0}")]
+    Limited(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] LoginsUnavailable),

@@ -122,10 +122,18 @@ impl TokenSource {
         Ok(self.state.remember(self.stored.read().await?))
     }
 
-    /// Returns the error of a request that needs a login.
+    /// Returns the error of a request that needs a login. The user of a caller is not sent to log in for
+    /// what no login of a user mends.
     pub(super) fn needs(&self, reason: LoginReason) -> AuthorizationError {
-        let operator_of = (!self.stored.has_holder()).then(|| self.client.clone());
-        LoginNeeded { operator_of, reason }.into()
+        let has_holder = self.stored.has_holder();
+        match reason {
+            LoginReason::Declined if has_holder => AuthorizationError::Declined,
+            LoginReason::Limited(named) if has_holder => AuthorizationError::Limited(named),
+            reason => {
+                let operator_of = (!has_holder).then(|| self.client.clone());
+                LoginNeeded { operator_of, reason }.into()
+            }
+        }
     }
 
     /// Returns whether a token is to be refreshed: a minute before it expires, or after half its life

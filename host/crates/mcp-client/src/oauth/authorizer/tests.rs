@@ -392,6 +392,17 @@ async fn a_connection_is_not_used_with_another_login_of_its_holder() {
 }
 
 #[tokio::test]
+async fn a_holder_is_not_sent_to_log_in_for_what_no_login_mends() {
+    let source = World::of_holder(tokens).await.authorizer().source;
+    let declined = source.needs(LoginReason::Declined);
+    assert!(matches!(declined, super::AuthorizationError::Declined), "{declined}");
+    let limited = source.needs(LoginReason::Limited(": \"write\"".to_owned()));
+    insta::assert_snapshot!(limited, @r#"the server asks for more rights than `oauth_config.scopes` permits: "write""#);
+    let scopes = source.needs(LoginReason::Scopes(String::new()));
+    assert!(matches!(scopes, super::AuthorizationError::Login(_)), "{scopes}");
+}
+
+#[tokio::test]
 async fn the_tokens_of_a_holder_whose_renewal_is_refused_are_removed() {
     let world = World::of_holder(refused).await;
     let authorizer = world.authorizer();

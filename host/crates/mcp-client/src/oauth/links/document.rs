@@ -4,14 +4,29 @@ use serde::{Deserialize, Serialize};
 
 use super::super::exchange::AuthorizationRequest;
 use airlock_core::tenant::Identity;
-use airlock_store::login::{LoginHolder, UpstreamLogin};
+use airlock_store::{
+    login::{LoginHolder, LoginId, UpstreamLogin},
+    login_link::LoginLink,
+};
+use airlock_strings::hex;
 
 /// What the store remembers of a link.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LinkDocument {
+    /// The login that the link is for, which is sealed here: the store's other columns are not.
+    bound: LinkTarget,
     pub(super) holder: LinkHolder,
     /// The login, once its user has confirmed it.
     pub(super) started: Option<StartedLogin>,
+}
+
+/// The login that a link is for.
+#[derive(Serialize, Deserialize)]
+struct LinkTarget {
+    client: String,
+    server: String,
+    /// Scope of the tenant, in hexadecimal.
+    holder: String,
 }
 
 /// The tenant that asked for a link.
@@ -29,7 +44,7 @@ pub(super) struct StartedLogin {
     /// Digest of the secret of the browser that confirmed it.
     pub(super) browser: String,
     verifier: String,
-    redirect: String,
+    pub(super) redirect: String,
     requires_issuer: bool,
     issuer: String,
     client_id: String,
@@ -41,13 +56,36 @@ pub(super) struct StartedLogin {
 }
 
 impl LinkDocument {
+    /// Creates the document of a link for the login of this tenant at a server.
+    pub(super) fn new(client: &str, server: &str, identity: &Identity<'_>) -> Self {
+        let bound = LinkTarget {
+            client: client.to_owned(),
+            server: server.to_owned(),
+            holder: hex(&identity.scope),
+        };
+        Self { bound, holder: LinkHolder::from(identity), started: None }
+    }
+
+    /// Returns the document of a link at which a login has begun.
+    pub(super) fn started(self, login: StartedLogin) -> Self {
+        Self { started: Some(login), ..self }
+    }
+
     pub(super) fn to_text(&self) -> String {
         // Texts and flags are always JSON.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+    /// Reads the document of a link. `None` if it is that of another login, or if the link has no holder:
+    /// such a link would be for the operator's login.
+    pub(super) fn open(link: &LoginLink) -> Option<Self> {
+        let document: Self = serde_json::from_str(&link.document).ok()?;
+        let LoginId { client, server, holder } = &link.id;
+        let bound = &document.bound;
+        let is_own = bound.client == *client
+            && bound.server == *server
+            && holder.is_some_and(|holder| bound.holder == hex(&holder));
+        is_own.then_some(document)
     }
 }
 
@@ -114,6 +152,31 @@ impl StartedLogin {
                 obtained_ms: 0,
                 expires_ms: None,
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use airlock_core::tenant::Tenant;
+
+    use super::*;
+
+    #[test]
+    fn a_document_counts_for_its_own_client_server_and_holder_alone() {
+        let ann = Tenant::of_key([1; 32], "ann");
+        let id = LoginId::of_operator("up", "server").of_holder(ann.scope());
+        let identity = ann.identity().expect("it has one");
+        let document = LinkDocument::new("up", "server", &identity).to_text();
+        let link = LoginLink { id: id.clone(), document, expires_ms: 0 };
+        assert!(LinkDocument::open(&link).is_some());
+        for id in [
+            LoginId { client: "other".to_owned(), ..id.clone() },
+            LoginId { server: "other".to_owned(), ..id.clone() },
+            id.clone().of_holder([2; 32]),
+            LoginId { holder: None, ..id },
+        ] {
+            assert!(LinkDocument::open(&LoginLink { id, ..link.clone() }).is_none());
         }
     }
 }

@@ -1,14 +1,19 @@
 //! Tests with a token endpoint; the authorization server's page is a URL that nothing opens.
 
-use airlock_test_http::{Server, ok};
+use airlock_test_http::{Server, ok, says};
+use futures_util::future::join_all;
 use url::form_urlencoded;
 
 use super::*;
+use rmcp::transport::auth::OAuthClientConfig;
+
+use super::super::{clients::RegistrationKey, tokens::tests::login};
 use crate::{HttpServer, HttpSettings, HttpTransport, Oauth};
 use airlock_core::{
     tenant::{Tenant, User},
     tool::ClientName,
 };
+use airlock_store::login::{LoginHolder, UpstreamLogin};
 
 const TOKENS: &str = r#"{"access_token": "access", "token_type": "Bearer"}"#;
 const BROWSER: &str = "browser";
@@ -21,7 +26,17 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let issuer = Server::start(|_| ok(TOKENS)).await;
+        Self::with(Server::start(|_| ok(TOKENS)).await)
+    }
+
+    /// Creates a world whose token endpoint refuses every code with this error.
+    async fn refusing(code: &'static str) -> Self {
+        let json = "content-type: application/json\r\n";
+        let body = format!("{{\"error\": \"{code}\"}}");
+        Self::with(Server::start(move |_| says("400 Bad Request", json, &body)).await)
+    }
+
+    fn with(issuer: Server) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let logins = Logins::new(airlock_store::Settings::new(home.path().join("a.db")).into());
         let links = LoginLinks::new(logins);
@@ -30,6 +45,10 @@ impl World {
     }
 
     fn settings(&self, scope: &str) -> Settings {
+        self.settings_of("up", scope)
+    }
+
+    fn settings_of(&self, client: &str, scope: &str) -> Settings {
         let oauth = Oauth {
             client_id: Some("id".to_owned()),
             authorize_url: Some(self.issuer.url("127.0.0.1", "/authorize")),
@@ -42,7 +61,7 @@ impl World {
             is_per_user: true,
             ..HttpSettings::new(self.issuer.url("127.0.0.1", "/mcp"))
         };
-        let name = ClientName::parse("up").expect("a good name");
+        let name = ClientName::parse(client).expect("a good name");
         Settings::new(name, HttpServer { transport: HttpTransport::Streamable, settings })
     }
 
@@ -64,7 +83,7 @@ impl World {
             pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
         };
         let redirect = parameter("redirect_uri");
-        assert_eq!(redirect.as_deref(), Some("http://127.0.0.1:7/airlock/oauth/callback"));
+        assert_eq!(redirect.as_deref(), Some("http://127.0.0.1:7/airlock/oauth/callback/up"));
         assert_eq!(parameter("code_challenge_method").as_deref(), Some("S256"));
         let state = parameter("state").expect("a state");
         form_urlencoded::Serializer::new(String::new())
@@ -133,6 +152,133 @@ async fn a_login_is_completed_once_and_in_the_browser_that_began_it_alone() {
     let logins = world.links.0.logins.of_users(Some(bob().scope()), 0).await.expect("read");
     assert!(logins.is_empty());
     assert!(world.links.0.logins.has(&id).await.expect("read"));
+}
+
+#[tokio::test]
+async fn the_code_of_another_server_is_not_sent_to_the_server_that_began_the_login() {
+    let world = World::new().await;
+    let other = world.settings_of("other", "read");
+    let query = world.begin(&world.offer(&ann()).await).await;
+    // A hostile server has sent the browser to the authorization server of `other` with its own state, so
+    // the code comes to the redirect of `other`, without an issuer.
+    let mixed = world.links.complete(&query, BROWSER, &other).await;
+    assert!(matches!(mixed, Err(FollowError::Gone)), "{mixed:?}");
+    let mixed = world.links.unconfirmed(&query, BROWSER, &other).await;
+    assert!(matches!(mixed, Err(FollowError::Gone)), "{mixed:?}");
+    assert!(world.issuer.requests().is_empty(), "no code was sent");
+    assert!(world.complete(&query, BROWSER).await.is_ok(), "its own redirect counts");
+}
+
+#[tokio::test]
+async fn over_plain_http_a_redirect_with_a_code_has_to_be_confirmed() {
+    let world = World::new().await;
+    let settings = world.settings("read");
+    let query = world.begin(&world.offer(&bob()).await).await;
+    let asked = world.links.unconfirmed(&query, BROWSER, &settings).await.expect("it is open");
+    assert_eq!(asked.expect("it is asked").key_name, "staff");
+    let foreign = world.links.unconfirmed(&query, "another browser", &settings).await;
+    assert!(matches!(foreign, Err(FollowError::OtherBrowser)), "{foreign:?}");
+    let denied = world.links.unconfirmed("state=x&error=access_denied", BROWSER, &settings).await;
+    assert!(matches!(denied, Ok(None)), "{denied:?}");
+    let over_tls = LoginLinks::new(world.links.0.logins.clone());
+    over_tls.serve_at(Url::parse("https://airlock.example.com").expect("a URL"));
+    let redirected = over_tls.unconfirmed(&query, BROWSER, &settings).await;
+    assert!(matches!(redirected, Ok(None)), "{redirected:?}");
+    assert!(world.complete(&query, BROWSER).await.is_ok(), "nothing was completed before");
+}
+
+#[tokio::test]
+async fn calls_at_once_get_one_link_and_a_login_ends_all_links_of_its_holder() {
+    let world = World::new().await;
+    let ann = ann();
+    let links = join_all((0..20).map(|_| world.offer(&ann))).await;
+    assert!(links.iter().all(|link| *link == links[0]), "{links:?}");
+    // Another gateway on the same store has made another one.
+    world.links.0.offered.lock().clear();
+    let other = world.offer(&ann).await;
+    assert_ne!(other, links[0]);
+    let of_bob = world.offer(&bob()).await;
+    let query = world.begin(&links[0]).await;
+    world.complete(&query, BROWSER).await.expect("completed");
+    assert!(matches!(world.links.find(&other).await, Err(FollowError::Gone)));
+    assert!(world.links.find(&of_bob).await.is_ok());
+}
+
+#[tokio::test]
+async fn logins_that_hang_at_one_server_delay_no_login_at_another() {
+    let world = World::new().await;
+    let link = world.offer(&ann()).await;
+    let busy = "up".to_owned();
+    let mut turns = Vec::new();
+    for _ in 0..MAX_BEGINNING {
+        turns.push(world.links.0.clients_beginning.take(&busy).await);
+    }
+    let other = world.settings_of("other", "read");
+    let bob = bob();
+    let identity = bob.identity().expect("it has one");
+    let url = world.links.offer(&other, &identity).await.expect("a link");
+    let of_other = url.rsplit('/').next().expect("its identifier");
+    assert!(world.links.begin(of_other, BROWSER, &other).await.is_ok());
+    let begun = world.links.begin(&link, BROWSER, &world.settings("read")).await;
+    assert!(matches!(begun, Err(FollowError::Busy)), "{begun:?}");
+    drop(turns);
+    world.begin(&link).await;
+}
+
+#[tokio::test]
+async fn scopes_that_are_unknown_are_not_asked_for_again() {
+    let world = World::refusing("invalid_scope").await;
+    let link = world.offer(&ann()).await;
+    let query = world.begin(&link).await;
+    let id = login_id(
+        &ClientName::parse("up").expect("a good name"),
+        world.settings("read").transport.http().expect("it is over HTTP"),
+    );
+    let stored = world.links.0.logins.stored(id.of_holder(ann().scope()));
+    let previous = UpstreamLogin {
+        holder: Some(LoginHolder { session: "earlier".to_owned(), ..LoginHolder::default() }),
+        ..login("access")
+    };
+    assert!(!previous.wanted.is_empty());
+    stored.put(previous).await.expect("stored");
+    let failed = world.complete(&query, BROWSER).await;
+    assert!(matches!(failed, Err(FollowError::Login(LoginError::UnknownScope))), "{failed:?}");
+    let present = stored.read().await.expect("read").expect("it stays");
+    assert_eq!(present.wanted, "");
+}
+
+#[tokio::test]
+async fn only_a_token_endpoint_that_does_not_know_the_client_has_it_registered_anew() {
+    for (code, is_kept) in
+        [("invalid_client", false), ("unauthorized_client", false), ("invalid_grant", true)]
+    {
+        let world = World::refusing(code).await;
+        let name = ClientName::parse("up").expect("a good name");
+        let redirect = "http://127.0.0.1:7/airlock/oauth/callback/up";
+        let key = RegistrationKey::new(&name, "https://as/register", redirect, &["read"]);
+        world.links.0.clients.add(key.clone(), OAuthClientConfig::new("id", redirect));
+        let query = world.begin(&world.offer(&ann()).await).await;
+        let (state, _) = query.split_once('&').expect("two parameters");
+        let denied = format!("{state}&error=unauthorized_client");
+        assert!(world.complete(&denied, BROWSER).await.is_err());
+        assert!(world.links.0.clients.get(&key).is_some(), "a user can write a redirect");
+        let query = world.begin(&world.offer(&ann()).await).await;
+        assert!(world.complete(&query, BROWSER).await.is_err());
+        assert_eq!(world.links.0.clients.get(&key).is_some(), is_kept, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_store_no_link_is_found_and_none_is_made() {
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("a.db");
+    let links = LoginLinks::new(Logins::new(airlock_store::Settings::new(&file).into()));
+    links.serve_at(Url::parse("http://127.0.0.1:7/").expect("a URL"));
+    assert!(matches!(links.find(&new_secret()).await, Err(FollowError::Gone)));
+    let settings = World::new().await.settings("read");
+    let completed = links.complete("state=s&code=c", BROWSER, &settings).await;
+    assert!(matches!(completed, Err(FollowError::Gone)));
+    assert!(!file.exists());
 }
 
 #[tokio::test]
