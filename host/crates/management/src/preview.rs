@@ -13,7 +13,7 @@ use crate::{
 use airlock_config::Problem;
 use airlock_server::ManagementRefusal;
 
-/// What a configuration file would change.
+/// Changes that a configuration file would make.
 #[derive(Debug, Default, Serialize)]
 pub struct Preview {
     /// Problems, for which nothing of the file would be taken.

@@ -42,7 +42,7 @@ pub struct NewLoginLink {
     pub server: String,
     /// Tenant that the login is for.
     pub holder: OwnerId,
-    /// What the gateway remembers of it.
+    /// Document of the gateway about it.
     pub document: String,
 }
 
@@ -51,7 +51,7 @@ pub struct NewLoginLink {
 pub struct LoginLink {
     /// The login that it is for.
     pub id: LoginId,
-    /// What the gateway remembers of it.
+    /// Document of the gateway about it.
     pub document: String,
     /// Time at which it expires, in milliseconds since 1970.
     pub expires_ms: i64,

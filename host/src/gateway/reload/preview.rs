@@ -1,4 +1,4 @@
-//! What another content of the configuration file would change. Nothing is taken.
+//! The changes that another content of the configuration file would make. Nothing is taken.
 
 use std::collections::BTreeMap;
 

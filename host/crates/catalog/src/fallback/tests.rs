@@ -16,7 +16,7 @@ use airlock_core::{
     tool::{Allowlist, ToolError},
 };
 
-/// What a source does with a call.
+/// Outcome of a call at a source.
 #[derive(Clone, Copy)]
 enum Does {
     Answers,

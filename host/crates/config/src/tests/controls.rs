@@ -101,11 +101,16 @@ fn unknown_and_repeated_names_are_refused_with_those_that_exist() {
     assert!(parse(&file(json!({"roles": vec!["reader"; 16]}))).is_ok());
 }
 
+/// Returns an identity provider with these views.
+fn oauth(views: &Value) -> Value {
+    let resource = "https://gw.example.com/mcp";
+    json!({"issuer": "https://idp.example.com", "resource": resource, "views": views})
+}
+
 #[test]
 fn a_view_of_tokens_names_either_a_key_or_roles() {
     let mut tokens = file(json!({}));
-    let oauth = |views: Value| json!({"issuer": "https://idp.example.com", "resource": "https://gw.example.com/mcp", "views": views});
-    tokens["mcp_server"]["oauth"] = oauth(json!([
+    tokens["mcp_server"]["oauth"] = oauth(&json!([
         {"claim": "groups", "value": "a", "roles": ["reader", "writer"]},
         {"claim": "groups", "value": "b", "virtual_key": "ann"},
     ]));
@@ -119,7 +124,7 @@ fn a_view_of_tokens_names_either_a_key_or_roles() {
         let ann = config.keys.named("ann").expect("the key");
         Some(ann.tenant())
     });
-    tokens["mcp_server"]["oauth"] = oauth(json!([
+    tokens["mcp_server"]["oauth"] = oauth(&json!([
         {"claim": "g", "value": "a"},
         {"claim": "g", "value": "b", "virtual_key": "ann", "roles": ["reader"]},
         {"claim": "g", "value": "c", "roles": []},

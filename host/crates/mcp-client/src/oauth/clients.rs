@@ -15,7 +15,7 @@ const LIFE: Duration = Duration::from_hours(1);
 /// Maximum number of clients, of which a server has one for each list of scopes.
 const MAX_CLIENTS: usize = 1_000;
 
-/// What a client is registered for.
+/// Purpose of a registered client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct RegistrationKey {
     client: ClientName,

@@ -1,4 +1,4 @@
-//! What the store remembers of a link.
+//! The document of a link in the store.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use airlock_store::{
 };
 use airlock_strings::hex;
 
-/// What the store remembers of a link.
+/// The document of a link in the store.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LinkDocument {
     /// The login that the link is for, which is sealed here: the store's other columns are not.
